@@ -1,0 +1,48 @@
+# Everything is set up on first use: Python 3.11+, pip and make are enough.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+DEV    := $(VENV)/.dev
+RUN    := $(VENV)/.run
+
+.PHONY: help demo test check format soak bench clean
+
+help: ## What can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+
+$(RUN): pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(RUN)
+
+demo: $(RUN) ## Start the example agents and walk through a conversation
+	$(BIN)/python -m examples.demo
+
+test: $(DEV) ## Run all tests
+	$(BIN)/python -m pytest
+
+check: $(DEV) ## Lint, types, import directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/test_tree.py
+
+format: $(DEV) ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix-only .
+
+soak: $(DEV) ## Run the long forms of the reliability tests
+	ACCORD_SOAK=1 $(BIN)/python -m pytest tests/reliability -s
+
+bench: $(DEV) ## Measure against a2a-sdk, side by side
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .accord

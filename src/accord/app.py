@@ -1,0 +1,163 @@
+"""Assembly: the one file that knows every room."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface
+from .ops.call import IDEMPOTENT, RESUME
+from .ops.service import Service
+from .run import agent as run_agent
+from .run.engine import Engine
+from .store import Store, open_store
+from .wire.asgi import Receive, Scope, Send
+from .wire.http import Front
+from .wire.jsonrpc import JsonRpcDoor
+from .wire.limits import Limits
+from .wire.rest import RestDoor
+from .wire.wellknown import CardDoor
+
+__all__ = ["Agent", "App"]
+
+VERSIONS = frozenset({"1.0"})
+
+_OUR_EXTENSIONS = (
+    AgentExtension(uri=RESUME, description="Resume a stream after the event named by Last-Event-ID."),
+    AgentExtension(uri=IDEMPOTENT, description="The same messageId gives the same task for 24 hours."),
+)
+
+
+class Agent(run_agent.Agent):
+    """An agent that can be served: on its own with `run`, or as an ASGI app in another with `app`."""
+
+    def app(
+        self,
+        *,
+        store: str | Store = "memory://",
+        url: str | None = None,
+        rpc: str = "/",
+        rest: str = "/",
+        limits: Limits | None = None,
+    ) -> "App":
+        """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette or FastAPI.
+
+        Args:
+            store: Where tasks are kept: `memory://`, `sqlite:///file`, or a store.
+            url: The address clients reach it at, for the agent card. Without it, the address they used.
+            rpc: The path of the JSON-RPC binding.
+            rest: The base path of the HTTP+JSON binding.
+            limits: What one caller may ask for.
+        """
+        return App(self, store=store, url=url, rpc=rpc, rest=rest, limits=limits or Limits())
+
+    def run(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        *,
+        store: str | Store = "sqlite:///.accord/accord.db",
+        url: str | None = None,
+        limits: Limits | None = None,
+        log_level: str = "warning",
+    ) -> None:
+        """Serve the agent until told to stop (Ctrl-C)."""
+        from .wire.server import serve  # uvicorn is only needed here, and slow to import
+
+        app = self.app(store=store, url=url, limits=limits)
+        serve(app, app.close, host=host, port=port, limits=app.limits, log_level=log_level)
+
+
+class App:
+    """An agent as an ASGI app. Opens its store at start-up, or with the first request if nobody starts it."""
+
+    def __init__(self, agent: Agent, *, store: str | Store, url: str | None, rpc: str, rest: str, limits: Limits) -> None:
+        self.agent = agent
+        self.limits = limits
+        self._rpc_path = "/" + rpc.strip("/")
+        self._rest_path = rest.rstrip("/")
+        self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store)
+        service = Service(self._engine, self.card(url or "http://localhost"))
+        self._front = Front(
+            JsonRpcDoor(service, limits, VERSIONS),
+            RestDoor(service, limits, VERSIONS),
+            CardDoor(self.card, url, time.time()),
+            rpc_path=rpc,
+            rest_path=rest,
+        )
+        self._opening: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            if self._opening is None or not self._opening.done() or self._is_closed:
+                await self.open()
+            await self._front(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def open(self) -> None:
+        """Open the store and recover; once, however many ask."""
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._engine.open())
+        await asyncio.shield(self._opening)
+
+    async def close(self) -> None:
+        """End all runs and store everything."""
+        if self._opening is not None and not self._is_closed:
+            self._is_closed = True
+            await self._engine.close()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: Any = None) -> AsyncIterator[None]:
+        """For hosts: `Starlette(lifespan=app.lifespan)` opens and closes the agent with the host."""
+        await self.open()
+        try:
+            yield
+        finally:
+            await self.close()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.open()
+        except Exception as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def card(self, base: str) -> AgentCard:
+        """Return the agent card of this app at `base`: only what is really served."""
+        agent = self.agent
+        card = AgentCard(
+            name=agent.name,
+            description=agent.description,
+            supported_interfaces=[
+                AgentInterface(url=base + self._rpc_path, protocol_binding="JSONRPC", protocol_version="1.0"),
+                AgentInterface(url=base + self._rest_path, protocol_binding="HTTP+JSON", protocol_version="1.0"),
+            ],
+            provider=agent.provider,
+            version=agent.version,
+            documentation_url=agent.documentation_url,
+            icon_url=agent.icon_url,
+            capabilities=AgentCapabilities(
+                streaming=True,
+                push_notifications=False,
+                extended_agent_card=False,
+                extensions=[*_OUR_EXTENSIONS, *agent.extensions],
+            ),
+            security_schemes=agent.security_schemes,
+            security_requirements=agent.security_requirements,
+            default_input_modes=agent.input_modes,
+            default_output_modes=agent.output_modes,
+            skills=[skill.card for skill in agent.skills.values()],
+        )
+        if agent.edit_card is not None:
+            card = agent.edit_card(card) or card
+        return card

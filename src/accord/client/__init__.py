@@ -1,0 +1,5 @@
+"""Talking to agents."""
+
+from .connect import connect
+
+__all__ = ["connect"]

@@ -1,0 +1,5 @@
+"""Connect to an agent by its URL."""
+
+
+def connect(url: str) -> None:
+    raise NotImplementedError(url)

@@ -1,0 +1,9 @@
+"""What exists, in the shape of A2A 1.0. Imports nothing of ours."""
+
+from . import errors as errors
+from .base import *  # noqa: F403  one room, one namespace: each file's __all__ says what it adds
+from .card import *  # noqa: F403
+from .errors import *  # noqa: F403
+from .push import *  # noqa: F403
+from .requests import *  # noqa: F403
+from .task import *  # noqa: F403

@@ -1,0 +1,21 @@
+"""Where a task's events are to be sent (spec 1.4, push notification objects)."""
+
+from .base import Model
+
+__all__ = ["AuthenticationInfo", "TaskPushNotificationConfig"]
+
+
+class AuthenticationInfo(Model):
+    scheme: str
+    credentials: str = ""
+
+
+class TaskPushNotificationConfig(Model):
+    """A webhook of one task. Also the create request, and the inline config of a send."""
+
+    url: str
+    tenant: str = ""
+    id: str = ""
+    task_id: str = ""
+    token: str = ""
+    authentication: AuthenticationInfo | None = None

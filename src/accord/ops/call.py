@@ -1,0 +1,24 @@
+"""One call: who asks, under which tenant, with which options beside the request."""
+
+import msgspec
+
+from ..auth import ANONYMOUS, Caller
+from ..store import Scope
+
+__all__ = ["IDEMPOTENT", "RESUME", "Call"]
+
+RESUME = "urn:accord:resume:1"
+IDEMPOTENT = "urn:accord:idempotent:1"
+
+
+class Call(msgspec.Struct):
+    """What travels beside a request, whatever the binding."""
+
+    caller: Caller = ANONYMOUS
+    extensions: frozenset[str] = frozenset()
+    idempotency_key: str = ""
+    last_event: int | None = None
+    origin: str = ""
+
+    def scope(self, tenant: str) -> Scope:
+        return Scope(tenant, self.caller.name)

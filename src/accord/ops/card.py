@@ -1,0 +1,12 @@
+"""GetExtendedAgentCard."""
+
+from ..model import GetExtendedCardRequest, UnsupportedOperation
+from .call import Call
+from .service import Service
+
+__all__ = ["get_extended_card"]
+
+
+async def get_extended_card(service: Service, call: Call, request: GetExtendedCardRequest) -> None:
+    """This agent has no extended card, and its card says so (spec GEN-7)."""
+    raise UnsupportedOperation("this agent has no extended card; the public one is at /.well-known/agent-card.json")

@@ -1,0 +1,74 @@
+"""SendMessage and SendStreamingMessage: a message becomes a task, a turn of one, or a bare reply."""
+
+from ..codec import v1
+from ..model import Message, PushNotificationNotSupported, SendMessageRequest
+from ..run.engine import Accepted
+from ..run.feed import Reader
+from ..run.log import Entry, Snapshot
+from ..store import Keep
+from .call import Call
+from .check import check_send
+from .once import key_of
+from .service import Service
+
+__all__ = ["send_message", "send_streaming_message"]
+
+
+async def send_message(service: Service, call: Call, request: SendMessageRequest) -> Snapshot | Message:
+    """Return the task when it has settled or, with `returnImmediately`, as soon as it exists; or a bare reply."""
+    accepted = await _accept(service, call, request)
+    if isinstance(accepted, Message):
+        return accepted
+    log, turn, _ = accepted
+    configuration = request.configuration
+    history_length = configuration.history_length if configuration is not None else None
+    if turn.refused is not None:
+        raise turn.refused
+    if turn.is_answered or (configuration is not None and configuration.return_immediately):
+        return await log.snapshot(history_length)
+    return await turn.answer(history_length)
+
+
+async def send_streaming_message(service: Service, call: Call, request: SendMessageRequest) -> Reader | Message:
+    """Return the events of the task from its first on; of a task that existed, the task as it is, then what follows."""
+    accepted = await _accept(service, call, request)
+    if isinstance(accepted, Message):
+        return accepted
+    log, turn, is_new = accepted
+    feed = service.engine.feed
+    configuration = request.configuration
+    history_length = configuration.history_length if configuration is not None else None
+    if is_new and (history_length is None or history_length > 0):
+        return Reader(feed, log, 0, turn=turn)  # a new task's history is the one message
+    snapshot = await log.snapshot(history_length)
+    return Reader(feed, log, snapshot.seq, turn=turn, first=entry_of(snapshot))
+
+
+def entry_of(snapshot: Snapshot) -> Entry:
+    return Entry(snapshot.seq, b'{"task":%b}' % snapshot.data, snapshot.state)
+
+
+async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:
+    service.check_extensions(call)
+    check_send(request)
+    if request.configuration is not None and request.configuration.task_push_notification_config is not None:
+        raise PushNotificationNotSupported()
+    key = key_of(call, request)
+    if not key:
+        return await _begin(service, call, request, None)
+    scope = call.scope(request.tenant)
+    return await service.claims.once(scope, key, request, lambda keep: _begin(service, call, request, keep))
+
+
+async def _begin(service: Service, call: Call, request: SendMessageRequest, keep: Keep | None) -> Accepted | Message:
+    engine, scope = service.engine, call.scope(request.tenant)
+    if request.message.task_id:
+        return await engine.resume(request, scope, call.caller, keep=keep)
+    skill = await engine.agent.choose(request)
+    if skill.makes_task:
+        return engine.start(skill, request, scope, call.caller, keep=keep, origin=call.origin)
+    reply = await engine.reply(skill, request, call.caller)
+    if keep is not None:
+        keep.reply = v1.encode(reply)
+        await engine.feed.keep_reply(keep)
+    return reply

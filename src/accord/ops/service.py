@@ -1,0 +1,37 @@
+"""What every operation works with."""
+
+import msgspec
+
+from ..model import AgentCard, ExtensionSupportRequired
+from ..run.engine import Engine
+from .call import Call
+from .once import Claims
+
+__all__ = ["Service"]
+
+
+class Service:
+    """One agent being served: its engine, its card, and what its card promises."""
+
+    def __init__(self, engine: Engine, card: AgentCard) -> None:
+        self.engine = engine
+        self.card = card
+        self.claims = Claims(engine.feed)
+        self.required = frozenset(e.uri for e in card.capabilities.extensions if e.required)
+        self.offered = frozenset(e.uri for e in card.capabilities.extensions)
+
+    def check_extensions(self, call: Call) -> None:
+        """Raise ExtensionSupportRequired if the card requires an extension the caller did not activate."""
+        missing = self.required - call.extensions
+        if missing:
+            names = ", ".join(sorted(missing))
+            raise ExtensionSupportRequired(f"activate {names} with the A2A-Extensions header", extensions=names)
+
+
+class Tasks(msgspec.Struct):
+    """A page of encoded tasks, newest first."""
+
+    tasks: list[bytes]
+    next_page_token: str
+    page_size: int
+    total_size: int

@@ -1,0 +1,1 @@
+"""Agents and their runs: from a message to events in the log."""

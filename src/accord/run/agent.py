@@ -1,0 +1,152 @@
+"""An agent: a name, skills, and which of them a message is for."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from ..model import (
+    AgentCard,
+    AgentExtension,
+    AgentProvider,
+    AgentSkill,
+    InvalidParams,
+    Message,
+    SecurityRequirement,
+    SecurityScheme,
+    SendMessageRequest,
+)
+from .skill import Skill
+
+__all__ = ["Agent"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Agent:
+    """An agent made of functions.
+
+    Every field of the agent card has a keyword; what can be derived (skills, modes, interfaces, capabilities) is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        version: str = "0.1.0",
+        provider: AgentProvider | None = None,
+        documentation_url: str | None = None,
+        icon_url: str | None = None,
+        input_modes: list[str] | None = None,
+        output_modes: list[str] | None = None,
+        extensions: list[AgentExtension] | None = None,
+        security_schemes: dict[str, SecurityScheme] | None = None,
+        security_requirements: list[SecurityRequirement] | None = None,
+    ) -> None:
+        if not name.strip():
+            raise ValueError("an agent needs a name")
+        self.name = name
+        self.description = description or name
+        self.version = version
+        self.provider = provider
+        self.documentation_url = documentation_url
+        self.icon_url = icon_url
+        self.input_modes = input_modes or ["text/plain", "application/json"]
+        self.output_modes = output_modes or ["text/plain", "application/json"]
+        self.extensions = extensions or []
+        self.security_schemes = security_schemes or {}
+        self.security_requirements = security_requirements or []
+        self.skills: dict[str, Skill] = {}
+        self._route: Callable[[Message], Any] | None = None
+        self.edit_card: Callable[[AgentCard], AgentCard | None] | None = None
+
+    @overload
+    def skill(self, function: F) -> F: ...
+
+    @overload
+    def skill(
+        self,
+        *,
+        id: str = "",
+        name: str = "",
+        description: str = "",
+        tags: list[str] | None = None,
+        examples: list[str] | None = None,
+        input_modes: list[str] | None = None,
+        output_modes: list[str] | None = None,
+        default: bool = False,
+    ) -> Callable[[F], F]: ...
+
+    def skill(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        id: str = "",
+        name: str = "",
+        description: str = "",
+        tags: list[str] | None = None,
+        examples: list[str] | None = None,
+        input_modes: list[str] | None = None,
+        output_modes: list[str] | None = None,
+        default: bool = False,
+    ) -> Any:
+        """Make a function a skill. Its name, docstring and annotations say the rest.
+
+        The first skill is the default one unless another says `default=True`.
+        """
+        names = dict(sys._getframe(1).f_locals)  # so that annotations may name types local to the caller
+
+        def add(function: F) -> F:
+            skill_id = id or function.__name__
+            if skill_id in self.skills:
+                raise ValueError(f"agent {self.name!r} already has a skill {skill_id!r}; give one of them id=")
+            title = name or skill_id.replace("_", " ").strip().capitalize()
+            card = AgentSkill(
+                id=skill_id,
+                name=title,
+                description=description or inspect.getdoc(function) or title,
+                tags=tags or [skill_id],
+                examples=examples or [],
+                input_modes=input_modes or [],
+                output_modes=output_modes or [],
+            )
+            self.skills[skill_id] = Skill(function, card, is_default=default, names=names)
+            return function
+
+        return add if function is None else add(function)
+
+    def route(self, function: F) -> F:
+        """Let a function choose: it gets the message and returns a skill's id, or None for the default skill."""
+        self._route = function
+        return function
+
+    def card(self, function: F) -> F:
+        """Let a function have the last word on the agent card."""
+        self.edit_card = function
+        return function
+
+    def resolve(self) -> None:
+        """Check all skills. Raises TypeError or ValueError for what a user wrote wrong."""
+        if not self.skills:
+            raise ValueError(f"agent {self.name!r} has no skill yet; decorate a function with @agent.skill")
+        if sum(skill.is_default for skill in self.skills.values()) > 1:
+            raise ValueError(f"agent {self.name!r} has more than one default skill")
+        for skill in self.skills.values():
+            skill.resolve()
+        self._default = next((s for s in self.skills.values() if s.is_default), next(iter(self.skills.values())))
+
+    async def choose(self, request: SendMessageRequest) -> Skill:
+        """Return the skill a message is for: the one it names, else the route's choice, else the default."""
+        named = (request.message.metadata or {}).get("skill") or (request.metadata or {}).get("skill")
+        if named is None and self._route is not None:
+            named = self._route(request.message)
+            if inspect.isawaitable(named):
+                named = await named
+        if named is None:
+            return self._default
+        skill = self.skills.get(named) if isinstance(named, str) else None
+        if skill is None:
+            what = f"no skill {named!r:.80}; this agent has {', '.join(self.skills)}"
+            raise InvalidParams(what, violations=(("message.metadata.skill", what),))
+        return skill

@@ -1,0 +1,124 @@
+"""What a skill can do while it runs."""
+
+from collections.abc import Awaitable, Generator
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+
+from ..auth import Caller
+from ..model import Message
+
+if TYPE_CHECKING:
+    from .runner import Run
+
+__all__ = ["Context", "Fail", "Reject"]
+
+T = TypeVar("T")
+
+
+class Reject(Exception):
+    """Raised by `Context.reject`; ends the task as rejected."""
+
+
+class Fail(Exception):
+    """Raised by `Context.fail`; ends the task as failed, with a reason the client may read."""
+
+
+class Done:
+    """Returned by what has already happened; awaiting it waits for room in the log."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._run.room().__await__()
+
+
+class Context:
+    """The task a skill works on.
+
+    `status`, `write` and `artifact` act at once and may be called from any thread; awaiting them lets a fast agent wait for
+    a slow disk. `ask` waits for the client, for as long as it takes.
+    """
+
+    __slots__ = ("_run", "caller", "context_id")
+
+    def __init__(self, run: "Run | None", caller: Caller, context_id: str) -> None:
+        self._run = run
+        self.caller = caller
+        self.context_id = context_id
+
+    @property
+    def _task_run(self) -> "Run":
+        if self._run is None:
+            raise TypeError("a skill annotated -> Reply has no task; drop the annotation to use this")
+        return self._run
+
+    @property
+    def task_id(self) -> str:
+        return self._task_run.log.task.id
+
+    @property
+    def message(self) -> Message:
+        """The newest message the skill has taken."""
+        return self._task_run.message
+
+    @property
+    def history(self) -> list[Message]:
+        """Everything said in this task, oldest first, the newest message included."""
+        return list(self._task_run.log.task.history)
+
+    def status(self, text: str, *, metadata: dict[str, Any] | None = None) -> Awaitable[None]:
+        """Say how far the work is. The task stays working."""
+        run = self._task_run
+        run.act(lambda: run.progress(text, metadata))
+        return Done(run)
+
+    def write(self, chunk: Any, *, last: bool = False) -> Awaitable[None]:
+        """Add a chunk to the run's artifact, as `yield` does."""
+        run = self._task_run
+        run.act(lambda: run.emit(chunk, is_last=last))
+        return Done(run)
+
+    def artifact(
+        self,
+        *content: Any,
+        name: str = "",
+        description: str = "",
+        id: str = "",
+        metadata: dict[str, Any] | None = None,
+    ) -> Awaitable[None]:
+        """Add a whole artifact."""
+        run = self._task_run
+        run.act(lambda: run.add_artifact(content, name=name, description=description, artifact_id=id, metadata=metadata))
+        return Done(run)
+
+    @overload
+    async def ask(self, question: str) -> str: ...
+
+    @overload
+    async def ask(self, question: str, type: type[T]) -> T: ...
+
+    async def ask(self, question: str, type: Any = str) -> Any:
+        """Ask the client and wait for the answer: the task is input-required until then.
+
+        With a type other than `str` the question carries its JSON Schema and the answer is checked; a wrong one is asked
+        again, saying what was wrong. With `Message` the whole answer is returned.
+        """
+        return await self._task_run.ask(question, type)
+
+    async def require_auth(self, text: str, *, until: Awaitable[T] | None = None) -> T | Message:
+        """Say what has to be authorized and wait: for `until`, if given, or for a message of the client.
+
+        Open streams stay open meanwhile (spec ITA-3). A message is returned as it is; it authorizes nothing by itself.
+        """
+        granted: T | Message = await self._task_run.require_auth(text, until)
+        return granted
+
+    def reject(self, reason: str) -> NoReturn:
+        """Decline the task. Nothing after this is run."""
+        raise Reject(reason)
+
+    def fail(self, reason: str) -> NoReturn:
+        """End the task as failed, for a reason the client may know."""
+        raise Fail(reason)

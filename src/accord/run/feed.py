@@ -1,0 +1,283 @@
+"""All live tasks: group commit on one side, readers on the other."""
+
+import asyncio
+import logging
+import time
+
+import msgspec
+
+from ..codec import v1
+from ..model import FINAL, Message, Task, Unavailable
+from ..store import CommitFailed, Keep, Record, Scope, Store, Write
+from .fold import add_message, apply
+from .log import About, Entry, Log, Snapshot, Turn, entries_of, state_of
+
+__all__ = ["Feed", "Reader", "snapshot_of", "task_of"]
+
+log_ = logging.getLogger("accord")
+
+GIVE_UP_S = 10.0
+
+_decode_about = msgspec.json.Decoder(About).decode
+
+
+class Feed:
+    """The live end of every task's event log.
+
+    - Nothing is shown that is not stored: readers and senders are woken after the commit, never before.
+    - What happens on the loop in one turn, to however many tasks, is one commit.
+    - Every reader of a task sees the same events in the same order; a slow one falls behind alone.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.is_failing = False
+        self._live: dict[tuple[Scope, str], Log] = {}
+        self._dirty: list[Log] = []
+        self._keeps: list[tuple[Keep, asyncio.Future[None] | None]] = []
+        self._wake: asyncio.Future[None] | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self.is_closing = False
+
+    async def open(self) -> None:
+        await self.store.open()
+        self._writer = asyncio.get_running_loop().create_task(self._write(), name="accord-writer")
+
+    async def close(self) -> None:
+        """Store what has gathered, then stop."""
+        self.is_closing = True
+        for log in self.live():
+            log.wake()
+        self._stir()
+        if self._writer is not None:
+            await self._writer
+        await self.store.close()
+
+    # Live tasks
+
+    def create(self, scope: Scope, task: Task, about: About, at_ms: int) -> Log:
+        """Return the log of a new task. Its first event is the task itself, appended by the caller."""
+        log = Log(self, self.store.new_key(), scope, task, about, at_ms=at_ms)
+        self._live[scope, task.id] = log
+        return log
+
+    async def find(self, scope: Scope, task_id: str) -> Log | None:
+        """Return the live log of a task, brought back from the store if need be."""
+        log = self._live.get((scope, task_id))
+        if log is not None:
+            return log
+        record = await self.store.load(scope, task_id)
+        if record is None:
+            return None
+        log = self._live.get((scope, task_id))  # someone else may have been faster
+        if log is None:
+            log = self.revive(record)
+        return log
+
+    def revive(self, record: Record) -> Log:
+        """Return the log of a stored task; live from now on, unless the task has ended."""
+        about = _decode_about(record.about)
+        log = Log(self, record.key, record.scope, task_of(record), about, at_ms=record.at_ms, seq=record.seq, pos=record.pos)
+        if log.task.status.state not in FINAL:
+            self._live[record.scope, record.id] = log
+        return log
+
+    async def peek(self, scope: Scope, task_id: str, history_length: int | None = None) -> Snapshot | None:
+        """Return the task as it stands, everything in it stored; None if there is no such task."""
+        log = self._live.get((scope, task_id))
+        if log is not None:
+            return await log.snapshot(history_length)
+        record = await self.store.load(scope, task_id)
+        if record is None:
+            return None
+        if history_length is None and not record.is_stale:
+            return Snapshot(record.seq, state_of(record.state), record.head, record.artifacts)
+        return snapshot_of(record, history_length)
+
+    def live(self) -> list[Log]:
+        return list(self._live.values())
+
+    def let_go(self, log: Log) -> None:
+        """Forget a log nothing happens to; the store has it."""
+        if log.is_idle:
+            self._live.pop((log.scope, log.task.id), None)
+
+    # Group commit
+
+    def changed(self, log: Log) -> None:
+        """Called by a log with its first uncommitted line."""
+        self._dirty.append(log)
+        self._stir()
+
+    def keep(self, keep: Keep) -> None:
+        """Store an idempotency key with the next commit, the one that stores what it stands for."""
+        self._keeps.append((keep, None))
+        self._stir()
+
+    async def keep_reply(self, keep: Keep) -> None:
+        """Store an idempotency key that stands for a reply without a task; return when it is stored."""
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._keeps.append((keep, stored))
+        self._stir()
+        await stored
+
+    def _stir(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def _write(self) -> None:
+        """Commit what has gathered, tell who waits, again and again."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._dirty and not self._keeps:
+                if self.is_closing:
+                    return
+                self._wake = loop.create_future()
+                await self._wake
+                await asyncio.sleep(0)  # a run started in this turn of the loop may end in it: then one commit holds all of it
+                continue
+            logs, self._dirty = [log for log in self._dirty if log.has_news], []
+            keeps, self._keeps = self._keeps, []
+            writes = [log.take() for log in logs]
+            try:
+                await self._commit(writes, [keep for keep, _ in keeps])
+            except CommitFailed as error:
+                self._abandon(logs, error)
+                told: Exception | None = _not_stored()
+            else:
+                told = None
+                for log in logs:
+                    log.publish()
+                    if log.run is None:
+                        self.let_go(log)
+            for _, stored in keeps:
+                if stored is not None and not stored.done():
+                    stored.set_exception(told) if told else stored.set_result(None)
+
+    async def _commit(self, writes: list[Write], keeps: list[Keep]) -> None:
+        """Commit, trying again for a while: a full disk may get room, a locked file may be let go."""
+        give_up = time.monotonic() + GIVE_UP_S
+        pause_s = 0.05
+        while True:
+            try:
+                await self.store.commit(writes, keeps)
+                self.is_failing = False
+                return
+            except CommitFailed as error:
+                log_.error("commit failed, trying again: %s", error, extra={"tasks": len(writes)})
+                if time.monotonic() + pause_s > give_up or self.is_closing:
+                    self.is_failing = False
+                    raise
+                self.is_failing = True
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, 1.0)
+
+    def _abandon(self, logs: list[Log], error: CommitFailed) -> None:
+        log_.error("commit given up: %s", error, extra={"tasks": [log.task.id for log in logs]})
+        for log in logs:
+            self._live.pop((log.scope, log.task.id), None)
+            log.abandon(_not_stored())
+
+    # Reading the store
+
+    async def stored(self, key: int, after: int) -> list[Entry]:
+        """Return stored entries after number `after`, a bounded piece; empty if there are none."""
+        rows = await self.store.rows(key, after)
+        return [entry for row, lines in rows for entry in entries_of(row, lines) if entry.seq > after]
+
+
+class Reader:
+    """A cursor in one task's log: it costs one integer, however slow it is.
+
+    With a `turn`, it ends where the turn ends; without, at the end of the task.
+    """
+
+    def __init__(self, feed: Feed, log: Log, after: int, *, turn: Turn | None = None, first: Entry | None = None) -> None:
+        self._feed = feed
+        self._log = log
+        self._turn = turn
+        self._first = first
+        self._is_over = False
+        self._waiter: asyncio.Future[None] | None = None
+        self.cursor = after
+        log.readers += 1
+
+    async def next(self, patience_s: float) -> list[Entry] | None:
+        """Return what comes next: an empty list at the end, None if nothing came for `patience_s`.
+
+        Raises:
+            UnsupportedOperation: The task ended before the reader's own message got its turn.
+            Unavailable: The store failed, and the task stays as it was last told.
+        """
+        if self._first is not None:
+            first, self._first = self._first, None
+            self._is_over = first.state in FINAL
+            return [first]
+        if self._is_over:
+            if self._turn is not None and self._turn.refused is not None:
+                raise self._turn.refused
+            return []
+        log = self._log
+        found = log.after(self.cursor)
+        if not found and found is not None:
+            if log.is_dead:
+                raise _not_stored()
+            if self._feed.is_closing:
+                raise Unavailable("the server is stopping; subscribe again in a moment", retry_after_s=1)
+            self._waiter = log.grew()
+            timer = asyncio.get_running_loop().call_later(patience_s, self.nudge)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+            found = log.after(self.cursor)
+            if not found and found is not None:
+                return None
+        if found is None:
+            found = await self._feed.stored(log.key, self.cursor)
+        return self._up_to_the_end(found)
+
+    def _up_to_the_end(self, found: list[Entry]) -> list[Entry]:
+        last = self._turn.last if self._turn is not None else 0
+        for i, entry in enumerate(found):
+            if entry.state in FINAL or entry.seq == last:
+                self._is_over = True
+                found = found[: i + 1]
+                break
+        self.cursor = found[-1].seq
+        return found
+
+    def nudge(self) -> None:
+        """Make a waiting `next` return, though nothing came."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def close(self) -> None:
+        self._log.readers -= 1
+        self._feed.let_go(self._log)
+
+
+def task_of(record: Record) -> Task:
+    """Return a stored task: its snapshot, brought up to date by the lines after it."""
+    task = v1.decode_task(record.head)
+    task.artifacts = v1.decode_artifacts(record.artifacts)
+    for line in record.tail:
+        if line.startswith(b"v"):
+            event = v1.decode_event(line[1:])
+            assert not isinstance(event, Message)  # a message never enters a task's log as an event
+            apply(task, event)
+        elif line.startswith(b"m"):
+            add_message(task, v1.decode_message(line[1:]))
+    return task
+
+
+def snapshot_of(record: Record, history_length: int | None) -> Snapshot:
+    task = task_of(record)
+    if history_length is not None:
+        task.history = task.history[max(len(task.history) - history_length, 0) :]
+    artifacts, task.artifacts = task.artifacts, []
+    return Snapshot(record.seq, task.status.state, v1.encode(task), v1.encode(artifacts))
+
+
+def _not_stored() -> Unavailable:
+    return Unavailable("the server could not store this; try again later", retry_after_s=5)

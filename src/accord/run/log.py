@@ -1,0 +1,435 @@
+"""The live end of one task's log.
+
+A run appends here and does not wait; `feed` commits what has gathered, and only then are readers and senders told.
+"""
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import msgspec
+
+from ..codec import v1
+from ..model import FINAL, INTERRUPTED, A2AError, Event, Message, StatusUpdate, Task, TaskState, Unavailable, UnsupportedOperation
+from ..store import Scope, Write
+from .fold import add_message, apply
+
+if TYPE_CHECKING:
+    from .feed import Feed
+
+__all__ = ["About", "Entry", "Log", "Snapshot", "Turn", "TurnBegin", "entries_of", "state_number", "state_of"]
+
+MAX_AHEAD = 256
+MAX_AHEAD_BYTES = 1 << 20
+TAIL_ENTRIES = 256
+TAIL_BYTES = 1 << 20
+SNAPSHOT_AFTER = 64 << 10
+
+_STATES = list(TaskState)
+_NUMBER = {state: number for number, state in enumerate(_STATES)}
+_NOTHING: list[Any] = []
+
+
+def state_number(state: TaskState) -> int:
+    """The proto's number of a state: what stores keep."""
+    return _NUMBER[state]
+
+
+def state_of(number: int) -> TaskState:
+    return _STATES[number]
+
+
+class Entry(msgspec.Struct, gc=False):
+    """One numbered event as readers get it: encoded once, shared by all of them."""
+
+    seq: int
+    data: bytes  # a StreamResponse of 1.0
+    state: TaskState | None  # None for an artifact
+    shapes: dict[Any, bytes] | None = None  # the same event as other versions write it, made when first asked for
+
+
+class Snapshot(msgspec.Struct, gc=False):
+    """A task as it stood after event `seq`, encoded."""
+
+    seq: int
+    state: TaskState
+    head: bytes
+    artifacts: bytes
+
+    @property
+    def data(self) -> bytes:
+        """The whole task as JSON."""
+        if self.artifacts == b"[]":
+            return self.head
+        return b'%b,"artifacts":%b}' % (self.head[:-1], self.artifacts)
+
+    @property
+    def task(self) -> Task:
+        return v1.decode_task(self.data)
+
+
+class About(msgspec.Struct, omit_defaults=True):
+    """What is fixed when a task is made and shown to nobody: the skill that does it, the wire it came over."""
+
+    skill: str
+    origin: str = ""
+
+
+class TurnBegin(msgspec.Struct, omit_defaults=True):
+    """Private log entry: the function started with this message, or its n-th question was answered by it."""
+
+    message_id: str
+    ask: int = 0
+
+
+class Turn:
+    """A sender's message and what its sender waits for.
+
+    A turn begins when a function starts with the message or an `ask` takes it, and ends at the next interrupted or
+    terminal state. `last` is then the number of the event that ended it.
+    """
+
+    __slots__ = ("_waiting", "is_answered", "last", "message", "refused")
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.last = 0
+        self.is_answered = False
+        self.refused: A2AError | None = None
+        self._waiting: list[tuple[asyncio.Future[Snapshot], int | None]] = []
+
+    def answer(self, history_length: int | None = None) -> asyncio.Future[Snapshot]:
+        """The task at the end of this turn."""
+        waiter: asyncio.Future[Snapshot] = asyncio.get_running_loop().create_future()
+        self._waiting.append((waiter, history_length))
+        return waiter
+
+    def waiting(self) -> list[tuple[asyncio.Future[Snapshot], int | None]]:
+        """Take who waits, to be answered."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def refuse(self, error: A2AError) -> None:
+        """This message gets no turn."""
+        self.refused, self.is_answered = error, True
+        for waiter, _ in self.waiting():
+            if not waiter.done():
+                waiter.set_exception(error)
+
+
+Answer: TypeAlias = tuple[asyncio.Future[Snapshot], Snapshot]
+
+
+class Stoppable(Protocol):
+    """What a log knows of its run."""
+
+    def stop(self) -> None: ...
+
+
+class Log:
+    """One task while something happens to it. Only its run, or the operation that holds it, changes it.
+
+    - `task` is the draft: the fold of everything appended, committed or not.
+    - What is appended between two commits is stored by one.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_bytes",
+        "_entries",
+        "_flight",
+        "_grew",
+        "_is_stored",
+        "_lines",
+        "_picture",
+        "_room",
+        "_since_snapshot",
+        "_size",
+        "_stored_state",
+        "about",
+        "at_ms",
+        "committed",
+        "feed",
+        "inbox",
+        "is_dead",
+        "key",
+        "pos",
+        "readers",
+        "run",
+        "scope",
+        "seq",
+        "tail",
+        "task",
+        "turns",
+    )
+
+    def __init__(
+        self, feed: "Feed", key: int, scope: Scope, task: Task, about: About, *, at_ms: int, seq: int = 0, pos: int = 0
+    ) -> None:
+        self.feed = feed
+        self.about = about
+        self.key = key
+        self.scope = scope
+        self.task = task
+        self.seq = self.committed = seq
+        self.pos = pos
+        self.at_ms = at_ms
+        self.inbox: deque[Turn] = deque()
+        self.turns: list[Turn] = []
+        self.tail: list[Entry] = []
+        self.run: Stoppable | None = None
+        self.readers = 0
+        self.is_dead = False  # given up by the feed; the task is as last stored
+        self._is_stored = seq > 0
+        self._stored_state = _NUMBER[task.status.state] if seq else 0
+        self._lines: list[bytes] = []
+        self._entries: list[Entry] = []
+        self._bytes = 0
+        self._answers: list[Answer] = []
+        self._flight: tuple[list[Entry], list[Answer]] | None = None  # handed over, not yet committed
+        self._picture: tuple[int, Snapshot] | None = None
+        self._grew: list[asyncio.Future[None]] = []
+        self._room: list[asyncio.Future[None]] = []
+        self._since_snapshot = 0
+        self._size = 0
+
+    # Appending
+
+    def append(self, event: Event) -> None:
+        """Add a visible event. Does not wait."""
+        data = v1.encode_event(event)
+        state = None
+        if self.seq:
+            apply(self.task, event)
+        if isinstance(event, (StatusUpdate, Task)):
+            state = event.status.state
+        self.seq += 1
+        self._entries.append(Entry(self.seq, data, state))
+        self._note(b"v" + data)
+        if state in INTERRUPTED or state in FINAL:
+            self._end_turns(state)
+
+    def add(self, message: Message) -> None:
+        """Log a message of the user, at once: it is kept whatever becomes of the run."""
+        add_message(self.task, message)
+        self._note(b"m" + v1.encode(message))
+
+    def begin(self, turn: Turn, ask: int = 0) -> None:
+        """Note which message the function goes on with."""
+        self.turns.append(turn)
+        self._note(b"t" + v1.encode(TurnBegin(turn.message.message_id, ask)))
+
+    def asked(self, n: int) -> None:
+        """Note that the function waits in its n-th `ask`."""
+        self._note(b"q%d" % n)
+
+    def _note(self, line: bytes) -> None:
+        if self.is_dead:
+            raise Unavailable("this task could not be stored and was given up", retry_after_s=5)
+        if not self._lines:
+            self.feed.changed(self)
+        self.pos += 1
+        self._lines.append(line)
+        self._bytes += len(line)
+
+    def _end_turns(self, state: TaskState | None) -> None:
+        """Answer every sender whose turn this event ends, with the task as it stands here."""
+        stays_open = state is TaskState.AUTH_REQUIRED  # blocking sends return, streams stay (design, rule 3)
+        for turn in self.turns:
+            turn.is_answered = True
+            for waiter, history_length in turn.waiting():
+                self._answers.append((waiter, self.picture(history_length)))
+            if not stays_open:
+                turn.last = self.seq
+        if not stays_open:
+            self.turns.clear()
+        if state in FINAL:
+            self._refuse_waiting()
+
+    def _refuse_waiting(self) -> None:
+        """The run is over: what still waits for a turn will not get one. The messages stay in the history."""
+        if not self.inbox:
+            return
+        error = UnsupportedOperation(
+            f"task {self.task.id} became {self.task.status.state.word} before your message got its turn; "
+            f"send it again without taskId to start a new task in context {self.task.context_id}",
+            taskId=self.task.id,
+            contextId=self.task.context_id,
+        )
+        for turn in self.inbox:
+            turn.last = self.seq
+            turn.refuse(error)
+        self.inbox.clear()
+
+    @property
+    def is_far_ahead(self) -> bool:
+        return (
+            len(self._lines) > MAX_AHEAD
+            or self._bytes > MAX_AHEAD_BYTES
+            or (self._flight is not None and self.seq - self.committed > MAX_AHEAD)
+            or self.feed.is_failing
+        )
+
+    async def room(self) -> None:
+        """Wait until the commit has caught up."""
+        while self.is_far_ahead:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._room.append(waiter)
+            await waiter
+
+    # Reading
+
+    def picture(self, history_length: int | None = None) -> Snapshot:
+        """Encode the task as it stands now."""
+        task = self.task
+        artifacts, history = task.artifacts, task.history
+        if history_length is not None and len(history) > history_length:
+            task.history = history[len(history) - history_length :]
+        elif self._picture is not None and self._picture[0] == self.pos:
+            return self._picture[1]  # a sender's answer and the stored snapshot are often the same
+        task.artifacts = _NOTHING
+        try:
+            head = v1.encode(task)
+        finally:
+            task.artifacts = artifacts
+            is_whole, task.history = task.history is history, history
+        picture = Snapshot(self.seq, task.status.state, head, v1.encode(artifacts) if artifacts else b"[]")
+        if is_whole:
+            self._picture = (self.pos, picture)
+        return picture
+
+    def snapshot(self, history_length: int | None = None) -> asyncio.Future[Snapshot]:
+        """The task as it stands now, told as soon as all of it is stored."""
+        answer: asyncio.Future[Snapshot] = asyncio.get_running_loop().create_future()
+        picture = self.picture(history_length)
+        if self._lines:
+            self._answers.append((answer, picture))
+        elif self._flight is not None:
+            self._flight[1].append((answer, picture))
+        else:
+            answer.set_result(picture)
+        return answer
+
+    def after(self, seq: int) -> list[Entry] | None:
+        """The committed entries after `seq` that are still in memory; None if they have to be read from the store."""
+        if seq >= self.committed:
+            return _NOTHING
+        first = self.committed - len(self.tail) + 1
+        return self.tail[seq + 1 - first :] if seq + 1 >= first else None
+
+    def grew(self) -> asyncio.Future[None]:
+        """Done at the next commit of this task."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._grew.append(waiter)
+        return waiter
+
+    def wake(self) -> None:
+        """Let readers look again, though nothing came: the server is stopping."""
+        _wake(self._grew)
+
+    # Committing, by the feed
+
+    def take(self) -> Write:
+        """Hand over what has gathered."""
+        lines, self._lines = self._lines, []
+        entries, self._entries = self._entries, []
+        self._flight, self._answers = (entries, self._answers), []
+        self._since_snapshot += self._bytes
+        self._bytes = 0
+        task = self.task
+        state = _NUMBER[task.status.state]
+        write = Write(
+            key=self.key,
+            scope=self.scope,
+            id=task.id,
+            context_id=task.context_id,
+            is_new=not self._is_stored,
+            state=state,
+            was=self._stored_state,
+            at_ms=self.at_ms,
+            seq=self.seq,
+            pos=self.pos,
+            row=entries[0].seq if entries else self.seq,
+            lines=lines,
+            about=b"" if self._is_stored else v1.encode(self.about),
+        )
+        is_due = self._since_snapshot > SNAPSHOT_AFTER + 2 * self._size
+        if is_due or not self._is_stored or task.status.state in FINAL:
+            picture = self.picture()
+            write.head, write.artifacts = picture.head, picture.artifacts
+            self._size = len(picture.head) + len(picture.artifacts)
+            self._since_snapshot = 0
+        self._stored_state = state
+        self._is_stored = True
+        return write
+
+    def publish(self) -> None:
+        """What was handed over is stored: tell everyone who waits for it."""
+        assert self._flight is not None  # publish follows take
+        (entries, answers), self._flight = self._flight, None
+        self._picture = None
+        if entries:
+            self.committed = entries[-1].seq
+            self.tail += entries
+            if len(self.tail) > TAIL_ENTRIES:
+                self._trim()
+        for answer, picture in answers:
+            if not answer.done():
+                answer.set_result(picture)
+        _wake(self._grew)
+        _wake(self._room)
+
+    def _trim(self) -> None:
+        """Keep a short tail; readers further behind read the store."""
+        size, keep = 0, 0
+        for entry in reversed(self.tail):
+            size += len(entry.data)
+            if keep == TAIL_ENTRIES or size > TAIL_BYTES:
+                break
+            keep += 1
+        del self.tail[: len(self.tail) - keep]
+
+    def abandon(self, error: A2AError) -> None:
+        """The commit cannot be made: the task stays as last stored, and everyone who waits is told so."""
+        for answer, _ in [*(self._flight[1] if self._flight else ()), *self._answers]:
+            if not answer.done():
+                answer.set_exception(error)
+        for turn in [*self.turns, *self.inbox]:
+            turn.refuse(error)
+        self.is_dead = True
+        self._lines.clear()
+        self.inbox.clear()
+        self.turns.clear()
+        if self.run is not None:
+            self.run.stop()
+        _wake(self._grew)
+        _wake(self._room)
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._lines)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing happens here any more: the store knows all there is."""
+        return self.run is None and not (self.readers or self._lines or self._flight or self.inbox)
+
+
+def entries_of(row: int, lines: bytes) -> list[Entry]:
+    """Return the visible entries of a stored row."""
+    visible = [line[1:] for line in lines.split(b"\n") if line.startswith(b"v")]
+    return [Entry(row + i, data, _state_of(data)) for i, data in enumerate(visible)]
+
+
+def _state_of(data: bytes) -> TaskState | None:
+    if data.startswith(b'{"artifactUpdate"'):
+        return None
+    event = v1.decode_event(data)
+    return event.status.state if isinstance(event, (StatusUpdate, Task)) else None
+
+
+def _wake(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+    waiters.clear()

@@ -1,0 +1,429 @@
+"""Runs: a user's function driven to its end, everything it says put in the task's log.
+
+One asyncio task per run, no queue. Nothing else writes the log of a task while its run lives.
+"""
+
+import asyncio
+import contextvars
+import logging
+import secrets
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from ..auth import Caller
+from ..model import (
+    FINAL,
+    A2AError,
+    Artifact,
+    ArtifactUpdate,
+    InvalidAgentResponse,
+    InvalidParams,
+    Message,
+    Metadata,
+    Part,
+    Role,
+    StatusUpdate,
+    TaskState,
+    TaskStatus,
+    new_id,
+    now_ms,
+    timestamp,
+)
+from .context import Context, Fail, Reject
+from .log import Log, Turn
+from .parts import Ask, Reply, to_parts
+from .shape import Shape
+from .skill import Skill
+
+__all__ = ["Run", "Threads", "call_reply", "set_status"]
+
+log_ = logging.getLogger("accord")
+
+CANCEL_GRACE_S = 3.0
+_BREATH = 64  # events between two turns given to the rest of the loop
+
+
+class Threads:
+    """The pool plain `def` skills run in, started when first needed."""
+
+    def __init__(self, size: int = 32) -> None:
+        self._size = size
+        self._pool: ThreadPoolExecutor | None = None
+
+    def run(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._size, thread_name_prefix="accord-skill")
+        context = contextvars.copy_context()
+        return asyncio.get_running_loop().run_in_executor(self._pool, lambda: context.run(function))
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Run:
+    """One call of a skill's function for a task, until it returns, fails or is cancelled."""
+
+    def __init__(
+        self,
+        log: Log,
+        skill: Skill,
+        turn: Turn,
+        values: dict[str, Any],
+        *,
+        caller: Caller,
+        threads: Threads,
+        on_end: Callable[[Log], None],
+    ) -> None:
+        self.log = log
+        self.skill = skill
+        self.message = turn.message
+        self.is_over = False
+        self._is_canceled = False
+        self._values = values
+        self._threads = threads
+        self._caller = caller
+        self._on_end = on_end
+        self._asked = 0
+        self._answer: asyncio.Future[Message] | None = None
+        self._chunks = ""  # the artifact the yields feed, once there is one
+        self._artifacts = len(log.task.artifacts)
+        self._events = 0
+        self._last_word: Message | None = None
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        log.run = self
+        log.begin(turn)
+        self.status(TaskState.WORKING)
+        self._task = _start(self._loop, self._drive(), f"accord-run-{log.task.id}")
+
+    # Driving
+
+    async def _drive(self) -> None:
+        binding, values = self.skill.binding, self._values
+        if binding.context:
+            values[binding.context] = Context(self, self._caller, self.log.task.context_id)
+        if binding.caller:
+            values[binding.caller] = self._caller
+        try:
+            self._finish(await _CALL[self.skill.kind](self, values))
+        except Reject as reason:
+            self._end(TaskState.REJECTED, str(reason))
+        except Fail as reason:
+            self._end(TaskState.FAILED, str(reason))
+        except asyncio.CancelledError:
+            if self._is_canceled:
+                self._end(TaskState.CANCELED)
+            elif not self.is_over:
+                self._fail(sys.exc_info())
+        except (Exception, SystemExit):
+            self._fail(sys.exc_info())
+        finally:
+            self.is_over = True
+            self.log.run = None
+            self._on_end(self.log)
+
+    async def _await(self, values: dict[str, Any]) -> Any:
+        return await self.skill.function(**values)
+
+    async def _iterate(self, values: dict[str, Any]) -> Any:
+        stream = self.skill.function(**values)
+        try:
+            async for item in stream:
+                if isinstance(item, Ask):
+                    return item
+                self.emit(item)
+                await self._breathe()
+        finally:
+            await stream.aclose()
+        return self._last_word
+
+    async def _await_thread(self, values: dict[str, Any]) -> Any:
+        return await self._threads.run(lambda: self.skill.function(**values))
+
+    async def _iterate_thread(self, values: dict[str, Any]) -> Any:
+        async def pass_on(item: Any) -> None:
+            if self.is_over:
+                raise Fail("cancelled")  # ends the thread, which can't be stopped from outside
+            self.emit(item)
+            await self._breathe()
+
+        def work() -> Any:
+            stream = self.skill.function(**values)
+            while True:
+                try:
+                    item = next(stream)
+                except StopIteration as end:
+                    return end.value if end.value is not None else self._last_word
+                if isinstance(item, Ask):
+                    return item
+                asyncio.run_coroutine_threadsafe(pass_on(item), self._loop).result()
+
+        return await self._threads.run(work)
+
+    def _finish(self, value: Any) -> None:
+        """The function has returned: say so."""
+        match value:
+            case Ask():
+                self._question(value.question, value.type)
+            case Reply() | Message():
+                self._end(TaskState.COMPLETED, value)
+            case None:
+                self._end(TaskState.COMPLETED)
+            case _:
+                self.emit(value, is_last=True)
+                self._end(TaskState.COMPLETED, self._last_word)
+
+    def _fail(self, error: Any) -> None:
+        """The function has raised: the client gets a number to quote, the log the rest."""
+        reference = secrets.token_hex(4)
+        log_.error("skill %s failed, reference %s", self.skill.id, reference, exc_info=error, extra={"task_id": self.log.task.id})
+        self._end(TaskState.FAILED, f"The agent failed. Reference: {reference}")
+
+    def _end(self, state: TaskState, word: Any = None) -> None:
+        if not self.is_over:
+            self.status(state, word)
+            self.is_over = True
+
+    # What the function says
+
+    def act(self, action: Callable[[], None]) -> None:
+        """Do something to the log at once, or from another thread as soon as the loop gets to it."""
+        if threading.get_ident() == self._thread:
+            action()
+            return
+        self._loop.call_soon_threadsafe(self._act_late, action)
+        if self.log.is_far_ahead:
+            asyncio.run_coroutine_threadsafe(self.log.room(), self._loop).result()
+
+    def _act_late(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except InvalidAgentResponse as error:
+            log_.warning("skill %s: %s", self.skill.id, error, extra={"task_id": self.log.task.id})
+
+    def status(self, state: TaskState, word: Any = None, metadata: Metadata | None = None) -> None:
+        if self._is_mute():
+            return
+        set_status(self.log, state, word, metadata)
+
+    def progress(self, text: str, metadata: Metadata | None) -> None:
+        self.status(TaskState.WORKING, text, metadata)
+
+    def emit(self, value: Any, *, is_last: bool = False) -> None:
+        """Add what was yielded or returned: an Artifact is its own, anything else is a chunk of the run's one."""
+        if isinstance(value, Artifact):
+            self._append(value, append=False, is_last=True)
+        elif isinstance(value, (Reply, Message)):
+            self._last_word = self._message(value)
+        elif self._chunks:
+            self._append(Artifact(artifact_id=self._chunks, parts=to_parts(value)), append=True, is_last=is_last)
+        else:
+            self._chunks = self._next_id()
+            self._append(Artifact(artifact_id=self._chunks, parts=to_parts(value)), append=False, is_last=is_last)
+
+    def add_artifact(
+        self, content: tuple[Any, ...], *, name: str, description: str, artifact_id: str, metadata: Metadata | None
+    ) -> None:
+        parts = [part for value in content for part in to_parts(value)]
+        artifact = Artifact(
+            artifact_id=artifact_id or self._next_id(), parts=parts, name=name, description=description, metadata=metadata
+        )
+        self._append(artifact, append=False, is_last=True)
+
+    def _append(self, artifact: Artifact, *, append: bool, is_last: bool) -> None:
+        if self._is_mute():
+            return
+        if not artifact.parts:
+            raise InvalidAgentResponse(f"artifact {artifact.artifact_id!r} has no parts")
+        task = self.log.task
+        self.log.append(
+            ArtifactUpdate(task_id=task.id, context_id=task.context_id, artifact=artifact, append=append, last_chunk=is_last)
+        )
+
+    def _is_mute(self) -> bool:
+        """After the end nothing is heard: a cancelled thread may go on talking for a while."""
+        if self.is_over or self.log.task.status.state in FINAL:
+            log_.warning("skill %s: output after the end was dropped", self.skill.id, extra={"task_id": self.log.task.id})
+            return True
+        return False
+
+    def _next_id(self) -> str:
+        self._artifacts += 1  # counted, not random: the same function gives the same ids again
+        return f"artifact-{self._artifacts}"
+
+    def _message(self, word: Any) -> Message:
+        return _said(word, self.log.task.id, self.log.task.context_id)
+
+    async def _breathe(self) -> None:
+        self._events += 1
+        if self._events % _BREATH == 0:
+            await asyncio.sleep(0)
+        if self.log.is_far_ahead:
+            await self.log.room()
+
+    async def room(self) -> None:
+        await self._breathe()
+
+    # Questions
+
+    async def ask(self, question: str, type_: Any) -> Any:
+        self._must_be_async("ask")
+        self._asked += 1
+        wrong = ""
+        while True:
+            self._question(f"{wrong}\n{question}" if wrong else question, type_)
+            self.log.asked(self._asked)
+            answer = await self._next_message()
+            if type_ is Message:
+                return answer
+            try:
+                return _read_answer(answer, type_)
+            except InvalidParams as error:
+                wrong = f"That does not fit: {error}"
+
+    async def require_auth(self, text: str, until: Awaitable[Any] | None) -> Any:
+        self._must_be_async("require_auth")
+        self.status(TaskState.AUTH_REQUIRED, text)
+        message = asyncio.ensure_future(self._next_message())
+        if until is None:
+            return await message
+        granted = asyncio.ensure_future(until)
+        try:
+            await asyncio.wait({message, granted}, return_when=asyncio.FIRST_COMPLETED)
+            if message.done():
+                return message.result()
+            self._answer = None
+            self.status(TaskState.WORKING)
+            return granted.result()
+        finally:
+            message.cancel()
+            granted.cancel()
+
+    def _must_be_async(self, verb: str) -> None:
+        if threading.get_ident() != self._thread:
+            raise TypeError(f"ctx.{verb} waits for the client, which a plain function can't; write async def {self.skill.id}")
+
+    def _question(self, question: str, type_: Any) -> None:
+        parts = [Part(text=question)]
+        if type_ is not None and type_ not in (str, Message):
+            parts.append(Part(data=Shape(type_).schema(), media_type="application/schema+json"))
+        self.status(TaskState.INPUT_REQUIRED, parts)
+
+    async def _next_message(self) -> Message:
+        """The oldest message that waits for a turn, or the next to come."""
+        if self.log.inbox:
+            self._take(self.log.inbox.popleft())
+            return self.message
+        self._answer = self._loop.create_future()
+        try:
+            return await self._answer
+        finally:
+            self._answer = None
+
+    def deliver(self, turn: Turn) -> None:
+        """A message for this run, already logged: taken at once if it is waited for, else it waits for its turn."""
+        if self._answer is None or self._answer.done():
+            self.log.inbox.append(turn)
+            return
+        self._take(turn)
+        self._answer.set_result(turn.message)
+
+    def _take(self, turn: Turn) -> None:
+        self.message = turn.message
+        self.log.begin(turn, self._asked)
+        self.status(TaskState.WORKING)  # in the commit that stores the message: nobody is shown the old question
+
+    @property
+    def is_waiting(self) -> bool:
+        """The function waits for the client, and would wait as well after a restart."""
+        return self._answer is not None
+
+    # Ending
+
+    async def cancel(self) -> None:
+        """Stop the function, giving it a moment to clean up; the task is terminal afterwards."""
+        self._is_canceled = True
+        self._task.cancel()
+        await asyncio.wait({self._task}, timeout=CANCEL_GRACE_S)
+        self._end(TaskState.CANCELED)  # it did not stop in time: it is no longer listened to
+
+    def stop(self) -> None:
+        """Stop the function and say nothing: the task stays as last stored."""
+        self.is_over = True
+        self._task.cancel()
+
+    def interrupt(self, reason: str) -> None:
+        """Stop the function because the server stops."""
+        self._end(TaskState.FAILED, reason)
+        self._task.cancel()
+
+
+_CALL: dict[str, Callable[[Run, dict[str, Any]], Coroutine[Any, Any, Any]]] = {
+    "coroutine": Run._await,
+    "stream": Run._iterate,
+    "thread": Run._await_thread,
+    "thread stream": Run._iterate_thread,
+}
+
+
+async def call_reply(skill: Skill, values: dict[str, Any], caller: Caller, context_id: str, threads: Threads) -> Message:
+    """Call a skill that answers without a task.
+
+    Raises:
+        A2AError: The function failed; the reason is in the log.
+    """
+    if skill.binding.context:
+        values[skill.binding.context] = Context(None, caller, context_id)
+    if skill.binding.caller:
+        values[skill.binding.caller] = caller
+    try:
+        if skill.kind == "thread":
+            value = await threads.run(lambda: skill.function(**values))
+        else:
+            value = await skill.function(**values)
+        return _said(value, "", context_id)
+    except (Reject, Fail) as reason:
+        raise A2AError(str(reason)) from None
+    except Exception:
+        reference = secrets.token_hex(4)
+        log_.exception("skill %s failed, reference %s", skill.id, reference)
+        raise A2AError(f"The agent failed. Reference: {reference}", reference=reference) from None
+
+
+def set_status(log: Log, state: TaskState, word: Any = None, metadata: Metadata | None = None) -> None:
+    """Give a task a new status, now."""
+    task = log.task
+    message = None if word is None else _said(word, task.id, task.context_id)
+    log.at_ms = max(now_ms(), log.at_ms)  # a clock set back does not reorder a task's own history
+    status = TaskStatus(state=state, message=message, timestamp=timestamp(log.at_ms))
+    log.append(StatusUpdate(task_id=task.id, context_id=task.context_id, status=status, metadata=metadata))
+
+
+def _said(word: Any, task_id: str, context_id: str) -> Message:
+    """What the agent says, as a message of this task."""
+    if isinstance(word, Message):
+        return msgspec.structs.replace(word, role=Role.AGENT, task_id=task_id, context_id=context_id)
+    if isinstance(word, Reply):
+        return word.message(context_id, task_id)
+    parts = word if isinstance(word, list) and word and isinstance(word[0], Part) else to_parts(word)
+    return Message(message_id=new_id(), role=Role.AGENT, parts=parts, context_id=context_id, task_id=task_id)
+
+
+def _read_answer(answer: Message, type_: Any) -> Any:
+    shape = Shape(type_)
+    for part in answer.parts:
+        if part.data is not msgspec.UNSET:
+            return shape.read(part.data, "answer")
+    return shape.read_text(answer.text, "answer")
+
+
+def _start(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(coroutine, loop=loop, name=name, eager_start=True)
+    return loop.create_task(coroutine, name=name)

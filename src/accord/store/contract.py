@@ -1,0 +1,137 @@
+"""What a store promises.
+
+A task's log is kept as rows: one per task and commit, holding the lines that commit added. A line is one letter and
+one JSON text: `v` an event a stream can show (these are numbered, from 1), or a private entry stored under the number it
+follows. A row is found by the number of its first visible line, or by the number its private lines follow.
+
+The snapshot is the task as JSON in two pieces, `head` (all but the artifacts) and `artifacts`, so that a list needs no
+decoding and a finished task is two slices of bytes.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+__all__ = ["CommitFailed", "Keep", "Page", "Query", "Record", "Scope", "Store", "Write"]
+
+
+class CommitFailed(Exception):
+    """Nothing of the batch was stored; the same batch may be tried again."""
+
+
+class Scope(NamedTuple):
+    """Whose tasks: everything is stored and found inside one scope."""
+
+    tenant: str = ""
+    owner: str = ""
+
+
+class Write(msgspec.Struct, gc=False):
+    """What one commit adds to one task."""
+
+    key: int
+    scope: Scope
+    id: str
+    context_id: str
+    is_new: bool
+    state: int  # the proto number, small and stable
+    was: int  # the state before, 0 for a new task: counters move by the difference
+    at_ms: int  # of the status: what lists sort by
+    seq: int  # the last visible number after this commit
+    pos: int  # how many lines the log has after this commit, private ones too
+    row: int  # the number this commit's lines are stored under
+    lines: list[bytes]
+    about: bytes  # private, fixed when the task is made
+    head: bytes | None = None  # a new snapshot, if one is due
+    artifacts: bytes = b""
+
+
+class Keep(msgspec.Struct, gc=False):
+    """An idempotency key and what it stands for: a task, or the bytes of a reply."""
+
+    scope: Scope
+    key: str
+    digest: bytes
+    at_ms: int
+    task_id: str = ""
+    reply: bytes = b""
+
+
+class Record(msgspec.Struct, gc=False):
+    """A task as stored: a snapshot, and how far the log has gone since. Not to be changed by who reads it."""
+
+    key: int
+    scope: Scope
+    id: str
+    context_id: str
+    state: int
+    at_ms: int
+    seq: int
+    pos: int
+    snap_pos: int
+    about: bytes
+    head: bytes
+    artifacts: bytes
+    tail: list[bytes] = []  # the lines after the snapshot; filled by `load`, not by `page`
+
+    @property
+    def is_stale(self) -> bool:
+        """The log has gone on since the snapshot."""
+        return self.pos > self.snap_pos
+
+
+class Query(msgspec.Struct, frozen=True):
+    scope: Scope
+    limit: int
+    context_id: str = ""
+    state: int = 0
+    since_ms: int | None = None
+    before: tuple[int, int] | None = None  # (at_ms, key) of the last task of the page before
+
+
+class Page(msgspec.Struct):
+    """Tasks newest first; `next` continues after the last of them, None at the end."""
+
+    tasks: list[Record]
+    total: int
+    next: tuple[int, int] | None
+
+
+class Store(Protocol):
+    """Durable storage of tasks. All calls are made from one event loop.
+
+    - `commit` is all or nothing, and what it has returned for survives a crash of the process.
+    - Reads see every commit that has returned.
+    """
+
+    async def open(self) -> None:
+        """Get ready. Raises with a plain reason if another process holds the store."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def new_key(self) -> int:
+        """Return a number no task has had."""
+        ...
+
+    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+        """Store all of it. Raises CommitFailed and stores nothing otherwise."""
+        ...
+
+    async def load(self, scope: Scope, task_id: str) -> Record | None: ...
+
+    async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:
+        """Return (row number, lines) in order, from the row that holds or precedes visible number `after + 1`.
+
+        A bounded piece at a time: a caller that has seen all of it asks again, after the last number it saw.
+        """
+        ...
+
+    async def page(self, query: Query) -> Page: ...
+
+    async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None: ...
+
+    async def unfinished(self) -> list[Record]:
+        """Return the tasks that were submitted or working when their process died."""
+        ...

@@ -1,0 +1,140 @@
+"""The store that forgets: `memory://`. For tests, and for agents whose work may be lost."""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Sequence
+
+from .contract import Keep, Page, Query, Record, Scope, Write
+
+__all__ = ["MemoryStore"]
+
+_SUBMITTED, _WORKING = 1, 2
+_PIECE = 256  # rows returned by one `rows` call
+
+Place = tuple[int, int]  # (at_ms, key): where a task stands in a list, oldest first
+
+
+class MemoryStore:
+    """Tasks in dictionaries, and sorted lists of their places so that a page costs the page."""
+
+    def __init__(self) -> None:
+        self._keys = 0
+        self._tasks: dict[tuple[Scope, str], Record] = {}
+        self._rows: dict[int, tuple[list[int], list[bytes]]] = {}
+        self._by_key: dict[int, Record] = {}
+        self._kept: dict[tuple[Scope, str], Keep] = {}
+        # Nearly every change is near the newest end, where inserting into a list moves next to nothing.
+        self._all: defaultdict[Scope, list[Place]] = defaultdict(list)
+        self._by_state: defaultdict[tuple[Scope, int], list[Place]] = defaultdict(list)
+        self._by_context: defaultdict[tuple[Scope, str], list[Place]] = defaultdict(list)
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def new_key(self) -> int:
+        self._keys += 1
+        return self._keys
+
+    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+        for write in writes:
+            self._store(write)
+        for keep in keeps:
+            self._kept[keep.scope, keep.key] = keep
+
+    def _store(self, write: Write) -> None:
+        record = self._tasks.get((write.scope, write.id))
+        if record is None:
+            record = self._add(write)
+        elif (record.at_ms, record.state) != (write.at_ms, write.state):
+            self._move(record, write)
+        record.seq, record.pos = write.seq, write.pos
+        numbers, rows = self._rows[write.key]
+        lines = b"\n".join(write.lines)
+        if numbers and numbers[-1] == write.row:
+            rows[-1] += b"\n" + lines
+        else:
+            numbers.append(write.row)
+            rows.append(lines)
+        if write.head is not None:
+            record.head, record.artifacts, record.snap_pos, record.tail = write.head, write.artifacts, write.pos, []
+        else:
+            record.tail.extend(write.lines)
+
+    def _add(self, write: Write) -> Record:
+        record = Record(
+            key=write.key,
+            scope=write.scope,
+            id=write.id,
+            context_id=write.context_id,
+            state=write.state,
+            at_ms=write.at_ms,
+            seq=0,
+            pos=0,
+            snap_pos=0,
+            about=write.about,
+            head=b"",
+            artifacts=b"",
+        )
+        self._tasks[write.scope, write.id] = self._by_key[write.key] = record
+        self._rows[write.key] = ([], [])
+        place = (write.at_ms, write.key)
+        for places in self._lists(record):
+            insort(places, place)
+        return record
+
+    def _move(self, record: Record, write: Write) -> None:
+        old, new = (record.at_ms, record.key), (write.at_ms, write.key)
+        for places in self._lists(record):
+            del places[bisect_left(places, old)]
+        record.at_ms, record.state = write.at_ms, write.state
+        for places in self._lists(record):
+            insort(places, new)
+
+    def _lists(self, record: Record) -> tuple[list[Place], ...]:
+        return (
+            self._all[record.scope],
+            self._by_state[record.scope, record.state],
+            self._by_context[record.scope, record.context_id],
+        )
+
+    async def load(self, scope: Scope, task_id: str) -> Record | None:
+        return self._tasks.get((scope, task_id))
+
+    async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:
+        numbers, rows = self._rows.get(key, ([], []))
+        start = max(bisect_right(numbers, after) - 1, 0)
+        return list(zip(numbers[start : start + _PIECE], rows[start : start + _PIECE], strict=True))
+
+    async def page(self, query: Query) -> Page:
+        places, wanted = self._candidates(query)
+        end = len(places) if query.before is None else bisect_left(places, query.before)
+        start = 0 if query.since_ms is None else bisect_left(places, (query.since_ms, 0))
+        found: list[Record] = []
+        for i in range(end - 1, start - 1, -1):
+            record = self._by_key[places[i][1]]
+            if wanted in (0, record.state):
+                found.append(record)
+                if len(found) > query.limit:
+                    break
+        total = len(places) - start
+        if wanted:
+            total = sum(self._by_key[key].state == wanted for _, key in places[start:])
+        more = len(found) > query.limit
+        found = found[: query.limit]
+        return Page(tasks=found, total=total, next=(found[-1].at_ms, found[-1].key) if more else None)
+
+    def _candidates(self, query: Query) -> tuple[list[Place], int]:
+        """The shortest list that holds every match, and the state still to filter by (0: none)."""
+        if query.context_id:
+            return self._by_context.get((query.scope, query.context_id), []), query.state
+        if query.state:
+            return self._by_state.get((query.scope, query.state), []), 0
+        return self._all.get(query.scope, []), 0
+
+    async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
+        keep = self._kept.get((scope, key))
+        return keep if keep is not None and keep.at_ms >= since_ms else None
+
+    async def unfinished(self) -> list[Record]:
+        return [r for r in self._tasks.values() if r.state in (_SUBMITTED, _WORKING)]

@@ -1,0 +1,282 @@
+"""The default store: one SQLite file, one writer thread, one flush per batch.
+
+Commits run in the writer thread, which owns the only connection that writes. Reads are point look-ups and short ranges on a
+second, read-only connection, made on the event loop: in WAL mode they never wait for the writer, and a thread hop would
+cost more than the read.
+"""
+
+import asyncio
+import os
+import queue
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from .contract import CommitFailed, Keep, Page, Query, Record, Scope, Write
+from .migrate import migrate_sqlite
+
+try:
+    import fcntl
+except ImportError:  # Windows: SQLite's own locks are all there is
+    fcntl = None  # type: ignore[assignment]  # the one platform difference, checked where it is used
+
+__all__ = ["SqliteStore"]
+
+_ROW_BITS = 24
+_PIECE = 256
+_COLUMNS = "key, id, context, state, at_ms, seq, pos, snap_pos, about, head, artifacts"
+
+
+class SqliteStore:
+    """Tasks in one file, which this process alone may use.
+
+    - A commit that has returned is on the disk (`synchronous=FULL`), not only in the system's memory.
+    - A second process on the same file is refused at `open`, by name.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._scopes: dict[Scope, int] = {}
+        self._keys = 0
+        self._jobs: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Future[None], Callable[[], None]] | None]
+        self._jobs = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(self.path)
+        self._db = self._connect()
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        migrate_sqlite(self._db)
+        self._reader = self._connect()
+        self._reader.execute("PRAGMA query_only = ON")
+        rows = self._reader.execute("SELECT tenant, owner, scope FROM scopes")
+        self._scopes = {Scope(tenant, owner): scope for tenant, owner, scope in rows}
+        (self._keys,) = self._reader.execute("SELECT coalesce(max(key), 0) FROM tasks").fetchone()
+        self._thread = threading.Thread(target=self._write, name="accord-sqlite", daemon=True)
+        self._thread.start()
+
+    async def close(self) -> None:
+        if self._thread is None:
+            return
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._thread = None
+        self._reader.close()
+        self._db.close()  # the last connection: folds the log file back into the database
+        self._lock.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, cached_statements=256)
+
+    def new_key(self) -> int:
+        self._keys += 1
+        return self._keys
+
+    # Writing
+
+    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._jobs.put((loop, done, lambda: self._commit(writes, keeps)))
+        await done
+
+    def _write(self) -> None:
+        """The writer thread: one job at a time until told to stop."""
+        while (job := self._jobs.get()) is not None:
+            loop, done, work = job
+            try:
+                work()
+            except sqlite3.Error as error:
+                loop.call_soon_threadsafe(_settle, done, CommitFailed(str(error)))
+            else:
+                loop.call_soon_threadsafe(_settle, done, None)
+
+    def _commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+        db = self._db
+        known = len(self._scopes)
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            new = [w for w in writes if w.is_new]
+            if new:
+                db.executemany(
+                    "INSERT INTO tasks VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
+                    [
+                        (
+                            w.key,
+                            self._scope(w.scope),
+                            w.id,
+                            w.context_id,
+                            w.state,
+                            w.at_ms,
+                            w.seq,
+                            w.pos,
+                            w.pos,
+                            w.about,
+                            w.head,
+                            w.artifacts,
+                        )
+                        for w in new
+                    ],
+                )
+            db.executemany(
+                "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=? WHERE key=?",
+                [(w.state, w.at_ms, w.seq, w.pos, w.key) for w in writes if not w.is_new and w.head is None],
+            )
+            db.executemany(
+                "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, snap_pos=?, head=?, artifacts=? WHERE key=?",
+                [
+                    (w.state, w.at_ms, w.seq, w.pos, w.pos, w.head, w.artifacts, w.key)
+                    for w in writes
+                    if not w.is_new and w.head is not None
+                ],
+            )
+            db.executemany(
+                "INSERT INTO events VALUES (?,?) ON CONFLICT DO UPDATE SET data = CAST(data || x'0a' || excluded.data AS BLOB)",
+                [(w.key << _ROW_BITS | w.row, b"\n".join(w.lines)) for w in writes],
+            )
+            db.executemany("INSERT INTO counts VALUES (?,?,?) ON CONFLICT DO UPDATE SET n = n + excluded.n", self._counted(writes))
+            if keeps:
+                db.executemany(
+                    "INSERT OR REPLACE INTO keys VALUES (?,?,?,?,?,?)",
+                    [(self._scope(k.scope), k.key, k.digest, k.at_ms, k.task_id, k.reply) for k in keeps],
+                )
+            if len(self._scopes) > known:
+                fresh = [(n, scope.tenant, scope.owner) for scope, n in list(self._scopes.items())[known:]]
+                db.executemany("INSERT OR IGNORE INTO scopes VALUES (?,?,?)", fresh)
+            db.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            for scope in list(self._scopes)[known:]:
+                del self._scopes[scope]
+            raise
+
+    def _scope(self, scope: Scope) -> int:
+        number = self._scopes.get(scope)
+        if number is None:
+            number = self._scopes[scope] = len(self._scopes) + 1
+        return number
+
+    def _counted(self, writes: Iterable[Write]) -> list[tuple[int, int, int]]:
+        change: Counter[tuple[int, int]] = Counter()
+        for w in writes:
+            if w.state != w.was:
+                scope = self._scope(w.scope)
+                change[scope, w.state] += 1
+                if w.was:
+                    change[scope, w.was] -= 1
+        return [(scope, state, n) for (scope, state), n in change.items() if n]
+
+    # Reading
+
+    def _rows(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        return self._reader.execute(sql, args).fetchall()
+
+    async def load(self, scope: Scope, task_id: str) -> Record | None:
+        found = self._rows(f"SELECT {_COLUMNS} FROM tasks WHERE scope=? AND id=?", self._scopes.get(scope), task_id)
+        if not found:
+            return None
+        record = Record(found[0][0], scope, *found[0][1:])
+        if record.is_stale:
+            record.tail = self._tail(record)
+        return record
+
+    def _tail(self, record: Record) -> list[bytes]:
+        """The lines after the snapshot: the last ones of the log, collected from its end."""
+        missing, base = record.pos - record.snap_pos, record.key << _ROW_BITS
+        rows = self._reader.execute(
+            "SELECT data FROM events WHERE id BETWEEN ? AND ? ORDER BY id DESC", (base, base | (1 << _ROW_BITS) - 1)
+        )
+        backwards: list[bytes] = []
+        for (data,) in rows:
+            backwards += reversed(data.split(b"\n"))
+            if len(backwards) >= missing:
+                break
+        return backwards[missing - 1 :: -1]
+
+    async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:
+        base = key << _ROW_BITS
+        ((start,),) = self._rows("SELECT coalesce(max(id), ?) FROM events WHERE id BETWEEN ? AND ?", base, base, base | after)
+        found = self._rows(
+            "SELECT id, data FROM events WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?", start, base | (1 << _ROW_BITS) - 1, _PIECE
+        )
+        return [(id_ - base, data) for id_, data in found]
+
+    async def page(self, query: Query) -> Page:
+        scope = self._scopes.get(query.scope)
+        where, args = "scope=?", list[Any]([scope])
+        if query.context_id:
+            where, args = where + " AND context=?", [*args, query.context_id]
+        if query.state:
+            where, args = where + " AND state=?", [*args, query.state]
+        if query.since_ms is not None:
+            where, args = where + " AND at_ms>=?", [*args, query.since_ms]
+        total = self._total(query, scope, where, args)
+        if query.before is not None:
+            where, args = where + " AND (at_ms, key) < (?,?)", [*args, *query.before]
+        found = self._rows(
+            f"SELECT {_COLUMNS} FROM tasks WHERE {where} ORDER BY at_ms DESC, key DESC LIMIT ?", *args, query.limit + 1
+        )
+        tasks = [Record(row[0], query.scope, *row[1:]) for row in found[: query.limit]]
+        more = len(found) > query.limit
+        return Page(tasks=tasks, total=total, next=(tasks[-1].at_ms, tasks[-1].key) if more else None)
+
+    def _total(self, query: Query, scope: int | None, where: str, args: list[Any]) -> int:
+        if query.context_id or query.since_ms is not None:
+            ((total,),) = self._rows(f"SELECT count(*) FROM tasks WHERE {where}", *args)
+        elif query.state:
+            ((total,),) = self._rows("SELECT coalesce(sum(n), 0) FROM counts WHERE scope=? AND state=?", scope, query.state)
+        else:
+            ((total,),) = self._rows("SELECT coalesce(sum(n), 0) FROM counts WHERE scope=?", scope)
+        return int(total)
+
+    async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
+        found = self._rows(
+            "SELECT digest, at_ms, task, reply FROM keys WHERE scope=? AND key=? AND at_ms>=?",
+            self._scopes.get(scope),
+            key,
+            since_ms,
+        )
+        return Keep(scope, key, *found[0]) if found else None
+
+    async def unfinished(self) -> list[Record]:
+        scopes = {number: scope for scope, number in self._scopes.items()}
+        found = self._rows(f"SELECT scope, {_COLUMNS} FROM tasks WHERE state IN (1, 2) ORDER BY key")
+        records = [Record(row[1], scopes[row[0]], *row[2:]) for row in found]
+        for record in records:
+            record.tail = self._tail(record) if record.is_stale else []
+        return records
+
+
+def _settle(done: asyncio.Future[None], error: Exception | None) -> None:
+    if done.cancelled():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
+
+
+def _lock(path: Path) -> BinaryIO:
+    """Hold `path` for this process until the returned file is closed."""
+    lock = open(path.with_name(path.name + "-lock"), "a+b")  # noqa: SIM115  kept open: closing it is letting go
+    if fcntl is None:
+        return lock
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        holder = lock.read(32).decode(errors="replace").strip() or "unknown"
+        lock.close()
+        raise RuntimeError(
+            f"{path} is in use by process {holder}; stop it, or give this server its own file with --store sqlite:///other.db"
+        ) from None
+    lock.truncate(0)
+    lock.write(b"%d\n" % os.getpid())
+    lock.flush()
+    return lock
