@@ -9,6 +9,7 @@ from typing import Any
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface
 from .ops.call import IDEMPOTENT, RESUME
 from .ops.service import Service
+from .ops.table import VERSIONS
 from .run import agent as run_agent
 from .run.engine import Engine
 from .store import Store, open_store
@@ -20,8 +21,6 @@ from .wire.rest import RestDoor
 from .wire.wellknown import CardDoor
 
 __all__ = ["Agent", "App"]
-
-VERSIONS = frozenset({"1.0"})
 
 _OUR_EXTENSIONS = (
     AgentExtension(uri=RESUME, description="Resume a stream after the event named by Last-Event-ID."),

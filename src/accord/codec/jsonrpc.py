@@ -1,10 +1,11 @@
 """The JSON-RPC 2.0 envelope. The id is echoed as the very bytes that came."""
 
 import re
+from typing import Any
 
 import msgspec
 
-from ..model import A2AError, InvalidRequest, ParseError
+from ..model import InvalidRequest, ParseError
 from . import text, v1
 
 __all__ = ["NO_ID", "Envelope", "error", "id_of", "open_envelope", "result"]
@@ -69,6 +70,5 @@ def result(id_: bytes, value: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, value)
 
 
-def error(id_: bytes, problem: A2AError) -> bytes:
-    body = {"code": problem.code, "message": str(problem), "data": v1.error_details(problem)}
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, v1.encode(body))
+def error(id_: bytes, problem: dict[str, Any]) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, v1.encode(problem))

@@ -9,7 +9,6 @@ import base64
 import binascii
 import functools
 import re
-from collections.abc import Hashable
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,7 +28,7 @@ _INT32 = range(-(2**31), 2**31)
 def convert(value: Any, type_: type[T]) -> T:
     """Return the JSON value `value` as a `type_`, or raise InvalidParams naming the field."""
     try:
-        return msgspec.convert(_normal(value, _node(type_), ""), type_)
+        return msgspec.convert(_normal(value, mi.type_info(type_), ""), type_)
     except msgspec.ValidationError as error:
         raise bad_field(error) from None
 
@@ -49,11 +48,6 @@ def bad_field(error: msgspec.ValidationError) -> InvalidParams:
 def _refuse(path: str, what: str) -> InvalidParams:
     field = path.lstrip(".") or "params"
     return InvalidParams(f"{field}: {what}", violations=((field, what),))
-
-
-@functools.cache
-def _node(type_: Hashable) -> mi.Type:
-    return mi.type_info(type_)
 
 
 def _normal(value: Any, node: mi.Type, path: str) -> Any:
@@ -94,7 +88,7 @@ def _normal_struct(value: Any, node: mi.StructType, path: str) -> Any:
 
 @functools.cache
 def _fields(cls: type) -> dict[str, mi.Field]:
-    node = _node(cls)
+    node = mi.type_info(cls)
     assert isinstance(node, mi.StructType)
     # camelCase last: where both spellings of a name are the same word, they are one entry.
     return {f.name: f for f in node.fields} | {f.encode_name: f for f in node.fields}

@@ -3,12 +3,32 @@
 Strict first, at C speed; what strict decoding refuses gets a second look in `lenient`.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 
-from ..model import A2AError, Artifact, Event, Message, StatusUpdate, StreamResponse, Task
+from ..model import (
+    A2AError,
+    Artifact,
+    CancelTaskRequest,
+    DeletePushConfigRequest,
+    Event,
+    GetExtendedCardRequest,
+    GetPushConfigRequest,
+    GetTaskRequest,
+    ListPushConfigsRequest,
+    ListTasksRequest,
+    Message,
+    SendMessageRequest,
+    StatusUpdate,
+    StreamResponse,
+    SubscribeRequest,
+    Task,
+    TaskPushNotificationConfig,
+)
 from . import lenient, text
+from .contract import NOW, Semantics, Snapshot, Tasks
 
 __all__ = [
     "DOMAIN",
@@ -25,6 +45,20 @@ __all__ = [
 T = TypeVar("T")
 
 DOMAIN = "a2a-protocol.org"
+
+REQUESTS: dict[str, type] = {
+    "SendMessage": SendMessageRequest,
+    "SendStreamingMessage": SendMessageRequest,
+    "GetTask": GetTaskRequest,
+    "ListTasks": ListTasksRequest,
+    "CancelTask": CancelTaskRequest,
+    "SubscribeToTask": SubscribeRequest,
+    "CreateTaskPushNotificationConfig": TaskPushNotificationConfig,
+    "GetTaskPushNotificationConfig": GetPushConfigRequest,
+    "ListTaskPushNotificationConfigs": ListPushConfigsRequest,
+    "DeleteTaskPushNotificationConfig": DeletePushConfigRequest,
+    "GetExtendedAgentCard": GetExtendedCardRequest,
+}
 
 encode = msgspec.json.Encoder().encode
 decode_task = msgspec.json.Decoder(Task).decode
@@ -67,6 +101,42 @@ def encode_event(event: Event | Message) -> bytes:
 
 def decode_event(data: bytes) -> Event | Message:
     return _decode_stream(data).event
+
+
+class V1:
+    """A2A 1.0 as a codec: the same JSON on JSON-RPC and HTTP+JSON."""
+
+    origin = "1.0"
+
+    def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
+        return decode(params, REQUESTS[operation]), NOW
+
+    def result(self, operation: str, answer: Any) -> bytes:
+        """Encode an answer; tasks are spliced in as they were stored."""
+        match answer:
+            case Snapshot():
+                return b'{"task":%b}' % answer.data if operation == "SendMessage" else answer.data
+            case Message():
+                return encode_event(answer)
+            case Tasks():
+                return b'{"tasks":[%b],"nextPageToken":"%b","pageSize":%d,"totalSize":%d}' % (
+                    b",".join(answer.tasks),
+                    answer.next_page_token.encode(),
+                    answer.page_size,
+                    answer.total_size,
+                )
+            case None:
+                return b"{}"
+        return encode(answer)
+
+    def frames(self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]) -> list[bytes]:
+        return [encode_event(event)]
+
+    def error(self, error: A2AError) -> dict[str, Any]:
+        return {"code": error.code, "message": str(error), "data": error_details(error)}
+
+
+CODEC = V1()
 
 
 def error_details(error: A2AError) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import msgspec
 
 from ..auth import ANONYMOUS, Caller
+from ..codec.contract import NOW, Semantics
 from ..store import Scope
 
 __all__ = ["IDEMPOTENT", "RESUME", "Call"]
@@ -19,6 +20,7 @@ class Call(msgspec.Struct):
     idempotency_key: str = ""
     last_event: int | None = None
     origin: str = ""
+    semantics: Semantics = NOW
 
     def scope(self, tenant: str) -> Scope:
         return Scope(tenant, self.caller.name)

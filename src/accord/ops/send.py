@@ -1,10 +1,11 @@
 """SendMessage and SendStreamingMessage: a message becomes a task, a turn of one, or a bare reply."""
 
 from ..codec import v1
+from ..codec.contract import Snapshot
 from ..model import Message, PushNotificationNotSupported, SendMessageRequest
 from ..run.engine import Accepted
 from ..run.feed import Reader
-from ..run.log import Entry, Snapshot
+from ..run.log import Entry
 from ..store import Keep
 from .call import Call
 from .check import check_send

@@ -1,7 +1,5 @@
 """What every operation works with."""
 
-import msgspec
-
 from ..model import AgentCard, ExtensionSupportRequired
 from ..run.engine import Engine
 from .call import Call
@@ -26,12 +24,3 @@ class Service:
         if missing:
             names = ", ".join(sorted(missing))
             raise ExtensionSupportRequired(f"activate {names} with the A2A-Extensions header", extensions=names)
-
-
-class Tasks(msgspec.Struct):
-    """A page of encoded tasks, newest first."""
-
-    tasks: list[bytes]
-    next_page_token: str
-    page_size: int
-    total_size: int

@@ -1,20 +1,13 @@
-"""The operations and their names (spec 3.1), as data. Bindings find a row here and hold no names of their own."""
+"""The operations and their names, as data (spec 3.1). Bindings find a row here and hold no names of their own.
+
+A version of the protocol is a row of `VERSIONS`: its codecs and its names for the operations.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from ..model import (
-    CancelTaskRequest,
-    DeletePushConfigRequest,
-    GetExtendedCardRequest,
-    GetPushConfigRequest,
-    GetTaskRequest,
-    ListPushConfigsRequest,
-    ListTasksRequest,
-    SendMessageRequest,
-    SubscribeRequest,
-    TaskPushNotificationConfig,
-)
+from ..codec import v1
+from ..codec.contract import Codec
 from .call import Call
 from .card import get_extended_card
 from .push import create_push_config, delete_push_config, get_push_config, list_push_configs
@@ -22,47 +15,76 @@ from .send import send_message, send_streaming_message
 from .service import Service
 from .tasks import cancel_task, get_task, list_tasks, subscribe_to_task
 
-__all__ = ["OPERATIONS", "Operation", "Route"]
-
-
-class Route(NamedTuple):
-    """A verb and a path of the HTTP+JSON binding; `{name}` is one segment, and a field of the request."""
-
-    verb: str
-    path: str
+__all__ = ["OPERATIONS", "VERSIONS", "Operation", "Route", "Version"]
 
 
 class Operation(NamedTuple):
-    name: str  # in 1.0 the JSON-RPC method and the gRPC method
-    request: type
+    name: str  # 1.0's
     run: Callable[[Service, Call, Any], Awaitable[Any]]
-    routes: tuple[Route, ...]
     is_stream: bool = False
 
 
+class Route(NamedTuple):
+    """A verb and a path of HTTP+JSON; `{name}` is one segment, and a field of the request."""
+
+    verb: str
+    path: str
+    operation: str
+
+
+class Version(NamedTuple):
+    """What one version of the protocol calls the operations, and how it writes them."""
+
+    number: str
+    rpc: dict[str, str]  # JSON-RPC method -> operation
+    rpc_codec: Codec
+    rest: tuple[Route, ...]
+    rest_codec: Codec
+
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation("SendMessage", send_message),
+        Operation("SendStreamingMessage", send_streaming_message, is_stream=True),
+        Operation("GetTask", get_task),
+        Operation("ListTasks", list_tasks),
+        Operation("CancelTask", cancel_task),
+        Operation("SubscribeToTask", subscribe_to_task, is_stream=True),
+        Operation("CreateTaskPushNotificationConfig", create_push_config),
+        Operation("GetTaskPushNotificationConfig", get_push_config),
+        Operation("ListTaskPushNotificationConfigs", list_push_configs),
+        Operation("DeleteTaskPushNotificationConfig", delete_push_config),
+        Operation("GetExtendedAgentCard", get_extended_card),
+    )
+}
+
 _CONFIGS = "/tasks/{taskId}/pushNotificationConfigs"
 
-OPERATIONS = (
-    Operation("SendMessage", SendMessageRequest, send_message, (Route("POST", "/message:send"),)),
-    Operation(
-        "SendStreamingMessage", SendMessageRequest, send_streaming_message, (Route("POST", "/message:stream"),), is_stream=True
-    ),
-    Operation("GetTask", GetTaskRequest, get_task, (Route("GET", "/tasks/{id}"),)),
-    Operation("ListTasks", ListTasksRequest, list_tasks, (Route("GET", "/tasks"),)),
-    Operation("CancelTask", CancelTaskRequest, cancel_task, (Route("POST", "/tasks/{id}:cancel"),)),
-    Operation(
-        "SubscribeToTask",
-        SubscribeRequest,
-        subscribe_to_task,
+V1_0 = Version(
+    "1.0",
+    {name: name for name in OPERATIONS}
+    | {  # the names of the drafts before 1.0
+        "SetTaskPushNotificationConfig": "CreateTaskPushNotificationConfig",
+        "ListTaskPushNotificationConfig": "ListTaskPushNotificationConfigs",
+    },
+    v1.CODEC,
+    (
+        Route("POST", "/message:send", "SendMessage"),
+        Route("POST", "/message:stream", "SendStreamingMessage"),
+        Route("GET", "/tasks", "ListTasks"),
+        Route("GET", "/tasks/{id}", "GetTask"),
+        Route("POST", "/tasks/{id}:cancel", "CancelTask"),
         # The text says POST, the proto GET (spec 7, A1).
-        (Route("POST", "/tasks/{id}:subscribe"), Route("GET", "/tasks/{id}:subscribe")),
-        is_stream=True,
+        Route("POST", "/tasks/{id}:subscribe", "SubscribeToTask"),
+        Route("GET", "/tasks/{id}:subscribe", "SubscribeToTask"),
+        Route("POST", _CONFIGS, "CreateTaskPushNotificationConfig"),
+        Route("GET", _CONFIGS, "ListTaskPushNotificationConfigs"),
+        Route("GET", _CONFIGS + "/{id}", "GetTaskPushNotificationConfig"),
+        Route("DELETE", _CONFIGS + "/{id}", "DeleteTaskPushNotificationConfig"),
+        Route("GET", "/extendedAgentCard", "GetExtendedAgentCard"),
     ),
-    Operation("CreateTaskPushNotificationConfig", TaskPushNotificationConfig, create_push_config, (Route("POST", _CONFIGS),)),
-    Operation("GetTaskPushNotificationConfig", GetPushConfigRequest, get_push_config, (Route("GET", _CONFIGS + "/{id}"),)),
-    Operation("ListTaskPushNotificationConfigs", ListPushConfigsRequest, list_push_configs, (Route("GET", _CONFIGS),)),
-    Operation(
-        "DeleteTaskPushNotificationConfig", DeletePushConfigRequest, delete_push_config, (Route("DELETE", _CONFIGS + "/{id}"),)
-    ),
-    Operation("GetExtendedAgentCard", GetExtendedCardRequest, get_extended_card, (Route("GET", "/extendedAgentCard"),)),
+    v1.CODEC,
 )
+
+VERSIONS = (V1_0,)

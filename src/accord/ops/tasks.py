@@ -3,6 +3,7 @@
 import base64
 import binascii
 
+from ..codec.contract import Snapshot, Tasks
 from ..model import (
     FINAL,
     CancelTaskRequest,
@@ -14,12 +15,12 @@ from ..model import (
     UnsupportedOperation,
 )
 from ..run.feed import Reader
-from ..run.log import Snapshot, state_number
+from ..run.log import state_number
 from ..store import Query, Record, Scope
 from .call import RESUME, Call
 from .check import check_history_length, check_id, check_list, since_ms
 from .send import entry_of
-from .service import Service, Tasks
+from .service import Service
 
 __all__ = ["cancel_task", "get_task", "list_tasks", "subscribe_to_task"]
 

@@ -7,6 +7,7 @@ import logging
 from typing import NamedTuple
 
 from ..auth import Caller
+from ..codec.contract import Snapshot
 from ..model import (
     FINAL,
     A2AError,
@@ -27,7 +28,7 @@ from ..model import (
 from ..store import Keep, Scope, Store
 from .agent import Agent
 from .feed import Feed
-from .log import About, Log, Snapshot, Turn
+from .log import About, Log, Turn
 from .runner import Run, Threads, call_reply, set_status
 from .skill import Skill
 

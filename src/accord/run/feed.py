@@ -7,10 +7,11 @@ import time
 import msgspec
 
 from ..codec import v1
+from ..codec.contract import Snapshot
 from ..model import FINAL, Message, Task, Unavailable
 from ..store import CommitFailed, Keep, Record, Scope, Store, Write
 from .fold import add_message, apply
-from .log import About, Entry, Log, Snapshot, Turn, entries_of, state_of
+from .log import About, Entry, Log, Turn, entries_of, state_of
 
 __all__ = ["Feed", "Reader", "snapshot_of", "task_of"]
 
@@ -238,14 +239,21 @@ class Reader:
         return self._up_to_the_end(found)
 
     def _up_to_the_end(self, found: list[Entry]) -> list[Entry]:
-        last = self._turn.last if self._turn is not None else 0
         for i, entry in enumerate(found):
-            if entry.state in FINAL or entry.seq == last:
+            if entry.state is not None and self.ends_at(entry):
                 self._is_over = True
                 found = found[: i + 1]
                 break
         self.cursor = found[-1].seq
         return found
+
+    def ends_at(self, entry: Entry) -> bool:
+        """Whether the stream is over after this entry."""
+        return entry.state in FINAL or (self._turn is not None and entry.seq == self._turn.last)
+
+    def index(self, artifact_id: str) -> int:
+        """An artifact's place among those of its task."""
+        return next((i for i, a in enumerate(self._log.task.artifacts) if a.artifact_id == artifact_id), 0)
 
     def nudge(self) -> None:
         """Make a waiting `next` return, though nothing came."""

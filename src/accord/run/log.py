@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import msgspec
 
 from ..codec import v1
+from ..codec.contract import Snapshot
 from ..model import FINAL, INTERRUPTED, A2AError, Event, Message, StatusUpdate, Task, TaskState, Unavailable, UnsupportedOperation
 from ..store import Scope, Write
 from .fold import add_message, apply
@@ -17,7 +18,7 @@ from .fold import add_message, apply
 if TYPE_CHECKING:
     from .feed import Feed
 
-__all__ = ["About", "Entry", "Log", "Snapshot", "Turn", "TurnBegin", "entries_of", "state_number", "state_of"]
+__all__ = ["About", "Entry", "Log", "Turn", "TurnBegin", "entries_of", "state_number", "state_of"]
 
 MAX_AHEAD = 256
 MAX_AHEAD_BYTES = 1 << 20
@@ -45,27 +46,7 @@ class Entry(msgspec.Struct, gc=False):
     seq: int
     data: bytes  # a StreamResponse of 1.0
     state: TaskState | None  # None for an artifact
-    shapes: dict[Any, bytes] | None = None  # the same event as other versions write it, made when first asked for
-
-
-class Snapshot(msgspec.Struct, gc=False):
-    """A task as it stood after event `seq`, encoded."""
-
-    seq: int
-    state: TaskState
-    head: bytes
-    artifacts: bytes
-
-    @property
-    def data(self) -> bytes:
-        """The whole task as JSON."""
-        if self.artifacts == b"[]":
-            return self.head
-        return b'%b,"artifacts":%b}' % (self.head[:-1], self.artifacts)
-
-    @property
-    def task(self) -> Task:
-        return v1.decode_task(self.data)
+    shapes: dict[Any, list[bytes]] | None = None  # the same event as other versions write it, made when first asked for
 
 
 class About(msgspec.Struct, omit_defaults=True):

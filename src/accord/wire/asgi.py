@@ -9,6 +9,7 @@ from ..ops.call import Call
 
 __all__ = [
     "Headers",
+    "Pairs",
     "Receive",
     "Scope",
     "Send",
@@ -24,6 +25,7 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers: TypeAlias = dict[bytes, bytes]
+Pairs: TypeAlias = tuple[tuple[bytes, bytes], ...]
 
 JSON = b"application/json"
 A2A_JSON = b"application/a2a+json"
@@ -80,9 +82,9 @@ def _too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"the request body is larger than {limit} bytes; send large files as a url part", limit=str(limit))
 
 
-def call_of(scope: Scope, headers: Headers) -> Call:
+def call_of(scope: Scope, headers: Headers, origin: str) -> Call:
     """Return what the headers say about a call."""
-    call = Call()
+    call = Call(origin=origin)
     if b"a2a-extensions" in headers or b"x-a2a-extensions" in headers:
         names = b",".join(v for k, v in scope["headers"] if k in (b"a2a-extensions", b"x-a2a-extensions"))
         call.extensions = frozenset(name for part in names.decode("latin-1").split(",") if (name := part.strip()))
@@ -119,9 +121,7 @@ def check_version(scope: Scope, headers: Headers, served: frozenset[str]) -> str
     return version
 
 
-async def respond(
-    send: Send, status: int, body: bytes, content_type: bytes = JSON, headers: tuple[tuple[bytes, bytes], ...] = ()
-) -> None:
+async def respond(send: Send, status: int, body: bytes, content_type: bytes = JSON, headers: Pairs = ()) -> None:
     """Send a whole answer."""
     await send(
         {
@@ -133,7 +133,7 @@ async def respond(
     await send({"type": "http.response.body", "body": body})
 
 
-def error_headers(error: A2AError) -> tuple[tuple[bytes, bytes], ...]:
+def error_headers(error: A2AError) -> Pairs:
     if error.retry_after_s is not None:
         return ((b"retry-after", b"%d" % error.retry_after_s),)
     return ()

@@ -1,18 +1,21 @@
 """The HTTP+JSON door: verbs and paths, with and without a tenant in front."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
 
-from ..codec import lenient, text, v1
+from ..codec import text, v1
+from ..codec.contract import Codec
 from ..model import A2AError, InvalidParams, MethodNotAllowed, MethodNotFound
 from ..ops.service import Service
-from ..ops.table import OPERATIONS, Operation
+from ..ops.table import OPERATIONS, Operation, Version
 from .asgi import (
     A2A_JSON,
     JSON,
     Headers,
+    Pairs,
     Receive,
     Scope,
     Send,
@@ -24,27 +27,34 @@ from .asgi import (
     read_body,
     respond,
 )
-from .jsonrpc import activated, encode_frame, encode_result, opaque
+from .jsonrpc import activated, opaque
 from .limits import Limits
-from .sse import stream
+from .sse import Frames, stream
 
 __all__ = ["RestDoor", "error_body"]
 
-# An operation is found by its verb and the shape of its path: the segments, with * for a variable one, and the `:verb` suffix.
+# A row is found by its verb and the shape of its path: the segments, with * for a variable one, and the `:verb` suffix.
 Shape = tuple[str, ...]
-Found = tuple[Operation, dict[str, str]]
 
 
-class _Routes:
-    def __init__(self) -> None:
-        self._by_shape: dict[Shape, dict[str, tuple[Operation, tuple[str, ...]]]] = {}
-        for operation in OPERATIONS:
-            for verb, path in operation.routes:
+class Row(NamedTuple):
+    operation: Operation
+    names: tuple[str, ...]
+    codec: Codec
+
+
+class Routes:
+    """The paths of all versions served."""
+
+    def __init__(self, versions: Sequence[Version]) -> None:
+        self._by_shape: dict[Shape, dict[str, Row]] = {}
+        for version in versions:
+            for verb, path, name in version.rest:
                 shape, names = _shape_of(path)
-                self._by_shape.setdefault(shape, {})[verb] = (operation, names)
+                self._by_shape.setdefault(shape, {})[verb] = Row(OPERATIONS[name], names, version.rest_codec)
 
-    def find(self, verb: str, path: str) -> Found:
-        """Return the operation a request is for, and the fields its path holds.
+    def find(self, verb: str, path: str) -> tuple[Row, dict[str, str]]:
+        """Return the row a request is for, and the fields its path holds.
 
         Raises:
             MethodNotFound: No operation has such a path.
@@ -59,10 +69,10 @@ class _Routes:
                 row = verbs.get(verb)
                 if row is None:
                     raise MethodNotAllowed(f"{path[:200]} takes {' or '.join(verbs)}, not {verb}", allow=", ".join(verbs))
-                fields = dict(zip(row[1], values, strict=True))
+                fields = dict(zip(row.names, values, strict=True))
                 if tenant is not None:
                     fields["tenant"] = unquote(tenant)
-                return row[0], fields
+                return row, fields
         raise MethodNotFound(f"no {verb} {path[:200]} here")
 
 
@@ -98,25 +108,23 @@ def _readings(segments: list[str]) -> list[tuple[Shape, tuple[str, ...]]]:
 class RestDoor:
     """Answers HTTP+JSON requests of one agent."""
 
-    def __init__(self, service: Service, limits: Limits, versions: frozenset[str]) -> None:
+    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
         self._service = service
         self._limits = limits
-        self._versions = versions
-        self._routes = _Routes()
+        self._numbers = frozenset(version.number for version in versions)
+        self._routes = Routes(versions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, headers: Headers, path: str) -> None:
-        extra: tuple[tuple[bytes, bytes], ...] = ()
-        content_type = answer_type(headers)
+        extra: Pairs = ()
         try:
-            operation, fields = self._routes.find(scope["method"], path)
-            check_version(scope, headers, self._versions)
-            if scope["method"] == "POST":
-                request = await self._read_post(receive, headers, operation, fields)
-            else:
-                request = _read_query(operation, fields, query_of(scope))
-            call = call_of(scope, headers)
+            row, fields = self._routes.find(scope["method"], path)
+            check_version(scope, headers, self._numbers)
+            operation, _, codec = row
+            call = call_of(scope, headers, codec.origin)
+            params = await self._params(scope, receive, headers, operation.name, fields)
+            request, call.semantics = codec.decode(operation.name, params)
             extra = activated(self._service, call)
-            result = await operation.run(self._service, call, request)
+            answer = await operation.run(self._service, call, request)
         except A2AError as error:
             allow = ((b"allow", error.detail["allow"].encode()),) if isinstance(error, MethodNotAllowed) else ()
             # Some clients read an error only if it says plain JSON (spec 7, A2).
@@ -126,33 +134,26 @@ class RestDoor:
             await respond(send, 500, error_body(opaque()))
         else:
             if operation.is_stream:
-                await stream(
-                    scope,
-                    receive,
-                    send,
-                    result,
-                    prefix=b"",
-                    suffix=b"",
-                    encode=encode_frame,
-                    encode_error=error_body,
-                    headers=extra,
-                )
+                await stream(scope, receive, send, answer, Frames(codec, b"", b"", error_body), headers=extra)
             else:
-                await respond(send, 200, encode_result(operation.name, result), content_type, extra)
+                await respond(send, 200, codec.result(operation.name, answer), answer_type(headers), extra)
 
-    async def _read_post(self, receive: Receive, headers: Headers, operation: Operation, fields: dict[str, str]) -> Any:
+    async def _params(self, scope: Scope, receive: Receive, headers: Headers, operation: str, fields: dict[str, str]) -> bytes:
+        """Return the request as one JSON object, whatever of it came by path, query or body."""
+        if scope["method"] != "POST":
+            return v1.encode(_from_query(operation, query_of(scope), fields))
         body = await read_body(receive, headers, self._limits.body)
         if not body and "id" in fields:  # cancel and subscribe need no body
-            return lenient.convert(fields, operation.request)
+            return v1.encode(fields)
         check_json(headers)
         text.check(body)
         if not fields:
-            return v1.decode(body, operation.request)
+            return body
         value = text.loads(body)
         if not isinstance(value, dict):
             raise InvalidParams("the body is not a JSON object", violations=(("body", "is not a JSON object"),))
         _agree(value, fields)
-        return lenient.convert(value | fields, operation.request)
+        return v1.encode(value | fields)
 
 
 def _agree(body: dict[str, Any], fields: dict[str, str]) -> None:
@@ -165,16 +166,16 @@ def _agree(body: dict[str, Any], fields: dict[str, str]) -> None:
                 raise InvalidParams(f"{name}: {what}", violations=((name, what),))
 
 
-def _read_query(operation: Operation, fields: dict[str, str], query: dict[str, list[str]]) -> Any:
+def _from_query(operation: str, query: dict[str, list[str]], fields: dict[str, str]) -> dict[str, Any]:
     """Read a request from the path and the query string, where everything is text (spec 3.5)."""
-    known = {f.encode_name: f.type for f in msgspec.structs.fields(operation.request)}
+    known = {f.encode_name: f.type for f in msgspec.structs.fields(v1.REQUESTS[operation])}
     value: dict[str, Any] = {}
     for name, texts in query.items():
         name = _ALIASES.get(name, name)
         if name in known:
             value[name] = _from_text(name, texts[-1], known[name])
     _agree(value, fields)
-    return lenient.convert(value | fields, operation.request)
+    return value | fields
 
 
 _ALIASES = {"lastUpdatedAfter": "statusTimestampAfter"}  # what the Go client sends

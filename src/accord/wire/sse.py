@@ -3,13 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
 
+from ..codec import v1
+from ..codec.contract import Codec
 from ..model import A2AError, Message
 from ..run.feed import Reader
-from .asgi import Receive, Scope, Send
+from ..run.log import Entry
+from .asgi import Pairs, Receive, Scope, Send
 
-__all__ = ["stream"]
+__all__ = ["Frames", "stream"]
 
 KEEP_ALIVE_S = 15.0
 STALLED_S = 30.0
@@ -19,23 +21,47 @@ _HEADERS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cac
 _KEEP_ALIVE = b": keep-alive\n\n"
 
 
+class Frames:
+    """How one stream writes its events: the codec's shape, and what goes around it."""
+
+    def __init__(self, codec: Codec, prefix: bytes, suffix: bytes, error: Callable[[A2AError], bytes]) -> None:
+        self._codec = codec
+        self._prefix = prefix
+        self._suffix = suffix
+        self.error = error
+
+    def of(self, entries: list[Entry], reader: Reader) -> bytes:
+        if self._codec is v1.CODEC:  # stored in this very shape
+            prefix, suffix = self._prefix, self._suffix
+            return b"".join([b"id: %d\ndata: %b%b%b\n\n" % (e.seq, prefix, e.data, suffix) for e in entries])
+        return b"".join([self._other(entry, reader) for entry in entries])
+
+    def message(self, message: Message) -> bytes:
+        frames = self._codec.frames(message, is_last=True, index=lambda _: 0)
+        return b"".join([b"data: %b%b%b\n\n" % (self._prefix, frame, self._suffix) for frame in frames])
+
+    def _other(self, entry: Entry, reader: Reader) -> bytes:
+        """The shape of another version: made once, shared by all readers of that version."""
+        is_last = reader.ends_at(entry)
+        key = (self._codec, is_last)
+        if entry.shapes is None:
+            entry.shapes = {}
+        frames = entry.shapes.get(key)
+        if frames is None:
+            event = v1.decode_event(entry.data)
+            frames = entry.shapes[key] = self._codec.frames(event, is_last=is_last, index=reader.index)
+        datas = [b"data: %b%b%b\n\n" % (self._prefix, frame, self._suffix) for frame in frames]
+        # The number goes to the last frame of an entry: whoever resumes after it has seen all of them.
+        return b"".join([*datas[:-1], b"id: %d\n%b" % (entry.seq, datas[-1])]) if datas else b""
+
+
 async def stream(
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    reader: Reader | Message,
-    *,
-    prefix: bytes,
-    suffix: bytes,
-    encode: Callable[[Any], bytes],
-    encode_error: Callable[[A2AError], bytes],
-    headers: tuple[tuple[bytes, bytes], ...] = (),
+    scope: Scope, receive: Receive, send: Send, reader: Reader | Message, frames: Frames, *, headers: Pairs = ()
 ) -> None:
-    """Send `reader` to its end. `prefix` and `suffix` go around every encoded event."""
+    """Send a stream to its end."""
     await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
     if isinstance(reader, Message):
-        body = b"data: %b%b%b\n\n" % (prefix, encode(reader), suffix)
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": "http.response.body", "body": frames.message(reader)})
         return
     writer = _Writer(scope, receive, send, reader)
     patience_s = SOON_S
@@ -44,7 +70,7 @@ async def stream(
             try:
                 entries = await reader.next(patience_s)
             except A2AError as error:
-                await writer.write(b"event: error\ndata: %b\n\n" % encode_error(error))
+                await writer.write(b"event: error\ndata: %b\n\n" % frames.error(error))
                 break
             if entries is None:
                 if patience_s == SOON_S:
@@ -53,7 +79,7 @@ async def stream(
                     await writer.write(_KEEP_ALIVE)
                 patience_s = KEEP_ALIVE_S
             elif entries:
-                await writer.write(b"".join([b"id: %d\ndata: %b%b%b\n\n" % (e.seq, prefix, encode(e), suffix) for e in entries]))
+                await writer.write(frames.of(entries, reader))
             else:
                 break
         if not writer.is_gone:

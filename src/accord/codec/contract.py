@@ -1,0 +1,82 @@
+"""What a version of the protocol is to the rest: requests in, answers out.
+
+The model is 1.0's. A codec of an older version turns its shapes into that model and back; what the old version *means* beyond
+shape it says with `Semantics`, so that no other room ever asks which version it is talking to.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from ..model import A2AError, Event, Message, Task, TaskState
+
+__all__ = ["NOW", "Codec", "Semantics", "Snapshot", "Tasks"]
+
+
+class Semantics(msgspec.Struct, frozen=True):
+    """What a request asks for beyond 1.0."""
+
+    new_task_id: str = ""  # make the task with this id, or continue the one that has it
+    reopen: bool = False  # a finished task takes messages again
+    always_task: bool = False  # a bare reply is kept and answered as a task
+    cancel_twice_fails: bool = False  # cancelling a canceled task is an error
+    ends_with_snapshot: bool = False  # subscribing to a finished task gives the task and ends
+
+
+NOW = Semantics()
+
+
+class Snapshot(msgspec.Struct, gc=False):
+    """A task as it stood after event `seq`, encoded as 1.0 in two pieces: all but the artifacts, and those."""
+
+    seq: int
+    state: TaskState
+    head: bytes
+    artifacts: bytes
+
+    @property
+    def data(self) -> bytes:
+        """The whole task as JSON."""
+        if self.artifacts == b"[]":
+            return self.head
+        return b'%b,"artifacts":%b}' % (self.head[:-1], self.artifacts)
+
+    @property
+    def task(self) -> Task:
+        return _decode_task(self.data)
+
+
+class Tasks(msgspec.Struct):
+    """A page of encoded tasks, newest first."""
+
+    tasks: list[bytes]
+    next_page_token: str
+    page_size: int
+    total_size: int
+
+
+class Codec(Protocol):
+    """One version's JSON on one binding.
+
+    `answer` below is what an operation gives: Snapshot, Message, Tasks, a push config, a list of them, a card, or None.
+    """
+
+    origin: str  # stored with a task: the family of versions it was made by
+
+    def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
+        """Return the request in `params`, which `text.check` has passed. Raises ParseError or InvalidParams."""
+        ...
+
+    def result(self, operation: str, answer: Any) -> bytes: ...
+
+    def frames(self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]) -> list[bytes]:
+        """Return a stream's event: usually one frame. `index` gives an artifact's place among its task's."""
+        ...
+
+    def error(self, error: A2AError) -> dict[str, Any]:
+        """Return the error member of an answer."""
+        ...
+
+
+_decode_task = msgspec.json.Decoder(Task).decode
