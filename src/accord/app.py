@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface
@@ -60,12 +60,13 @@ class Agent(run_agent.Agent):
         url: str | None = None,
         limits: Limits | None = None,
         log_level: str = "warning",
+        on_start: Callable[[str], None] = lambda address: None,
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C)."""
         from .wire.server import serve  # uvicorn is only needed here, and slow to import
 
         app = self.app(store=store, url=url, limits=limits)
-        serve(app, app.close, host=host, port=port, limits=app.limits, log_level=log_level)
+        serve(app, app.close, host=host, port=port, limits=app.limits, log_level=log_level, on_start=on_start)
 
 
 class App:

@@ -7,7 +7,7 @@ import msgspec
 
 from ..model import ParseError
 
-__all__ = ["MAX_DEPTH", "MAX_KEYS", "check", "loads", "parse_error"]
+__all__ = ["MAX_DEPTH", "MAX_KEYS", "check", "depth", "loads", "parse_error"]
 
 MAX_DEPTH = 64
 MAX_KEYS = 10_000
@@ -44,6 +44,11 @@ def loads(raw: bytes) -> Any:
         raise parse_error(error) from None
 
 
+def depth(raw: bytes) -> int:
+    """Return how deep the text is nested."""
+    return _depth(_bare(raw))
+
+
 def parse_error(error: Exception) -> ParseError:
     """Say what is wrong with the text, without quoting it."""
     if isinstance(error, UnicodeDecodeError):
@@ -62,8 +67,13 @@ def _check_closely(raw: bytes) -> None:
     bare = _bare(raw)
     if bare.count(b":") > MAX_KEYS:
         raise ParseError(f"Invalid JSON payload: more than {MAX_KEYS} members")
-    depth = 0
+    if _depth(bare) > MAX_DEPTH:
+        raise ParseError(f"Invalid JSON payload: nested deeper than {MAX_DEPTH} levels")
+
+
+def _depth(bare: bytes) -> int:
+    level = deepest = 0
     for run in _BRACKETS.findall(bare):
-        depth += len(run) if run[0] in b"[{" else -len(run)
-        if depth > MAX_DEPTH:
-            raise ParseError(f"Invalid JSON payload: nested deeper than {MAX_DEPTH} levels")
+        level += len(run) if run[0] in b"[{" else -len(run)
+        deepest = max(deepest, level)
+    return deepest

@@ -13,6 +13,7 @@ __all__ = [
     "ListPushConfigsRequest",
     "ListPushConfigsResponse",
     "ListTasksRequest",
+    "ListTasksResponse",
     "SendConfiguration",
     "SendMessageRequest",
     "SendMessageResponse",
@@ -56,6 +57,15 @@ class ListTasksRequest(Model):
     history_length: int | None = None
     status_timestamp_after: str = ""
     include_artifacts: bool | None = None
+
+
+class ListTasksResponse(Model):
+    """A page of tasks, newest status first; an empty token on the last."""
+
+    tasks: list[Task] = []
+    next_page_token: str = ""
+    page_size: int = 0
+    total_size: int = 0
 
 
 class CancelTaskRequest(Model):

@@ -212,7 +212,7 @@ class Reader:
         """
         if self._first is not None:
             first, self._first = self._first, None
-            self._is_over = first.state in FINAL
+            self._is_over = self.ends_at(first)
             return [first]
         if self._is_over:
             if self._turn is not None and self._turn.refused is not None:
@@ -223,6 +223,8 @@ class Reader:
         if not found and found is not None:
             if log.is_dead:
                 raise _not_stored()
+            if log.task.status.state in FINAL and self.cursor >= log.seq:
+                return []  # resumed after the last event: nothing follows it
             if self._feed.is_closing:
                 raise Unavailable("the server is stopping; subscribe again in a moment", retry_after_s=1)
             self._waiter = log.grew()
@@ -249,7 +251,7 @@ class Reader:
 
     def ends_at(self, entry: Entry) -> bool:
         """Whether the stream is over after this entry."""
-        return entry.state in FINAL or (self._turn is not None and entry.seq == self._turn.last)
+        return entry.state in FINAL or (self._turn is not None and 0 < self._turn.last <= entry.seq)
 
     def index(self, artifact_id: str) -> int:
         """An artifact's place among those of its task."""

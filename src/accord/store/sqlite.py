@@ -49,9 +49,14 @@ class SqliteStore:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self.path)
         self._db = self._connect()
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = FULL")
-        migrate_sqlite(self._db)
+        try:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            migrate_sqlite(self._db)
+        except BaseException:
+            self._db.close()
+            self._lock.close()
+            raise
         self._reader = self._connect()
         self._reader.execute("PRAGMA query_only = ON")
         rows = self._reader.execute("SELECT tenant, owner, scope FROM scopes")

@@ -26,9 +26,10 @@ class Protocol(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """uvicorn's server, which ends the agent's work before it waits for open connections: streams then end by themselves."""
 
-    def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]], on_start: Callable[[str], None]) -> None:
         super().__init__(config)
         self._drain = drain
+        self._on_start = on_start
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
         await super().startup(sockets)
@@ -36,6 +37,13 @@ class Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)
+        if self.started:
+            self._on_start(self._address())
+
+    def _address(self) -> str:
+        """Where the server really listens: with port 0 the system has chosen."""
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         await self._drain()
@@ -50,6 +58,7 @@ def serve(
     port: int,
     limits: Limits,
     log_level: str = "warning",
+    on_start: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve until told to stop."""
     config = uvicorn.Config(
@@ -66,4 +75,7 @@ def serve(
         timeout_keep_alive=60,
         timeout_graceful_shutdown=1,
     )
-    Server(config, drain).run()
+    server = Server(config, drain, on_start)
+    server.run()
+    if not server.started:
+        raise RuntimeError(f"the server could not start on {host}:{port}; the reason is above")

@@ -1,0 +1,5 @@
+"""`python -m accord` is the command `accord`."""
+
+from .cli import main
+
+main()

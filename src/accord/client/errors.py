@@ -1,0 +1,52 @@
+"""What can go wrong between us and an agent, beside the errors the agent itself reports.
+
+    AgentFault
+    ├── Unreachable      (ConnectionError)        nothing was sent
+    ├── ConnectionLost   (ConnectionError)        it broke off: the work may or may not have been done
+    ├── TooSlow          (TimeoutError)           the same, by the clock
+    ├── BadCard          (ValueError)             there is no card, or none that can be used
+    └── BadAnswer        (InvalidAgentResponse)   the answer breaks the protocol, or a budget of ours
+
+What the agent reports is raised as the class of `accord.model.errors` that it means.
+"""
+
+from ..model import InvalidAgentResponse
+
+__all__ = ["AgentFault", "BadAnswer", "BadCard", "ConnectionLost", "TooSlow", "Unreachable"]
+
+
+class AgentFault(Exception):
+    """Something is wrong with an agent. The text names the agent and the fault; `agent` and `fault` hold them apart."""
+
+    def __init__(self, agent: str, fault: str) -> None:
+        super().__init__(f"{agent}: {fault}")
+        self.agent = agent
+        self.fault = fault
+
+    def __str__(self) -> str:
+        return f"{self.agent}: {self.fault}"
+
+
+class Unreachable(AgentFault, ConnectionError):
+    """No connection: nothing was sent, so it is safe to try again."""
+
+
+class ConnectionLost(AgentFault, ConnectionError):
+    """The connection broke while the agent was at work, or about to be."""
+
+
+class TooSlow(AgentFault, TimeoutError):
+    """The agent took longer than allowed."""
+
+
+class BadCard(AgentFault, ValueError):
+    """There is no agent card there, or none that can be used."""
+
+
+class BadAnswer(AgentFault, InvalidAgentResponse):
+    """The agent answered with something the protocol does not allow, or with too much of it."""
+
+    def __init__(self, agent: str, fault: str) -> None:
+        InvalidAgentResponse.__init__(self, f"{agent}: {fault}")
+        self.agent = agent
+        self.fault = fault

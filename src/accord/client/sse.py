@@ -1,0 +1,89 @@
+"""Server-sent events, read as they come.
+
+Takes what real servers write: LF, CRLF or CR, a space after the colon or none, data over several lines, comments, fields it
+does not know, an event without its closing blank line at the end.
+"""
+
+import re
+from collections.abc import AsyncIterator
+
+import msgspec
+
+__all__ = ["Sse", "TooBig", "read"]
+
+_END = re.compile(rb"\n\n|\r\n\r\n|\r\r|\n\r\n")
+
+
+class Sse(msgspec.Struct, gc=False):
+    data: bytes
+    id: str = ""
+    event: str = ""
+
+
+class TooBig(Exception):
+    """An event is larger than allowed; or a line that never ends."""
+
+
+async def read(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[Sse]:
+    """Yield the events of a stream; comments and events without data are passed over.
+
+    Raises:
+        TooBig: More than `limit` bytes came without an event in them ending.
+    """
+    rest = b""
+    more: list[bytes] = []  # what came since `rest` was looked at: joined once, however many pieces an event comes in
+    size = 0
+    edge = b""
+    async for chunk in chunks:
+        seam, edge = edge + chunk, (edge + chunk)[-3:]
+        size += len(chunk)
+        more.append(chunk)
+        if _END.search(seam) is None:
+            if size > limit:
+                raise TooBig
+            continue
+        blocks, rest = _split(b"".join((rest, *more)))
+        more.clear()
+        for block in blocks:
+            if len(block) > limit:
+                raise TooBig
+            found = parse(block)
+            if found is not None:
+                yield found
+        size = len(rest)
+        if size > limit:
+            raise TooBig
+    found = parse(_lf(b"".join((rest, *more))))
+    if found is not None:
+        yield found
+
+
+def _split(text: bytes) -> tuple[list[bytes], bytes]:
+    if b"\r" not in text:
+        *blocks, rest = text.split(b"\n\n")
+        return blocks, rest
+    # A CR at the very end may be half of a CRLF: it stays for the next chunk.
+    tail = b"\r" if text.endswith(b"\r") else b""
+    *blocks, rest = _lf(text[: len(text) - len(tail)]).split(b"\n\n")
+    return blocks, rest + tail
+
+
+def _lf(text: bytes) -> bytes:
+    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
+
+
+def parse(block: bytes) -> Sse | None:
+    """Return the event in a block of lines, or None if it holds no data."""
+    data: bytes | None = None
+    id_ = event = ""
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        if value[:1] == b" ":
+            value = value[1:]
+        if name == b"data":
+            data = value if data is None else data + b"\n" + value
+        elif name == b"id":
+            id_ = value.decode("utf-8", "replace")
+        elif name == b"event":
+            event = value.decode("utf-8", "replace")
+    return Sse(data, id_, event) if data else None

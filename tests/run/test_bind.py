@@ -1,0 +1,149 @@
+"""Signatures against messages."""
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+import msgspec
+import pydantic
+import pytest
+
+from accord import Agent, Caller, Context, File, Message, Part
+from accord.model import ContentTypeNotSupported, InvalidParams, Role
+
+
+class Order(msgspec.Struct):
+    item: str
+    count: int = 1
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    age: int
+
+
+class Flags(TypedDict):
+    fast: bool
+
+
+def bound(function, *parts):
+    agent = Agent("Test")
+    agent.skill(function)
+    agent.resolve()
+    message = Message(message_id="m", role=Role.USER, parts=list(parts))
+    return agent.skills[function.__name__].binding.values(message)
+
+
+def test_text_parts_are_joined_with_a_newline():
+    def skill(text: str): ...
+
+    assert bound(skill, Part(text="a"), Part(data=1), Part(text="b")) == {"text": "a\nb"}
+
+
+def test_a_file_a_data_part_and_the_text_may_come_together():
+    def skill(text: str, order: Order, file: File, ctx: Context, caller: Caller): ...
+
+    values = bound(skill, Part(text="t"), Part(raw=b"x", filename="a.txt"), Part(data={"item": "nut"}))
+    assert (values["text"], values["order"], values["file"].text, values["file"].name) == ("t", Order("nut"), "x", "a.txt")
+    assert set(values) == {"text", "order", "file"}
+
+
+@pytest.mark.parametrize(("type_", "data", "value"), [
+    (Order, {"item": "nut", "count": 2}, Order("nut", 2)),
+    (Point, {"x": 1, "y": 2}, Point(1, 2)),
+    (Person, {"name": "Ada", "age": 36}, Person(name="Ada", age=36)),
+    (Flags, {"fast": True}, {"fast": True}),
+    (dict, {"any": [1]}, {"any": [1]}),
+    (list[int], [1, 2], [1, 2]),
+])  # fmt: skip
+def test_data_fits_its_type_from_a_data_part_or_json_text(type_, data, value):
+    def skill(order): ...
+
+    skill.__annotations__["order"] = type_
+    assert bound(skill, Part(data=data)) == {"order": value}
+    assert bound(skill, Part(text=msgspec.json.encode(data).decode())) == {"order": value}
+
+
+@pytest.mark.parametrize(("type_", "field"), [(Order, "count"), (Person, "age")])
+def test_data_that_does_not_fit_names_the_field(type_, field):
+    def skill(order): ...
+
+    skill.__annotations__["order"] = type_
+    with pytest.raises(InvalidParams) as error:
+        bound(skill, Part(text="see below"), Part(data={"item": "nut", "name": "Ada", field: "many"}))
+    assert error.value.violations[0][0] == f"message.parts[1].data.{field}"
+
+
+@pytest.mark.parametrize(("type_", "what"), [(str, "text"), (File, "a file"), (bytes, "a file"), (Order, "a data part")])
+def test_a_message_without_the_kind_of_part_is_refused(type_, what):
+    def skill(value): ...
+
+    skill.__annotations__["value"] = type_
+    part = Part(data=1) if type_ is not Order else Part(raw=b"")
+    with pytest.raises(ContentTypeNotSupported, match=f"needs {what}"):
+        bound(skill, part)
+
+
+def test_what_is_optional_may_be_missing():
+    def skill(text: str = "none", file: File | None = None): ...
+
+    assert bound(skill, Part(data=1)) == {}
+
+
+def test_a_url_part_is_a_file_with_its_url_and_no_bytes():
+    """Nothing is fetched (design, rule 15)."""
+
+    def by_file(file: File): ...
+
+    def by_bytes(content: bytes): ...
+
+    part = Part(url="https://files.example/a.pdf", filename="a.pdf")
+    assert bound(by_file, part)["file"].url == "https://files.example/a.pdf"
+    with pytest.raises(ContentTypeNotSupported, match="not fetched"):
+        bound(by_bytes, part)
+
+
+def test_types_local_to_the_caller_are_found():
+    """Annotations are resolved with the names where the decorator stood, also under `from __future__ import annotations`."""
+
+    class Local(msgspec.Struct):
+        x: int
+
+    agent = Agent("Test")
+
+    @agent.skill
+    def skill(value: "Local"): ...
+
+    agent.resolve()
+    message = Message(message_id="m", role=Role.USER, parts=[Part(data={"x": 1})])
+    assert agent.skills["skill"].binding.values(message) == {"value": Local(1)}
+
+
+def no_annotation(text): ...
+
+
+def star(*texts: str): ...
+
+
+def twice(one: str, two: str): ...
+
+
+def number(count: int): ...
+
+
+@pytest.mark.parametrize(("function", "what"), [
+    (no_annotation, "say what 'text' is"),
+    (star, "named parameters"),
+    (twice, "both take the text"),
+    (number, "which no message holds"),
+])  # fmt: skip
+def test_a_signature_that_cannot_be_filled_is_told_at_start(function, what):
+    agent = Agent("Test")
+    agent.skill(function)
+    with pytest.raises(TypeError, match=what):
+        agent.app()

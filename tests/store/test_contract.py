@@ -1,0 +1,226 @@
+"""What every store promises, asked of each of them."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from accord.store import Keep, Query, Scope, Write, open_store
+
+WORKING, COMPLETED, FAILED, INPUT_REQUIRED = 2, 3, 4, 6
+ME, OTHER = Scope("", "me"), Scope("", "other")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request, tmp_path):
+    store = open_store("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/tasks.db")
+    await store.open()
+    yield store
+    await store.close()
+
+
+def write(
+    store, id="t1", *, key=None, scope=ME, state=COMPLETED, was=0, at=1000, seq=1, pos=1, row=1, lines=(b'v{"task":{}}',), **more
+):
+    """One commit's share of one task; new unless a key is given."""
+    more.setdefault("head", b"{}" if key is None else None)
+    return Write(
+        key=key if key is not None else store.new_key(),
+        scope=scope,
+        id=id,
+        context_id=more.pop("context", "c1"),
+        is_new=key is None,
+        state=state,
+        was=was,
+        at_ms=at,
+        seq=seq,
+        pos=pos,
+        row=row,
+        lines=list(lines),
+        about=b"{}",
+        artifacts=b"[]",
+        **more,
+    )
+
+
+def query(**more):
+    return Query(**({"scope": ME, "limit": 50} | more))
+
+
+async def test_a_stored_task_is_found_in_its_scope_only(store):
+    """The scope is part of the key: another owner's task is no task (spec AZN-1)."""
+    await store.commit([write(store)], [])
+    assert (await store.load(ME, "t1")).state == COMPLETED
+    assert await store.load(OTHER, "t1") is None
+    assert await store.load(Scope("tenant", "me"), "t1") is None
+
+
+async def test_two_scopes_may_use_the_same_id(store):
+    """Client-chosen ids (0.1) of two callers don't meet."""
+    await store.commit([write(store), write(store, scope=OTHER, state=FAILED)], [])
+    assert [(await store.load(s, "t1")).state for s in (ME, OTHER)] == [COMPLETED, FAILED]
+
+
+async def test_lines_after_the_snapshot_come_with_the_task(store):
+    """Loading is the snapshot and the lines since, private ones too, in order."""
+    first = write(store, state=WORKING, lines=[b"v1", b"ta"], pos=2)
+    await store.commit([first], [])
+    await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, pos=3, seq=1, row=1, lines=[b"mx"])], [])
+    await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, pos=5, seq=2, row=2, lines=[b"v2", b"my"])], [])
+    record = await store.load(ME, "t1")
+    assert record.is_stale
+    assert record.tail == [b"mx", b"v2", b"my"]
+
+
+async def test_a_new_snapshot_leaves_no_tail(store):
+    first = write(store, state=WORKING)
+    await store.commit([first], [])
+    await store.commit([write(store, key=first.key, was=WORKING, pos=2, seq=2, row=2, lines=[b"v2"], head=b'{"x":1}')], [])
+    record = await store.load(ME, "t1")
+    assert (record.head, record.tail, record.is_stale) == (b'{"x":1}', [], False)
+
+
+async def test_rows_are_read_from_the_cursor_on(store):
+    """A reader at number n gets the row that holds n + 1, and all after it."""
+    first = write(store, state=WORKING, lines=[b"v1", b"v2"], seq=2, pos=2)
+    await store.commit([first], [])
+    await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, seq=2, pos=3, row=2, lines=[b"mA"])], [])
+    await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, seq=2, pos=4, row=2, lines=[b"mB"])], [])
+    await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, seq=3, pos=5, row=3, lines=[b"v3"])], [])
+    assert await store.rows(first.key, 0) == [(1, b"v1\nv2"), (2, b"mA\nmB"), (3, b"v3")]
+    assert await store.rows(first.key, 2) == [(2, b"mA\nmB"), (3, b"v3")]
+    assert await store.rows(first.key, 3) == [(3, b"v3")]
+
+
+async def test_long_logs_come_in_pieces_that_join(store):
+    first = write(store, state=WORKING, lines=[b"v1"])
+    await store.commit([first], [])
+    for n in range(2, 601):
+        await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, seq=n, pos=n, row=n, lines=[b"v%d" % n])], [])
+    seen, after = [], 0
+    while new := [(row, data) for row, data in await store.rows(first.key, after) if row > after]:
+        seen += [row for row, _ in new]
+        after = seen[-1]
+    assert seen == list(range(1, 601))
+
+
+async def test_pages_are_newest_first_and_do_not_overlap(store):
+    """Ties in time are broken by the order of creation, so a cursor never skips or repeats (spec LST-3)."""
+    await store.commit([write(store, f"t{i}", at=1000 + i // 3) for i in range(10)], [])
+    first = await store.page(query(limit=4))
+    second = await store.page(query(limit=4, before=first.next))
+    third = await store.page(query(limit=4, before=second.next))
+    ids = [r.id for page in (first, second, third) for r in page.tasks]
+    assert ids == [f"t{i}" for i in range(9, -1, -1)]
+    assert third.next is None
+    assert first.total == 10
+
+
+async def test_filters_are_anded_and_counted(store):
+    await store.commit(
+        [
+            write(store, "a", context="c1", state=COMPLETED, at=1),
+            write(store, "b", context="c1", state=FAILED, at=2),
+            write(store, "c", context="c2", state=COMPLETED, at=3),
+        ],
+        [],
+    )
+
+    async def ids(**more):
+        page = await store.page(query(**more))
+        assert page.total == len(page.tasks)
+        return [record.id for record in page.tasks]
+
+    assert await ids(context_id="c1") == ["b", "a"]
+    assert await ids(state=COMPLETED) == ["c", "a"]
+    assert await ids(context_id="c1", state=COMPLETED) == ["a"]
+    assert await ids(since_ms=2) == ["c", "b"]
+    assert await ids(state=COMPLETED, since_ms=2) == ["c"]
+    assert await ids(context_id="nowhere") == []
+
+
+async def test_a_task_moves_in_lists_when_its_status_changes(store):
+    old = write(store, "old", state=WORKING, at=1)
+    await store.commit([old, write(store, "new", state=WORKING, at=2)], [])
+    await store.commit([write(store, "old", key=old.key, state=COMPLETED, was=WORKING, at=3, seq=2, pos=2, row=2)], [])
+    assert [r.id for r in (await store.page(query())).tasks] == ["old", "new"]
+    assert (await store.page(query(state=WORKING))).total == 1
+    assert (await store.page(query(state=COMPLETED))).total == 1
+
+
+async def test_an_idempotency_key_is_kept_with_its_commit(store):
+    task, keep = write(store), Keep(ME, "k", b"digest", 5000, task_id="t1")
+    await store.commit([task], [keep])
+    assert await store.kept(ME, "k", 4000) == keep
+    assert await store.kept(ME, "k", 6000) is None
+    assert await store.kept(OTHER, "k", 0) is None
+
+
+async def test_only_submitted_and_working_tasks_are_unfinished(store):
+    await store.commit([write(store, str(n), state=n) for n in range(1, 9)], [])
+    assert sorted(record.id for record in await store.unfinished()) == ["1", "2"]
+
+
+async def test_sqlite_keeps_everything_over_a_restart(tmp_path):
+    url = f"sqlite:///{tmp_path}/tasks.db"
+    store = open_store(url)
+    await store.open()
+    task = write(store, state=INPUT_REQUIRED)
+    await store.commit([task], [Keep(ME, "k", b"d", 1, reply=b"r")])
+    await store.close()
+    again = open_store(url)
+    await again.open()
+    assert (await again.load(ME, "t1")).state == INPUT_REQUIRED
+    assert (await again.kept(ME, "k", 0)).reply == b"r"
+    assert again.new_key() > task.key
+    await again.close()
+
+
+async def test_sqlite_refuses_a_second_process_by_name(tmp_path):
+    """One writer per file (design, rule 19): the second is told who has it and what to do."""
+    store = open_store(f"sqlite:///{tmp_path}/tasks.db")
+    await store.open()
+    code = (
+        "import asyncio; from accord.store import open_store\n"
+        f"store = open_store('sqlite:///{tmp_path}/tasks.db')\n"
+        "try: asyncio.run(store.open())\n"
+        "except RuntimeError as error: print(error)"
+    )
+    done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert "is in use by process" in done.stdout
+    assert "--store" in done.stdout
+    await store.close()
+
+
+async def test_a_failed_sqlite_commit_stores_nothing(tmp_path):
+    """All or nothing: the good half of a bad batch is not kept, and counters don't move."""
+    from accord.store import CommitFailed
+
+    store = open_store(f"sqlite:///{tmp_path}/tasks.db")
+    await store.open()
+    await store.commit([write(store, "there")], [])
+    with pytest.raises(CommitFailed):
+        await store.commit([write(store, "fine"), write(store, "there")], [])
+    assert await store.load(ME, "fine") is None
+    assert (await store.page(query())).total == 1
+    await store.close()
+
+
+def test_a_database_of_a_newer_accord_is_refused(tmp_path):
+    db = sqlite3.connect(tmp_path / "tasks.db")
+    db.execute("PRAGMA user_version = 9999")
+    db.close()
+
+    async def open_it():
+        await open_store(f"sqlite:///{tmp_path}/tasks.db").open()
+
+    with pytest.raises(RuntimeError, match="use a newer Accord"):
+        asyncio.run(open_it())
+
+
+@pytest.mark.parametrize("url", ["redis://x", "memory://x", "sqlite://", "sqlite:///", "tasks.db"])
+def test_an_unknown_store_is_named_with_the_way_out(url):
+    with pytest.raises(ValueError, match="use memory:// or sqlite:///"):
+        open_store(url)

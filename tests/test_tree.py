@@ -1,0 +1,81 @@
+"""The shape of the code: which room may import which, and what a user can import."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import accord
+
+SOURCE = Path(accord.__file__).parent
+
+# A room may import the rooms before it, and itself (design, section 3).
+ORDER = [
+    {"model"},
+    {"codec", "auth", "store", "observe"},
+    {"run", "push", "client"},
+    {"ops"},
+    {"wire"},
+    {"app"},
+    {"hub", "console", "bridge", "cli", "testing"},
+    {"__init__", "__main__"},
+]
+# Of the rooms on one level, who may use whom: an encoded task is kept by the store, a caller is known to all.
+BESIDE = {("push", "run")}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    depth = len(path.relative_to(SOURCE).parts)
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == depth:
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            rooms |= {name.split(".")[0] for name in names if name}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").startswith("accord."):
+            rooms.add((node.module or "").split(".")[1])
+    return rooms
+
+
+def test_imports_point_one_way():
+    """A room never imports one to its right, so that each can be read and tested without what stands on it."""
+    level = {room: i for i, rooms in enumerate(ORDER) for room in rooms}
+    wrong = [
+        f"{path.relative_to(SOURCE)} imports {room}"
+        for path in SOURCE.rglob("*.py")
+        for room in imported_rooms(path)
+        if room != (own := room_of(path)) and level[room] >= level[own] and (own, room) not in BESIDE and own != "__init__"
+    ]
+    assert wrong == []
+
+
+def test_root_exports_are_exact():
+    """What a user types is a promise: nothing joins or leaves it by accident."""
+    assert accord.__all__ == sorted(accord.__all__)
+    assert all(getattr(accord, name) is not None for name in accord.__all__)
+    assert set(accord._WHERE) == set(accord.__all__)
+
+
+def test_the_server_does_not_import_the_client():
+    """Root names load on first use (design, rule 28): a server pays for no client, and for no gRPC."""
+    code = "import sys; from accord import Agent, Context; print([m for m in ('aiohttp', 'uvicorn', 'click', 'grpc') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_file_is_two_ideas():
+    """A file of more than 450 lines is looked at; these were, and each is one idea."""
+    known: set[str] = set()
+    long = {str(p.relative_to(SOURCE)) for p in SOURCE.rglob("*.py") if len(p.read_text().splitlines()) > 450}
+    assert long <= known
+
+
+def test_nothing_names_this_machine():
+    """The project stands on its own: no local paths, no unfinished marks."""
+    marks = re.compile(r"(TODO|FIXME|XXX)|/root/")
+    found = [str(p) for p in SOURCE.rglob("*.py") if marks.search(p.read_text())]
+    assert found == []
