@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface
+from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Limits
 from .ops.call import IDEMPOTENT, RESUME
 from .ops.service import Service
 from .ops.table import VERSIONS
@@ -16,9 +17,12 @@ from .store import Store, open_store
 from .wire.asgi import Receive, Scope, Send
 from .wire.http import Front
 from .wire.jsonrpc import JsonRpcDoor
-from .wire.limits import Limits
 from .wire.rest import RestDoor
+from .wire.tls import Tls
 from .wire.wellknown import CardDoor
+
+if TYPE_CHECKING:
+    from .wire.grpc import GrpcServer
 
 __all__ = ["Agent", "App"]
 
@@ -39,6 +43,9 @@ class Agent(run_agent.Agent):
         rpc: str = "/",
         rest: str = "/",
         limits: Limits | None = None,
+        grpc_port: int | None = None,
+        grpc_host: str = "127.0.0.1",
+        tls: Tls | None = None,
     ) -> "App":
         """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette or FastAPI.
 
@@ -48,8 +55,14 @@ class Agent(run_agent.Agent):
             rpc: The path of the JSON-RPC binding.
             rest: The base path of the HTTP+JSON binding.
             limits: What one caller may ask for.
+            grpc_port: Where gRPC listens while the app is open; 0 for any free port. Needs `accord[grpc]`.
+            grpc_host: The address it listens on.
+            tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server this app runs in.
         """
-        return App(self, store=store, url=url, rpc=rpc, rest=rest, limits=limits or Limits())
+        app = App(self, store=store, url=url, rpc=rpc, rest=rest, limits=limits or Limits())
+        if grpc_port is not None:
+            app.listen(grpc_host, grpc_port, tls)
+        return app
 
     def run(
         self,
@@ -61,11 +74,13 @@ class Agent(run_agent.Agent):
         limits: Limits | None = None,
         log_level: str = "warning",
         on_start: Callable[[str], None] = lambda address: None,
+        grpc_port: int | None = None,
+        tls: Tls | None = None,
     ) -> None:
-        """Serve the agent until told to stop (Ctrl-C)."""
+        """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a port."""
         from .wire.server import serve  # uvicorn is only needed here, and slow to import
 
-        app = self.app(store=store, url=url, limits=limits)
+        app = self.app(store=store, url=url, limits=limits, grpc_port=grpc_port, grpc_host=host, tls=tls)
         serve(app, app.close, host=host, port=port, limits=app.limits, log_level=log_level, on_start=on_start)
 
 
@@ -77,8 +92,8 @@ class App:
         self.limits = limits
         self._rpc_path = "/" + rpc.strip("/")
         self._rest_path = rest.rstrip("/")
-        self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store)
-        service = Service(self._engine, self.card(url or "http://localhost"))
+        self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store, limits)
+        self._service = service = Service(self._engine, self.card(url or "http://localhost"))
         self._front = Front(
             JsonRpcDoor(service, limits, VERSIONS),
             RestDoor(service, limits, VERSIONS),
@@ -86,12 +101,14 @@ class App:
             rpc_path=rpc,
             rest_path=rest,
         )
+        self._grpc: GrpcServer | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._is_open = False
         self._is_closed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            if self._opening is None or not self._opening.done() or self._is_closed:
+            if not self._is_open:
                 await self.open()
             await self._front(scope, receive, send)
         elif scope["type"] == "lifespan":
@@ -99,17 +116,44 @@ class App:
         else:
             await send({"type": "websocket.close", "code": 1000})
 
+    def listen(self, host: str, port: int, tls: Tls | None = None) -> None:
+        """Serve gRPC too, on a port of its own, while the app is open."""
+        try:
+            from .wire.grpc import GrpcDoor, GrpcServer  # grpcio comes with an extra, and is slow to import
+        except ImportError as error:
+            raise RuntimeError(f"gRPC needs an extra: pip install 'accord[grpc]' ({error})") from error
+        self._grpc = GrpcServer(GrpcDoor(self._service, self.limits, VERSIONS), host, port, self.limits, tls)
+
+    @property
+    def grpc_port(self) -> int | None:
+        """Where gRPC listens; None if it does not."""
+        return self._grpc.port if self._grpc is not None else None
+
     async def open(self) -> None:
-        """Open the store and recover; once, however many ask."""
+        """Open the store, recover, listen; once, however many ask."""
         if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_task(self._engine.open())
+            self._opening = asyncio.get_running_loop().create_task(self._open())
         await asyncio.shield(self._opening)
+        self._is_open = True
+
+    async def _open(self) -> None:
+        await self._engine.open()
+        if self._grpc is not None:
+            try:
+                await self._grpc.start()
+            except BaseException:
+                await self._engine.close()
+                raise
 
     async def close(self) -> None:
         """End all runs and store everything."""
         if self._opening is not None and not self._is_closed:
             self._is_closed = True
+            if self._grpc is not None:
+                self._grpc.drain()
             await self._engine.close()
+            if self._grpc is not None:
+                await self._grpc.stop()
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncIterator[None]:
@@ -141,6 +185,7 @@ class App:
             supported_interfaces=[
                 AgentInterface(url=base + self._rpc_path, protocol_binding="JSONRPC", protocol_version="1.0"),
                 AgentInterface(url=base + self._rest_path, protocol_binding="HTTP+JSON", protocol_version="1.0"),
+                *self._grpc_interfaces(base),
             ],
             provider=agent.provider,
             version=agent.version,
@@ -161,3 +206,15 @@ class App:
         if agent.edit_card is not None:
             card = agent.edit_card(card) or card
         return card
+
+    def _grpc_interfaces(self, base: str) -> list[AgentInterface]:
+        """gRPC has bare addresses: the host clients reach us at, and its own port."""
+        if self._grpc is None:
+            return []
+        host = urlsplit(base).hostname or "localhost"
+        address = f"[{host}]:{self._grpc.port}" if ":" in host else f"{host}:{self._grpc.port}"
+        return [
+            AgentInterface(url=address, protocol_binding="GRPC", protocol_version=version.number)
+            for version in VERSIONS
+            if version.grpc
+        ]

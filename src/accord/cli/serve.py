@@ -40,7 +40,9 @@ def serve(file: str, host: str, port: int, store: str, url: str | None, no_auth:
             f"this agent asks nobody who they are, and --host {host} can be reached from other machines.\n"
             "Add --no-auth if that is what you want, or leave --host out to serve this machine only."
         )
-    logging.basicConfig(level=log_level.upper(), format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)])
+    logging.basicConfig(
+        level=log_level.upper(), format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
+    )
     agent = load_agent(file)
     try:
         agent.run(host, port, store=store, url=url, log_level=log_level, on_start=lambda bound: _greet(agent, bound, url, store))

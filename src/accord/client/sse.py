@@ -24,8 +24,8 @@ class TooBig(Exception):
     """An event is larger than allowed; or a line that never ends."""
 
 
-async def read(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[Sse]:
-    """Yield the events of a stream; comments and events without data are passed over.
+async def read(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[list[Sse]]:
+    """Yield the events of a stream, what came together together; comments and events without data are passed over.
 
     Raises:
         TooBig: More than `limit` bytes came without an event in them ending.
@@ -44,18 +44,26 @@ async def read(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[Sse]:
             continue
         blocks, rest = _split(b"".join((rest, *more)))
         more.clear()
-        for block in blocks:
-            if len(block) > limit:
-                raise TooBig
-            found = parse(block)
-            if found is not None:
-                yield found
+        if any(len(block) > limit for block in blocks):
+            raise TooBig
+        found = [event for block in blocks if (event := parse(block)) is not None]
+        if found:
+            yield found
         size = len(rest)
         if size > limit:
             raise TooBig
-    found = parse(_lf(b"".join((rest, *more))))
-    if found is not None:
-        yield found
+    last = parse(_lf(b"".join((rest, *more))))
+    if last is not None and _is_whole(last.data):
+        yield [last]
+
+
+def _is_whole(data: bytes) -> bool:
+    """Whether an event that was not closed by a blank line came whole. Half of one is what a cut leaves."""
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _split(text: bytes) -> tuple[list[bytes], bytes]:

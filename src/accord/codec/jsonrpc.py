@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from ..model import InvalidRequest, ParseError
+from ..model import InvalidRequest, Limits, ParseError
 from . import text, v1
 
 __all__ = ["NO_ID", "Envelope", "error", "id_of", "open_envelope", "result"]
@@ -33,7 +33,7 @@ class _Strict(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Strict).decode
 
 
-def open_envelope(body: bytes) -> Envelope:
+def open_envelope(body: bytes, limits: Limits) -> Envelope:
     """Return the request in `body`.
 
     Raises:
@@ -41,7 +41,7 @@ def open_envelope(body: bytes) -> Envelope:
         InvalidRequest: JSON, but no JSON-RPC request. Its `id` detail is not set: the caller answers with null,
             or with the id `id_of` finds.
     """
-    text.check(body)
+    text.check(body, limits)
     try:
         found = _decode(body)
     except msgspec.ValidationError as problem:

@@ -5,23 +5,20 @@ from typing import Any
 
 import msgspec
 
-from ..model import ParseError
+from ..model import Limits, ParseError
 
-__all__ = ["MAX_DEPTH", "MAX_KEYS", "check", "depth", "loads", "parse_error"]
+__all__ = ["check", "depth", "loads", "parse_error"]
 
-MAX_DEPTH = 64
-MAX_KEYS = 10_000
-MAX_DIGITS = 64
+_DEFAULT = Limits()
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_LONG_NUMBER = b"0" * (MAX_DIGITS + 1)
 _DIGITS = bytes.maketrans(b"123456789.", b"0000000000")
 _BRACKETS = re.compile(rb"[\[{]+|[\]}]+")
 
 _json = msgspec.json.Decoder()
 
 
-def check(raw: bytes) -> None:
+def check(raw: bytes, limits: Limits = _DEFAULT) -> None:
     """Refuse text that is too deep, has too many members or too long a number.
 
     A body that can't break a limit, by counting alone, is not looked at any closer: that is nearly every one.
@@ -29,15 +26,16 @@ def check(raw: bytes) -> None:
     Raises:
         ParseError: A limit is broken; the message says which.
     """
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH or raw.count(b":") > MAX_KEYS:
-        _check_closely(raw)
-    if _LONG_NUMBER in raw.translate(_DIGITS) and _LONG_NUMBER in _bare(raw).translate(_DIGITS):
-        raise ParseError(f"a number has more than {MAX_DIGITS} digits")
+    if raw.count(b"{") + raw.count(b"[") > limits.json_depth or raw.count(b":") > limits.json_members:
+        _check_closely(raw, limits)
+    long_number = b"0" * (limits.json_digits + 1)
+    if long_number in raw.translate(_DIGITS) and long_number in _bare(raw).translate(_DIGITS):
+        raise ParseError(f"Invalid JSON payload: a number has more than {limits.json_digits} digits")
 
 
-def loads(raw: bytes) -> Any:
+def loads(raw: bytes, limits: Limits = _DEFAULT) -> Any:
     """Return the JSON value of `raw`, or raise ParseError."""
-    check(raw)
+    check(raw, limits)
     try:
         return _json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -54,7 +52,7 @@ def parse_error(error: Exception) -> ParseError:
     if isinstance(error, UnicodeDecodeError):
         return ParseError("Invalid JSON payload: not UTF-8")
     if isinstance(error, RecursionError):
-        return ParseError(f"Invalid JSON payload: nested deeper than {MAX_DEPTH} levels")
+        return ParseError("Invalid JSON payload: nested too deep")
     return ParseError(f"Invalid JSON payload: {error}")
 
 
@@ -63,12 +61,12 @@ def _bare(raw: bytes) -> bytes:
     return _STRING.sub(b'""', raw)
 
 
-def _check_closely(raw: bytes) -> None:
+def _check_closely(raw: bytes, limits: Limits) -> None:
     bare = _bare(raw)
-    if bare.count(b":") > MAX_KEYS:
-        raise ParseError(f"Invalid JSON payload: more than {MAX_KEYS} members")
-    if _depth(bare) > MAX_DEPTH:
-        raise ParseError(f"Invalid JSON payload: nested deeper than {MAX_DEPTH} levels")
+    if bare.count(b":") > limits.json_members:
+        raise ParseError(f"Invalid JSON payload: more than {limits.json_members} members")
+    if _depth(bare) > limits.json_depth:
+        raise ParseError(f"Invalid JSON payload: nested deeper than {limits.json_depth} levels")
 
 
 def _depth(bare: bytes) -> int:

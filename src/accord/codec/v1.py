@@ -11,6 +11,7 @@ import msgspec
 from ..model import (
     A2AError,
     Artifact,
+    ArtifactUpdate,
     CancelTaskRequest,
     DeletePushConfigRequest,
     Event,
@@ -87,16 +88,17 @@ def decode(raw: bytes, type_: type[T]) -> T:
     return request
 
 
+_OPEN: dict[type, bytes] = {
+    Task: b'{"task":',
+    Message: b'{"message":',
+    StatusUpdate: b'{"statusUpdate":',
+    ArtifactUpdate: b'{"artifactUpdate":',
+}
+
+
 def encode_event(event: Event | Message) -> bytes:
     """Return `event` as a StreamResponse."""
-    match event:
-        case StatusUpdate():
-            return b'{"statusUpdate":' + encode(event) + b"}"
-        case Task():
-            return b'{"task":' + encode(event) + b"}"
-        case Message():
-            return b'{"message":' + encode(event) + b"}"
-    return b'{"artifactUpdate":' + encode(event) + b"}"
+    return _OPEN[type(event)] + encode(event) + b"}"
 
 
 def decode_event(data: bytes) -> Event | Message:

@@ -4,7 +4,9 @@ from . import errors as errors
 from .base import *  # noqa: F403  one room, one namespace: each file's __all__ says what it adds
 from .card import *  # noqa: F403
 from .errors import *  # noqa: F403
+from .extensions import *  # noqa: F403
 from .file import *  # noqa: F403
+from .limits import *  # noqa: F403
 from .push import *  # noqa: F403
 from .requests import *  # noqa: F403
 from .task import *  # noqa: F403

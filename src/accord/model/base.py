@@ -1,5 +1,6 @@
 """What every object of the model shares: JSON names, presence, ids and time."""
 
+import functools
 import os
 import time
 from typing import Any, TypeAlias
@@ -25,27 +26,47 @@ def now_ms() -> int:
 
 def timestamp(ms: int) -> str:
     """Return `ms` since 1970 as the protocol writes time: UTC, milliseconds, Z."""
-    global _second, _prefix
-    second, rest = divmod(ms, 1000)
-    if second != _second:
-        _prefix = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        _second = second
-    return f"{_prefix}.{rest:03d}Z"
+    global _ms, _text
+    if ms != _ms:
+        _text = f"{_second_text(ms // 1000)}.{ms % 1000:03d}Z"
+        _ms = ms
+    return _text
 
 
-# The text of the current second: formatting it anew for every status costs more than the rest of the status.
-_second = -1
-_prefix = ""
+# The newest text: the statuses of a quick run share it, and formatting costs more than the rest of a status.
+_ms = -1
+_text = ""
+
+
+@functools.lru_cache(maxsize=2)
+def _second_text(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 def new_id() -> str:
     """Return a fresh UUID (version 7): unguessable, and in order of time so that indexes stay compact."""
-    ms = now_ms()
-    rand = int.from_bytes(os.urandom(10), "big")
-    return "%08x-%04x-7%03x-%04x-%012x" % (
-        ms >> 16,
-        ms & 0xFFFF,
-        rand >> 68,
-        0x8000 | (rand >> 54 & 0x3FFF),
-        rand & 0xFFFFFFFFFFFF,
-    )
+    ms = time.time_ns() // 1_000_000
+    rand = _random(10)
+    text = rand.hex()
+    return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7{text[:3]}-{'89ab'[rand[2] & 3]}{text[5:8]}-{text[8:]}"
+
+
+def _random(n: int) -> bytes:
+    """Return random bytes of the system, fetched many at a time."""
+    global _at
+    start = _at
+    if start + n > len(_pool):
+        _refill()
+        start = 0
+    _at = start + n
+    return _pool[start:_at]
+
+
+def _refill() -> None:
+    global _pool, _at
+    _pool, _at = os.urandom(4096), 0
+
+
+_pool, _at = b"", 0
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_refill)  # two processes must not give out the same ids

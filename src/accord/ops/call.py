@@ -4,12 +4,10 @@ import msgspec
 
 from ..auth import ANONYMOUS, Caller
 from ..codec.contract import NOW, Semantics
+from ..model import IDEMPOTENT, RESUME
 from ..store import Scope
 
 __all__ = ["IDEMPOTENT", "RESUME", "Call"]
-
-RESUME = "urn:accord:resume:1"
-IDEMPOTENT = "urn:accord:idempotent:1"
 
 
 class Call(msgspec.Struct):

@@ -7,13 +7,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ..model import InvalidParams, ListTasksRequest, Message, Metadata, Role, SendMessageRequest
+from ..model import InvalidParams, Limits, ListTasksRequest, Message, Metadata, Role, SendMessageRequest
 
-__all__ = ["MAX_ID", "MAX_METADATA", "MAX_PARTS", "check_history_length", "check_id", "check_list", "check_send", "since_ms"]
+__all__ = ["check_history_length", "check_id", "check_list", "check_send", "since_ms"]
 
-MAX_ID = 256
-MAX_PARTS = 1_000
-MAX_METADATA = 256 << 10
 MAX_PAGE = 100
 
 _INT32 = 2**31 - 1
@@ -21,20 +18,33 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 
 
-def check_send(request: SendMessageRequest) -> None:
+def check_send(request: SendMessageRequest, limits: Limits) -> None:
     """Raise InvalidParams naming every field that is wrong."""
-    wrong = list(_message(request.message))
-    wrong += _metadata("metadata", request.metadata)
-    wrong += _id("tenant", request.tenant)
+    message = request.message
+    if (
+        request.configuration is None
+        and request.metadata is None
+        and message.metadata is None
+        and len(message.parts) == 1
+        and message.parts[0].metadata is None
+        and message.role is not Role.UNSPECIFIED
+        and message.message_id
+        and len(ids := message.message_id + message.task_id + message.context_id + request.tenant) <= limits.id_length
+        and ids.isprintable()
+    ):
+        return  # nothing is wrong with the usual message: that is seen at a glance
+    wrong = list(_message(message, limits))
+    wrong += _metadata("metadata", request.metadata, limits)
+    wrong += _id("tenant", request.tenant, limits)
     configuration = request.configuration
     if configuration is not None:
         wrong += _history_length("configuration.historyLength", configuration.history_length)
     _raise(wrong)
 
 
-def check_id(field: str, value: str, tenant: str = "") -> None:
-    wrong = [(field, "is required")] if not value else list(_id(field, value))
-    wrong += _id("tenant", tenant)
+def check_id(field: str, value: str, tenant: str, limits: Limits) -> None:
+    wrong = [(field, "is required")] if not value else list(_id(field, value, limits))
+    wrong += _id("tenant", tenant, limits)
     _raise(wrong)
 
 
@@ -42,8 +52,8 @@ def check_history_length(value: int | None) -> None:
     _raise(_history_length("historyLength", value))
 
 
-def check_list(request: ListTasksRequest) -> None:
-    wrong = [*_id("tenant", request.tenant), *_id("contextId", request.context_id)]
+def check_list(request: ListTasksRequest, limits: Limits) -> None:
+    wrong = [*_id("tenant", request.tenant, limits), *_id("contextId", request.context_id, limits)]
     wrong += _history_length("historyLength", request.history_length)
     if request.page_size is not None and not 1 <= request.page_size <= MAX_PAGE:
         wrong.append(("pageSize", f"{request.page_size} is not between 1 and {MAX_PAGE}"))
@@ -70,32 +80,34 @@ def since_ms(text: str) -> int | None:
     return seconds * 1000 + math.ceil(int(fraction.ljust(9, "0")) / 1_000_000) if fraction else seconds * 1000
 
 
-def _message(message: Message) -> Iterable[tuple[str, str]]:
+def _message(message: Message, limits: Limits) -> Iterable[tuple[str, str]]:
     if not message.message_id:
         yield "message.messageId", "is required"
-    yield from _id("message.messageId", message.message_id)
-    yield from _id("message.taskId", message.task_id)
-    yield from _id("message.contextId", message.context_id)
+    yield from _id("message.messageId", message.message_id, limits)
+    yield from _id("message.taskId", message.task_id, limits)
+    yield from _id("message.contextId", message.context_id, limits)
     if message.role is Role.UNSPECIFIED:
         yield "message.role", "is required: ROLE_USER"
     if not message.parts:
         yield "message.parts", "needs at least one part"
-    elif len(message.parts) > MAX_PARTS:
-        yield "message.parts", f"has {len(message.parts)} parts; {MAX_PARTS} are allowed"
-    yield from _metadata("message.metadata", message.metadata)
+    elif len(message.parts) > limits.parts:
+        yield "message.parts", f"has {len(message.parts)} parts; {limits.parts} are allowed"
+    yield from _metadata("message.metadata", message.metadata, limits)
     for i, part in enumerate(message.parts):
         if part.metadata is not None:
-            yield from _metadata(f"message.parts[{i}].metadata", part.metadata)
+            yield from _metadata(f"message.parts[{i}].metadata", part.metadata, limits)
 
 
-def _id(field: str, value: str) -> Iterable[tuple[str, str]]:
-    if value and (len(value) > MAX_ID or _CONTROL.search(value)):
-        yield field, f"is longer than {MAX_ID} characters" if len(value) > MAX_ID else "holds control characters"
+def _id(field: str, value: str, limits: Limits) -> Iterable[tuple[str, str]]:
+    if len(value) > limits.id_length:
+        yield field, f"is longer than {limits.id_length} characters"
+    elif value and _CONTROL.search(value):
+        yield field, "holds control characters"
 
 
-def _metadata(field: str, value: Metadata | None) -> Iterable[tuple[str, str]]:
-    if value is not None and len(msgspec.json.encode(value)) > MAX_METADATA:
-        yield field, f"is larger than {MAX_METADATA >> 10} KiB"
+def _metadata(field: str, value: Metadata | None, limits: Limits) -> Iterable[tuple[str, str]]:
+    if value is not None and len(msgspec.json.encode(value)) > limits.metadata:
+        yield field, f"is larger than {limits.metadata} bytes"
 
 
 def _history_length(field: str, value: int | None) -> list[tuple[str, str]]:

@@ -70,7 +70,7 @@ class Claims:
         return found
 
     async def _earlier(self, scope: Scope, key: str, digest: bytes, request: SendMessageRequest) -> Accepted | Message | None:
-        keep = await self._feed.store.kept(scope, key, now_ms() - KEEP_MS)
+        keep = await self._feed.kept(scope, key, now_ms() - KEEP_MS)
         if keep is None:
             return None
         _same(keep.digest, digest, key)

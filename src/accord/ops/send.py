@@ -32,6 +32,7 @@ async def send_message(service: Service, call: Call, request: SendMessageRequest
 
 async def send_streaming_message(service: Service, call: Call, request: SendMessageRequest) -> Reader | Message:
     """Return the events of the task from its first on; of a task that existed, the task as it is, then what follows."""
+    service.engine.feed.check_readers(call.scope(request.tenant), request.message.task_id)
     accepted = await _accept(service, call, request)
     if isinstance(accepted, Message):
         return accepted
@@ -51,7 +52,7 @@ def entry_of(snapshot: Snapshot) -> Entry:
 
 async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:
     service.check_extensions(call)
-    check_send(request)
+    check_send(request, service.limits)
     if request.configuration is not None and request.configuration.task_push_notification_config is not None:
         raise PushNotificationNotSupported()
     key = key_of(call, request)

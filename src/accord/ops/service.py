@@ -13,6 +13,7 @@ class Service:
 
     def __init__(self, engine: Engine, card: AgentCard) -> None:
         self.engine = engine
+        self.limits = engine.limits
         self.card = card
         self.claims = Claims(engine.feed)
         self.required = frozenset(e.uri for e in card.capabilities.extensions if e.required)
@@ -20,7 +21,6 @@ class Service:
 
     def check_extensions(self, call: Call) -> None:
         """Raise ExtensionSupportRequired if the card requires an extension the caller did not activate."""
-        missing = self.required - call.extensions
-        if missing:
+        if self.required and (missing := self.required - call.extensions):
             names = ", ".join(sorted(missing))
             raise ExtensionSupportRequired(f"activate {names} with the A2A-Extensions header", extensions=names)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..codec import v1
 from ..codec.contract import Codec
+from ..model import A2AError
 from .call import Call
 from .card import get_extended_card
 from .push import create_push_config, delete_push_config, get_push_config, list_push_configs
@@ -22,6 +23,7 @@ class Operation(NamedTuple):
     name: str  # 1.0's
     run: Callable[[Service, Call, Any], Awaitable[Any]]
     is_stream: bool = False
+    is_read: bool = False  # changes nothing: may be left half done
 
 
 class Route(NamedTuple):
@@ -40,6 +42,9 @@ class Version(NamedTuple):
     rpc_codec: Codec
     rest: tuple[Route, ...]
     rest_codec: Codec
+    grpc: dict[str, str] = {}  # rpc -> operation
+    grpc_service: str = ""
+    grpc_text: Callable[[A2AError], str] = str  # what an error says
 
 
 OPERATIONS = {
@@ -47,8 +52,8 @@ OPERATIONS = {
     for operation in (
         Operation("SendMessage", send_message),
         Operation("SendStreamingMessage", send_streaming_message, is_stream=True),
-        Operation("GetTask", get_task),
-        Operation("ListTasks", list_tasks),
+        Operation("GetTask", get_task, is_read=True),
+        Operation("ListTasks", list_tasks, is_read=True),
         Operation("CancelTask", cancel_task),
         Operation("SubscribeToTask", subscribe_to_task, is_stream=True),
         Operation("CreateTaskPushNotificationConfig", create_push_config),
@@ -85,6 +90,8 @@ V1_0 = Version(
         Route("GET", "/extendedAgentCard", "GetExtendedAgentCard"),
     ),
     v1.CODEC,
+    grpc={name: name for name in OPERATIONS},
+    grpc_service="lf.a2a.v1.A2AService",
 )
 
 VERSIONS = (V1_0,)

@@ -29,7 +29,7 @@ DEFAULT_PAGE = 50
 
 async def get_task(service: Service, call: Call, request: GetTaskRequest) -> Snapshot:
     """Return the task, or raise TaskNotFound if it is not this caller's to see."""
-    check_id("id", request.id, request.tenant)
+    check_id("id", request.id, request.tenant, service.limits)
     check_history_length(request.history_length)
     snapshot = await service.engine.feed.peek(call.scope(request.tenant), request.id, request.history_length)
     if snapshot is None:
@@ -39,7 +39,7 @@ async def get_task(service: Service, call: Call, request: GetTaskRequest) -> Sna
 
 async def list_tasks(service: Service, call: Call, request: ListTasksRequest) -> Tasks:
     """Return a page of the caller's tasks, newest status first."""
-    check_list(request)
+    check_list(request, service.limits)
     scope = call.scope(request.tenant)
     size = request.page_size or DEFAULT_PAGE
     query = Query(
@@ -67,14 +67,15 @@ async def _listed(service: Service, scope: Scope, record: Record, request: ListT
 
 async def cancel_task(service: Service, call: Call, request: CancelTaskRequest) -> Snapshot:
     """End a task as canceled. Cancelling a canceled one returns it; other ends are not cancelable."""
-    check_id("id", request.id, request.tenant)
+    check_id("id", request.id, request.tenant, service.limits)
     return await service.engine.cancel(call.scope(request.tenant), request.id)
 
 
 async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequest) -> Reader:
     """Return the task as it is and what follows; with the resume extension and a cursor, only what follows the cursor."""
-    check_id("id", request.id, request.tenant)
+    check_id("id", request.id, request.tenant, service.limits)
     engine = service.engine
+    engine.feed.check_readers(call.scope(request.tenant), request.id)
     log = await engine.find(call.scope(request.tenant), request.id)
     if RESUME in call.extensions and call.last_event is not None:
         if call.last_event > log.seq:
@@ -82,9 +83,14 @@ async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequ
             raise InvalidParams(what, violations=(("Last-Event-ID", what),))
         return Reader(engine.feed, log, call.last_event)
     if log.task.status.state in FINAL:
+        await log.snapshot()  # an end is told when it is stored, also as the reason of a refusal
         raise UnsupportedOperation(f"task {request.id} is already {log.task.status.state.word}", taskId=request.id)
-    snapshot = await log.snapshot()
-    return Reader(engine.feed, log, snapshot.seq, first=entry_of(snapshot))
+    log.readers += 1  # held while its commit is awaited: one let go meanwhile would have nothing more to say
+    try:
+        snapshot = await log.snapshot()
+        return Reader(engine.feed, log, snapshot.seq, first=entry_of(snapshot))
+    finally:
+        log.readers -= 1
 
 
 def _write_token(place: tuple[int, int] | None) -> str:

@@ -12,6 +12,7 @@ from ..model import (
     AgentSkill,
     InvalidParams,
     Message,
+    Metadata,
     SecurityRequirement,
     SecurityScheme,
     SendMessageRequest,
@@ -21,6 +22,10 @@ from .skill import Skill
 __all__ = ["Agent"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _named(metadata: Metadata | None) -> Any:
+    return metadata.get("skill") if metadata is not None else None
 
 
 class Agent:
@@ -138,7 +143,7 @@ class Agent:
 
     async def choose(self, request: SendMessageRequest) -> Skill:
         """Return the skill a message is for: the one it names, else the route's choice, else the default."""
-        named = (request.message.metadata or {}).get("skill") or (request.metadata or {}).get("skill")
+        named = _named(request.message.metadata) or _named(request.metadata)
         if named is None and self._route is not None:
             named = self._route(request.message)
             if inspect.isawaitable(named):

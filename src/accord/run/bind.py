@@ -43,6 +43,10 @@ class Binding(NamedTuple):
             ContentTypeNotSupported: No part of the kind a parameter needs.
             InvalidParams: A part of the kind, but its content does not fit; names the fields.
         """
+        if len(self.slots) == 1 and self.slots[0].kind == "text" and len(message.parts) == 1:
+            (part,) = message.parts
+            if isinstance(part.text, str):
+                return {self.slots[0].name: part.text}  # most messages to most skills
         takes_text = any(slot.kind == "text" for slot in self.slots)
         found = {slot.name: _TAKE[slot.kind](message, slot, takes_text) for slot in self.slots}
         return {name: value for name, value in found.items() if value is not UNSET}

@@ -12,6 +12,7 @@ from ..model import (
     FINAL,
     A2AError,
     InvalidParams,
+    Limits,
     Message,
     SendMessageRequest,
     Task,
@@ -36,7 +37,6 @@ __all__ = ["INTERRUPTED", "Accepted", "Engine"]
 
 log_ = logging.getLogger("accord")
 
-MAX_WAITING = 32
 INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again"
 
 
@@ -55,10 +55,11 @@ class Engine:
     - A task has at most one run; messages for a busy one wait in order.
     """
 
-    def __init__(self, agent: Agent, store: Store) -> None:
+    def __init__(self, agent: Agent, store: Store, limits: Limits) -> None:
         agent.resolve()
         self.agent = agent
-        self.feed = Feed(store)
+        self.limits = limits
+        self.feed = Feed(store, limits)
         self.threads = Threads()
 
     async def open(self) -> None:
@@ -133,14 +134,15 @@ class Engine:
             what = f"task {task.id} belongs to context {task.context_id}, not to {message.context_id!r:.80}"
             raise InvalidParams(what, violations=(("message.contextId", what),))
         if task.status.state in FINAL:
+            await log.snapshot()  # an end is told when it is stored, also as the reason of a refusal
             raise UnsupportedOperation(
                 f"task {task.id} is {task.status.state.word} and takes no more messages; "
                 f"send without taskId, in context {task.context_id}, to start a new one",
                 taskId=task.id,
                 contextId=task.context_id,
             )
-        if len(log.inbox) >= MAX_WAITING:
-            raise TooManyRequests(f"{MAX_WAITING} messages already wait for task {task.id}", retry_after_s=1, taskId=task.id)
+        if len(log.inbox) >= self.limits.waiting_messages:
+            raise TooManyRequests(f"{len(log.inbox)} messages already wait for task {task.id}", retry_after_s=1, taskId=task.id)
         message.context_id = task.context_id
         turn = Turn(message)
         run = log.run
@@ -202,8 +204,8 @@ class Engine:
                 await log.run.cancel()
             else:
                 set_status(log, TaskState.CANCELED)
-        if log.task.status.state is not TaskState.CANCELED:
-            raise TaskNotCancelable(f"task {task_id} is already {log.task.status.state.word}", taskId=task_id)
         snapshot = await log.snapshot()
         self.feed.let_go(log)
+        if snapshot.state is not TaskState.CANCELED:
+            raise TaskNotCancelable(f"task {task_id} is already {snapshot.state.word}", taskId=task_id)
         return snapshot

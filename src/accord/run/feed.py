@@ -3,12 +3,13 @@
 import asyncio
 import logging
 import time
+from collections import Counter
 
 import msgspec
 
 from ..codec import v1
 from ..codec.contract import Snapshot
-from ..model import FINAL, Message, Task, Unavailable
+from ..model import FINAL, Limits, Message, Task, TooManyRequests, Unavailable
 from ..store import CommitFailed, Keep, Record, Scope, Store, Write
 from .fold import add_message, apply
 from .log import About, Entry, Log, Turn, entries_of, state_of
@@ -30,12 +31,16 @@ class Feed:
     - Every reader of a task sees the same events in the same order; a slow one falls behind alone.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, limits: Limits) -> None:
         self.store = store
+        self.limits = limits
         self.is_failing = False
         self._live: dict[tuple[Scope, str], Log] = {}
         self._dirty: list[Log] = []
+        self._readers = 0
+        self._readers_of: Counter[str] = Counter()
         self._keeps: list[tuple[Keep, asyncio.Future[None] | None]] = []
+        self._unstored: dict[tuple[Scope, str], Keep] = {}  # the keys among them, until their commit is made
         self._wake: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
         self.is_closing = False
@@ -77,8 +82,9 @@ class Feed:
 
     def revive(self, record: Record) -> Log:
         """Return the log of a stored task; live from now on, unless the task has ended."""
-        about = _decode_about(record.about)
-        log = Log(self, record.key, record.scope, task_of(record), about, at_ms=record.at_ms, seq=record.seq, pos=record.pos)
+        size = len(record.head) + len(record.artifacts) + sum(map(len, record.tail))
+        place = {"at_ms": record.at_ms, "seq": record.seq, "pos": record.pos, "size": size}
+        log = Log(self, record.key, record.scope, task_of(record), _decode_about(record.about), **place)
         if log.task.status.state not in FINAL:
             self._live[record.scope, record.id] = log
         return log
@@ -103,6 +109,24 @@ class Feed:
         if log.is_idle:
             self._live.pop((log.scope, log.task.id), None)
 
+    def check_readers(self, scope: Scope, task_id: str) -> None:
+        """Raise TooManyRequests if one more stream would be too many; before anything is done for it."""
+        log = self._live.get((scope, task_id))
+        counts = (
+            (log.readers if log is not None else 0, self.limits.streams_per_task, "this task"),
+            (self._readers_of[scope.owner] if scope.owner else 0, self.limits.streams_per_caller, "you"),
+            (self._readers, self.limits.streams, "this server"),
+        )
+        for count, most, whose in counts:
+            if count >= most:
+                raise TooManyRequests(f"{count} streams of {whose} are open, the most allowed", retry_after_s=5)
+
+    def count_reader(self, log: Log, change: int) -> None:
+        log.readers += change
+        self._readers += change
+        if log.scope.owner:
+            self._readers_of[log.scope.owner] += change
+
     # Group commit
 
     def changed(self, log: Log) -> None:
@@ -113,6 +137,7 @@ class Feed:
     def keep(self, keep: Keep) -> None:
         """Store an idempotency key with the next commit, the one that stores what it stands for."""
         self._keeps.append((keep, None))
+        self._unstored[keep.scope, keep.key] = keep
         self._stir()
 
     async def keep_reply(self, keep: Keep) -> None:
@@ -121,6 +146,10 @@ class Feed:
         self._keeps.append((keep, stored))
         self._stir()
         await stored
+
+    async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
+        """Return what a key stands for, stored or about to be; None if it was not used since `since_ms`."""
+        return self._unstored.get((scope, key)) or await self.store.kept(scope, key, since_ms)
 
     def _stir(self) -> None:
         if self._wake is not None and not self._wake.done():
@@ -151,7 +180,9 @@ class Feed:
                     log.publish()
                     if log.run is None:
                         self.let_go(log)
-            for _, stored in keeps:
+            for keep, stored in keeps:
+                if self._unstored.get((keep.scope, keep.key)) is keep:
+                    del self._unstored[keep.scope, keep.key]
                 if stored is not None and not stored.done():
                     stored.set_exception(told) if told else stored.set_result(None)
 
@@ -162,16 +193,23 @@ class Feed:
         while True:
             try:
                 await self.store.commit(writes, keeps)
-                self.is_failing = False
+                if self.is_failing:
+                    self._recovered()
                 return
             except CommitFailed as error:
                 log_.error("commit failed, trying again: %s", error, extra={"tasks": len(writes)})
                 if time.monotonic() + pause_s > give_up or self.is_closing:
-                    self.is_failing = False
+                    self._recovered()
                     raise
                 self.is_failing = True
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, 1.0)
+
+    def _recovered(self) -> None:
+        """Runs held back by a failing store may go on."""
+        self.is_failing = False
+        for log in self.live():
+            log.wake()
 
     def _abandon(self, logs: list[Log], error: CommitFailed) -> None:
         log_.error("commit given up: %s", error, extra={"tasks": [log.task.id for log in logs]})
@@ -201,7 +239,8 @@ class Reader:
         self._is_over = False
         self._waiter: asyncio.Future[None] | None = None
         self.cursor = after
-        log.readers += 1
+        self.limits = feed.limits
+        feed.count_reader(log, 1)
 
     async def next(self, patience_s: float) -> list[Entry] | None:
         """Return what comes next: an empty list at the end, None if nothing came for `patience_s`.
@@ -263,7 +302,7 @@ class Reader:
             self._waiter.set_result(None)
 
     def close(self) -> None:
-        self._log.readers -= 1
+        self._feed.count_reader(self._log, -1)
         self._feed.let_go(self._log)
 
 

@@ -3,61 +3,56 @@
 The only place that knows which event may follow which. No clock, no store, no await.
 """
 
-from ..model import FINAL, Artifact, ArtifactUpdate, Event, InvalidAgentResponse, Message, StatusUpdate, Task
+from ..model import FINAL, Artifact, ArtifactUpdate, Event, InvalidAgentResponse, Limits, Message, StatusUpdate, Task
 
-__all__ = ["MAX_ARTIFACTS", "MAX_HISTORY", "add_message", "apply", "keep_last_word"]
+__all__ = ["add_message", "apply", "keep_last_word"]
 
-MAX_HISTORY = 10_000
-MAX_ARTIFACTS = 10_000
+_DEFAULT = Limits()
 
 # How far back a status message can lie in the history: behind at most the messages waiting for a turn, and one.
 _NEAR = 33
 
 
-def apply(task: Task, event: Event) -> None:
+def apply(task: Task, event: Event, limits: Limits = _DEFAULT) -> None:
     """Bring `task`, the draft its run owns, to where it stands once `event` has happened.
 
     Raises:
         InvalidAgentResponse: The agent spoke after the end, appended to an artifact it never started, or made more
-            artifacts or messages than a task may hold.
+            artifacts than a task may hold.
     """
     if isinstance(event, StatusUpdate):
         if task.status.state in FINAL:
             raise _after_the_end(task)
-        keep_last_word(task)
+        keep_last_word(task, limits)
         task.status = event.status
         if event.metadata is not None:
             task.metadata = (task.metadata or {}) | event.metadata
     elif isinstance(event, ArtifactUpdate):
         if task.status.state in FINAL:
             raise _after_the_end(task)
-        _merge(task, event)
+        _merge(task, event, limits)
     else:
         raise InvalidAgentResponse(f"task {task.id} was started twice")
 
 
-def add_message(task: Task, message: Message) -> None:
+def add_message(task: Task, message: Message, limits: Limits = _DEFAULT) -> None:
     """Add a message of the user to the history, after everything said before it."""
     if task.status.state in FINAL:
         raise _after_the_end(task)
-    keep_last_word(task)
-    _remember(task, message)
-
-
-def keep_last_word(task: Task) -> None:
-    """Move the status message into the history, once, before something newer takes its place (spec 7, A34)."""
-    last = task.status.message
-    if last is not None and all(m.message_id != last.message_id for m in task.history[-_NEAR:]):
-        _remember(task, last)
-
-
-def _remember(task: Task, message: Message) -> None:
-    if len(task.history) >= MAX_HISTORY:
-        raise InvalidAgentResponse(f"task {task.id} has {MAX_HISTORY} messages, the most a task may hold; start a new one")
+    keep_last_word(task, limits)
     task.history.append(message)
 
 
-def _merge(task: Task, event: ArtifactUpdate) -> None:
+def keep_last_word(task: Task, limits: Limits = _DEFAULT) -> None:
+    """Move the status message into the history, once, before something newer takes its place (spec 7, A34)."""
+    last = task.status.message
+    if last is None or len(task.history) >= limits.history:
+        return  # a full history takes no more of the agent's words (spec MSG-2)
+    if all(m.message_id != last.message_id for m in task.history[-_NEAR:]):
+        task.history.append(last)
+
+
+def _merge(task: Task, event: ArtifactUpdate, limits: Limits) -> None:
     chunk = event.artifact
     for i, known in enumerate(reversed(task.artifacts)):
         if known.artifact_id == chunk.artifact_id:
@@ -68,8 +63,8 @@ def _merge(task: Task, event: ArtifactUpdate) -> None:
             return
     if event.append:
         raise InvalidAgentResponse(f"chunk for artifact {chunk.artifact_id!r} of task {task.id}, which was never started")
-    if len(task.artifacts) >= MAX_ARTIFACTS:
-        raise InvalidAgentResponse(f"task {task.id} has {MAX_ARTIFACTS} artifacts, the most a task may hold")
+    if len(task.artifacts) >= limits.artifacts:
+        raise InvalidAgentResponse(f"task {task.id} has {limits.artifacts} artifacts, the most a task may hold")
     task.artifacts.append(_own(chunk))
 
 

@@ -11,7 +11,20 @@ import msgspec
 
 from ..codec import v1
 from ..codec.contract import Snapshot
-from ..model import FINAL, INTERRUPTED, A2AError, Event, Message, StatusUpdate, Task, TaskState, Unavailable, UnsupportedOperation
+from ..model import (
+    FINAL,
+    INTERRUPTED,
+    A2AError,
+    ArtifactUpdate,
+    Event,
+    InvalidAgentResponse,
+    Message,
+    StatusUpdate,
+    Task,
+    TaskState,
+    Unavailable,
+    UnsupportedOperation,
+)
 from ..store import Scope, Write
 from .fold import add_message, apply
 
@@ -56,7 +69,7 @@ class About(msgspec.Struct, omit_defaults=True):
     origin: str = ""
 
 
-class TurnBegin(msgspec.Struct, omit_defaults=True):
+class TurnBegin(msgspec.Struct, array_like=True):
     """Private log entry: the function started with this message, or its n-th question was answered by it."""
 
     message_id: str
@@ -98,7 +111,7 @@ class Turn:
                 waiter.set_exception(error)
 
 
-Answer: TypeAlias = tuple[asyncio.Future[Snapshot], Snapshot]
+Answer: TypeAlias = tuple[asyncio.Future[Snapshot], Snapshot | A2AError]
 
 
 class Stoppable(Protocol):
@@ -139,13 +152,24 @@ class Log:
         "run",
         "scope",
         "seq",
+        "size",
         "tail",
         "task",
         "turns",
     )
 
     def __init__(
-        self, feed: "Feed", key: int, scope: Scope, task: Task, about: About, *, at_ms: int, seq: int = 0, pos: int = 0
+        self,
+        feed: "Feed",
+        key: int,
+        scope: Scope,
+        task: Task,
+        about: About,
+        *,
+        at_ms: int,
+        seq: int = 0,
+        pos: int = 0,
+        size: int = 0,
     ) -> None:
         self.feed = feed
         self.about = about
@@ -160,6 +184,7 @@ class Log:
         self.tail: list[Entry] = []
         self.run: Stoppable | None = None
         self.readers = 0
+        self.size = size  # of all lines: what the task holds, and a little more
         self.is_dead = False  # given up by the feed; the task is as last stored
         self._is_stored = seq > 0
         self._stored_state = _NUMBER[task.status.state] if seq else 0
@@ -179,11 +204,15 @@ class Log:
     def append(self, event: Event) -> None:
         """Add a visible event. Does not wait."""
         data = v1.encode_event(event)
-        state = None
-        if self.seq:
-            apply(self.task, event)
-        if isinstance(event, (StatusUpdate, Task)):
+        limits = self.feed.limits
+        if isinstance(event, ArtifactUpdate):
+            state = None
+            if self.size + len(data) > limits.task_size:
+                raise InvalidAgentResponse(f"task {self.task.id} would hold more than {limits.task_size} bytes")
+        else:
             state = event.status.state
+        if self.seq:
+            apply(self.task, event, limits)
         self.seq += 1
         self._entries.append(Entry(self.seq, data, state))
         self._note(b"v" + data)
@@ -192,8 +221,17 @@ class Log:
 
     def add(self, message: Message) -> None:
         """Log a message of the user, at once: it is kept whatever becomes of the run."""
-        add_message(self.task, message)
-        self._note(b"m" + v1.encode(message))
+        data = v1.encode(message)
+        limits = self.feed.limits
+        if len(self.task.history) >= limits.history or self.size + len(data) > limits.task_size:
+            raise UnsupportedOperation(
+                f"task {self.task.id} holds {limits.history} messages or {limits.task_size} bytes, the most a task may; "
+                f"send without taskId, in context {self.task.context_id}, to start a new one",
+                taskId=self.task.id,
+                contextId=self.task.context_id,
+            )
+        add_message(self.task, message, limits)
+        self._note(b"m" + data)
 
     def begin(self, turn: Turn, ask: int = 0) -> None:
         """Note which message the function goes on with."""
@@ -212,6 +250,7 @@ class Log:
         self.pos += 1
         self._lines.append(line)
         self._bytes += len(line)
+        self.size += len(line)
 
     def _end_turns(self, state: TaskState | None) -> None:
         """Answer every sender whose turn this event ends, with the task as it stands here."""
@@ -239,6 +278,7 @@ class Log:
         )
         for turn in self.inbox:
             turn.last = self.seq
+            self._answers += [(waiter, error) for waiter, _ in turn.waiting()]
             turn.refuse(error)
         self.inbox.clear()
 
@@ -305,8 +345,9 @@ class Log:
         return waiter
 
     def wake(self) -> None:
-        """Let readers look again, though nothing came: the server is stopping."""
+        """Let readers and the run look again, though nothing was committed."""
         _wake(self._grew)
+        _wake(self._room)
 
     # Committing, by the feed
 
@@ -320,19 +361,19 @@ class Log:
         task = self.task
         state = _NUMBER[task.status.state]
         write = Write(
-            key=self.key,
-            scope=self.scope,
-            id=task.id,
-            context_id=task.context_id,
-            is_new=not self._is_stored,
-            state=state,
-            was=self._stored_state,
-            at_ms=self.at_ms,
-            seq=self.seq,
-            pos=self.pos,
-            row=entries[0].seq if entries else self.seq,
-            lines=lines,
-            about=b"" if self._is_stored else v1.encode(self.about),
+            self.key,
+            self.scope,
+            task.id,
+            task.context_id,
+            not self._is_stored,
+            state,
+            self._stored_state,
+            self.at_ms,
+            self.seq,
+            self.pos,
+            entries[0].seq if entries else self.seq,
+            lines,
+            b"" if self._is_stored else v1.encode(self.about),
         )
         is_due = self._since_snapshot > SNAPSHOT_AFTER + 2 * self._size
         if is_due or not self._is_stored or task.status.state in FINAL:
@@ -355,7 +396,11 @@ class Log:
             if len(self.tail) > TAIL_ENTRIES:
                 self._trim()
         for answer, picture in answers:
-            if not answer.done():
+            if answer.done():
+                continue
+            if isinstance(picture, A2AError):
+                answer.set_exception(picture)
+            else:
                 answer.set_result(picture)
         _wake(self._grew)
         _wake(self._room)

@@ -46,9 +46,9 @@ class Ask:
 
 def to_parts(value: Any) -> list[Part]:
     """Return `value` as parts: text for str, a file for File or bytes, data for everything else."""
+    if isinstance(value, str):
+        return [Part(text=value)]
     match value:
-        case str():
-            return [Part(text=value)]
         case Part():
             return [value]
         case File():

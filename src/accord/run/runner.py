@@ -99,8 +99,8 @@ class Run:
         self._thread = threading.get_ident()
         log.run = self
         log.begin(turn)
-        self.status(TaskState.WORKING)
-        self._task = _start(self._loop, self._drive(), f"accord-run-{log.task.id}")
+        set_status(log, TaskState.WORKING)
+        self._task = _start(self._loop, self._drive())
 
     # Driving
 
@@ -111,11 +111,17 @@ class Run:
         if binding.caller:
             values[binding.caller] = self._caller
         try:
-            self._finish(await _CALL[self.skill.kind](self, values))
+            if self.skill.kind == "coroutine":
+                self._finish(await self.skill.function(**values))
+            else:
+                self._finish(await _CALL[self.skill.kind](self, values))
         except Reject as reason:
             self._end(TaskState.REJECTED, str(reason))
         except Fail as reason:
             self._end(TaskState.FAILED, str(reason))
+        except InvalidAgentResponse as error:
+            log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.log.task.id})
+            self._end(TaskState.FAILED, str(error))
         except asyncio.CancelledError:
             if self._is_canceled:
                 self._end(TaskState.CANCELED)
@@ -127,9 +133,6 @@ class Run:
             self.is_over = True
             self.log.run = None
             self._on_end(self.log)
-
-    async def _await(self, values: dict[str, Any]) -> Any:
-        return await self.skill.function(**values)
 
     async def _iterate(self, values: dict[str, Any]) -> Any:
         stream = self.skill.function(**values)
@@ -168,16 +171,15 @@ class Run:
 
     def _finish(self, value: Any) -> None:
         """The function has returned: say so."""
-        match value:
-            case Ask():
-                self._question(value.question, value.type)
-            case Reply() | Message():
-                self._end(TaskState.COMPLETED, value)
-            case None:
-                self._end(TaskState.COMPLETED)
-            case _:
-                self.emit(value, is_last=True)
-                self._end(TaskState.COMPLETED, self._last_word)
+        if value is None:
+            self._end(TaskState.COMPLETED)
+        elif isinstance(value, Ask):
+            self._question(value.question, value.type)
+        elif isinstance(value, (Reply, Message)):
+            self._end(TaskState.COMPLETED, value)
+        else:
+            self.emit(value, is_last=True)
+            self._end(TaskState.COMPLETED, self._last_word)
 
     def _fail(self, error: Any) -> None:
         """The function has raised: the client gets a number to quote, the log the rest."""
@@ -221,11 +223,11 @@ class Run:
             self._append(value, append=False, is_last=True)
         elif isinstance(value, (Reply, Message)):
             self._last_word = self._message(value)
-        elif self._chunks:
-            self._append(Artifact(artifact_id=self._chunks, parts=to_parts(value)), append=True, is_last=is_last)
         else:
-            self._chunks = self._next_id()
-            self._append(Artifact(artifact_id=self._chunks, parts=to_parts(value)), append=False, is_last=is_last)
+            is_more = bool(self._chunks)
+            if not is_more:
+                self._chunks = self._next_id()
+            self._append(Artifact(artifact_id=self._chunks, parts=to_parts(value)), append=is_more, is_last=is_last)
 
     def add_artifact(
         self, content: tuple[Any, ...], *, name: str, description: str, artifact_id: str, metadata: Metadata | None
@@ -365,7 +367,6 @@ class Run:
 
 
 _CALL: dict[str, Callable[[Run, dict[str, Any]], Coroutine[Any, Any, Any]]] = {
-    "coroutine": Run._await,
     "stream": Run._iterate,
     "thread": Run._await_thread,
     "thread stream": Run._iterate_thread,
@@ -423,7 +424,7 @@ def _read_answer(answer: Message, type_: Any) -> Any:
     return shape.read_text(answer.text, "answer")
 
 
-def _start(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+def _start(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     if sys.version_info >= (3, 12):
-        return asyncio.Task(coroutine, loop=loop, name=name, eager_start=True)
-    return loop.create_task(coroutine, name=name)
+        return asyncio.Task(coroutine, loop=loop, eager_start=True)
+    return loop.create_task(coroutine)

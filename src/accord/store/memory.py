@@ -63,18 +63,7 @@ class MemoryStore:
 
     def _add(self, write: Write) -> Record:
         record = Record(
-            key=write.key,
-            scope=write.scope,
-            id=write.id,
-            context_id=write.context_id,
-            state=write.state,
-            at_ms=write.at_ms,
-            seq=0,
-            pos=0,
-            snap_pos=0,
-            about=write.about,
-            head=b"",
-            artifacts=b"",
+            write.key, write.scope, write.id, write.context_id, write.state, write.at_ms, 0, 0, 0, write.about, b"", b""
         )
         self._tasks[write.scope, write.id] = self._by_key[write.key] = record
         self._rows[write.key] = ([], [])

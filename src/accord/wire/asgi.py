@@ -110,13 +110,16 @@ def check_version(scope: Scope, headers: Headers, served: frozenset[str]) -> str
         given = named.get("a2a-version", [""])[0].encode("latin-1", "replace")
     if given == b"1.0" and "1.0" in served:
         return "1.0"
-    version = ".".join(given.decode("latin-1").strip().split(".")[:2])
+    return known_version(given.decode("latin-1"), served)
+
+
+def known_version(given: str, served: frozenset[str]) -> str:
+    """Return a version as Major.Minor, or raise VersionNotSupported if it is none that is served here."""
+    version = ".".join(given.strip().split(".")[:2])
     if version and version not in served:
         supported = ", ".join(sorted(served))
         raise VersionNotSupported(
-            f"A2A version {given.decode('latin-1')!r:.40} is not supported here; use {supported}",
-            requested=given.decode("latin-1")[:40],
-            supported=supported,
+            f"A2A version {given!r:.40} is not supported here; use {supported}", requested=given[:40], supported=supported
         )
     return version
 
@@ -134,6 +137,8 @@ async def respond(send: Send, status: int, body: bytes, content_type: bytes = JS
 
 
 def error_headers(error: A2AError) -> Pairs:
+    if isinstance(error, BodyTooLarge):
+        return ((b"connection", b"close"),)  # the rest of the body is not waited for
     if error.retry_after_s is not None:
         return ((b"retry-after", b"%d" % error.retry_after_s),)
     return ()

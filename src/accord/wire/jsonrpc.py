@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from ..codec import jsonrpc, v1
 from ..codec.contract import Codec
-from ..model import A2AError, InvalidRequest, MethodNotFound
+from ..model import A2AError, InvalidRequest, Limits, MethodNotFound
 from ..ops.call import Call
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version
 from .asgi import Headers, Pairs, Receive, Scope, Send, call_of, check_json, check_version, error_headers, read_body, respond
-from .limits import Limits
 from .sse import Frames, stream
 
 __all__ = ["JsonRpcDoor", "activated", "opaque"]
@@ -37,7 +36,7 @@ class JsonRpcDoor:
         try:
             check_json(headers)
             body = await read_body(receive, headers, self._limits.body)
-            envelope = jsonrpc.open_envelope(body)
+            envelope = jsonrpc.open_envelope(body, self._limits)
             id_ = envelope.id
             check_version(scope, headers, self._numbers)
             operation, codec = self._row(envelope.method)
@@ -72,6 +71,8 @@ class JsonRpcDoor:
 
 def activated(service: Service, call: Call) -> Pairs:
     """The answer names the extensions that are in force (spec EXT-3)."""
+    if not call.extensions:
+        return ()
     active = call.extensions & service.offered
     return ((b"a2a-extensions", ", ".join(sorted(active)).encode()),) if active else ()
 

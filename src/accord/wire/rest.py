@@ -8,7 +8,7 @@ import msgspec
 
 from ..codec import text, v1
 from ..codec.contract import Codec
-from ..model import A2AError, InvalidParams, MethodNotAllowed, MethodNotFound
+from ..model import A2AError, InvalidParams, Limits, MethodNotAllowed, MethodNotFound
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version
 from .asgi import (
@@ -28,7 +28,6 @@ from .asgi import (
     respond,
 )
 from .jsonrpc import activated, opaque
-from .limits import Limits
 from .sse import Frames, stream
 
 __all__ = ["RestDoor", "error_body"]
@@ -61,6 +60,7 @@ class Routes:
             MethodNotAllowed: One has, but not with this verb.
         """
         segments = path.strip("/").split("/")
+        allowed: list[str] = []  # a path may have a second reading, in which the verb fits: a tenant may be called "tasks"
         for tenant, rest in ((None, segments), (segments[0], segments[1:])):
             for shape, values in _readings(rest):
                 verbs = self._by_shape.get(shape)
@@ -68,11 +68,14 @@ class Routes:
                     continue
                 row = verbs.get(verb)
                 if row is None:
-                    raise MethodNotAllowed(f"{path[:200]} takes {' or '.join(verbs)}, not {verb}", allow=", ".join(verbs))
+                    allowed += [known for known in verbs if known not in allowed]
+                    continue
                 fields = dict(zip(row.names, values, strict=True))
                 if tenant is not None:
                     fields["tenant"] = unquote(tenant)
                 return row, fields
+        if allowed:
+            raise MethodNotAllowed(f"{path[:200]} takes {' or '.join(allowed)}, not {verb}", allow=", ".join(allowed))
         raise MethodNotFound(f"no {verb} {path[:200]} here")
 
 
@@ -146,7 +149,7 @@ class RestDoor:
         if not body and "id" in fields:  # cancel and subscribe need no body
             return v1.encode(fields)
         check_json(headers)
-        text.check(body)
+        text.check(body, self._limits)
         if not fields:
             return body
         value = text.loads(body)

@@ -1,23 +1,86 @@
 """Serving the app with uvicorn: loop, protocol, signals."""
 
+import asyncio
 import gc
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from .limits import Limits
+from ..model import Limits
 
 __all__ = ["serve"]
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, with a way to cut a client that takes nothing any more."""
+    """uvicorn's HTTP protocol, which does not wait for ever for the rest of a request.
+
+    `Server` looks through all connections once a second: a timer per request would cost more than the request's parsing.
+    """
+
+    limits = Limits()
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._waiting_since = self.loop.time()  # for the headers, or for more of the body; 0: for nothing
+        self._is_in_headers = True
+        self._header_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_in_headers:
+            self._header_bytes += len(data)
+            if self._header_bytes > self.limits.header_bytes:
+                self._refuse(431, f"the headers are larger than {self.limits.header_bytes} bytes")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._waiting_since = self.loop.time()
+        self._is_in_headers = True
+        self._header_bytes = 0
         self.scope["extensions"] = {"accord.abort": self._abort}  # type: ignore[dict-item]  # a callable, for our own app
+
+    def on_headers_complete(self) -> None:
+        self._is_in_headers = False
+        size = sum(len(name) + len(value) for name, value in self.headers) + len(self.url)
+        if size > self.limits.header_bytes:
+            self._refuse(431, f"the headers are larger than {self.limits.header_bytes} bytes")
+            return
+        self._waiting_since = self.loop.time()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._waiting_since = self.loop.time()
+        if not self.transport.is_closing():
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._waiting_since = 0.0
+        if not self.transport.is_closing():
+            super().on_message_complete()
+
+    def look(self, now: float) -> None:
+        """Close the connection if its request has not gone on for too long."""
+        if not self._waiting_since:
+            return
+        patience_s = self.limits.header_s if self._is_in_headers else self.limits.body_idle_s
+        if now - self._waiting_since > patience_s and not self._is_reading_paused():
+            self._refuse(408, f"the rest of the request did not come within {patience_s:g} s")
+
+    def _is_reading_paused(self) -> bool:
+        """It is we who don't read, because the body so far has not been taken yet."""
+        return bool(self.flow is not None and self.flow.read_paused)
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._waiting_since = 0.0
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or not self.cycle.response_started:
+            body = message.encode()
+            head = b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
+            self.transport.write(STATUS_LINE[status] + head + body)
+        self.transport.close()
 
     def _abort(self) -> None:
         self.transport.abort()
@@ -45,6 +108,14 @@ class Server(uvicorn.Server):
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, Protocol):
+                    connection.look(now)
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         await self._drain()
         await super().shutdown(sockets)
@@ -61,18 +132,20 @@ def serve(
     on_start: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve until told to stop."""
+    protocol = type("Protocol", (Protocol,), {"limits": limits})
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=Protocol,
+        http=protocol,
         loop="uvloop",
         lifespan="on",
         ws="none",
+        proxy_headers=False,
         access_log=False,
         log_level=log_level,
         server_header=False,
-        timeout_keep_alive=60,
+        timeout_keep_alive=limits.keep_alive_s,
         timeout_graceful_shutdown=1,
     )
     server = Server(config, drain, on_start)

@@ -13,8 +13,6 @@ from .asgi import Pairs, Receive, Scope, Send
 
 __all__ = ["Frames", "stream"]
 
-KEEP_ALIVE_S = 15.0
-STALLED_S = 30.0
 SOON_S = 1.0
 
 _HEADERS = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
@@ -77,7 +75,7 @@ async def stream(
                     writer.watch()
                 else:
                     await writer.write(_KEEP_ALIVE)
-                patience_s = KEEP_ALIVE_S
+                patience_s = reader.limits.keep_alive_comment_s
             elif entries:
                 await writer.write(frames.of(entries, reader))
             else:
@@ -92,7 +90,7 @@ async def stream(
 class _Writer:
     """Writes to one client, and notices when it has gone or takes nothing any more.
 
-    A client that takes no byte for `STALLED_S` is cut without the closing chunk, so that a cut can't look like an end.
+    A client that takes no byte for `Limits.stalled_s` is cut without the closing chunk, so that a cut can't look like an end.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, reader: Reader) -> None:
@@ -104,7 +102,8 @@ class _Writer:
         self._task = asyncio.current_task()
         self._busy_since = 0.0
         self._watcher: asyncio.Task[None] | None = None
-        self._timer = self._loop.call_later(STALLED_S, self._look)
+        self._stalled_s = reader.limits.stalled_s
+        self._timer = self._loop.call_later(self._stalled_s, self._look)
         self.is_gone = False
 
     async def write(self, data: bytes) -> None:
@@ -128,8 +127,8 @@ class _Writer:
         self._reader.nudge()
 
     def _look(self) -> None:
-        if not self._busy_since or time.monotonic() - self._busy_since < STALLED_S:
-            self._timer = self._loop.call_later(STALLED_S / 2, self._look)
+        if not self._busy_since or time.monotonic() - self._busy_since < self._stalled_s:
+            self._timer = self._loop.call_later(self._stalled_s / 2, self._look)
             return
         self.is_gone = True
         abort = self._scope.get("extensions", {}).get("accord.abort")

@@ -35,7 +35,7 @@ class CardDoor:
             (b"last-modified", self._modified),
         )
         known = headers.get(b"if-none-match", b"")
-        if tag in [item.strip().removeprefix(b"W/") for item in known.split(b",")]:
+        if known == b"*" or tag in [item.strip().removeprefix(b"W/") for item in known.split(b",")]:
             await send({"type": "http.response.start", "status": 304, "headers": list(cache)})
             await send({"type": "http.response.body", "body": b""})
         else:

@@ -1,0 +1,124 @@
+"""What every binding offers the client, and what the HTTP ones share."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from ..codec.peer import Frame, JsonObject, status_error
+from ..model import A2AError, ParseError
+from . import sse
+from .budget import Budget, check_depth
+from .errors import BadAnswer
+from .http import Answer, Body, safe_url
+
+__all__ = ["Binding", "Extra", "Item", "events", "read_all", "refusal", "understood"]
+
+T = TypeVar("T")
+
+_any = msgspec.json.Decoder()
+
+
+class Extra(msgspec.Struct, frozen=True):
+    """What travels beside a request, on every binding."""
+
+    extensions: str = ""
+    key: str = ""  # the idempotency key
+    after: str = ""  # resume after this event
+
+
+NOTHING = Extra()
+
+
+class Item(msgspec.Struct, gc=False):
+    """One message of a stream, and the cursor that stands behind it."""
+
+    frame: Frame
+    cursor: str
+
+
+class Binding(Protocol):
+    """One way to talk to one agent. Operations and requests are those of 1.0, whatever is spoken on the wire."""
+
+    name: str
+    version: str
+    url: str
+
+    async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
+        """Return the operation's result.
+
+        Raises:
+            A2AError: The agent says so, or (BadAnswer) says something that can't be understood.
+            AgentFault: There was no answer.
+        """
+        ...
+
+    def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncIterator[list[Item]]:
+        """Yield the messages of a stream as they come, what came together together. Ends where the connection ends."""
+        ...
+
+
+def understood(url: str, what: str, read: Callable[..., T], *given: Any) -> T:
+    """Return `read(*given)`; what it can't make sense of becomes BadAnswer."""
+    try:
+        return read(*given)
+    except A2AError as error:
+        if isinstance(error, ParseError):
+            raise BadAnswer(safe_url(url), f"{what} can't be understood: {error}") from None
+        raise
+    except (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        why = "it is nested too deep" if isinstance(error, RecursionError) else str(error) or type(error).__name__
+        raise BadAnswer(safe_url(url), f"{what} can't be understood: {why[:300]}") from None
+
+
+def refusal(
+    url: str, status: int, retry_after: str | None, location: str | None, body: bytes, read: Callable[[JsonObject], A2AError | None]
+) -> A2AError:
+    """Return the error of an answer whose status is not 2xx: what its body says, else what its status says."""
+    try:
+        value = _any.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        value = None
+    said = read(value) if isinstance(value, dict) else None
+    by_status = status_error(status, str(said) if said is not None else f"{safe_url(url)}: HTTP {status}", retry_after)
+    if by_status is not None:
+        if said is None or type(said) is A2AError:
+            return by_status
+        said.retry_after_s = by_status.retry_after_s
+    if said is not None:
+        return said
+    if 300 <= status < 400:
+        return BadAnswer(safe_url(url), f"redirects to {safe_url(location or '?')[:200]}; connect to that address instead")
+    return BadAnswer(safe_url(url), f"HTTP {status} instead of an answer")
+
+
+async def events(body: Body, url: str, budget: Budget, read: Callable[[bytes], Frame]) -> AsyncIterator[list[Item]]:
+    """Yield the messages of an SSE body; `read` opens one."""
+    try:
+        async for batch in sse.read(body.chunks(), budget.event_bytes):
+            items = []
+            for event in batch:
+                check_depth(event.data, budget.depth)
+                items.append(Item(read(event.data), event.id))
+            if items:
+                yield items
+    except sse.TooBig:
+        raise BadAnswer(safe_url(url), f"an event is larger than {budget.event_bytes} bytes") from None
+    except ParseError as error:
+        raise BadAnswer(safe_url(url), f"an event can't be understood: {error}") from None
+    finally:
+        await body.close()
+
+
+async def read_all(body: Body, url: str, limit: int) -> Answer:
+    """Read a body to its end, because it turned out not to be a stream."""
+    pieces, size = [], 0
+    try:
+        async for piece in body.chunks():
+            size += len(piece)
+            if size > limit:
+                raise BadAnswer(safe_url(url), f"the answer is larger than {limit} bytes")
+            pieces.append(piece)
+    finally:
+        await body.close()
+    return Answer(body.status, body.headers, b"".join(pieces))

@@ -1,0 +1,111 @@
+"""The JSON-RPC binding, for every version: the envelope here, the words in the version's dialect."""
+
+import itertools
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ..codec.peer import Dialect, Frame, JsonObject
+from ..model import A2AError
+from .binding import Extra, Item, events, read_all, refusal, understood
+from .budget import Budget, check_depth
+from .errors import BadAnswer
+from .http import Answer, Http, safe_url
+
+__all__ = ["JsonRpc"]
+
+
+class _Reply(msgspec.Struct):
+    id: Any = None
+    result: msgspec.Raw = msgspec.Raw()
+    error: JsonObject | None = None
+
+
+_open = msgspec.json.Decoder(_Reply).decode
+
+
+class JsonRpc:
+    """Talks JSON-RPC to one URL."""
+
+    name = "JSONRPC"
+
+    def __init__(self, http: Http, url: str, dialect: Dialect, budget: Budget, headers: Mapping[str, str]) -> None:
+        self.url = url
+        self.version = dialect.version
+        self._http = http
+        self._dialect = dialect
+        self._budget = budget
+        self._ids = itertools.count(1)
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
+        if dialect.version:
+            self._headers["A2A-Version"] = dialect.version
+
+    async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
+        id_, body = self._pack(operation, request)
+        budget = self._budget
+        answer = await self._http.fetch("POST", self.url, self._with(extra), body, limit=budget.answer_bytes, timeout_s=timeout_s)
+        return self._unpack(operation, request, id_, answer)
+
+    async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncIterator[list[Item]]:
+        id_, body = self._pack(operation, request)
+        headers = self._with(extra) | {"Accept": "text/event-stream, application/json"}
+        budget = self._budget
+        answer = await self._http.open("POST", self.url, headers, body, timeout_s=timeout_s, idle_s=budget.idle_s)
+        read = self._dialect.frames(request)
+
+        def open_frame(data: bytes) -> Frame:
+            return understood(self.url, "an event", read, self._result(data, id_))
+
+        if answer.status == 200 and answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+            async for items in events(answer, self.url, budget, open_frame):
+                yield items
+            return
+        whole = await read_all(answer, self.url, budget.answer_bytes)
+        result = self._raw(operation, id_, whole)
+        # A stream was asked for and an answer came: an agent that does not stream, but did the work.
+        yield [Item(understood(self.url, "the answer", read, result), "")]
+
+    def _pack(self, operation: str, request: Any) -> tuple[int, bytes]:
+        id_ = next(self._ids)
+        method = self._dialect.method(operation)
+        params = self._dialect.params(operation, request)
+        return id_, b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (id_, method.encode(), params)
+
+    def _with(self, extra: Extra) -> dict[str, str]:
+        headers = self._headers
+        if not (extra.extensions or extra.key or extra.after):
+            return headers
+        headers = dict(headers)
+        if extra.extensions:
+            headers[self._dialect.extensions_header] = extra.extensions
+        if extra.key:
+            headers["Idempotency-Key"] = extra.key
+        if extra.after:
+            headers["Last-Event-ID"] = extra.after
+        return headers
+
+    def _unpack(self, operation: str, request: Any, id_: int, answer: Answer) -> Any:
+        return understood(
+            self.url, f"the answer to {operation}", self._dialect.result, operation, self._raw(operation, id_, answer), request
+        )
+
+    def _raw(self, operation: str, id_: int, answer: Answer) -> bytes:
+        if not 200 <= answer.status < 300:
+            headers = answer.headers
+            raise refusal(self.url, answer.status, headers.get("Retry-After"), headers.get("Location"), answer.body, self._error_in)
+        understood(self.url, f"the answer to {operation}", check_depth, answer.body, self._budget.depth)
+        return self._result(answer.body, id_)
+
+    def _error_in(self, body: JsonObject) -> A2AError | None:
+        error = body.get("error")
+        return self._dialect.error(error) if isinstance(error, dict) else None
+
+    def _result(self, data: bytes, id_: int) -> bytes:
+        """Return the result in an envelope, or raise the error in it."""
+        reply = understood(self.url, "the answer", _open, data)
+        if reply.error is not None:
+            raise self._dialect.error(reply.error)
+        if reply.id != id_ and reply.id is not None and str(reply.id) != str(id_):
+            raise BadAnswer(safe_url(self.url), f"answers request {str(reply.id)[:40]!r}, which is not the one that was sent")
+        return bytes(reply.result) or b"null"

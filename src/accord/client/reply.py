@@ -1,0 +1,122 @@
+"""An agent's answer, as a user wants to hold it."""
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from msgspec import UNSET
+
+from ..model import FINAL, File, Message, Part, Task, TaskState
+
+if TYPE_CHECKING:
+    from .client import Client
+
+__all__ = ["Content", "Reply", "SendOptions", "parts_of"]
+
+Content = Any  # str, Message, Part, File, bytes, a list of those, or anything that is JSON
+
+
+class Reply:
+    """What came back: a task, or a bare message. The shortcuts look into whichever it is."""
+
+    def __init__(self, client: "Client", found: Task | Message) -> None:
+        self._client = client
+        self.task = found if isinstance(found, Task) else None
+        self.message = found if isinstance(found, Message) else None
+
+    @property
+    def parts(self) -> list[Part]:
+        """Everything the agent made; what it said last, if it made nothing."""
+        if self.message is not None:
+            return self.message.parts
+        assert self.task is not None  # it is one or the other
+        made = [part for artifact in self.task.artifacts for part in artifact.parts]
+        said = self.task.status.message
+        return made or (said.parts if said is not None else [])
+
+    @property
+    def text(self) -> str:
+        """The text of the answer: chunks of an artifact joined as they are, artifacts on lines of their own."""
+        if self.task is not None and self.task.artifacts:
+            return "\n".join(text for artifact in self.task.artifacts if (text := artifact.text))
+        return "\n".join(part.text for part in self.parts if isinstance(part.text, str))
+
+    @property
+    def data(self) -> Any:
+        """The first JSON value in the answer; None if there is none."""
+        return next((part.data for part in self.parts if part.data is not UNSET), None)
+
+    @property
+    def files(self) -> list[File]:
+        return [file for part in self.parts if (file := _file(part)) is not None]
+
+    @property
+    def state(self) -> TaskState:
+        """Where the task stands; completed, for an answer without one."""
+        return self.task.status.state if self.task is not None else TaskState.COMPLETED
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    @property
+    def question(self) -> str:
+        """What the agent wants to know before it goes on; empty if nothing."""
+        if self.task is None or self.state not in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED):
+            return ""
+        said = self.task.status.message
+        return said.text if said is not None else ""
+
+    @property
+    def task_id(self) -> str:
+        return self.task.id if self.task is not None else ""
+
+    @property
+    def context_id(self) -> str:
+        found = self.task or self.message
+        return found.context_id if found is not None else ""
+
+    async def answer(self, message: Content, *, timeout_s: float | None = None) -> "Reply":
+        """Answer the agent's question: the next message of the same task."""
+        if self.task is None:
+            raise ValueError("this answer has no task to go on with; send a new message with its context_id")
+        return await self._client.send(message, task_id=self.task.id, context_id=self.context_id, timeout_s=timeout_s)
+
+    def __repr__(self) -> str:
+        return f"Reply({self.state.word}, {self.text[:60]!r})"
+
+
+class SendOptions(TypedDict, total=False):
+    """What `send` and `stream` take beside the message."""
+
+    task_id: str
+    context_id: str
+    metadata: dict[str, Any] | None
+    history_length: int | None
+    output_modes: tuple[str, ...] | list[str]
+    push: Any
+    references: tuple[str, ...] | list[str]
+    key: str
+    timeout_s: float | None
+
+
+def parts_of(content: Content) -> list[Part]:
+    """Return `content` as the parts of a message: text for str, a file for File or bytes, data for other JSON values."""
+    match content:
+        case str():
+            return [Part(text=content)]
+        case Part():
+            return [content]
+        case File():
+            return [content.part()]
+        case bytes():
+            return [Part(raw=content, media_type="application/octet-stream")]
+        case list() | tuple() if content and any(isinstance(item, (Part, File, bytes)) for item in content):
+            return [part for item in content for part in parts_of(item)]
+    return [Part(data=content, media_type="application/json")]
+
+
+def _file(part: Part) -> File | None:
+    if isinstance(part.raw, bytes):
+        return File(part.raw, name=part.filename, media_type=part.media_type)
+    if isinstance(part.url, str):
+        return File(url=part.url, name=part.filename, media_type=part.media_type) if part.url else None
+    return None

@@ -1,0 +1,115 @@
+"""The HTTP+JSON binding, for every version that has it."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from ..codec.peer import Frame, JsonObject
+from ..codec.peer_rest_v1 import RestDialect, Route
+from ..model import A2AError
+from .binding import Extra, Item, events, read_all, refusal, understood
+from .budget import Budget, check_depth
+from .http import Answer, Body, Http
+
+__all__ = ["Rest"]
+
+
+class Rest:
+    """Talks HTTP+JSON below one URL."""
+
+    name = "HTTP+JSON"
+
+    def __init__(self, http: Http, url: str, dialect: RestDialect, budget: Budget, headers: Mapping[str, str]) -> None:
+        self.url = url
+        self.version = dialect.version
+        self._http = http
+        self._base = url.rstrip("/")
+        self._dialect = dialect
+        self._budget = budget
+        # Plain JSON is what every implementation takes and gives; A2A's own type is not (spec 7, A2).
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
+        self._bare = {name: value for name, value in self._headers.items() if name != "Content-Type"}
+        if dialect.version:
+            self._headers["A2A-Version"] = self._bare["A2A-Version"] = dialect.version
+        self._subscribes_with = ["POST", "GET"]  # the text says POST, the proto GET: what works is remembered
+
+    async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
+        route = self._dialect.route(operation, request)
+        answer = await self._http.fetch(
+            route.verb,
+            self._base + route.path,
+            self._with(extra, route),
+            route.body,
+            limit=self._budget.answer_bytes,
+            timeout_s=timeout_s,
+        )
+        self._check(operation, answer)
+        return understood(self.url, f"the answer to {operation}", self._dialect.result, operation, answer.body, request)
+
+    async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncIterator[list[Item]]:
+        answer = await self._open(operation, request, extra, timeout_s)
+        read = self._dialect.frames(request)
+
+        def open_frame(data: bytes) -> Frame:
+            if data.startswith(b'{"error"') or data.startswith(b'{\n  "error"'):
+                self._raise_in_stream(data)
+            return understood(self.url, "an event", read, data)
+
+        if answer.status == 200 and answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+            async for items in events(answer, self.url, self._budget, open_frame):
+                yield items
+            return
+        whole = await read_all(answer, self.url, self._budget.answer_bytes)
+        self._check(operation, whole)
+        yield [Item(understood(self.url, "the answer", read, whole.body), "")]
+
+    async def _open(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Body:
+        route = self._dialect.route(operation, request)
+        if operation == "SubscribeToTask" and self._subscribes_with[0] == "GET":
+            route = Route("GET", route.path, None)
+        headers = self._with(extra, route) | {"Accept": "text/event-stream, application/json"}
+        answer = await self._http.open(
+            route.verb, self._base + route.path, headers, route.body, timeout_s=timeout_s, idle_s=self._budget.idle_s
+        )
+        if operation == "SubscribeToTask" and answer.status in (404, 405, 501) and len(self._subscribes_with) == 2:
+            whole = await read_all(answer, self.url, self._budget.answer_bytes)
+            error = self._error(whole)
+            if answer.status == 404 and type(error).reason == "TASK_NOT_FOUND":
+                raise error
+            self._subscribes_with.pop(0)
+            return await self._open(operation, request, extra, timeout_s)
+        return answer
+
+    def _with(self, extra: Extra, route: Route) -> dict[str, str]:
+        headers = self._headers if route.body is not None else self._bare
+        if not (extra.extensions or extra.key or extra.after):
+            return headers
+        headers = dict(headers)
+        if extra.extensions:
+            headers[self._dialect.extensions_header] = extra.extensions
+        if extra.key:
+            headers["Idempotency-Key"] = extra.key
+        if extra.after:
+            headers["Last-Event-ID"] = extra.after
+        return headers
+
+    def _check(self, operation: str, answer: Answer) -> None:
+        if not 200 <= answer.status < 300:
+            raise self._error(answer)
+        understood(self.url, f"the answer to {operation}", check_depth, answer.body, self._budget.depth)
+
+    def _error(self, answer: Answer) -> A2AError:
+        status, headers = answer.status, answer.headers
+
+        def read(body: JsonObject) -> A2AError | None:
+            return self._dialect.error(status, body)
+
+        return refusal(self.url, status, headers.get("Retry-After"), headers.get("Location"), answer.body, read)
+
+    def _raise_in_stream(self, data: bytes) -> None:
+        raise refusal(self.url, 200, None, None, data, lambda body: self._dialect.error(_status_in(body), body))
+
+
+def _status_in(body: JsonObject) -> int:
+    error = body.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, int) else 500

@@ -1,0 +1,320 @@
+"""A stream that is not lost when its connection is.
+
+On a cut it goes on by the best way the agent has: after the last event seen, with our resume extension; else with a new
+subscription, whose first frame (the task as it stands) is brought together with what was seen; else by asking for the task
+until it has settled. Whoever reads it sees each event once and in order, or is told of a gap.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..model import (
+    FINAL,
+    INTERRUPTED,
+    A2AError,
+    ArtifactUpdate,
+    Message,
+    SendMessageRequest,
+    StatusUpdate,
+    SubscribeRequest,
+    Task,
+    TaskNotFound,
+    TaskState,
+    TaskStatus,
+)
+from ..codec.peer import Frame
+from .binding import Item
+from .errors import AgentFault, ConnectionLost
+from .reply import Reply
+from .retry import is_cut, may_repeat
+from .seen import Gap, apply, own, reconcile
+
+if TYPE_CHECKING:
+    from .client import Client
+
+__all__ = ["Stream", "StreamEvent"]
+
+StreamEvent: TypeAlias = Task | StatusUpdate | ArtifactUpdate | Message | Gap
+
+# What the next frame of a task means: the next thing that happened, or how it stands after a cut.
+_LIVE, _RESUMED, _SNAPSHOT = "live", "resumed", "snapshot"
+
+_LAST_BYTES_S = 0.2
+_POLL_MOST_S = 2.0
+
+
+class Stream:
+    """The events of one task, as an async iterator. Reconnects by itself.
+
+    - Each event comes once, in the order the agent made them; a gap that can't be closed is a `Gap`.
+    - It ends with the task, or with a question of the agent (when it began with a message), never silently: otherwise it raises.
+    - `task` is the task as far as it has been read; `cursor` the place behind the last event read, for agents that number them.
+    """
+
+    def __init__(
+        self,
+        client: "Client",
+        request: SendMessageRequest | SubscribeRequest,
+        *,
+        key: str = "",
+        after: str = "",
+        timeout_s: float | None = None,
+    ) -> None:
+        self.task: Task | None = None
+        self.message: Message | None = None
+        self.cursor = after
+        self._client = client
+        self._request = request
+        self._is_send = isinstance(request, SendMessageRequest)
+        self._key = key
+        self._at = after  # behind what has been received; `cursor` is behind what has been read
+        self._timeout_s = timeout_s
+        self._ready: deque[tuple[StreamEvent, str]] = deque()
+        self._source: AsyncIterator[list[Item]] | None = None
+        self._mode = _LIVE
+        self._failures = 0
+        self._sends = 0
+        self._polls = 0
+        self._is_over = False
+        self._is_restarting = False
+        self._is_blind = False  # went on without a snapshot: to be compared with the task in the end
+
+    def __aiter__(self) -> "Stream":
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        while not self._ready:
+            if not self._is_over:
+                await self._more()
+            elif self._is_blind:
+                self._is_blind = False
+                await self._look()
+            else:
+                await self._let_go()
+                raise StopAsyncIteration
+        event, self.cursor = self._ready.popleft()
+        return event
+
+    async def __aenter__(self) -> "Stream":
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop reading. The task goes on."""
+        self._is_over = True
+        self._ready.clear()
+        await self._drop()
+
+    @property
+    def task_id(self) -> str:
+        """The task this stream is about; empty while it is not known."""
+        if self.task is not None:
+            return self.task.id
+        return self._request.id if isinstance(self._request, SubscribeRequest) else self._request.message.task_id
+
+    @property
+    def reply(self) -> Reply:
+        """The answer as far as it has been read."""
+        found = self.task or self.message
+        if found is None:
+            raise ValueError("nothing has been read from this stream yet")
+        return Reply(self._client, found)
+
+    # Reading
+
+    async def _more(self) -> None:
+        try:
+            if self._source is None:
+                self._source = await self._open()
+            items = await anext(self._source)
+        except StopAsyncIteration:
+            self._source = None
+            await self._ended()
+        except (A2AError, AgentFault) as error:
+            self._source = None
+            await self._recover(error)
+        else:
+            self._take(items)
+            if self._is_restarting:
+                self._is_restarting = False
+                await self._drop()
+
+    async def _open(self) -> AsyncIterator[list[Item]]:
+        client = self._client
+        if self._polls:
+            return self._poll()
+        if self.task is None:
+            if not await client.can_stream():
+                return self._begin_polling()
+            self._sends += 1
+            operation = "SendStreamingMessage" if self._is_send else "SubscribeToTask"
+            return client.open_stream(operation, self._request, key=self._key, after=self._at, timeout_s=self._timeout_s)
+        request = SubscribeRequest(id=self.task.id, tenant=self._request.tenant)
+        if self._at and client.can_resume:
+            self._mode = _RESUMED
+            return client.open_stream("SubscribeToTask", request, after=self._at)
+        self._mode = _SNAPSHOT
+        if not client.snapshots_first:
+            # An old agent's subscription starts with whatever comes next: look first, then listen, and compare in the end.
+            await self._look()
+            if self._is_over:
+                return _nothing()
+            self._is_blind = True
+        return client.open_stream("SubscribeToTask", request)
+
+    def _take(self, items: list[Item]) -> None:
+        for item in items:
+            for event in item.frame.events:
+                self._accept(event, item.cursor)
+                if self._is_restarting:
+                    return
+            if item.frame.is_last:
+                self._is_over = True
+            if self._is_over:
+                return
+
+    def _accept(self, event: Task | StatusUpdate | ArtifactUpdate | Message, cursor: str) -> None:
+        self._failures = 0
+        mode, self._mode = self._mode, _LIVE
+        if isinstance(event, Message):
+            self.message = event
+            self._is_over = True
+        elif isinstance(event, Task):
+            if not self._accept_task(event, cursor, mode):
+                return
+        else:
+            if self.task is None:
+                status = TaskStatus(state=TaskState.UNSPECIFIED)  # an agent that does not begin with the task
+                self.task = Task(id=event.task_id, context_id=event.context_id, status=status)
+            elif isinstance(event, StatusUpdate) and event.status == self.task.status and event.status.timestamp:
+                return  # said before the cut, and once more after it
+            apply(self.task, event)
+            self._settle(self.task.status.state)
+        self._at = cursor or self._at
+        self._ready.append((event, self._at))
+
+    def _accept_task(self, task: Task, cursor: str, mode: str) -> bool:
+        """Take a task frame in; return whether it is to be passed on as it is."""
+        seen, self.task = self.task, own(task)
+        if seen is None:
+            if self._sends > 1 and cursor not in ("", "1") and self._client.can_resume and self._is_new_task:
+                # Sent a second time and recognised: what the first answer would have told is still in the log.
+                self._at, self._is_restarting = "0", True
+                return False
+        elif mode == _SNAPSHOT:
+            self._ready.extend((missed, self._at) for missed in reconcile(seen, task))
+            self._settle(task.status.state)
+            return False
+        elif mode == _RESUMED and self._at != "0":
+            self._at = cursor or self._at
+            self._ready.append((Gap(task, "the agent no longer has the events after the last one seen"), self._at))
+            self._settle(task.status.state)
+            return False
+        self._settle(task.status.state)
+        return True
+
+    @property
+    def _is_new_task(self) -> bool:
+        return isinstance(self._request, SendMessageRequest) and not self._request.message.task_id
+
+    def _settle(self, state: TaskState) -> None:
+        """A stream that began with a message ends with the agent's question; every stream ends with the task."""
+        if state in FINAL or (self._is_send and state is TaskState.INPUT_REQUIRED):
+            self._is_over = True
+
+    # Going on after a cut
+
+    async def _ended(self) -> None:
+        """The connection was closed in good order. That is an end only if the task has one."""
+        if self._is_over:
+            return
+        if self.task is not None and self.task.status.state in INTERRUPTED:
+            self._is_over = True
+            return
+        if self._polls:
+            return
+        state = f"while the task was {self.task.status.state.word}" if self.task is not None else "before anything came"
+        await self._recover(ConnectionLost(self._client.name, f"the stream ended {state}"))
+
+    async def _recover(self, error: A2AError | AgentFault) -> None:
+        client, retry = self._client, self._client.retry
+        if not is_cut(error):
+            if self._mode == _LIVE or isinstance(error, (AgentFault, TaskNotFound)):
+                raise client.named(error)
+            await self._instead_of_subscribing()
+            return
+        if self.task is None and self._is_send:
+            is_safe = retry.unsafe or client.is_deduplicating(self._key)
+            if not may_repeat(error, is_safe=is_safe):
+                raise client.named(error)
+        self._failures += 1
+        if self._failures >= retry.attempts:
+            raise client.named(error)
+        await asyncio.sleep(retry.pause_s(self._failures, error))
+
+    async def _instead_of_subscribing(self) -> None:
+        """The agent refuses the subscription: the task has ended meanwhile, or can only be asked for."""
+        await self._look()
+        if not self._is_over:
+            self._polls = 1
+
+    async def _look(self) -> None:
+        """Ask for the task and pass on what has happened to it."""
+        assert self.task is not None  # only a known task can be asked for
+        now = await self._client.get(self.task.id)
+        seen, self.task = self.task, own(now)
+        self._ready.extend((missed, self._at) for missed in reconcile(seen, now))
+        self._settle(now.status.state)
+        if now.status.state in INTERRUPTED and self._is_send:
+            self._is_over = True
+
+    # Without streaming
+
+    async def _begin_polling(self) -> AsyncIterator[list[Item]]:
+        request = self._request
+        if isinstance(request, SendMessageRequest):
+            found = await self._client.send_request(request, key=self._key, wait=False, timeout_s=self._timeout_s)
+        else:
+            found = await self._client.get(request.id)
+        self._polls = 1
+        yield [Item(Frame((found,)), "")]
+
+    async def _poll(self) -> AsyncIterator[list[Item]]:
+        """Ask for the task again and again, at growing intervals while nothing changes."""
+        while not self._is_over:
+            await asyncio.sleep(min(self._client.retry.first_s * 2 ** min(self._polls, 8), _POLL_MOST_S))
+            await self._look()
+            self._polls = 1 if self._ready else self._polls + 1
+            if self._ready:
+                yield []
+
+    # Letting go
+
+    async def _let_go(self) -> None:
+        """Read the last bytes, so that the connection can be used again; but don't wait for them long."""
+        source = self._source
+        if source is None:
+            return
+        try:
+            async with asyncio.timeout(_LAST_BYTES_S):
+                async for _ in source:
+                    pass
+        except (TimeoutError, A2AError, AgentFault):
+            pass
+        await self._drop()
+
+    async def _drop(self) -> None:
+        source, self._source = self._source, None
+        close: Any = getattr(source, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def _nothing() -> AsyncIterator[list[Item]]:
+    if False:
+        yield []

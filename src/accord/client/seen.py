@@ -1,0 +1,128 @@
+"""What a reader has seen of a task, and how that is brought together with the task as it stands now. Pure."""
+
+import msgspec
+
+from ..model import Artifact, ArtifactUpdate, Event, Message, Part, Role, StatusUpdate, Task, TaskState
+
+__all__ = ["Gap", "apply", "own", "reconcile"]
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Something happened to the task that this reader was not shown and can't be shown any more. `task` is how it stands."""
+
+    task: Task
+    reason: str
+
+
+def own(task: Task) -> Task:
+    """Return a copy whose lists may grow: an event handed to a user does not change under their hands."""
+    return Task(
+        id=task.id,
+        status=task.status,
+        context_id=task.context_id,
+        artifacts=[_own(artifact) for artifact in task.artifacts],
+        history=list(task.history),
+        metadata=task.metadata,
+    )
+
+
+def apply(task: Task, event: Event) -> None:
+    """Bring `task` to where it stands after `event`. Agents are strangers: what makes no sense is taken as it comes."""
+    if isinstance(event, StatusUpdate):
+        last = task.status.message
+        if last is not None and all(message.message_id != last.message_id for message in task.history[-33:]):
+            task.history.append(last)
+        task.status = event.status
+        if event.metadata:
+            task.metadata = (task.metadata or {}) | event.metadata
+    elif isinstance(event, ArtifactUpdate):
+        _merge(task.artifacts, event)
+
+
+def reconcile(seen: Task, now: Task) -> list[Event | Gap]:
+    """Return the events that lead from what was seen to the task as it stands.
+
+    Chunks that were missed come as chunks, status messages that were missed come from the history. What left no trace (an agent
+    that keeps no history, an artifact taken away) is a Gap.
+    """
+    ids = {"task_id": now.id, "context_id": now.context_id}
+    missed: list[Event | Gap] = []
+    known = {artifact.artifact_id: artifact for artifact in seen.artifacts}
+    for artifact in now.artifacts:
+        rest = _rest(known.pop(artifact.artifact_id, None), artifact)
+        if rest is not None:
+            missed.append(ArtifactUpdate(**ids, artifact=rest[0], append=rest[1]))
+    is_lossy = bool(known) and bool(now.artifacts)
+    if seen.status != now.status:
+        messages = _missed_messages(seen, now)
+        if messages is None:
+            is_lossy = True
+        for message in messages or ():
+            status = msgspec.structs.replace(now.status, state=TaskState.WORKING, message=message, timestamp="")
+            missed.append(StatusUpdate(**ids, status=status))
+        missed.append(StatusUpdate(**ids, status=now.status))
+    if is_lossy:
+        missed.insert(0, Gap(now, "the connection was lost and the agent does not tell everything that happened meanwhile"))
+    return missed
+
+
+def _rest(old: Artifact | None, new: Artifact) -> tuple[Artifact, bool] | None:
+    """What of an artifact was not seen yet, and whether it is to be appended."""
+    if old is None:
+        return new, False
+    count = len(old.parts)
+    if new.parts[:count] == old.parts:
+        return (_with(new, new.parts[count:]), True) if len(new.parts) > count else None
+    # Some agents join the chunks of a text.
+    if len(new.parts) == 1 and isinstance(new.parts[0].text, str) and all(isinstance(p.text, str) for p in old.parts):
+        text, known = new.parts[0].text, old.text
+        if text.startswith(known):
+            part = msgspec.structs.replace(new.parts[0], text=text[len(known) :])
+            return (_with(new, [part]), True) if len(text) > len(known) else None
+    return new, False
+
+
+def _missed_messages(seen: Task, now: Task) -> list[Message] | None:
+    """The agent's messages between what was seen and the current one; None if the history does not tell."""
+    if not now.history:
+        return None
+    said = {message.message_id for message in seen.history}
+    if seen.status.message is not None:
+        said.add(seen.status.message.message_id)
+    if seen.history and not any(message.message_id in said for message in now.history):
+        return None
+    if now.status.message is not None:
+        said.add(now.status.message.message_id)
+    return [message for message in now.history if message.role is Role.AGENT and message.message_id not in said]
+
+
+def _merge(artifacts: list[Artifact], event: ArtifactUpdate) -> None:
+    chunk = event.artifact
+    for i in range(len(artifacts) - 1, -1, -1):
+        known = artifacts[i]
+        if known.artifact_id == chunk.artifact_id:
+            if event.append:
+                known.parts.extend(chunk.parts)
+                known.name = chunk.name or known.name
+                known.description = chunk.description or known.description
+                if chunk.metadata:
+                    known.metadata = (known.metadata or {}) | chunk.metadata
+            else:
+                artifacts[i] = _own(chunk)
+            return
+    artifacts.append(_own(chunk))
+
+
+def _own(artifact: Artifact) -> Artifact:
+    return _with(artifact, list(artifact.parts))
+
+
+def _with(artifact: Artifact, parts: list[Part]) -> Artifact:
+    return Artifact(
+        artifact_id=artifact.artifact_id,
+        parts=parts,
+        name=artifact.name,
+        description=artifact.description,
+        metadata=artifact.metadata,
+        extensions=artifact.extensions,
+    )

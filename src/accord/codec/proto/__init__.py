@@ -1,0 +1,1 @@
+"""The protocol's protobuf schemas: `.proto` files, and what the compiler makes of them."""

@@ -1,0 +1,315 @@
+"""Protobuf messages to plain values and back, for every message of every version, driven by the schema.
+
+The plain value of a message is its JSON object: camelCase names, enums by name, times as text, Struct and Value as what they
+hold. So a gRPC request goes through the same checks as a JSON one and is refused in the same words, and an answer is made
+from the JSON it is stored in. Only bytes differ: they are bytes on the way in, and bytes or base64 on the way out.
+"""
+
+import base64
+import calendar
+import functools
+import math
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.message import DecodeError, EncodeError
+
+from ..model import InvalidAgentResponse, InvalidParams, ParseError
+from .proto.pool import message_class
+
+__all__ = ["Kind", "kind"]
+
+Value = dict[str, Any]
+Read = Callable[[Any], Any]
+Write = Callable[[Any, Any], None]
+
+# Every whole number up to here is a double without loss; past it a double stays one.
+EXACT = 2**53
+
+_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
+_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
+
+
+class Kind:
+    """One type of message: its bytes to plain values and back."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._class = message_class(name)
+        self._read = _reader(name)
+        self._write = _writer(name)
+
+    def decode(self, data: bytes) -> Value:
+        """Return the value of a message.
+
+        Raises:
+            ParseError: These bytes are no protobuf, or not of this type.
+            InvalidParams: They are, but hold what JSON has no way to say; names the field.
+        """
+        try:
+            message = self._class.FromString(data)
+        except DecodeError:
+            raise ParseError(f"the request is not a {self.name} message") from None
+        try:
+            value: Value = self._read(message)
+        except _Wrong as wrong:
+            field = "".join(wrong.path).lstrip(".")
+            raise InvalidParams(f"{field}: {wrong}", violations=((field, str(wrong)),)) from None
+        return value
+
+    def encode(self, value: Value) -> bytes:
+        """Return the bytes of a message with this value. Members the type does not have are left out.
+
+        Raises:
+            InvalidAgentResponse: Something in it is nested deeper than protobuf can carry.
+        """
+        message = self._class()
+        try:
+            self._write(message, value)
+            data: bytes = message.SerializeToString()
+        except (EncodeError, RecursionError):
+            raise InvalidAgentResponse("the answer is nested too deep for gRPC; read it over JSON-RPC or HTTP+JSON") from None
+        return data
+
+
+@functools.cache
+def kind(name: str) -> Kind:
+    """Return the type called `name` in full, as in `lf.a2a.v1.Task`."""
+    return Kind(name)
+
+
+class _Wrong(Exception):
+    """A value that cannot be; `path` grows on the way out to where it stands in the request."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.path: list[str] = []
+
+
+# Reading
+
+# Built on first use and kept: a converter is one closure per type over a table of its fields.
+_readers: dict[str, Read] = {}
+
+
+def _reader(name: str) -> Read:
+    found = _readers.get(name) or _KNOWN_READERS.get(name)
+    if found is not None:
+        return found
+    table: dict[int, tuple[str, Read | None]] = {}
+
+    def read(message: Any) -> Value:
+        value = {}
+        json_name = ""
+        try:
+            for field, item in message.ListFields():  # only what is set, explicit zeros included
+                json_name, convert = table[field.number]
+                value[json_name] = item if convert is None else convert(item)
+        except _Wrong as wrong:
+            wrong.path.insert(0, "." + json_name)
+            raise
+        return value
+
+    _readers[name] = read  # before the fields: types may contain themselves
+    for field in message_class(name).DESCRIPTOR.fields:
+        table[field.number] = (field.json_name, _field_reader(field))
+    return read
+
+
+def _field_reader(field: Any) -> Read | None:
+    if _is_map(field):
+        of = field.message_type.fields_by_name["value"]
+        if of.message_type is None:
+            return dict
+        read = _reader(of.message_type.full_name)
+        return lambda items: {key: read(item) for key, item in items.items()}
+    if field.message_type is not None:
+        read = _reader(field.message_type.full_name)
+        return _each(read) if field.is_repeated else read
+    if field.enum_type is not None:
+        names = {value.number: value.name for value in field.enum_type.values}
+        return lambda number: _read_enum(names, number)
+    return list if field.is_repeated else None
+
+
+def _each(read: Read) -> Read:
+    def read_all(items: Any) -> list[Any]:
+        found = []
+        try:
+            for item in items:
+                found.append(read(item))
+        except _Wrong as wrong:
+            wrong.path.insert(0, f"[{len(found)}]")
+            raise
+        return found
+
+    return read_all
+
+
+def _is_map(field: Any) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _read_enum(names: dict[int, str], number: int) -> str:
+    name = names.get(number)
+    if name is None:
+        raise _Wrong(f"{number} is none of {', '.join(list(names.values())[1:])}")
+    return name
+
+
+def _read_value(value: Any) -> Any:
+    match value.WhichOneof("kind"):
+        case "string_value":
+            return value.string_value
+        case "number_value":
+            return _read_number(value.number_value)
+        case "struct_value":
+            return _read_struct(value.struct_value)
+        case "list_value":
+            return [_read_value(item) for item in value.list_value.values]
+        case "bool_value":
+            return value.bool_value
+    return None
+
+
+def _read_number(number: float) -> int | float:
+    if number.is_integer():
+        return int(number) if -EXACT <= number <= EXACT else number
+    if not math.isfinite(number):
+        raise _Wrong(f"{number} is no number JSON has")
+    return number
+
+
+def _read_struct(struct: Any) -> Value:
+    return {key: _read_value(value) for key, value in struct.fields.items()}
+
+
+def _read_timestamp(moment: Any) -> str:
+    seconds, nanos = moment.seconds, moment.nanos
+    if not (_FIRST_S <= seconds <= _LAST_S and 0 <= nanos < 1_000_000_000):
+        raise _Wrong("is no time between the years 1 and 9999")
+    year, month, day, hour, minute, second, *_ = time.gmtime(seconds)
+    fraction = f"{nanos // 1_000_000:03d}" if nanos % 1_000_000 == 0 else f"{nanos:09d}"
+    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{fraction}Z"
+
+
+_KNOWN_READERS: dict[str, Read] = {
+    "google.protobuf.Struct": _read_struct,
+    "google.protobuf.Timestamp": _read_timestamp,
+    "google.protobuf.Value": _read_value,
+}
+
+
+# Writing
+
+_writers: dict[str, Write] = {}
+
+
+def _writer(name: str) -> Write:
+    found = _writers.get(name) or _KNOWN_WRITERS.get(name)
+    if found is not None:
+        return found
+    table: dict[str, Write] = {}
+
+    def write(message: Any, value: Value) -> None:
+        for json_name, item in value.items():
+            put = table.get(json_name)
+            if put is not None:
+                put(message, item)
+
+    _writers[name] = write
+    for field in message_class(name).DESCRIPTOR.fields:
+        table[field.json_name] = _field_writer(field)
+    return write
+
+
+def _field_writer(field: Any) -> Write:
+    name = field.name
+    if _is_map(field):
+        return _map_writer(name, field.message_type.fields_by_name["value"])
+    if field.message_type is not None:
+        return _message_writer(name, _writer(field.message_type.full_name), field.is_repeated)
+    if field.is_repeated:
+        return lambda message, items: getattr(message, name).extend(items)
+    if field.enum_type is not None:
+        numbers = {value.name: value.number for value in field.enum_type.values}
+        return lambda message, item: setattr(message, name, numbers[item])
+    if field.type == field.TYPE_BYTES:
+        return lambda message, item: setattr(message, name, base64.b64decode(item) if isinstance(item, str) else item)
+    return lambda message, item: setattr(message, name, item)
+
+
+def _message_writer(name: str, write: Write, is_repeated: bool) -> Write:
+    def write_one(message: Any, value: Any) -> None:
+        inner = getattr(message, name)
+        write(inner, value)
+        if not value:
+            inner.SetInParent()  # set, though nothing in it is
+
+    def write_all(message: Any, values: Any) -> None:
+        add = getattr(message, name).add
+        for value in values:
+            write(add(), value)
+
+    return write_all if is_repeated else write_one
+
+
+def _map_writer(name: str, of: Any) -> Write:
+    if of.message_type is None:
+        return lambda message, items: getattr(message, name).update(items)
+    write = _writer(of.message_type.full_name)
+
+    def write_map(message: Any, items: Value) -> None:
+        entries = getattr(message, name)
+        for key, value in items.items():
+            write(entries[key], value)
+
+    return write_map
+
+
+def _write_value(value: Any, item: Any) -> None:
+    match item:
+        case str():
+            value.string_value = item
+        case bool():
+            value.bool_value = item
+        case int() | float():
+            value.number_value = item
+        case dict():
+            _write_struct(value.struct_value, item)
+            value.struct_value.SetInParent()
+        case None:
+            value.null_value = 0
+        case _:
+            add = value.list_value.values.add
+            for inner in item:
+                _write_value(add(), inner)
+            value.list_value.SetInParent()
+
+
+def _write_struct(struct: Any, items: Value) -> None:
+    fields = struct.fields
+    for key, item in items.items():
+        _write_value(fields[key], item)
+
+
+def _write_timestamp(moment: Any, text: str) -> None:
+    found = _RFC3339.fullmatch(text)
+    if found is None:
+        raise InvalidAgentResponse(f"{text!r:.80} is no time like 2026-03-01T00:00:00Z")
+    *date, fraction, sign, hours, minutes = found.groups()
+    seconds = calendar.timegm(tuple(map(int, date)))
+    if sign is not None:
+        away_s = int(hours) * 3600 + int(minutes) * 60
+        seconds += away_s if sign == "-" else -away_s
+    moment.seconds = seconds
+    moment.nanos = int((fraction or "0").ljust(9, "0"))
+
+
+_KNOWN_WRITERS: dict[str, Write] = {
+    "google.protobuf.Struct": _write_struct,
+    "google.protobuf.Timestamp": _write_timestamp,
+    "google.protobuf.Value": _write_value,
+}

@@ -1,0 +1,70 @@
+"""One rpc: protobuf on the wire, the version's JSON codec behind it.
+
+A request becomes the JSON it stands for and is read as any other; an answer is made from the JSON that would have been sent.
+What a version means is said once, in its JSON codec, and every binding refuses the same things in the same words.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..model import A2AError, Limits, Message
+from . import text, v1
+from .contract import Codec, Semantics
+from .proto.pool import POOL
+from .protobuf import kind
+
+__all__ = ["Rpc", "rpcs", "status"]
+
+_JSON = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
+
+
+class Rpc:
+    """How one rpc of a service writes the request and the answers of one operation."""
+
+    def __init__(self, method: Any, operation: str, codec: Codec, limits: Limits) -> None:
+        self.name = method.name
+        self.operation = operation
+        self.codec = codec
+        self._limits = limits
+        self._request = kind(method.input_type.full_name)
+        self._answer = kind(method.output_type.full_name)
+
+    def decode(self, data: bytes) -> tuple[Any, Semantics]:
+        """Return the request in `data`. Raises ParseError or InvalidParams."""
+        params = _encode(self._request.decode(data))
+        text.check(params, self._limits)
+        return self.codec.decode(self.operation, params)
+
+    def result(self, answer: Any) -> bytes:
+        return self._answer.encode(_JSON.decode(self.codec.result(self.operation, answer)))
+
+    def frames(self, data: bytes, *, is_last: bool, index: Callable[[str], int]) -> list[bytes]:
+        """Return a stream's event, stored as `data`: usually one frame."""
+        if self.codec is v1.CODEC:  # stored in this very shape
+            return [self._answer.encode(_JSON.decode(data))]
+        return self._frames(self.codec.frames(v1.decode_event(data), is_last=is_last, index=index))
+
+    def message(self, message: Message) -> list[bytes]:
+        """Return the one event of a stream that is a bare reply."""
+        return self._frames(self.codec.frames(message, is_last=True, index=lambda _: 0))
+
+    def _frames(self, frames: list[bytes]) -> list[bytes]:
+        return [self._answer.encode(_JSON.decode(frame)) for frame in frames]
+
+
+def rpcs(service: str, operations: dict[str, str], codec: Codec, limits: Limits) -> list[Rpc]:
+    """Return the rpcs of the service called `service` in full, of those that `operations` has a row for."""
+    methods = POOL.FindServiceByName(service).methods
+    return [Rpc(method, operations[method.name], codec, limits) for method in methods if method.name in operations]
+
+
+def status(code: int, error: A2AError) -> bytes:
+    """Return an error as the google.rpc.Status that travels in `grpc-status-details-bin`."""
+    details = []
+    for detail in v1.error_details(error):
+        url = detail.pop("@type")
+        details.append({"typeUrl": url, "value": kind(url.rpartition("/")[2]).encode(detail)})
+    return kind("google.rpc.Status").encode({"code": code, "message": str(error), "details": details})

@@ -1,0 +1,209 @@
+"""A2A 0.3 on HTTP+JSON. Three dialects were spoken there, and a server has to answer each client in its own.
+
+The released one is protobuf's JSON (`v03proto`). The specification's prose reads as the objects of JSON-RPC (`v03`), and the
+drafts after 0.3 renamed a few members. The body of a send tells; other requests have none, so the task remembers.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..model import (
+    A2AError,
+    ContentTypeNotSupported,
+    Event,
+    ExtendedAgentCardNotConfigured,
+    InvalidAgentResponse,
+    ListPushConfigsResponse,
+    Message,
+    PushNotificationNotSupported,
+    TaskNotCancelable,
+    TaskPushNotificationConfig,
+    UnsupportedOperation,
+)
+from . import card_old, old, v1, v03, v03proto
+from .contract import Codec, Semantics, Snapshot, Tasks
+from .old import Json
+from .v03proto import DRAFT, RELEASED, Names
+
+__all__ = ["CARD", "DIALECTS", "DRAFT_CODEC", "PROSE", "PROTO", "Dialects", "V03Card", "V03Prose", "V03Rest"]
+
+_json = msgspec.json.Decoder().decode
+
+
+def _read_task(value: Json) -> Json:
+    task_id = value["id"]
+    request: Json = {"id": task_id}
+    length = value.get("historyLength", value.get("history_length"))
+    if length is not None:
+        request["historyLength"] = v03proto._number(length, "historyLength")
+    return request
+
+
+class V03Rest:
+    """The released dialect, or with `DRAFT` names that of the drafts."""
+
+    stream_errors = False
+
+    def __init__(self, origin: str, names: Names) -> None:
+        self.origin = origin
+        self._names = names
+        self._readers: dict[str, Callable[[Json], Json]] = {
+            "SendMessage": v03proto.read_send,
+            "SendStreamingMessage": v03proto.read_send,
+            "GetTask": _read_task,
+            "ListTasks": v03proto.read_list,
+            "CancelTask": lambda value: {"id": value["id"]},
+            "SubscribeToTask": lambda value: {"id": value["id"]},
+            "CreateTaskPushNotificationConfig": lambda value: v03proto.read_push(value, value.pop("taskId", "")),
+            "GetTaskPushNotificationConfig": lambda value: old.some(value, "taskId", "id"),
+            "ListTaskPushNotificationConfigs": lambda value: old.some(value, "taskId"),
+            "DeleteTaskPushNotificationConfig": lambda value: old.some(value, "taskId", "id"),
+            "GetExtendedAgentCard": lambda value: {},
+        }
+
+    def join(self, operation: str, fields: Json, query: dict[str, list[str]], body: bytes) -> bytes:
+        """What the path names wins over what a body says: its `name` or `parent` is the same thing spelt out."""
+        value: Any = {name: texts[-1] for name, texts in query.items()}
+        if body and body != b"null":
+            value = old.load(body)
+        return v1.encode(value | fields)
+
+    def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
+        _, type_, semantics = v03.READERS[operation]
+        return old.convert(self._readers[operation](old.load(params)), type_), semantics
+
+    def result(self, operation: str, answer: Any) -> bytes:
+        match answer:
+            case Snapshot():
+                task = self.task(_json(answer.data))
+                return v1.encode({"task": task} if operation == "SendMessage" else task)
+            case Message():
+                return v1.encode(self.event({"message": msgspec.to_builtins(answer)}, False))
+            case Tasks():
+                return v1.encode(v03.write_tasks(answer, self.task))
+            case TaskPushNotificationConfig():
+                return v1.encode(self.push(msgspec.to_builtins(answer)))
+            case ListPushConfigsResponse():
+                configs = [self.push(msgspec.to_builtins(config)) for config in answer.configs]
+                return v1.encode(
+                    {"configs": configs} | ({"nextPageToken": answer.next_page_token} if answer.next_page_token else {})
+                )
+            case None:
+                return b""  # 204
+        return v1.encode(card_old.union(answer))
+
+    def task(self, task: Json) -> Json:
+        return v03proto.write_task(task, self._names)
+
+    def event(self, event: Json, is_last: bool) -> Json:
+        return v03proto.write_event(event, is_last=is_last, names=self._names)
+
+    def push(self, config: Json) -> Json:
+        return v03proto.write_push(config)
+
+    def frames(self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]) -> list[bytes]:
+        return [v1.encode(self.event(v03.wrapped(event), is_last))]
+
+    def error(self, error: A2AError) -> Json:
+        """Errors were never standardised on this binding: this one object is read by every client there is."""
+        name = v03.error_name(error)
+        return v03.write_error(error) | {"type": name, "error": name}
+
+    def failure(self, error: A2AError) -> tuple[int, bytes]:
+        return _status(error), v1.encode(self.error(error))
+
+    def answer_type(self, accept: bytes, sent: bytes) -> bytes:
+        return b"application/json"
+
+
+class V03Prose(V03Rest):
+    """The dialect of the prose: the objects of JSON-RPC in the wrappers of HTTP+JSON."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(origin, RELEASED)
+        self._readers["SendMessage"] = self._readers["SendStreamingMessage"] = _read_prose
+
+    def task(self, task: Json) -> Json:
+        return v03.write_task(task)
+
+    def event(self, event: Json, is_last: bool) -> Json:
+        [name] = event
+        return {name: v03.write_event(event, is_last=is_last)}
+
+    def push(self, config: Json) -> Json:
+        return v03.write_push(config)
+
+
+def _read_prose(value: Json) -> Json:
+    return v03.read_send(value if "message" in value else {**value, "message": value.get("request")})
+
+
+class V03Card(V03Rest):
+    """0.2's plain GET of the extended card: an agent without one has nothing at that address."""
+
+    def failure(self, error: A2AError) -> tuple[int, bytes]:
+        status, body = super().failure(error)
+        return (404 if isinstance(error, UnsupportedOperation) else status), body
+
+
+PROTO = V03Rest("0.3/proto", RELEASED)
+DRAFT_CODEC = V03Rest("0.3/draft", DRAFT)
+PROSE = V03Prose("0.3/prose")
+CARD = V03Card("0.3/proto", RELEASED)
+
+
+class Dialects:
+    """Which of the three a request is in."""
+
+    def told(self, operation: str, params: bytes) -> Codec | str:
+        """Return the codec, or the id of the task that remembers it."""
+        value = old.load(params)
+        if operation in ("SendMessage", "SendStreamingMessage"):
+            return _dialect(value)
+        return str(value.get("taskId") or value.get("id") or "") or PROTO
+
+    def made(self, origin: str) -> Codec:
+        return {PROSE.origin: PROSE, DRAFT_CODEC.origin: DRAFT_CODEC}.get(origin, PROTO)
+
+    def is_mine(self, params: bytes) -> bool:
+        """Whether a send that says it is of another version is 0.3's all the same: only 0.3 has `content`."""
+        message = _message(old.load(params))
+        return message is not None and "content" in message
+
+
+DIALECTS = Dialects()
+
+
+def _message(value: Json) -> Json | None:
+    message = value.get("message", value.get("request"))
+    return message if isinstance(message, dict) else None
+
+
+def _dialect(value: Json) -> Codec:
+    message = _message(value)
+    if message is None or "content" in message:
+        return PROTO
+    parts = message.get("parts")
+    parts = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    if message.get("role") in ("user", "agent") or any("kind" in part or "type" in part for part in parts):
+        return PROSE
+    if any(name in part for part in parts for name in ("raw", "url", "filename", "mediaType")):
+        return v1.CODEC  # a 1.0 client that forgot its header
+    return DRAFT_CODEC if "parts" in message else PROTO
+
+
+_STATUS: dict[type[A2AError], int] = {
+    TaskNotCancelable: 409,
+    PushNotificationNotSupported: 501,
+    ContentTypeNotSupported: 415,
+    InvalidAgentResponse: 502,
+    ExtendedAgentCardNotConfigured: 404,
+}
+
+
+def _status(error: A2AError) -> int:
+    if isinstance(error, UnsupportedOperation):
+        return 400 if "taskId" in error.detail else 501  # this task can't, or this agent can't
+    return _STATUS.get(type(error), error.status)

@@ -1,0 +1,6 @@
+"""The names of our own extensions, as cards and the A2A-Extensions header carry them."""
+
+__all__ = ["IDEMPOTENT", "RESUME"]
+
+RESUME = "urn:accord:resume:1"
+IDEMPOTENT = "urn:accord:idempotent:1"

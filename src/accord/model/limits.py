@@ -1,0 +1,33 @@
+"""How much one caller may ask of a server, and one task may hold. Every limit is a setting; these are the defaults."""
+
+from .base import Model
+
+__all__ = ["Limits"]
+
+
+class Limits(Model, frozen=True):
+    """What is refused, with an error that names the limit, before it costs anyone else anything.
+
+    Sizes are bytes, times seconds.
+    """
+
+    body: int = 4 << 20  # of a request
+    json_depth: int = 64
+    json_members: int = 10_000
+    json_digits: int = 64  # of one number
+    parts: int = 1_000  # of a message
+    id_length: int = 256
+    metadata: int = 256 << 10
+    history: int = 10_000  # messages of a task
+    artifacts: int = 10_000  # of a task
+    task_size: int = 32 << 20
+    waiting_messages: int = 32  # for the next turn of one task
+    streams_per_task: int = 1_000
+    streams_per_caller: int = 1_000  # not counted for anonymous callers, who are all one
+    streams: int = 10_000  # of this process
+    header_bytes: int = 32 << 10
+    header_s: float = 10.0  # from the first byte, or the connection, to the end of the headers
+    body_idle_s: float = 10.0
+    keep_alive_s: int = 60
+    keep_alive_comment_s: float = 15.0  # on an idle stream
+    stalled_s: float = 30.0  # a reader that takes nothing

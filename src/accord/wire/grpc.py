@@ -1,0 +1,267 @@
+"""The gRPC door: both packages of the protocol on one port, beside the HTTP doors and on the same loop."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import grpc
+
+from ..codec.rpc import Rpc, rpcs, status
+from ..model import A2AError, Limits, Message, TooManyRequests, VersionNotSupported
+from ..ops.call import Call
+from ..ops.service import Service
+from ..ops.table import OPERATIONS, Operation, Version
+from ..run.feed import Reader
+from ..run.log import Entry
+from .asgi import known_version
+from .health import Health
+from .jsonrpc import opaque
+from .reflection import reflection
+from .tls import Tls
+
+__all__ = ["GrpcDoor", "GrpcServer"]
+
+METADATA_BYTES = 16 << 10
+KEEP_ALIVE_MS = 15_000
+GRACE_S = 1.0
+
+SOON_S = 1.0
+IDLE_S = 60.0
+
+_DETAILS = "grpc-status-details-bin"
+
+
+class GrpcDoor:
+    """Answers gRPC calls of one agent.
+
+    A deadline or a client that hangs up ends the call, never what the call set in motion.
+    """
+
+    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
+        self._service = service
+        self._limits = limits
+        self._numbers = frozenset(version.number for version in versions)
+        self.handlers = [self._serve(version) for version in versions if version.grpc]
+        self.services = [version.grpc_service for version in versions if version.grpc]
+
+    def _serve(self, version: Version) -> Any:
+        methods = {}
+        for rpc in rpcs(version.grpc_service, version.grpc, version.rest_codec, self._limits):
+            operation = OPERATIONS[rpc.operation]
+            if operation.is_stream:
+                methods[rpc.name] = grpc.unary_stream_rpc_method_handler(self._streaming(rpc, operation, version))
+            else:
+                methods[rpc.name] = grpc.unary_unary_rpc_method_handler(self._unary(rpc, operation, version))
+        return grpc.method_handlers_generic_handler(version.grpc_service, methods)
+
+    def _unary(self, rpc: Rpc, operation: Operation, version: Version) -> Any:
+        async def answer(data: bytes, context: Any) -> bytes:
+            try:
+                call = self._call(context, version)
+                request, call.semantics = rpc.decode(data)
+                await self._activate(context, call)
+                if operation.is_read:
+                    found = await operation.run(self._service, call, request)
+                else:
+                    found = await self._see_through(operation, call, request)
+                return rpc.result(found)
+            except A2AError as error:
+                await self._refuse(context, version, error)
+            except Exception:
+                await self._refuse(context, version, opaque())
+
+        return answer
+
+    def _streaming(self, rpc: Rpc, operation: Operation, version: Version) -> Any:
+        async def answer(data: bytes, context: Any) -> None:
+            try:
+                call = self._call(context, version)
+                request, call.semantics = rpc.decode(data)
+                found = await self._see_through(operation, call, request)
+                if isinstance(found, Message):
+                    await self._activate(context, call)
+                    for frame in rpc.message(found):
+                        await context.write(frame)
+                else:
+                    await _Stream(context, rpc, found, self._limits.stalled_s).send(self._active(call))
+            except A2AError as error:
+                await self._refuse(context, version, error)
+            except Exception:
+                await self._refuse(context, version, opaque())
+
+        return answer
+
+    async def _see_through(self, operation: Operation, call: Call, request: Any) -> Any:
+        """Run an operation to its end, even if the caller is gone before."""
+        work = asyncio.get_running_loop().create_task(operation.run(self._service, call, request))  # type: ignore[arg-type]
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            work.add_done_callback(_discard)
+            raise
+
+    def _call(self, context: Any, version: Version) -> Call:
+        """Return what the metadata says about a call."""
+        call = Call(origin=version.rest_codec.origin)
+        extensions = ""
+        for name, value in context.invocation_metadata():
+            match name:
+                case "a2a-version":
+                    self._check_version(value, version)
+                case "a2a-extensions" | "x-a2a-extensions":
+                    extensions += "," + value
+                case "idempotency-key":
+                    call.idempotency_key = value.strip()
+                case "last-event-id":
+                    call.last_event = int(value) if value.isdecimal() and len(value) < 16 else None
+        if extensions:
+            call.extensions = frozenset(name for part in extensions.split(",") if (name := part.strip()))
+        return call
+
+    def _check_version(self, given: str, version: Version) -> None:
+        asked = known_version(given, self._numbers)
+        if asked == "1.0" and version.number != "1.0":
+            # Only a release candidate of 1.0 ever spoke so in the old package, with other numbers in its messages.
+            raise VersionNotSupported(f"{version.grpc_service} speaks {version.number}; 1.0 is lf.a2a.v1", requested=given[:40])
+
+    def _active(self, call: Call) -> list[tuple[str, str]]:
+        """The answer names the extensions that are in force (spec EXT-3)."""
+        active = call.extensions & self._service.offered if call.extensions else ()
+        return [("a2a-extensions", ", ".join(sorted(active)))] if active else []
+
+    async def _activate(self, context: Any, call: Call) -> None:
+        if active := self._active(call):
+            await context.send_initial_metadata(active)
+
+    async def _refuse(self, context: Any, version: Version, error: A2AError) -> NoReturn:
+        code = grpc.StatusCode[error.grpc]
+        trailers: list[tuple[str, str | bytes]] = [(_DETAILS, status(code.value[0], error))]
+        if error.retry_after_s is not None:
+            trailers.append(("retry-after", str(error.retry_after_s)))
+        await context.abort(code, version.grpc_text(error), tuple(trailers))
+        raise AssertionError  # abort raises
+
+
+def _discard(work: asyncio.Task[Any]) -> None:
+    """Nobody waits for this any more."""
+    if not work.cancelled() and work.exception() is None and isinstance(reader := work.result(), Reader):
+        reader.close()
+
+
+class _Stream:
+    """Sends a task's events to one client; what is sent is made once and shared by all of the same version.
+
+    A client that takes nothing for `stalled_s` is refused the rest, so that a cut can't look like an end.
+    """
+
+    def __init__(self, context: Any, rpc: Rpc, reader: Reader, stalled_s: float) -> None:
+        self._context = context
+        self._rpc = rpc
+        self._reader = reader
+        self._stalled_s = stalled_s
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._busy_since = 0.0
+        self._is_stalled = False
+        self._timer = self._loop.call_later(stalled_s, self._look)
+
+    async def send(self, metadata: list[tuple[str, str]]) -> None:
+        is_begun = False
+        try:
+            while (entries := await self._reader.next(IDLE_S if is_begun else SOON_S)) != []:
+                if not is_begun:
+                    # Numbers the first frame; later ones count up by one. If nothing comes soon, the head goes out alone.
+                    first = entries[0].seq if entries else self._reader.cursor + 1
+                    await self._context.send_initial_metadata([("accord-seq", str(first)), *metadata])
+                    is_begun = True
+                for entry in entries or ():
+                    for frame in self._frames(entry):
+                        await self._write(frame)
+        finally:
+            self._timer.cancel()
+            self._reader.close()
+
+    def _frames(self, entry: Entry) -> list[bytes]:
+        is_last = self._reader.ends_at(entry)
+        key = (Rpc, self._rpc.codec, is_last)
+        if entry.shapes is None:
+            entry.shapes = {}
+        frames = entry.shapes.get(key)
+        if frames is None:
+            frames = entry.shapes[key] = self._rpc.frames(entry.data, is_last=is_last, index=self._reader.index)
+        return frames
+
+    async def _write(self, frame: bytes) -> None:
+        self._busy_since = time.monotonic()
+        try:
+            await self._context.write(frame)
+        except asyncio.CancelledError:
+            if not self._is_stalled or self._task is None or self._task.uncancel():
+                raise
+            raise TooManyRequests(f"nothing was taken from this stream for {self._stalled_s:g} s; subscribe again") from None
+        self._busy_since = 0.0
+
+    def _look(self) -> None:
+        if not self._busy_since or time.monotonic() - self._busy_since < self._stalled_s:
+            self._timer = self._loop.call_later(self._stalled_s / 2, self._look)
+        elif self._task is not None:
+            self._is_stalled = True
+            self._task.cancel()
+
+
+class GrpcServer:
+    """A port of its own for the gRPC door, with health and reflection. Never shared: a second server on it fails to start."""
+
+    def __init__(self, door: GrpcDoor, host: str, port: int, limits: Limits, tls: Tls | None = None) -> None:
+        self._door = door
+        self._host = f"[{host}]" if ":" in host and not host.startswith("[") else host
+        self._limits = limits
+        self._tls = tls
+        self._server: Any = None
+        self._health = Health(door.services)
+        self.port = port
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            RuntimeError: The port is taken, or the address is not this machine's.
+        """
+        self._server = grpc.aio.server(
+            handlers=[*self._door.handlers, self._health.handler, *reflection([*self._door.services, *Health.SERVICES])],
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", self._limits.body),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.max_metadata_size", METADATA_BYTES),
+                ("grpc.keepalive_time_ms", KEEP_ALIVE_MS),
+            ],
+        )
+        address = f"{self._host}:{self.port}"
+        try:
+            if self._tls is None:
+                self.port = self._server.add_insecure_port(address)
+            else:
+                self.port = self._server.add_secure_port(address, _credentials(self._tls))
+        except RuntimeError:
+            raise RuntimeError(f"gRPC cannot listen on {address}: the port is taken, or the address is not ours") from None
+        await self._server.start()
+
+    def drain(self) -> None:
+        """Tell who asks for our health that no new work should come."""
+        self._health.stop()
+
+    async def stop(self) -> None:
+        """End what is still open after a moment, and the port."""
+        self.drain()
+        if self._server is not None:
+            await self._server.stop(GRACE_S)
+
+
+def _credentials(tls: Tls) -> Any:
+    return grpc.ssl_server_credentials(
+        [(tls.key.read_bytes(), tls.certificate.read_bytes())],
+        root_certificates=tls.client_authority.read_bytes() if tls.client_authority else None,
+        require_client_auth=tls.client_authority is not None,
+    )
