@@ -3,16 +3,17 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Limits
 from .ops.call import IDEMPOTENT, RESUME
 from .ops.service import Service
-from .ops.table import VERSIONS
+from .ops.table import served
 from .run import agent as run_agent
 from .run.engine import Engine
+from .run.upkeep import Retention
 from .store import Store, open_store
 from .wire.asgi import Receive, Scope, Send
 from .wire.http import Front
@@ -43,9 +44,11 @@ class Agent(run_agent.Agent):
         rpc: str = "/",
         rest: str = "/",
         limits: Limits | None = None,
+        versions: Sequence[str] | None = None,
         grpc_port: int | None = None,
         grpc_host: str = "127.0.0.1",
         tls: Tls | None = None,
+        retention: Retention | None = None,
     ) -> "App":
         """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette or FastAPI.
 
@@ -55,11 +58,13 @@ class Agent(run_agent.Agent):
             rpc: The path of the JSON-RPC binding.
             rest: The base path of the HTTP+JSON binding.
             limits: What one caller may ask for.
+            versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
             grpc_port: Where gRPC listens while the app is open; 0 for any free port. Needs `accord[grpc]`.
             grpc_host: The address it listens on.
+            retention: How long tasks, their logs and idempotency keys are kept.
             tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server this app runs in.
         """
-        app = App(self, store=store, url=url, rpc=rpc, rest=rest, limits=limits or Limits())
+        app = App(self, store=store, url=url, rpc=rpc, rest=rest, limits=limits or Limits(), versions=versions, retention=retention)
         if grpc_port is not None:
             app.listen(grpc_host, grpc_port, tls)
         return app
@@ -72,36 +77,80 @@ class Agent(run_agent.Agent):
         store: str | Store = "sqlite:///.accord/accord.db",
         url: str | None = None,
         limits: Limits | None = None,
+        versions: Sequence[str] | None = None,
         log_level: str = "warning",
         on_start: Callable[[str], None] = lambda address: None,
         grpc_port: int | None = None,
         tls: Tls | None = None,
+        grace_s: float = 20.0,
+        retention: Retention | None = None,
     ) -> None:
-        """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a port."""
+        """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a port.
+
+        On SIGTERM running work gets `grace_s` to finish; on Ctrl-C it is interrupted at once.
+        """
         from .wire.server import serve  # uvicorn is only needed here, and slow to import
 
-        app = self.app(store=store, url=url, limits=limits, grpc_port=grpc_port, grpc_host=host, tls=tls)
-        serve(app, app.close, host=host, port=port, limits=app.limits, log_level=log_level, on_start=on_start)
+        app = self.app(
+            store=store,
+            url=url,
+            limits=limits,
+            versions=versions,
+            grpc_port=grpc_port,
+            grpc_host=host,
+            tls=tls,
+            retention=retention,
+        )
+
+        def started(address: str) -> None:
+            app.reached_at(url or address)
+            on_start(address)
+
+        serve(
+            app,
+            app.close,
+            host=host,
+            port=port,
+            limits=app.limits,
+            log_level=log_level,
+            on_start=started,
+            tls=tls,
+            grace_s=grace_s,
+        )
 
 
 class App:
     """An agent as an ASGI app. Opens its store at start-up, or with the first request if nobody starts it."""
 
-    def __init__(self, agent: Agent, *, store: str | Store, url: str | None, rpc: str, rest: str, limits: Limits) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        store: str | Store,
+        url: str | None,
+        rpc: str,
+        rest: str,
+        limits: Limits,
+        versions: Sequence[str] | None = None,
+        retention: Retention | None = None,
+    ) -> None:
         self.agent = agent
+        self._versions = served(versions)
         self.limits = limits
         self._rpc_path = "/" + rpc.strip("/")
         self._rest_path = rest.rstrip("/")
-        self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store, limits)
+        self._url = url
+        self._grpc: GrpcServer | None = None
+        self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store, limits, retention)
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
         self._front = Front(
-            JsonRpcDoor(service, limits, VERSIONS),
-            RestDoor(service, limits, VERSIONS),
-            CardDoor(self.card, url, time.time()),
+            JsonRpcDoor(service, limits, self._versions),
+            RestDoor(service, limits, self._versions),
+            CardDoor(self.card, url, time.time(), self._versions),
             rpc_path=rpc,
             rest_path=rest,
+            is_ready=lambda: self._is_open and not self._engine.feed.is_draining,
         )
-        self._grpc: GrpcServer | None = None
         self._opening: asyncio.Task[None] | None = None
         self._is_open = False
         self._is_closed = False
@@ -122,7 +171,11 @@ class App:
             from .wire.grpc import GrpcDoor, GrpcServer  # grpcio comes with an extra, and is slow to import
         except ImportError as error:
             raise RuntimeError(f"gRPC needs an extra: pip install 'accord[grpc]' ({error})") from error
-        self._grpc = GrpcServer(GrpcDoor(self._service, self.limits, VERSIONS), host, port, self.limits, tls)
+        self._grpc = GrpcServer(GrpcDoor(self._service, self.limits, self._versions), host, port, self.limits, tls)
+
+    def reached_at(self, address: str) -> None:
+        """Say where HTTP is served, for cards that are not asked for over HTTP."""
+        self._service.card = self.card(address)
 
     @property
     def grpc_port(self) -> int | None:
@@ -141,16 +194,18 @@ class App:
         if self._grpc is not None:
             try:
                 await self._grpc.start()
+                self._service.card = self.card(self._url or "http://localhost")  # now with the port gRPC really has
             except BaseException:
                 await self._engine.close()
                 raise
 
-    async def close(self) -> None:
-        """End all runs and store everything."""
+    async def close(self, grace_s: float = 0.0) -> None:
+        """Take no new work, give what runs `grace_s` to end, then end it and store everything."""
         if self._opening is not None and not self._is_closed:
             self._is_closed = True
             if self._grpc is not None:
                 self._grpc.drain()
+            await self._engine.drain(grace_s)
             await self._engine.close()
             if self._grpc is not None:
                 await self._grpc.stop()
@@ -215,6 +270,6 @@ class App:
         address = f"[{host}]:{self._grpc.port}" if ":" in host else f"{host}:{self._grpc.port}"
         return [
             AgentInterface(url=address, protocol_binding="GRPC", protocol_version=version.number)
-            for version in VERSIONS
+            for version in self._versions
             if version.grpc
         ]

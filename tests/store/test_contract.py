@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from accord.store import Keep, Query, Scope, Write, open_store
+from accord.store import Ages, Fenced, Keep, Query, Scope, Write, open_store
 
 WORKING, COMPLETED, FAILED, INPUT_REQUIRED = 2, 3, 4, 6
 ME, OTHER = Scope("", "me"), Scope("", "other")
@@ -158,9 +158,84 @@ async def test_an_idempotency_key_is_kept_with_its_commit(store):
     assert await store.kept(OTHER, "k", 0) is None
 
 
-async def test_only_submitted_and_working_tasks_are_unfinished(store):
-    await store.commit([write(store, str(n), state=n) for n in range(1, 9)], [])
-    assert sorted(record.id for record in await store.unfinished()) == ["1", "2"]
+async def test_a_restart_takes_over_what_was_submitted_or_working(tmp_path):
+    """D4: what a dead process left running is found, once; what waits for the client is left alone."""
+    url = f"sqlite:///{tmp_path}/tasks.db"
+    dead = open_store(url)
+    await dead.open()
+    await dead.commit([write(dead, str(n), state=n) for n in range(1, 9)], [])
+    dead._lock.close()  # as the system does when a process is killed
+    heir = open_store(url)
+    await heir.open()
+    assert [record.id for record in await heir.take_over(15_000)] == ["1", "2"]
+    await heir.commit([write(heir, "1", key=1, state=FAILED, was=1, seq=2, pos=2, row=2)], [])
+    assert [record.id for record in await heir.take_over(15_000)] == ["2"]
+    await heir.close()
+    await close_dead(dead)
+
+
+async def test_a_stale_owner_may_not_write(tmp_path):
+    """D5: a process taken for dead that comes back is refused by its fencing number, and stores nothing."""
+    url = f"sqlite:///{tmp_path}/tasks.db"
+    stale = open_store(url)
+    await stale.open()
+    for round_ in range(20):
+        await stale.commit([write(stale, f"mine-{round_}")], [])
+        stale._lock.close()
+        heir = open_store(url)
+        await heir.open()
+        await heir.take_over(15_000)
+        with pytest.raises(Fenced):
+            await stale.commit([write(stale, f"late-{round_}")], [])
+        with pytest.raises(Fenced):
+            await stale.beat()
+        await heir.beat()
+        assert await heir.load(ME, f"late-{round_}") is None
+        await close_dead(stale)
+        stale = heir
+    await stale.close()
+
+
+async def close_dead(store):
+    """Let go of a store whose process is pretended dead: what it holds, not what it says."""
+    store._jobs.put(None)
+    await asyncio.to_thread(store._thread.join)
+    store._reader.close()
+    store._db.close()
+
+
+async def test_old_tasks_go_and_their_logs_go_before_them(store):
+    """Retention: first the log of an ended task, whose snapshot says it all, then the task; never an open one."""
+    writes = [write(store, "old", at=1_000), write(store, "newer", at=5_000), write(store, "open", at=1, state=INPUT_REQUIRED)]
+    await store.commit(writes, [Keep(ME, "k", b"", 1_000), Keep(ME, "k2", b"", 9_000)])
+    assert await store.purge(Ages(tasks_ms=0, events_ms=2_000, keys_ms=2_000), 100) == 2
+    assert await store.rows(writes[0].key, 0) == []
+    assert (await store.load(ME, "old")).head == b"{}"
+    assert await store.kept(ME, "k", 0) is None
+    await store.purge(Ages(tasks_ms=6_000, events_ms=6_000, keys_ms=0), 100)
+    page = await store.page(query())
+    assert ([r.id for r in page.tasks], page.total) == (["open"], 1)
+    assert await store.purge(Ages(tasks_ms=6_000, events_ms=6_000, keys_ms=0), 100) == 0
+
+
+async def test_purging_goes_in_batches(store):
+    await store.commit([write(store, str(n), at=n) for n in range(25)], [])
+    ages = Ages(tasks_ms=1_000, events_ms=1_000, keys_ms=0)
+    assert [await store.purge(ages, 10) for _ in range(4)] == [20, 20, 10, 0]
+
+
+async def test_what_waits_too_long_is_found_by_age(store):
+    await store.commit(
+        [write(store, "w", at=10, state=INPUT_REQUIRED), write(store, "a", at=20, state=8), write(store, "d", at=1)], []
+    )
+    assert [r.id for r in await store.waiting(15, 10)] == ["w"]
+    assert {r.id for r in await store.waiting(99, 10)} == {"w", "a"}
+
+
+async def test_stats_count_what_there_is(store):
+    await store.commit([write(store, "a"), write(store, "b", state=FAILED)], [Keep(ME, "k", b"", 1)])
+    stats = await store.stats()
+    assert (stats.tasks, stats.events, stats.keys) == ({COMPLETED: 1, FAILED: 1}, 2, 1)
 
 
 async def test_sqlite_keeps_everything_over_a_restart(tmp_path):

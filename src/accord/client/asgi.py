@@ -1,6 +1,7 @@
 """HTTP without a network: requests go straight into an ASGI app. For tests, and for agents in the same process."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -192,10 +193,8 @@ class _Lifespan:
         await self._is_up
 
     async def _run(self) -> None:
-        try:
+        with contextlib.suppress(Exception):  # an app without a lifespan says so by raising
             await self._app({"type": "lifespan", "asgi": {"version": "3.0"}}, self._inbox.get, self._outbox.put)
-        except Exception:
-            pass  # an app without a lifespan says so by raising
         await self._outbox.put({"type": "lifespan.ended"})
 
     async def stop(self) -> None:

@@ -1,7 +1,7 @@
 """What every binding offers the client, and what the HTTP ones share."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -12,7 +12,7 @@ from .budget import Budget, check_depth
 from .errors import BadAnswer
 from .http import Answer, Body, safe_url
 
-__all__ = ["Binding", "Extra", "Item", "events", "read_all", "refusal", "understood"]
+__all__ = ["Binding", "Extra", "Item", "Items", "events", "read_all", "refusal", "understood"]
 
 T = TypeVar("T")
 
@@ -37,6 +37,9 @@ class Item(msgspec.Struct, gc=False):
     cursor: str
 
 
+Items: TypeAlias = list[Item]
+
+
 class Binding(Protocol):
     """One way to talk to one agent. Operations and requests are those of 1.0, whatever is spoken on the wire."""
 
@@ -55,6 +58,10 @@ class Binding(Protocol):
 
     def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncIterator[list[Item]]:
         """Yield the messages of a stream as they come, what came together together. Ends where the connection ends."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of what only this binding holds."""
         ...
 
 

@@ -1,20 +1,16 @@
 """The client of one agent: every operation, the same on every version and binding."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from ..model import (
     FINAL,
-    IDEMPOTENT,
     INTERRUPTED,
-    RESUME,
-    A2AError,
     AgentCard,
-    AgentInterface,
     AuthenticationInfo,
     CancelTaskRequest,
     DeletePushConfigRequest,
@@ -26,7 +22,6 @@ from ..model import (
     ListTasksResponse,
     Message,
     Metadata,
-    MethodNotFound,
     Role,
     SendConfiguration,
     SendMessageRequest,
@@ -35,41 +30,22 @@ from ..model import (
     TaskNotCancelable,
     TaskPushNotificationConfig,
     TaskState,
-    VersionNotSupported,
     new_id,
 )
-from .binding import Binding, Extra, Item
-from .budget import Budget
 from .conversation import Conversation
-from .errors import AgentFault, BadAnswer, TooSlow, Unreachable
+from .errors import BadAnswer, TooSlow
+from .line import Line
 from .reply import Content, Reply, parts_of
 from .resume import Stream
-from .retry import Retry, may_repeat
 
-__all__ = ["Client", "Found", "Options"]
+__all__ = ["Client"]
+
+Configs: TypeAlias = list[TaskPushNotificationConfig]
+Notes: TypeAlias = list[str]
 
 _SETTLED = FINAL | INTERRUPTED
 _POLL_MOST_S = 2.0
 _EMPTY_PAGES = 100
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller of `connect` may decide."""
-
-    tenant: str | None = None
-    extensions: tuple[str, ...] = ()
-    retry: Retry = Retry()
-    budget: Budget = Budget()
-
-
-class Found(msgspec.Struct):
-    """An agent that was found: its card, and the ways to talk to it, the preferred one first."""
-
-    card: AgentCard
-    interfaces: list[AgentInterface]
-    bind: Callable[[AgentInterface], Binding]
-    notes: list[str]
-    close: Callable[[], Awaitable[None]]
 
 
 class Client:
@@ -79,58 +55,32 @@ class Client:
     - A call is repeated only if that can't do the work twice (see `retry`).
     """
 
-    def __init__(self, find: Callable[[], Awaitable[Found]], options: Options) -> None:
-        self.retry = options.retry
-        self.budget = options.budget
-        self.notes: list[str] = []
-        self._find = find
-        self._options = options
-        self._finding: asyncio.Task[Found] | None = None
-        self._found: Found | None = None
-        self._interface: AgentInterface | None = None
-        self._binding: Binding | None = None
-        self._is_proven = False
-        self._extra = Extra()
-        self._tenant = ""
+    def __init__(self, line: Line) -> None:
+        self.line = line
 
     # What was found
 
     @property
     def card(self) -> AgentCard:
-        return self._ready.card
+        return self.line.found.card
 
     @property
-    def name(self) -> str:
-        """The agent, as errors name it."""
-        if self._found is None or self._interface is None:
-            return "the agent"
-        return f"{self._found.card.name or 'agent'} ({self._interface.url})"
+    def notes(self) -> Notes:
+        """What had to be repaired or worked around to talk to this agent."""
+        return self.line.found.notes
 
     @property
     def url(self) -> str:
-        return self._wire.url
+        return self.line.interface.url
 
     @property
     def binding(self) -> str:
-        return self._wire.name
+        return self.line.interface.protocol_binding
 
     @property
     def version(self) -> str:
         """The version of A2A spoken with this agent."""
-        assert self._interface is not None  # `_wire` of any client in use has its interface
-        return self._interface.protocol_version
-
-    @property
-    def _ready(self) -> Found:
-        if self._found is None:
-            raise RuntimeError("not connected yet: use `async with connect(...)` or `await connect(...)`")
-        return self._found
-
-    @property
-    def _wire(self) -> Binding:
-        if self._binding is None:
-            raise RuntimeError("not connected yet: use `async with connect(...)` or `await connect(...)`")
-        return self._binding
+        return self.line.interface.protocol_version
 
     # Sending
 
@@ -159,9 +109,7 @@ class Client:
             key: An idempotency key. The agent must know them: with one, a call that broke off is repeated.
             timeout_s: For all of it, repeated calls and waiting included.
         """
-        request = await self._request(
-            message, task_id, context_id, metadata, history_length, output_modes, push, references, return_immediately=not wait
-        )
+        request = _request(message, task_id, context_id, metadata, history_length, output_modes, push, references)
         return Reply(self, await self.send_request(request, key=key, wait=wait, timeout_s=timeout_s))
 
     def stream(
@@ -194,7 +142,7 @@ class Client:
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
         """Return a task as it stands."""
-        task: Task = await self._call("GetTask", GetTaskRequest(id=task_id, history_length=history_length))
+        task: Task = await self.line.call("GetTask", GetTaskRequest(id=task_id, history_length=history_length))
         return task
 
     async def wait(self, task_id: str, *, timeout_s: float | None = None) -> Reply:
@@ -234,7 +182,7 @@ class Client:
             if not token:
                 return
             if token in seen or empty > _EMPTY_PAGES:
-                raise BadAnswer(self.name, "its list of tasks never ends: the pages repeat or stay empty")
+                raise BadAnswer(self.line.name, "its list of tasks never ends: the pages repeat or stay empty")
             seen.add(token)
 
     async def page(
@@ -258,7 +206,7 @@ class Client:
             status_timestamp_after=since,
             include_artifacts=True if artifacts else None,
         )
-        page: ListTasksResponse = await self._call("ListTasks", request)
+        page: ListTasksResponse = await self.line.call("ListTasks", request)
         return page
 
     async def cancel(self, task_id: str, *, metadata: Metadata | None = None) -> Task:
@@ -270,7 +218,7 @@ class Client:
             was_repeated = True
 
         try:
-            task: Task = await self._call("CancelTask", CancelTaskRequest(id=task_id, metadata=metadata), on_repeat=repeated)
+            task: Task = await self.line.call("CancelTask", CancelTaskRequest(id=task_id, metadata=metadata), on_repeat=repeated)
         except TaskNotCancelable:
             if was_repeated:  # the first attempt, whose answer was lost, may have done it
                 task = await self.get(task_id)
@@ -292,57 +240,43 @@ class Client:
             token=token,
             authentication=AuthenticationInfo(scheme=scheme, credentials=credentials) if scheme else None,
         )
-        config: TaskPushNotificationConfig = await self._call("CreateTaskPushNotificationConfig", request)
+        config: TaskPushNotificationConfig = await self.line.call("CreateTaskPushNotificationConfig", request)
         return config
 
     async def get_push_config(self, task_id: str, id: str) -> TaskPushNotificationConfig:
-        config: TaskPushNotificationConfig = await self._call(
+        config: TaskPushNotificationConfig = await self.line.call(
             "GetTaskPushNotificationConfig", GetPushConfigRequest(task_id=task_id, id=id)
         )
         return config
 
-    async def list_push_configs(self, task_id: str) -> "list[TaskPushNotificationConfig]":
-        configs, token = [], ""
+    async def list_push_configs(self, task_id: str) -> Sequence[TaskPushNotificationConfig]:
+        configs: Configs = []
+        token = ""
         while True:
             request = ListPushConfigsRequest(task_id=task_id, page_token=token)
-            page = await self._call("ListTaskPushNotificationConfigs", request)
+            page = await self.line.call("ListTaskPushNotificationConfigs", request)
             configs += page.configs
             if not page.next_page_token or page.next_page_token == token or len(configs) > 10_000:
                 return configs
             token = page.next_page_token
 
     async def delete_push_config(self, task_id: str, id: str) -> None:
-        await self._call("DeleteTaskPushNotificationConfig", DeletePushConfigRequest(task_id=task_id, id=id))
+        await self.line.call("DeleteTaskPushNotificationConfig", DeletePushConfigRequest(task_id=task_id, id=id))
 
     async def extended_card(self) -> AgentCard:
         """Return what the agent says of itself to those it knows."""
-        card: AgentCard = await self._call("GetExtendedAgentCard", GetExtendedCardRequest())
+        card: AgentCard = await self.line.call("GetExtendedAgentCard", GetExtendedCardRequest())
         return card
 
     # Opening and closing
 
     async def open(self) -> "Client":
         """Find the agent and choose how to talk to it. Done once, however many ask."""
-        if self._found is None:
-            if self._finding is None:
-                self._finding = asyncio.ensure_future(self._find())
-            try:
-                self._found = await asyncio.shield(self._finding)
-            except Exception:
-                self._finding = None
-                raise
-            if self._interface is None:
-                self._use(self._found, self._found.interfaces[0])
+        await self.line.open()
         return self
 
     async def close(self) -> None:
-        finding, self._finding = self._finding, None
-        if finding is not None and not finding.done():
-            finding.cancel()
-        found, self._found = self._found, None
-        self._binding = self._interface = None
-        if found is not None:
-            await found.close()
+        await self.line.close()
 
     def __await__(self) -> Generator[Any, None, "Client"]:
         return self.open().__await__()
@@ -353,52 +287,19 @@ class Client:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
 
-    # For streams
-
-    async def can_stream(self) -> bool:
-        await self.open()
-        return self.card.capabilities.streaming is True
-
-    @property
-    def can_resume(self) -> bool:
-        """The agent goes on with a stream after any event it is named."""
-        return self._offers(RESUME)
-
-    @property
-    def snapshots_first(self) -> bool:
-        """A subscription starts with the task as it stands."""
-        return self._interface is not None and self._interface.protocol_version.startswith("1.")
-
-    def is_deduplicating(self, key: str) -> bool:
-        """Whether the agent recognises a message it has had."""
-        return bool(key) or self._offers(IDEMPOTENT)
-
-    async def open_stream(
-        self, operation: str, request: Any, *, key: str = "", after: str = "", timeout_s: float | None = None
-    ) -> AsyncIterator[list[Item]]:
-        """Yield what comes; errors as they are."""
-        while True:
-            binding = await self._prepare(request)
-            extra = self._with(key, after)
-            try:
-                async for items in binding.stream(operation, request, extra, timeout_s or self.budget.work_s):
-                    self._is_proven = True
-                    yield items
-                return
-            except (A2AError, AgentFault) as error:
-                if not self._fall_back(error):
-                    raise
+    # For replies and streams
 
     async def send_request(self, request: SendMessageRequest, *, key: str, wait: bool, timeout_s: float | None) -> Task | Message:
         """Send, and wait for the task if it is still at work."""
+        await self.line.open()
         if not wait:
             request.configuration = request.configuration or SendConfiguration()
             request.configuration.return_immediately = True
         deadline = self._deadline(timeout_s)
-        response = await self._call(
+        response = await self.line.call(
             "SendMessage",
             request,
-            is_safe=self.retry.unsafe or self.is_deduplicating(key),
+            is_safe=self.line.retry.unsafe or self.line.is_deduplicating(key),
             key=key,
             deadline=deadline,
         )
@@ -411,120 +312,23 @@ class Client:
         found: Task = task
         return found
 
-    def named(self, error: A2AError | AgentFault) -> A2AError | AgentFault:
-        """Return an error that names this agent."""
-        if isinstance(error, AgentFault):
-            if self._found is not None:
-                error.agent = self.name
-        elif not getattr(error, "__notes__", None):
-            error.add_note(f"said by {self.name}")
-        return error
-
-    # Calling
-
-    async def _request(self, message: Content, *given: Any, return_immediately: bool) -> SendMessageRequest:
-        if self._found is None:
-            await self.open()
-        request = _request(message, *given)
-        if return_immediately:
-            request.configuration = request.configuration or SendConfiguration()
-            request.configuration.return_immediately = True
-        return request
-
-    async def _call(
-        self,
-        operation: str,
-        request: Any,
-        *,
-        is_safe: bool = True,
-        key: str = "",
-        deadline: float | None = None,
-        on_repeat: Callable[[], None] | None = None,
-    ) -> Any:
-        loop = asyncio.get_running_loop()
-        attempt = 1
-        while True:
-            try:
-                binding = await self._prepare(request)
-                timeout_s = self.budget.call_s if deadline is None else max(deadline - loop.time(), 0.001)
-                result = await binding.call(operation, request, self._with(key) if key else self._extra, timeout_s)
-            except (A2AError, AgentFault) as error:
-                if self._fall_back(error):
-                    continue
-                pause_s = self.retry.pause_s(attempt, error)
-                is_late = deadline is not None and loop.time() + pause_s >= deadline
-                if attempt >= self.retry.attempts or is_late or not may_repeat(error, is_safe=is_safe):
-                    raise self.named(error) from None
-                if on_repeat is not None and not isinstance(error, Unreachable):
-                    on_repeat()
-                attempt += 1
-                await asyncio.sleep(pause_s)
-            else:
-                self._is_proven = True
-                return result
-
-    async def _prepare(self, request: Any) -> Binding:
-        if self._binding is None:
-            await self.open()
-        if self._tenant and not request.tenant:
-            request.tenant = self._tenant
-        return self._wire
-
     async def _settled(self, task_id: str, deadline: float, task: Task | None = None) -> Task:
         """Ask for a task until it has ended or asks something, at growing intervals."""
         loop = asyncio.get_running_loop()
-        pause_s = self.retry.first_s
+        pause_s = self.line.retry.first_s
         while task is None or task.status.state not in _SETTLED:
             if task is not None:
                 if loop.time() + pause_s > deadline:
-                    raise TooSlow(self.name, f"task {task_id} is still {task.status.state.word}; wait({task_id!r}) goes on waiting")
+                    what = f"task {task_id} is still {task.status.state.word}; wait({task_id!r}) goes on waiting"
+                    raise TooSlow(self.line.name, what)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, _POLL_MOST_S)
-            found: Task = await self._call("GetTask", GetTaskRequest(id=task_id), deadline=deadline)
+            found: Task = await self.line.call("GetTask", GetTaskRequest(id=task_id), deadline=deadline)
             task = found
         return task
 
     def _deadline(self, timeout_s: float | None) -> float:
-        return asyncio.get_running_loop().time() + (self.budget.work_s if timeout_s is None else timeout_s)
-
-    # Choosing
-
-    def _use(self, found: Found, interface: AgentInterface) -> None:
-        self._interface = interface
-        self._binding = found.bind(interface)
-        self.notes = found.notes
-        self._tenant = self._options.tenant if self._options.tenant is not None else interface.tenant
-        wanted = list(self._options.extensions)
-        if self.retry.attempts > 1:
-            wanted += [uri for uri in (IDEMPOTENT, RESUME) if self._offers(uri) and uri not in wanted]
-        self._extra = Extra(extensions=", ".join(wanted))
-
-    def _fall_back(self, error: A2AError | AgentFault) -> bool:
-        """Turn to the agent's next interface, if this one has never worked and the error says it won't."""
-        found, interface = self._found, self._interface
-        if self._is_proven or found is None or interface is None:
-            return False
-        if not isinstance(error, (Unreachable, MethodNotFound, VersionNotSupported)):
-            return False
-        rest = found.interfaces[found.interfaces.index(interface) + 1 :]
-        if not isinstance(error, Unreachable):
-            rest = [other for other in rest if other.protocol_version != interface.protocol_version or other.url != interface.url]
-        if not rest:
-            return False
-        found.notes.append(f"{_words(interface)} did not work ({error}); went on with {_words(rest[0])}")
-        self._use(found, rest[0])
-        return True
-
-    def _offers(self, uri: str) -> bool:
-        found = self._found
-        return found is not None and any(extension.uri == uri for extension in found.card.capabilities.extensions)
-
-    def _with(self, key: str = "", after: str = "") -> Extra:
-        return Extra(self._extra.extensions, key, after) if key or after else self._extra
-
-
-def _words(interface: AgentInterface) -> str:
-    return f"{interface.protocol_binding} {interface.protocol_version} at {interface.url}"
+        return asyncio.get_running_loop().time() + (self.line.budget.work_s if timeout_s is None else timeout_s)
 
 
 def _request(

@@ -1,5 +1,276 @@
-"""Connect to an agent by its URL."""
+"""Connect to an agent: by its URL, its card, or the agent itself."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+from yarl import URL
+
+from ..codec import peer_rest_v03, peer_rest_v1, peer_v01, peer_v03, peer_v1
+from ..model import AgentCapabilities, AgentCard, AgentInterface
+from .asgi import BASE_URL, InProcess
+from .auth import Auth, Chosen, Signed, choose, tls_of
+from .binding import Binding
+from .budget import Budget
+from .client import Client
+from .discover import Cards, card_of, fetch_card, open_card
+from .errors import BadCard
+from .http import Http, Network, origin_of
+from .jsonrpc import JsonRpc
+from .line import Found, Line, Options
+from .rest import Rest
+from .retry import Retry
+
+__all__ = ["connect"]
+
+Place: TypeAlias = Any  # a URL, a path, a card, an agent or an ASGI app
+
+CARDS = Cards()
+
+Make: TypeAlias = Callable[[Http, str, Budget, Mapping[str, str]], Binding]
+
+# What is spoken here: the binding and version of an interface, and how to talk to it.
+SPOKEN: dict[tuple[str, str], Make] = {
+    ("JSONRPC", "1.0"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v1, budget, headers),
+    ("JSONRPC", "0.3"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v03, budget, headers),
+    ("JSONRPC", "0.2"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v03, budget, headers),
+    ("JSONRPC", "0.1"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v01, budget, headers),
+    ("HTTP+JSON", "1.0"): lambda http, url, budget, headers: Rest(http, url, peer_rest_v1, budget, headers),
+    ("HTTP+JSON", "0.3"): lambda http, url, budget, headers: Rest(http, url, peer_rest_v03, budget, headers),
+}
+
+_OVER_GRPC = {("GRPC", "1.0"), ("GRPC", "0.3")}
 
 
-def connect(url: str) -> None:
-    raise NotImplementedError(url)
+def connect(
+    agent: Place,
+    *,
+    binding: str | Sequence[str] | None = None,
+    version: str | Sequence[str] | None = None,
+    auth: Auth = None,
+    tenant: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    extensions: Sequence[str] = (),
+    retry: Retry | None = None,
+    budget: Budget | None = None,
+    cards: Cards | None = None,
+) -> Client:
+    """Return a client of an agent: use it with `async with`, or `await` it.
+
+    Args:
+        agent: The agent's URL, its card's URL, a card file, a card (dict, JSON bytes or `AgentCard`); or, in the same process, an
+            `Agent` or any ASGI app.
+        binding: `JSONRPC`, `HTTP+JSON` or `GRPC`; several in order of preference. Without it the agent's order counts.
+        version: `1.0`, `0.3`, `0.2` or `0.1`, likewise.
+        auth: Credentials (`ApiKey`, `Basic`, `Bearer`, `ClientCert`), one, several, or by the name of the card's scheme; a
+            text is a bearer token. They are sent to the origin of `agent` only.
+        tenant: Instead of the one the card names.
+        headers: Sent with every call. Not for credentials: these are not bound to an origin.
+        extensions: Activated with every call.
+        retry: How failed calls are repeated.
+        budget: How much is read, and how long is waited.
+        cards: A cache of cards of your own.
+    """
+    budget = budget or Budget()
+    options = Options(tenant=tenant, extensions=tuple(extensions), retry=retry or Retry(), budget=budget)
+    wish = _Wish(_listed(binding), _listed(version))
+
+    async def find() -> Found:
+        http: Http = Network(connect_s=budget.connect_s, tls=tls_of(auth))
+        try:
+            http, card, origin, notes = await _look(agent, http, budget, auth, cards)
+            interfaces = _choose(card, wish, notes)
+            chosen = choose(card, auth)
+            if chosen:
+                origin = origin or _origin(interfaces[0])
+                interfaces = _on_origin(interfaces, origin, card, notes)
+                http = Signed(http, origin, chosen)
+        except BaseException:
+            await http.close()
+            raise
+
+        bound: dict[tuple[str, str, str], Binding] = {}
+
+        def bind(interface: AgentInterface) -> Binding:
+            binding, version, url = interface.protocol_binding, interface.protocol_version, interface.url
+            if binding == "GRPC":
+                made: Binding = _grpc(url, version, budget, headers or {}, origin, chosen)
+            else:
+                made = SPOKEN[binding, version](http, url, budget, headers or {})
+            return bound.setdefault((binding, version, url), made)
+
+        async def close() -> None:
+            for binding in bound.values():
+                await binding.close()
+            await http.close()
+
+        return Found(card, interfaces, bind, notes, close)
+
+    return Client(Line(find, options))
+
+
+class _Wish(msgspec.Struct):
+    bindings: list[str]
+    versions: list[str]
+
+
+def _listed(given: str | Sequence[str] | None) -> list[str]:
+    return [] if given is None else [given] if isinstance(given, str) else list(given)
+
+
+async def _look(
+    agent: Place, network: Http, budget: Budget, auth: Auth, cards: Cards | None
+) -> tuple[Http, AgentCard, str, list[str]]:
+    """Return how to reach the agent, its card, the origin its user named (if any), and what had to be repaired."""
+    notes: list[str] = []
+    match agent:
+        case AgentCard():
+            return network, agent, "", notes
+        case dict():
+            return network, card_of(agent, "", notes), "", notes
+        case bytes():
+            return network, open_card(agent, "", budget, notes), "", notes
+        case os.PathLike():
+            return network, _from_file(Path(agent), budget, notes), "", notes
+        case str():
+            if agent.lstrip().startswith("{"):
+                return network, open_card(agent.encode(), "", budget, notes), "", notes
+            url = _as_url(agent)
+            if url is None:
+                return network, _from_file(Path(agent.removeprefix("file://")), budget, notes), "", notes
+            origin = origin_of(url)
+            kept = cards
+            http = network
+            if auth is not None:
+                # The card may be for some only: asked for with the credentials, and kept for nobody else.
+                http = Signed(network, origin, choose(_SILENT, auth))
+            elif kept is None:
+                kept = CARDS
+            return network, await fetch_card(url, http, budget, kept, notes), origin, notes
+    make = getattr(agent, "app", None)
+    if not callable(make) and not callable(agent):
+        raise TypeError(f"can't connect to a {type(agent).__name__}: give a URL, a card, an Agent or an ASGI app")
+    local = InProcess(make() if callable(make) else agent, owns_app=callable(make))
+    card = await fetch_card(BASE_URL, local, budget, None, notes)
+    return local, card, "", notes
+
+
+# The card of an agent we know nothing of yet.
+_SILENT = AgentCard(
+    name="",
+    description="",
+    supported_interfaces=[],
+    version="",
+    capabilities=AgentCapabilities(),
+    default_input_modes=[],
+    default_output_modes=[],
+    skills=[],
+)
+
+
+def _as_url(given: str) -> str | None:
+    """Return a URL for what a user typed, or None if it is the name of a file."""
+    if given.startswith("file://"):
+        return None
+    if "://" not in given:
+        if Path(given).is_file() or given.startswith(("/", "./", "../", "~")):
+            return None
+        given = ("http://" if given.startswith(("localhost", "127.", "[::1]")) else "https://") + given
+    try:
+        url = URL(given)
+    except ValueError:
+        raise BadCard(given, "that is no URL") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise BadCard(given, "not a URL of http or https")
+    if url.user is not None:
+        raise BadCard(str(url.with_user(None)), "credentials do not belong into a URL; connect with auth=Basic(user, password)")
+    return given
+
+
+def _from_file(path: Path, budget: Budget, notes: list[str]) -> AgentCard:
+    path = path.expanduser()
+    try:
+        with path.open("rb") as file:
+            body = file.read(budget.card_bytes + 1)
+    except OSError as error:
+        raise BadCard(str(path), f"no card to be read: {error.strerror}") from None
+    return open_card(body, "", budget, notes)
+
+
+def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterface]:
+    """Return the interfaces that can be used, in the caller's order of preference, else in the agent's."""
+    usable = []
+    for interface in card.supported_interfaces:
+        key = (interface.protocol_binding, interface.protocol_version)
+        if key not in SPOKEN and not (key in _OVER_GRPC and find_spec("grpc") is not None):
+            notes.append(f"{key[0]} {key[1]} at {interface.url} is not spoken here")
+        else:
+            usable.append(interface)
+    usable += _asked_for(usable, wish, notes)
+    if wish.bindings:
+        usable = [i for b in wish.bindings for i in usable if i.protocol_binding == b.upper()]
+    if wish.versions:
+        usable = [i for v in wish.versions for i in usable if i.protocol_version == v]
+    if not usable:
+        offered = ", ".join(f"{i.protocol_binding} {i.protocol_version}" for i in card.supported_interfaces)
+        asked = " ".join([*wish.bindings, *wish.versions])
+        what = f"it does not offer {asked}" if asked else "nothing it offers is spoken here"
+        raise BadCard(card.name, f"{what}; it offers {offered or 'nothing'}")
+    return usable
+
+
+def _asked_for(usable: list[AgentInterface], wish: _Wish, notes: list[str]) -> list[AgentInterface]:
+    """Return interfaces for versions the caller names and the card does not: old ones are often served without being listed."""
+    offered = {interface.protocol_version for interface in usable}
+    door = next((interface for interface in usable if interface.protocol_binding == "JSONRPC"), None)
+    missing = [v for v in wish.versions if v not in offered and ("JSONRPC", v) in SPOKEN] if door is not None else []
+    notes.extend(f"the card does not offer {version}; trying it at {door.url}" for version in missing if door is not None)
+    return [msgspec.structs.replace(door, protocol_version=version) for version in missing if door is not None]
+
+
+def _origin(interface: AgentInterface) -> str:
+    is_grpc = interface.protocol_binding == "GRPC"
+    return origin_of(_grpc_url(interface.url, "")) if is_grpc else origin_of(interface.url)
+
+
+def _belongs(interface: AgentInterface, origin: str) -> bool:
+    if interface.protocol_binding != "GRPC":
+        return origin_of(interface.url) == origin
+    # gRPC has a port of its own beside the one that was named; the host, and that it is secure, must be the same.
+    here, there = URL(origin), URL(_grpc_url(interface.url, origin))
+    return there.host == here.host and (there.scheme == "https" or here.scheme == "http")
+
+
+def _grpc_url(address: str, origin: str) -> str:
+    """An address as a URL. A bare one is as secure as the card it came with; without that, plain only on this machine."""
+    scheme, _, rest = address.rpartition("://")
+    host = URL(f"http://{rest}").host or ""
+    if scheme:
+        is_secure = scheme in ("https", "grpcs")
+    else:
+        is_secure = URL(origin).scheme == "https" if origin else host not in ("localhost", "127.0.0.1", "::1")
+    return f"{'https' if is_secure else 'http'}://{rest}"
+
+
+def _grpc(url: str, version: str, budget: Budget, headers: Mapping[str, str], origin: str, chosen: Chosen) -> Binding:
+    from ..codec import peer_grpc  # protobuf and grpcio come with an extra, and are slow to import
+    from .grpc import Grpc
+
+    dialect = peer_grpc.V1 if version == "1.0" else peer_grpc.V03
+    is_secure = _grpc_url(url, origin).startswith("https")
+    return Grpc(url, dialect, budget, headers, is_secure=is_secure, chosen=chosen)
+
+
+def _on_origin(interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]) -> list[AgentInterface]:
+    """Keep the interfaces that may be sent credentials: those at the origin they belong to."""
+    own = [i for i in interfaces if _belongs(i, origin)]
+    if not own:
+        where = ", ".join(sorted({i.url for i in interfaces}))
+        raise BadCard(
+            card.name, f"its card sends callers from {origin} to {where}; credentials are not sent there: connect to it itself"
+        )
+    notes.extend(f"{i.url} is not at {origin}, where the credentials belong; not used" for i in interfaces if i not in own)
+    return own

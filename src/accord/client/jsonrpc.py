@@ -66,6 +66,9 @@ class JsonRpc:
         # A stream was asked for and an answer came: an agent that does not stream, but did the work.
         yield [Item(understood(self.url, "the answer", read, result), "")]
 
+    async def close(self) -> None:
+        """Nothing: the connections are the client's."""
+
     def _pack(self, operation: str, request: Any) -> tuple[int, bytes]:
         id_ = next(self._ids)
         method = self._dialect.method(operation)

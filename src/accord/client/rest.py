@@ -62,6 +62,9 @@ class Rest:
         self._check(operation, whole)
         yield [Item(understood(self.url, "the answer", read, whole.body), "")]
 
+    async def close(self) -> None:
+        """Nothing: the connections are the client's."""
+
     async def _open(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Body:
         route = self._dialect.route(operation, request)
         if operation == "SubscribeToTask" and self._subscribes_with[0] == "GET":

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..codec.peer import Frame
 from ..model import (
     FINAL,
     INTERRUPTED,
@@ -25,7 +26,6 @@ from ..model import (
     TaskState,
     TaskStatus,
 )
-from ..codec.peer import Frame
 from .binding import Item
 from .errors import AgentFault, ConnectionLost
 from .reply import Reply
@@ -145,27 +145,27 @@ class Stream:
                 await self._drop()
 
     async def _open(self) -> AsyncIterator[list[Item]]:
-        client = self._client
+        line = self._client.line
         if self._polls:
             return self._poll()
         if self.task is None:
-            if not await client.can_stream():
+            if not await line.can_stream():
                 return self._begin_polling()
             self._sends += 1
             operation = "SendStreamingMessage" if self._is_send else "SubscribeToTask"
-            return client.open_stream(operation, self._request, key=self._key, after=self._at, timeout_s=self._timeout_s)
+            return line.open_stream(operation, self._request, key=self._key, after=self._at, timeout_s=self._timeout_s)
         request = SubscribeRequest(id=self.task.id, tenant=self._request.tenant)
-        if self._at and client.can_resume:
+        if self._at and line.can_resume:
             self._mode = _RESUMED
-            return client.open_stream("SubscribeToTask", request, after=self._at)
+            return line.open_stream("SubscribeToTask", request, after=self._at)
         self._mode = _SNAPSHOT
-        if not client.snapshots_first:
+        if not line.snapshots_first:
             # An old agent's subscription starts with whatever comes next: look first, then listen, and compare in the end.
             await self._look()
             if self._is_over:
                 return _nothing()
             self._is_blind = True
-        return client.open_stream("SubscribeToTask", request)
+        return line.open_stream("SubscribeToTask", request)
 
     def _take(self, items: list[Item]) -> None:
         for item in items:
@@ -202,7 +202,7 @@ class Stream:
         """Take a task frame in; return whether it is to be passed on as it is."""
         seen, self.task = self.task, own(task)
         if seen is None:
-            if self._sends > 1 and cursor not in ("", "1") and self._client.can_resume and self._is_new_task:
+            if self._sends > 1 and cursor not in ("", "1") and self._client.line.can_resume and self._is_new_task:
                 # Sent a second time and recognised: what the first answer would have told is still in the log.
                 self._at, self._is_restarting = "0", True
                 return False
@@ -239,22 +239,22 @@ class Stream:
         if self._polls:
             return
         state = f"while the task was {self.task.status.state.word}" if self.task is not None else "before anything came"
-        await self._recover(ConnectionLost(self._client.name, f"the stream ended {state}"))
+        await self._recover(ConnectionLost(self._client.line.name, f"the stream ended {state}"))
 
     async def _recover(self, error: A2AError | AgentFault) -> None:
-        client, retry = self._client, self._client.retry
+        line, retry = self._client.line, self._client.line.retry
         if not is_cut(error):
             if self._mode == _LIVE or isinstance(error, (AgentFault, TaskNotFound)):
-                raise client.named(error)
+                raise line.named(error)
             await self._instead_of_subscribing()
             return
         if self.task is None and self._is_send:
-            is_safe = retry.unsafe or client.is_deduplicating(self._key)
+            is_safe = retry.unsafe or line.is_deduplicating(self._key)
             if not may_repeat(error, is_safe=is_safe):
-                raise client.named(error)
+                raise line.named(error)
         self._failures += 1
         if self._failures >= retry.attempts:
-            raise client.named(error)
+            raise line.named(error)
         await asyncio.sleep(retry.pause_s(self._failures, error))
 
     async def _instead_of_subscribing(self) -> None:
@@ -287,7 +287,7 @@ class Stream:
     async def _poll(self) -> AsyncIterator[list[Item]]:
         """Ask for the task again and again, at growing intervals while nothing changes."""
         while not self._is_over:
-            await asyncio.sleep(min(self._client.retry.first_s * 2 ** min(self._polls, 8), _POLL_MOST_S))
+            await asyncio.sleep(min(self._client.line.retry.first_s * 2 ** min(self._polls, 8), _POLL_MOST_S))
             await self._look()
             self._polls = 1 if self._ready else self._polls + 1
             if self._ready:

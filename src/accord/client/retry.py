@@ -26,7 +26,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
     def pause_s(self, attempt: int, error: Exception | None = None) -> float:
         """Return how long to wait after failed attempt number `attempt`, counted from 1; what the agent asks for is honoured."""
-        own = min(self.first_s * 2 ** (attempt - 1), self.most_s) * self.chance()
+        own: float = min(self.first_s * 2 ** (attempt - 1), self.most_s) * self.chance()
         asked = error.retry_after_s if isinstance(error, A2AError) and error.retry_after_s is not None else 0.0
         return max(own, asked)
 

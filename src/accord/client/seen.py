@@ -1,5 +1,7 @@
 """What a reader has seen of a task, and how that is brought together with the task as it stands now. Pure."""
 
+from typing import Any
+
 import msgspec
 
 from ..model import Artifact, ArtifactUpdate, Event, Message, Part, Role, StatusUpdate, Task, TaskState
@@ -45,7 +47,7 @@ def reconcile(seen: Task, now: Task) -> list[Event | Gap]:
     Chunks that were missed come as chunks, status messages that were missed come from the history. What left no trace (an agent
     that keeps no history, an artifact taken away) is a Gap.
     """
-    ids = {"task_id": now.id, "context_id": now.context_id}
+    ids: dict[str, Any] = {"task_id": now.id, "context_id": now.context_id}
     missed: list[Event | Gap] = []
     known = {artifact.artifact_id: artifact for artifact in seen.artifacts}
     for artifact in now.artifacts:

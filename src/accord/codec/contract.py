@@ -11,7 +11,7 @@ import msgspec
 
 from ..model import A2AError, Event, Message, Task, TaskState
 
-__all__ = ["NOW", "Codec", "Semantics", "Snapshot", "Tasks"]
+__all__ = ["NOW", "Choice", "Codec", "RestCodec", "Semantics", "Snapshot", "Tasks"]
 
 
 class Semantics(msgspec.Struct, frozen=True):
@@ -63,6 +63,7 @@ class Codec(Protocol):
     """
 
     origin: str  # stored with a task: the family of versions it was made by
+    errors_in_streams: bool  # an error before a stream's first event is an event of the stream
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
         """Return the request in `params`, which `text.check` has passed. Raises ParseError or InvalidParams."""
@@ -76,6 +77,34 @@ class Codec(Protocol):
 
     def error(self, error: A2AError) -> dict[str, Any]:
         """Return the error member of an answer."""
+        ...
+
+
+class RestCodec(Codec, Protocol):
+    """One version's JSON on HTTP+JSON, where a request comes in pieces and an answer has a status."""
+
+    def join(self, operation: str, fields: dict[str, str], query: dict[str, list[str]], body: bytes) -> bytes:
+        """Return the request as one JSON object: `fields` of its path, its query, and a body, which may be empty."""
+        ...
+
+    def failure(self, error: A2AError) -> tuple[int, bytes]:
+        """Return the status and the body that tell of an error."""
+        ...
+
+    def answer_type(self, accept: bytes, sent: bytes) -> bytes:
+        """Return the content type of an answer to a request with these Accept and Content-Type headers."""
+        ...
+
+
+class Choice(Protocol):
+    """Several codecs for one name."""
+
+    def told(self, operation: str, hint: str, params: bytes) -> Codec | str:
+        """Return the codec the request is in, or the id of the task that knows. `hint` is the version it names, if any."""
+        ...
+
+    def made(self, origin: str) -> Codec:
+        """Return the codec for a task of this origin; empty if there is no such task."""
         ...
 
 

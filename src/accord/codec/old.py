@@ -7,12 +7,12 @@ What an old shape has no place for travels in metadata under `MARK`, and is take
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from ..model import FINAL, InvalidParams, TaskState
+from ..model import FINAL, Event, InvalidParams, Message, StatusUpdate, Task, TaskState
 from . import lenient, text
 
 __all__ = [
@@ -28,14 +28,19 @@ __all__ = [
     "plain_base64",
     "read_modes",
     "read_part",
+    "read_parts",
     "read_role",
     "read_state",
     "read_time",
+    "read_webhook",
     "refuse",
     "some",
+    "task_id_of",
+    "wrapped",
     "write_part",
     "write_role",
     "write_state",
+    "write_webhook",
 ]
 
 T = TypeVar("T")
@@ -288,3 +293,55 @@ def plain_base64(value: Any, field: str) -> str:
     except (binascii.Error, ValueError):
         raise refuse(field, "is not base64") from None
     return standard
+
+
+def read_parts(values: Any, field: str, read: Callable[[Any, str], Json]) -> list[Json]:
+    if not isinstance(values, list):
+        raise refuse(field, "is required" if values is None else "is not a list")
+    return [read(value, f"{field}[{i}]") for i, value in enumerate(values)]
+
+
+# Requests, webhooks, events
+
+
+def task_id_of(value: Json, *names: str) -> str:
+    """The id of the task a request is about, under whichever name it came."""
+    for name in names or ("id", "taskId", "name"):
+        found = value.get(name)
+        if found is not None:
+            return found.removeprefix("tasks/") if name == "name" and isinstance(found, str) else found
+    raise refuse("id", "is required")
+
+
+def write_webhook(config: Json, schemes: list[str] | None = None) -> Json:
+    """Return the inner config. `schemes`: all it was registered with, where 1.0 keeps the first."""
+    webhook = some(config, "id", "url", "token")
+    authentication = config.get("authentication")
+    if authentication is not None:
+        webhook["authentication"] = {"schemes": schemes or [authentication["scheme"]], **some(authentication, "credentials")}
+    return webhook
+
+
+def read_webhook(value: Any, field: str) -> Json:
+    value = need(value, field)
+    if value.get("url") is None:
+        raise refuse(f"{field}.url", "is required")
+    config = some(value, "id", "url", "token")
+    authentication = value.get("authentication")
+    if authentication is not None:
+        schemes = need(authentication, f"{field}.authentication").get("schemes") or [authentication.get("scheme")]
+        if not isinstance(schemes, list) or schemes[0] is None:
+            raise refuse(f"{field}.authentication.schemes", "is required")
+        config["authentication"] = {"scheme": schemes[0], **some(authentication, "credentials")}
+    return config
+
+
+def wrapped(event: Event | Message) -> Json:
+    """The event as a StreamResponse in plain values."""
+    if isinstance(event, StatusUpdate):
+        name = "statusUpdate"
+    elif isinstance(event, Task):
+        name = "task"
+    else:
+        name = "message" if isinstance(event, Message) else "artifactUpdate"
+    return {name: msgspec.to_builtins(event)}

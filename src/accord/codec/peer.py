@@ -22,7 +22,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 MAX_TEXT = 2_000
 
-_ALL = [cls for name in errors.__all__ if isinstance(cls := getattr(errors, name), type)]
+_ALL: list[type[A2AError]] = [getattr(errors, name) for name in errors.__all__]
 _BY_REASON: dict[str, type[A2AError]] = {}
 _BY_CODE: dict[int, type[A2AError]] = {}
 _BY_STATUS: dict[int, type[A2AError]] = {}
@@ -79,12 +79,12 @@ def error_of(code: object, message: object, details: object, *, codes: Mapping[i
     text = message if isinstance(message, str) and message.strip() else ""
     if not text and cls is A2AError:
         text = f"error {code!r:.40}"
-    detail = {str(k)[:80]: str(v)[:MAX_TEXT] for k, v in metadata.items() if str(k).isidentifier()}
-    for taken in ("message", "violations", "retry_after_s", "reason"):
-        detail.pop(taken, None)
+    detail = {str(k)[:80]: str(v)[:MAX_TEXT] for k, v in metadata.items()}
     if cls is A2AError and isinstance(code, int) and code != A2AError.code:
         detail.setdefault("code", str(code))
-    return cls(text[:MAX_TEXT], violations=violations, reason=reason or None, **detail)
+    found = cls(text[:MAX_TEXT], violations=violations, reason=reason or None)
+    found.detail = detail
+    return found
 
 
 def status_error(status: int, message: str, retry_after: str | None = None) -> A2AError | None:
@@ -100,7 +100,9 @@ def _details(details: object) -> tuple[str, JsonObject, tuple[tuple[str, str], .
     """Reason, metadata and field violations from the typed details of 1.0, or from whatever object stands there."""
     if isinstance(details, dict):
         details = [details]
-    reason, metadata, violations = "", {}, ()
+    reason = ""
+    metadata: JsonObject = {}
+    violations: tuple[tuple[str, str], ...] = ()
     for item in details if isinstance(details, list) else ():
         if not isinstance(item, dict):
             continue

@@ -9,12 +9,13 @@ import base64
 import calendar
 import functools
 import math
+import operator
 import re
 import time
 from collections.abc import Callable
 from typing import Any
 
-from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message import DecodeError
 
 from ..model import InvalidAgentResponse, InvalidParams, ParseError
 from .proto.pool import message_class
@@ -28,7 +29,11 @@ Write = Callable[[Any, Any], None]
 # Every whole number up to here is a double without loss; past it a double stays one.
 EXACT = 2**53
 
+# Readers stop at 100 messages inside each other. A JSON object takes three of them, and A2A's own objects the first few.
+ROOM = 93
+
 _FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
+_first = operator.itemgetter(0)
 _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
 
 
@@ -69,7 +74,7 @@ class Kind:
         try:
             self._write(message, value)
             data: bytes = message.SerializeToString()
-        except (EncodeError, RecursionError):
+        except _TooDeep:
             raise InvalidAgentResponse("the answer is nested too deep for gRPC; read it over JSON-RPC or HTTP+JSON") from None
         return data
 
@@ -86,6 +91,10 @@ class _Wrong(Exception):
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.path: list[str] = []
+
+
+class _TooDeep(Exception):
+    pass
 
 
 # Reading
@@ -183,7 +192,8 @@ def _read_number(number: float) -> int | float:
 
 
 def _read_struct(struct: Any) -> Value:
-    return {key: _read_value(value) for key, value in struct.fields.items()}
+    # Protobuf's maps come in any order, another one each time: sorted, the same request is the same bytes again.
+    return {key: _read_value(value) for key, value in sorted(struct.fields.items(), key=_first)}
 
 
 def _read_timestamp(moment: Any) -> str:
@@ -269,7 +279,7 @@ def _map_writer(name: str, of: Any) -> Write:
     return write_map
 
 
-def _write_value(value: Any, item: Any) -> None:
+def _write_value(value: Any, item: Any, room: int = ROOM) -> None:
     match item:
         case str():
             value.string_value = item
@@ -278,21 +288,25 @@ def _write_value(value: Any, item: Any) -> None:
         case int() | float():
             value.number_value = item
         case dict():
-            _write_struct(value.struct_value, item)
+            _write_struct(value.struct_value, item, room - 1)
             value.struct_value.SetInParent()
         case None:
             value.null_value = 0
         case _:
+            if room < 0:
+                raise _TooDeep
             add = value.list_value.values.add
             for inner in item:
-                _write_value(add(), inner)
+                _write_value(add(), inner, room - 2)
             value.list_value.SetInParent()
 
 
-def _write_struct(struct: Any, items: Value) -> None:
+def _write_struct(struct: Any, items: Value, room: int = ROOM) -> None:
+    if room < 0:
+        raise _TooDeep
     fields = struct.fields
     for key, item in items.items():
-        _write_value(fields[key], item)
+        _write_value(fields[key], item, room - 2)
 
 
 def _write_timestamp(moment: Any, text: str) -> None:

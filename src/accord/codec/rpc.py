@@ -61,10 +61,10 @@ def rpcs(service: str, operations: dict[str, str], codec: Codec, limits: Limits)
     return [Rpc(method, operations[method.name], codec, limits) for method in methods if method.name in operations]
 
 
-def status(code: int, error: A2AError) -> bytes:
+def status(code: int, text: str, error: A2AError) -> bytes:
     """Return an error as the google.rpc.Status that travels in `grpc-status-details-bin`."""
     details = []
     for detail in v1.error_details(error):
         url = detail.pop("@type")
         details.append({"typeUrl": url, "value": kind(url.rpartition("/")[2]).encode(detail)})
-    return kind("google.rpc.Status").encode({"code": code, "message": str(error), "details": details})
+    return kind("google.rpc.Status").encode({"code": code, "message": text, "details": details})

@@ -20,7 +20,7 @@ from ..model import (
     TaskPushNotificationConfig,
     new_id,
 )
-from . import old, v1, v03
+from . import old, v1
 from .contract import Semantics, Snapshot
 from .old import Json, need, read_modes, read_role, read_state, read_time, refuse, some, write_role, write_state
 
@@ -76,7 +76,7 @@ def read_message(value: Any, field: str = "message", *, role: str = "ROLE_USER")
     message = {
         "messageId": new_id(),
         "role": read_role(value.get("role"), f"{field}.role", role),
-        "parts": v03.read_parts(value.get("parts"), f"{field}.parts", read_part),
+        "parts": old.read_parts(value.get("parts"), f"{field}.parts", read_part),
     }
     return message | some(value, "metadata")
 
@@ -116,7 +116,7 @@ def read_artifact(value: Any, field: str = "artifact", index: int | None = None)
     place = (value.get("index") or 0) if index is None else index
     return {
         "artifactId": f"artifact-{place}",
-        "parts": v03.read_parts(value.get("parts"), f"{field}.parts", read_part),
+        "parts": old.read_parts(value.get("parts"), f"{field}.parts", read_part),
         **some(value, "name", "description", "metadata"),
     }
 
@@ -239,7 +239,7 @@ def read_send(value: Json) -> Json:
     if modes:
         request["configuration"]["acceptedOutputModes"] = read_modes(modes) if isinstance(modes, list) else modes
     if value.get("pushNotification") is not None:
-        request["configuration"]["taskPushNotificationConfig"] = v03.read_webhook(value["pushNotification"], "pushNotification")
+        request["configuration"]["taskPushNotificationConfig"] = old.read_webhook(value["pushNotification"], "pushNotification")
     return request | some(value, "metadata")
 
 
@@ -248,12 +248,16 @@ def _history(value: Json) -> Any:
     return value["historyLength"] if value.get("historyLength") is not None else 0
 
 
+def _read_task_id(value: Json) -> Json:
+    return {"id": old.task_id_of(value)}
+
+
 def _read_query(value: Json) -> Json:
-    return {"id": v03.task_id_of(value), "historyLength": _history(value)}
+    return {"id": old.task_id_of(value), "historyLength": _history(value)}
 
 
 def _write_webhook(config: Json, schemes: list[str] | None = None) -> Json:
-    webhook = v03.write_webhook(config, schemes)
+    webhook = old.write_webhook(config, schemes)
     webhook.pop("id", None)  # one per task
     return webhook
 
@@ -265,16 +269,16 @@ def write_push(config: Json, schemes: list[str] | None = None) -> Json:
 
 def read_push(value: Json) -> Json:
     """Return the task's one config. A config of null takes it away, which is said by an empty url."""
-    task_id = v03.task_id_of(value, "id", "taskId")
+    task_id = old.task_id_of(value, "id", "taskId")
     if "pushNotificationConfig" not in value:
         raise refuse("pushNotificationConfig", "is required")
     nested = value["pushNotificationConfig"]
-    webhook = v03.read_webhook(nested, "pushNotificationConfig") if nested is not None else {"url": ""}
+    webhook = old.read_webhook(nested, "pushNotificationConfig") if nested is not None else {"url": ""}
     return {**webhook, "id": task_id, "taskId": task_id}
 
 
 def _read_push_get(value: Json) -> Json:
-    task_id = v03.task_id_of(value, "id", "taskId")
+    task_id = old.task_id_of(value, "id", "taskId")
     return {"taskId": task_id, "id": task_id}
 
 
@@ -283,8 +287,8 @@ def _read_push_get(value: Json) -> Json:
 _NOTHING_MORE = Semantics()
 _READERS: dict[str, tuple[Callable[[Json], Json], type, Semantics]] = {
     "GetTask": (_read_query, GetTaskRequest, _NOTHING_MORE),
-    "CancelTask": (lambda value: {"id": v03.task_id_of(value)}, CancelTaskRequest, Semantics(cancel_twice_fails=True)),
-    "SubscribeToTask": (v03.read_task_id, SubscribeRequest, Semantics(ends_with_snapshot=True)),
+    "CancelTask": (_read_task_id, CancelTaskRequest, Semantics(cancel_twice_fails=True)),
+    "SubscribeToTask": (_read_task_id, SubscribeRequest, Semantics(ends_with_snapshot=True)),
     "CreateTaskPushNotificationConfig": (read_push, TaskPushNotificationConfig, _NOTHING_MORE),
     "GetTaskPushNotificationConfig": (_read_push_get, GetPushConfigRequest, _NOTHING_MORE),
 }
@@ -294,6 +298,7 @@ class V01:
     """0.1, which has JSON-RPC only."""
 
     origin = "0.1"
+    errors_in_streams = True
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
         value = old.load(params)
@@ -316,7 +321,7 @@ class V01:
         return b"null"
 
     def frames(self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]) -> list[bytes]:
-        return [v1.encode(frame) for frame in write_events(v03.wrapped(event), is_last=is_last, index=index)]
+        return [v1.encode(frame) for frame in write_events(old.wrapped(event), is_last=is_last, index=index)]
 
     def error(self, error: A2AError) -> Json:
         written: Json = {"code": _CODES.get(error.code, error.code), "message": str(error)}

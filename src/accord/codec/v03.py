@@ -26,15 +26,29 @@ from ..model import (
     Message,
     ParseError,
     SendMessageRequest,
-    StatusUpdate,
     SubscribeRequest,
-    Task,
     TaskPushNotificationConfig,
     timestamp,
 )
 from . import card_old, old, v1
 from .contract import NOW, Semantics, Snapshot, Tasks
-from .old import Json, need, read_modes, read_role, read_state, read_time, refuse, some, write_role, write_state
+from .old import (
+    Json,
+    need,
+    read_modes,
+    read_parts,
+    read_role,
+    read_state,
+    read_time,
+    read_webhook,
+    refuse,
+    some,
+    task_id_of,
+    wrapped,
+    write_role,
+    write_state,
+    write_webhook,
+)
 
 __all__ = [
     "CODEC",
@@ -105,12 +119,6 @@ def read_message(value: Any, field: str = "message", *, role: str = "") -> Json:
     if value.get("metadata") is not None:
         message["metadata"] = value["metadata"]
     return message
-
-
-def read_parts(values: Any, field: str, read: Callable[[Any, str], Json]) -> list[Json]:
-    if not isinstance(values, list):
-        raise refuse(field, "is required" if values is None else "is not a list")
-    return [read(value, f"{field}[{i}]") for i, value in enumerate(values)]
 
 
 def write_status(status: Json) -> Json:
@@ -257,15 +265,6 @@ def read_configuration(value: Json, push: str, *, blocks: bool) -> Json:
     return configuration
 
 
-def task_id_of(value: Json, *names: str) -> str:
-    """The id of the task a request is about, under whichever name it came."""
-    for name in names or ("id", "taskId", "name"):
-        found = value.get(name)
-        if found is not None:
-            return found.removeprefix("tasks/") if name == "name" and isinstance(found, str) else found  # type: ignore[no-any-return]  # checked by convert
-    raise refuse("id", "is required")
-
-
 def read_task_id(value: Json) -> Json:
     return {"id": task_id_of(value)}
 
@@ -304,30 +303,7 @@ def write_list(request: Json) -> Json:
     return params
 
 
-# Webhooks
-
-
-def write_webhook(config: Json, schemes: list[str] | None = None) -> Json:
-    """Return the inner config. `schemes`: all it was registered with, where 1.0 keeps the first."""
-    webhook = some(config, "id", "url", "token")
-    authentication = config.get("authentication")
-    if authentication is not None:
-        webhook["authentication"] = {"schemes": schemes or [authentication["scheme"]], **some(authentication, "credentials")}
-    return webhook
-
-
-def read_webhook(value: Any, field: str) -> Json:
-    value = need(value, field)
-    if value.get("url") is None:
-        raise refuse(f"{field}.url", "is required")
-    config = some(value, "id", "url", "token")
-    authentication = value.get("authentication")
-    if authentication is not None:
-        schemes = need(authentication, f"{field}.authentication").get("schemes") or [authentication.get("scheme")]
-        if not isinstance(schemes, list) or schemes[0] is None:
-            raise refuse(f"{field}.authentication.schemes", "is required")
-        config["authentication"] = {"scheme": schemes[0], **some(authentication, "credentials")}
-    return config
+# Push configs
 
 
 def write_push(config: Json, schemes: list[str] | None = None) -> Json:
@@ -377,6 +353,7 @@ READERS: dict[str, tuple[Callable[[Json], Json], type, Semantics]] = {
     "ListTaskPushNotificationConfigs": (_read_push_list, ListPushConfigsRequest, NOW),
     "DeleteTaskPushNotificationConfig": (_read_push_delete, DeletePushConfigRequest, NOW),
     "GetExtendedAgentCard": (lambda value: {}, GetExtendedCardRequest, NOW),
+    "GetAgentCard": (lambda value: {}, GetExtendedCardRequest, NOW),
 }
 
 
@@ -384,6 +361,7 @@ class V03:
     """0.2 and 0.3 on JSON-RPC."""
 
     origin = "0.3"
+    errors_in_streams = True  # its clients read nothing but events from a stream
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
         read, type_, semantics = READERS[operation]
@@ -416,17 +394,6 @@ class V03:
 
 
 CODEC = V03()
-
-
-def wrapped(event: Event | Message) -> Json:
-    """The event as a StreamResponse in plain values."""
-    if isinstance(event, StatusUpdate):
-        name = "statusUpdate"
-    elif isinstance(event, Task):
-        name = "task"
-    else:
-        name = "message" if isinstance(event, Message) else "artifactUpdate"
-    return {name: msgspec.to_builtins(event)}
 
 
 def write_tasks(page: Tasks, write: Callable[[Json], Json]) -> Json:

@@ -7,11 +7,24 @@ numbers, the names of the drafts on both sides of 0.3. Plain JSON values in and 
 import base64
 import binascii
 import re
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import v03
-from .old import WRAPPED, Json, drop_marks, need, plain_base64, read_role, read_state, read_time, refuse, some
+from .old import (
+    WRAPPED,
+    Json,
+    drop_marks,
+    need,
+    plain_base64,
+    read_parts,
+    read_role,
+    read_state,
+    read_time,
+    read_webhook,
+    refuse,
+    some,
+    write_webhook,
+)
 
 __all__ = [
     "DRAFT",
@@ -24,6 +37,7 @@ __all__ = [
     "read_event",
     "read_list",
     "read_message",
+    "read_number",
     "read_part",
     "read_push",
     "read_send",
@@ -217,7 +231,7 @@ def read_message(value: Any, field: str = "message", *, role: str = "") -> Json:
     message = {
         "messageId": value["messageId"],
         "role": read_role(value.get("role"), f"{field}.role", role),
-        "parts": v03.read_parts(value.get(name), f"{field}.{name}", read_part),
+        "parts": read_parts(value.get(name), f"{field}.{name}", read_part),
         **some(value, "contextId", "taskId", "extensions", "referenceTaskIds"),
     }
     if value.get("metadata"):
@@ -256,7 +270,7 @@ def read_artifact(value: Any, field: str = "artifact") -> Json:
     value = _members(value, field)
     artifact = {
         "artifactId": value.get("artifactId") or "",
-        "parts": v03.read_parts(value.get("parts"), f"{field}.parts", read_part),
+        "parts": read_parts(value.get("parts"), f"{field}.parts", read_part),
         **some(value, "name", "description", "extensions"),
     }
     if value.get("metadata"):
@@ -364,7 +378,7 @@ def read_list(value: Any) -> Json:
     after = value.pop("lastUpdatedAfter", None) or value.pop("lastUpdatedTime", None)
     for name in ("pageSize", "historyLength"):
         if name in value:
-            value[name] = _number(value[name], name)
+            value[name] = read_number(value[name], name)
     flag = value.get("includeArtifacts")
     if isinstance(flag, str) and flag.lower() in ("true", "false"):
         value["includeArtifacts"] = flag.lower() == "true"
@@ -375,7 +389,7 @@ def read_list(value: Any) -> Json:
     return v03.read_list(value if after is None else value | {"lastUpdatedAfter": int(after)})
 
 
-def _number(value: Any, field: str) -> Any:
+def read_number(value: Any, field: str) -> Any:
     if isinstance(value, str):
         if not re.fullmatch(r"-?\d{1,11}", value):
             raise refuse(field, f"{value!r:.40} is no number")
@@ -383,10 +397,7 @@ def _number(value: Any, field: str) -> Any:
     return value
 
 
-# Webhooks
-
-
-write_webhook: Callable[..., Json] = v03.write_webhook
+# Push configs
 
 
 def write_push(config: Json, schemes: list[str] | None = None) -> Json:
@@ -407,7 +418,7 @@ def read_push(value: Any, task_id: str = "") -> Json:
     nested = outer.get("pushNotificationConfig")
     if nested is None and outer.get("url") is not None:
         nested = outer
-    webhook = v03.read_webhook(_members(nested, "pushNotificationConfig"), "pushNotificationConfig")
+    webhook = read_webhook(_members(nested, "pushNotificationConfig"), "pushNotificationConfig")
     named = _CONFIG_NAME.fullmatch(outer.get("name") or "")
     parent = value.get("parent") or ""
     task_id = task_id or (read_task_name(parent, "parent") if parent else "") or (named[1] if named else "")

@@ -22,12 +22,12 @@ from ..model import (
     TaskPushNotificationConfig,
     UnsupportedOperation,
 )
-from . import card_old, old, v1, v03, v03proto
+from . import card_old, old, v03, v03proto, v1
 from .contract import Codec, Semantics, Snapshot, Tasks
 from .old import Json
 from .v03proto import DRAFT, RELEASED, Names
 
-__all__ = ["CARD", "DIALECTS", "DRAFT_CODEC", "PROSE", "PROTO", "Dialects", "V03Card", "V03Prose", "V03Rest"]
+__all__ = ["CARD", "DIALECTS", "DRAFT_CODEC", "PROSE", "PROTO", "Dialects", "V03Card", "V03Prose", "V03Rest", "is_its"]
 
 _json = msgspec.json.Decoder().decode
 
@@ -37,14 +37,14 @@ def _read_task(value: Json) -> Json:
     request: Json = {"id": task_id}
     length = value.get("historyLength", value.get("history_length"))
     if length is not None:
-        request["historyLength"] = v03proto._number(length, "historyLength")
+        request["historyLength"] = v03proto.read_number(length, "historyLength")
     return request
 
 
 class V03Rest:
     """The released dialect, or with `DRAFT` names that of the drafts."""
 
-    stream_errors = False
+    errors_in_streams = False
 
     def __init__(self, origin: str, names: Names) -> None:
         self.origin = origin
@@ -61,6 +61,7 @@ class V03Rest:
             "ListTaskPushNotificationConfigs": lambda value: old.some(value, "taskId"),
             "DeleteTaskPushNotificationConfig": lambda value: old.some(value, "taskId", "id"),
             "GetExtendedAgentCard": lambda value: {},
+            "GetAgentCard": lambda value: {},
         }
 
     def join(self, operation: str, fields: Json, query: dict[str, list[str]], body: bytes) -> bytes:
@@ -104,7 +105,7 @@ class V03Rest:
         return v03proto.write_push(config)
 
     def frames(self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]) -> list[bytes]:
-        return [v1.encode(self.event(v03.wrapped(event), is_last))]
+        return [v1.encode(self.event(old.wrapped(event), is_last))]
 
     def error(self, error: A2AError) -> Json:
         """Errors were never standardised on this binding: this one object is read by every client there is."""
@@ -157,7 +158,7 @@ CARD = V03Card("0.3/proto", RELEASED)
 class Dialects:
     """Which of the three a request is in."""
 
-    def told(self, operation: str, params: bytes) -> Codec | str:
+    def told(self, operation: str, hint: str, params: bytes) -> Codec | str:
         """Return the codec, or the id of the task that remembers it."""
         value = old.load(params)
         if operation in ("SendMessage", "SendStreamingMessage"):
@@ -167,13 +168,14 @@ class Dialects:
     def made(self, origin: str) -> Codec:
         return {PROSE.origin: PROSE, DRAFT_CODEC.origin: DRAFT_CODEC}.get(origin, PROTO)
 
-    def is_mine(self, params: bytes) -> bool:
-        """Whether a send that says it is of another version is 0.3's all the same: only 0.3 has `content`."""
-        message = _message(old.load(params))
-        return message is not None and "content" in message
-
 
 DIALECTS = Dialects()
+
+
+def is_its(body: bytes) -> bool:
+    """Whether a send that says it is of another version is 0.3's all the same: only 0.3 has `content`."""
+    message = _message(old.load(body)) if body else None
+    return message is not None and "content" in message
 
 
 def _message(value: Json) -> Json | None:

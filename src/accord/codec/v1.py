@@ -18,6 +18,7 @@ from ..model import (
     GetExtendedCardRequest,
     GetPushConfigRequest,
     GetTaskRequest,
+    InvalidParams,
     ListPushConfigsRequest,
     ListTasksRequest,
     Message,
@@ -46,6 +47,8 @@ __all__ = [
 T = TypeVar("T")
 
 DOMAIN = "a2a-protocol.org"
+JSON = b"application/json"
+A2A_JSON = b"application/a2a+json"
 
 REQUESTS: dict[str, type] = {
     "SendMessage": SendMessageRequest,
@@ -109,6 +112,7 @@ class V1:
     """A2A 1.0 as a codec: the same JSON on JSON-RPC and HTTP+JSON."""
 
     origin = "1.0"
+    errors_in_streams = False
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
         return decode(params, REQUESTS[operation]), NOW
@@ -137,8 +141,65 @@ class V1:
     def error(self, error: A2AError) -> dict[str, Any]:
         return {"code": error.code, "message": str(error), "data": error_details(error)}
 
+    # On HTTP+JSON
+
+    def join(self, operation: str, fields: dict[str, str], query: dict[str, list[str]], body: bytes) -> bytes:
+        value = text.loads(body) if body else _from_query(operation, query)
+        if not isinstance(value, dict):
+            raise InvalidParams("the body is not a JSON object", violations=(("body", "is not a JSON object"),))
+        _agree(value, fields)
+        return encode(value | fields)
+
+    def failure(self, error: A2AError) -> tuple[int, bytes]:
+        body = {"code": error.status, "status": error.grpc, "message": str(error), "details": error_details(error)}
+        return error.status, encode({"error": body})
+
+    def answer_type(self, accept: bytes, sent: bytes) -> bytes:
+        """What was asked for, else what was sent, else A2A's own (spec 7, A2)."""
+        for kind in (A2A_JSON, JSON):
+            if kind in accept:
+                return kind
+        sent = sent.partition(b";")[0].strip().lower()
+        return sent if sent in (A2A_JSON, JSON) else A2A_JSON
+
 
 CODEC = V1()
+
+
+def _agree(body: dict[str, Any], fields: dict[str, str]) -> None:
+    """The path decides; a tenant or task in the body that says otherwise is a mistake worth telling."""
+    for name, value in fields.items():
+        snake = "task_id" if name == "taskId" else name
+        for given in (body.pop(snake, None), body.pop(name, None)):
+            if given not in (None, "", value):
+                what = f"the path says {value!r:.80}, the body {given!r:.80}"
+                raise InvalidParams(f"{name}: {what}", violations=((name, what),))
+
+
+def _from_query(operation: str, query: dict[str, list[str]]) -> dict[str, Any]:
+    """Read a request from the query string, where everything is text (spec 3.5)."""
+    known = {f.encode_name: f.type for f in msgspec.structs.fields(REQUESTS[operation])}
+    value: dict[str, Any] = {}
+    for name, texts in query.items():
+        name = _ALIASES.get(name, name)
+        if name in known:
+            value[name] = _from_text(name, texts[-1], known[name])
+    return value
+
+
+_ALIASES = {"lastUpdatedAfter": "statusTimestampAfter"}  # what the Go client sends
+
+
+def _from_text(name: str, given: str, type_: Any) -> Any:
+    if type_ == bool | None or type_ is bool:
+        if given.lower() not in ("true", "false"):
+            raise InvalidParams(
+                f"{name}: {given!r:.80} is neither true nor false", violations=((name, "is neither true nor false"),)
+            )
+        return given.lower() == "true"
+    if given.isdigit() and name == "status":
+        return int(given)
+    return given
 
 
 def error_details(error: A2AError) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from ..run.feed import Reader
 from ..run.log import Entry
 from ..store import Keep
 from .call import Call
-from .check import check_send
+from .check import check_id, check_send
 from .once import key_of
 from .service import Service
 
@@ -32,7 +32,8 @@ async def send_message(service: Service, call: Call, request: SendMessageRequest
 
 async def send_streaming_message(service: Service, call: Call, request: SendMessageRequest) -> Reader | Message:
     """Return the events of the task from its first on; of a task that existed, the task as it is, then what follows."""
-    service.engine.feed.check_readers(call.scope(request.tenant), request.message.task_id)
+    task_id = request.message.task_id or call.semantics.new_task_id
+    service.engine.feed.check_readers(call.scope(request.tenant), task_id)
     accepted = await _accept(service, call, request)
     if isinstance(accepted, Message):
         return accepted
@@ -51,6 +52,7 @@ def entry_of(snapshot: Snapshot) -> Entry:
 
 
 async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:
+    service.engine.check_accepting()
     service.check_extensions(call)
     check_send(request, service.limits)
     if request.configuration is not None and request.configuration.task_push_notification_config is not None:
@@ -63,12 +65,19 @@ async def _accept(service: Service, call: Call, request: SendMessageRequest) -> 
 
 
 async def _begin(service: Service, call: Call, request: SendMessageRequest, keep: Keep | None) -> Accepted | Message:
-    engine, scope = service.engine, call.scope(request.tenant)
+    engine, scope, semantics = service.engine, call.scope(request.tenant), call.semantics
     if request.message.task_id:
-        return await engine.resume(request, scope, call.caller, keep=keep)
+        return await engine.resume(request, scope, call.caller, keep=keep, reopen=semantics.reopen)
     skill = await engine.agent.choose(request)
-    if skill.makes_task:
-        return engine.start(skill, request, scope, call.caller, keep=keep, origin=call.origin)
+    task_id = semantics.new_task_id
+    if task_id:
+        check_id("id", task_id, "", service.limits)
+        if await engine.feed.find(scope, task_id) is not None:
+            request.message.task_id = task_id
+            return await engine.resume(request, scope, call.caller, keep=keep, reopen=semantics.reopen)
+    if skill.makes_task or semantics.always_task:
+        # Nothing is awaited since `find`: two senders of one new id can't both make it.
+        return engine.start(skill, request, scope, call.caller, keep=keep, origin=call.origin, task_id=task_id)
     reply = await engine.reply(skill, request, call.caller)
     if keep is not None:
         keep.reply = v1.encode(reply)

@@ -50,7 +50,7 @@ async def list_tasks(service: Service, call: Call, request: ListTasksRequest) ->
         since_ms=since_ms(request.status_timestamp_after),
         before=_read_token(request.page_token),
     )
-    page = await service.engine.feed.store.page(query)
+    page = await service.engine.feed.page(query)
     tasks = [await _listed(service, scope, record, request) for record in page.tasks]
     return Tasks(tasks, _write_token(page.next), size, page.total)
 
@@ -68,7 +68,7 @@ async def _listed(service: Service, scope: Scope, record: Record, request: ListT
 async def cancel_task(service: Service, call: Call, request: CancelTaskRequest) -> Snapshot:
     """End a task as canceled. Cancelling a canceled one returns it; other ends are not cancelable."""
     check_id("id", request.id, request.tenant, service.limits)
-    return await service.engine.cancel(call.scope(request.tenant), request.id)
+    return await service.engine.cancel(call.scope(request.tenant), request.id, twice_fails=call.semantics.cancel_twice_fails)
 
 
 async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequest) -> Reader:
@@ -83,7 +83,9 @@ async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequ
             raise InvalidParams(what, violations=(("Last-Event-ID", what),))
         return Reader(engine.feed, log, call.last_event)
     if log.task.status.state in FINAL:
-        await log.snapshot()  # an end is told when it is stored, also as the reason of a refusal
+        snapshot = await log.snapshot()  # an end is told when it is stored, also as the reason of a refusal
+        if call.semantics.ends_with_snapshot:
+            return Reader(engine.feed, log, snapshot.seq, first=entry_of(snapshot))
         raise UnsupportedOperation(f"task {request.id} is already {log.task.status.state.word}", taskId=request.id)
     log.readers += 1  # held while its commit is awaited: one let go meanwhile would have nothing more to say
     try:

@@ -81,6 +81,9 @@ class Agent:
         input_modes: list[str] | None = None,
         output_modes: list[str] | None = None,
         default: bool = False,
+        durable: bool = False,
+        run_s: float = ...,
+        idle_s: float | None = ...,
     ) -> Callable[[F], F]: ...
 
     def skill(
@@ -95,10 +98,15 @@ class Agent:
         input_modes: list[str] | None = None,
         output_modes: list[str] | None = None,
         default: bool = False,
+        durable: bool = False,
+        run_s: float = 24 * 3600,
+        idle_s: float | None = None,
     ) -> Any:
         """Make a function a skill. Its name, docstring and annotations say the rest.
 
-        The first skill is the default one unless another says `default=True`.
+        The first skill is the default one unless another says `default=True`. A run that a crash interrupts fails, unless
+        the skill is `durable`: then it is called again and goes on by replay, so effects belong in `ctx.step`. A run fails
+        when it has worked for `run_s` seconds, or has said nothing for `idle_s`; waiting in `ctx.ask` counts as neither.
         """
         names = dict(sys._getframe(1).f_locals)  # so that annotations may name types local to the caller
 
@@ -116,7 +124,9 @@ class Agent:
                 input_modes=input_modes or [],
                 output_modes=output_modes or [],
             )
-            self.skills[skill_id] = Skill(function, card, is_default=default, names=names)
+            self.skills[skill_id] = Skill(
+                function, card, is_default=default, is_durable=durable, run_s=run_s, idle_s=idle_s, names=names
+            )
             return function
 
         return add if function is None else add(function)

@@ -1,6 +1,6 @@
 """What a skill can do while it runs."""
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from ..auth import Caller
@@ -106,6 +106,15 @@ class Context:
         again, saying what was wrong. With `Message` the whole answer is returned.
         """
         return await self._task_run.ask(question, type)
+
+    async def step(self, function: Callable[..., Any], *args: Any, name: str = "", retries: int = 0) -> Any:
+        """Call a function once, even if the process dies after it: its result is in the log before this returns.
+
+        After a restart the recorded result is given back and the function is not called. It may be called twice if the
+        process dies during it, so it should be safe to repeat. The result must be JSON (or of the annotated type); what the
+        function raises in the end is recorded too. `retries` is how often it is tried again, with growing pauses.
+        """
+        return await self._task_run.step(function, args, name, retries)
 
     async def require_auth(self, text: str, *, until: Awaitable[T] | None = None) -> T | Message:
         """Say what has to be authorized and wait: for `until`, if given, or for a message of the client.

@@ -3,6 +3,7 @@
 Operations call it; it knows no version, no binding and no wire.
 """
 
+import asyncio
 import logging
 from typing import NamedTuple
 
@@ -21,22 +22,28 @@ from ..model import (
     TaskState,
     TaskStatus,
     TooManyRequests,
+    Unavailable,
     UnsupportedOperation,
     new_id,
     now_ms,
     timestamp,
 )
-from ..store import Keep, Scope, Store
+from ..model import INTERRUPTED as _INTERRUPTED
+from ..store import Keep, Record, Scope, Store
 from .agent import Agent
 from .feed import Feed
 from .log import About, Log, Turn
-from .runner import Run, Threads, call_reply, set_status
+from .replay import Past, read_past
+from .runner import Run, call_reply, set_status
 from .skill import Skill
+from .threads import Threads
+from .upkeep import Retention, Upkeep
 
 __all__ = ["INTERRUPTED", "Accepted", "Engine"]
 
 log_ = logging.getLogger("accord")
 
+LEASE_MS = 15_000
 INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again"
 
 
@@ -55,34 +62,82 @@ class Engine:
     - A task has at most one run; messages for a busy one wait in order.
     """
 
-    def __init__(self, agent: Agent, store: Store, limits: Limits) -> None:
+    def __init__(self, agent: Agent, store: Store, limits: Limits, retention: Retention | None = None) -> None:
         agent.resolve()
         self.agent = agent
         self.limits = limits
         self.feed = Feed(store, limits)
         self.threads = Threads()
+        self._upkeep = Upkeep(self.feed, retention or Retention())
+        self._tending: asyncio.Task[None] | None = None
+
+    # Life
 
     async def open(self) -> None:
-        """Open the store and end what a dead process left running (design, rule 18)."""
+        """Open the store and take up or end what a dead process left running (design, rule 18)."""
         await self.feed.open()
-        left = await self.feed.store.unfinished()
-        for record in left:
-            log = self.feed.revive(record)
-            set_status(log, TaskState.FAILED, INTERRUPTED)
+        left = await self.feed.store.take_over(LEASE_MS)
+        taken_up = [await self._take_up(record) for record in left]
         if left:
-            log_.warning("%d tasks were interrupted by the last stop and are now failed", len(left))
+            log_.warning(
+                "the last stop interrupted %d tasks: %d are taken up again, %d have failed",
+                len(left),
+                sum(taken_up),
+                taken_up.count(False),
+            )
+        self._tending = asyncio.get_running_loop().create_task(self._upkeep.run())
+
+    def check_accepting(self) -> None:
+        """Raise Unavailable if the server takes no new work: it is stopping, or does as much as it can."""
+        if self.feed.is_draining:
+            raise Unavailable("the server is stopping; send again in a moment", retry_after_s=1)
+        if self.feed.count >= self.limits.tasks:
+            raise TooManyRequests(
+                f"{self.feed.count} tasks are being worked on, the most this server does at once", retry_after_s=1
+            )
+
+    async def drain(self, grace_s: float) -> None:
+        """Take no new work, let go what can be taken up again, and give the rest `grace_s` to end."""
+        self.feed.drain()
+        runs = [log.run for log in self.feed.live() if isinstance(log.run, Run)]
+        for run in runs:
+            if run.is_waiting or run.skill.is_durable:
+                run.stop()
+        working = [run.task for run in runs if not run.is_over]
+        if working and grace_s > 0:
+            await asyncio.wait(working, timeout=grace_s)
 
     async def close(self) -> None:
         """Stop all runs, tell their readers, and store everything."""
+        await self.drain(0)
         for log in self.feed.live():
-            run = log.run
-            if isinstance(run, Run):
-                if run.is_waiting:
-                    run.stop()  # input-required survives as it is
-                else:
-                    run.interrupt(INTERRUPTED)
+            if isinstance(log.run, Run):
+                log.run.interrupt(INTERRUPTED)
+        if self._tending is not None:
+            self._tending.cancel()
         await self.feed.close()
         self.threads.close()
+
+    async def _take_up(self, record: Record) -> bool:
+        """Go on with a run whose process died, if its skill is durable; else fail it. Return whether it goes on."""
+        log = self.feed.revive(record)
+        skill = self.agent.skills.get(log.about.skill)
+        if skill is None or not skill.is_durable:
+            set_status(log, TaskState.FAILED, INTERRUPTED)
+            return False
+        past = read_past(await self.feed.whole(log.key))
+        if past is not None:
+            said = {message.message_id: message for message in log.task.history}
+            log.inbox.extend(Turn(said[id_]) for id_ in past.waiting if id_ in said)
+        self._replay(log, skill, Turn(log.task.history[0]), past)
+        return True
+
+    def _replay(self, log: Log, skill: Skill, turn: Turn, past: Past | None) -> None:
+        """Call a task's function again from the top, with the message it began with."""
+        first = log.task.history[0]
+        if past is not None:
+            first = next((m for m in log.task.history if m.message_id == past.message_id), first)
+        self._run(log, skill, turn, skill.binding.values(first), Caller(log.scope.owner), past=past, message=first)
 
     # Messages
 
@@ -93,12 +148,20 @@ class Engine:
         return await call_reply(skill, values, caller, context_id, self.threads)
 
     def start(
-        self, skill: Skill, request: SendMessageRequest, scope: Scope, caller: Caller, *, keep: Keep | None = None, origin: str = ""
+        self,
+        skill: Skill,
+        request: SendMessageRequest,
+        scope: Scope,
+        caller: Caller,
+        *,
+        keep: Keep | None = None,
+        origin: str = "",
+        task_id: str = "",
     ) -> Accepted:
-        """Make a task of a message and start its run."""
+        """Make a task of a message and start its run. `task_id`, if given, is one no task has."""
         message = request.message
         values = skill.binding.values(message)
-        message.task_id = new_id()
+        message.task_id = task_id or new_id()
         message.context_id = message.context_id or new_id()
         at_ms = now_ms()
         status = TaskStatus(state=TaskState.SUBMITTED, timestamp=timestamp(at_ms))
@@ -118,8 +181,10 @@ class Engine:
             raise TaskNotFound(f"no task {task_id!r:.80}", taskId=task_id[:256])
         return log
 
-    async def resume(self, request: SendMessageRequest, scope: Scope, caller: Caller, *, keep: Keep | None = None) -> Accepted:
-        """Hand a message to the task it names.
+    async def resume(
+        self, request: SendMessageRequest, scope: Scope, caller: Caller, *, keep: Keep | None = None, reopen: bool = False
+    ) -> Accepted:
+        """Hand a message to the task it names. With `reopen`, one that has ended begins anew, keeping all it has.
 
         Raises:
             TaskNotFound: There is none, or it is not the caller's.
@@ -129,11 +194,13 @@ class Engine:
         """
         message = request.message
         log = await self.find(scope, message.task_id)
+        past = await self._parked(log)
         task = log.task
         if message.context_id and message.context_id != task.context_id:
             what = f"task {task.id} belongs to context {task.context_id}, not to {message.context_id!r:.80}"
             raise InvalidParams(what, violations=(("message.contextId", what),))
-        if task.status.state in FINAL:
+        run = log.run
+        if task.status.state in FINAL and (run is not None or not reopen):
             await log.snapshot()  # an end is told when it is stored, also as the reason of a refusal
             raise UnsupportedOperation(
                 f"task {task.id} is {task.status.state.word} and takes no more messages; "
@@ -145,18 +212,42 @@ class Engine:
             raise TooManyRequests(f"{len(log.inbox)} messages already wait for task {task.id}", retry_after_s=1, taskId=task.id)
         message.context_id = task.context_id
         turn = Turn(message)
-        run = log.run
         if isinstance(run, Run):
             log.add(message)
             self._keep(keep, log)
             run.deliver(turn)
+        elif past is not None and past.asked:
+            skill = self._skill(log)
+            log.add(message)
+            self._keep(keep, log)
+            log.begin(turn, past.asked)
+            set_status(log, TaskState.WORKING)
+            past.add_answer(message)
+            self._replay(log, skill, turn, past)
         else:
             skill = self._skill(log)
             values = skill.binding.values(message)  # refused before anything is stored
+            if task.status.state in FINAL:
+                self.feed.reopen(log)
+                set_status(log, TaskState.SUBMITTED)
             log.add(message)
             self._keep(keep, log)
             self._run(log, skill, turn, values, caller)
         return Accepted(log, turn, False)
+
+    async def _parked(self, log: Log) -> Past | None:
+        """The record of a function that waited for an answer when its process ended; None if nothing has to be replayed."""
+        log.readers += 1  # held while this waits: let go meanwhile, the task would get a second log
+        try:
+            while log.run is None and log.task.status.state in _INTERRUPTED:
+                pos = log.pos
+                await log.snapshot()
+                past = read_past(await self.feed.whole(log.key))
+                if log.pos == pos:  # else another message was faster, and what was read is no longer all of it
+                    return past
+            return None
+        finally:
+            log.readers -= 1
 
     def _keep(self, keep: Keep | None, log: Log) -> None:
         if keep is not None:
@@ -171,8 +262,28 @@ class Engine:
             )
         return skill
 
-    def _run(self, log: Log, skill: Skill, turn: Turn, values: dict[str, object], caller: Caller) -> None:
-        Run(log, skill, turn, values, caller=caller, threads=self.threads, on_end=lambda log: self._ended(log, caller))
+    def _run(
+        self,
+        log: Log,
+        skill: Skill,
+        turn: Turn,
+        values: dict[str, object],
+        caller: Caller,
+        *,
+        past: Past | None = None,
+        message: Message | None = None,
+    ) -> None:
+        Run(
+            log,
+            skill,
+            turn,
+            values,
+            caller=caller,
+            threads=self.threads,
+            on_end=lambda log: self._ended(log, caller),
+            past=past,
+            message=message,
+        )
 
     def _ended(self, log: Log, caller: Caller) -> None:
         """A run is over. If its task is open and messages wait, the oldest starts the next run."""
@@ -191,21 +302,22 @@ class Engine:
 
     # Cancelling
 
-    async def cancel(self, scope: Scope, task_id: str) -> Snapshot:
-        """End a task as canceled and return it.
+    async def cancel(self, scope: Scope, task_id: str, *, twice_fails: bool = False) -> Snapshot:
+        """End a task as canceled and return it; one that is canceled already too, unless `twice_fails`.
 
         Raises:
             TaskNotFound: There is none, or it is not the caller's.
             TaskNotCancelable: It has ended otherwise, or did while it was being cancelled.
         """
         log = await self.find(scope, task_id)
-        if log.task.status.state not in FINAL:
+        was_over = log.task.status.state in FINAL
+        if not was_over:
             if isinstance(log.run, Run):
                 await log.run.cancel()
             else:
                 set_status(log, TaskState.CANCELED)
         snapshot = await log.snapshot()
         self.feed.let_go(log)
-        if snapshot.state is not TaskState.CANCELED:
+        if snapshot.state is not TaskState.CANCELED or (was_over and twice_fails):
             raise TaskNotCancelable(f"task {task_id} is already {snapshot.state.word}", taskId=task_id)
         return snapshot

@@ -10,7 +10,7 @@ import msgspec
 from ..codec import v1
 from ..codec.contract import Snapshot
 from ..model import FINAL, Limits, Message, Task, TooManyRequests, Unavailable
-from ..store import CommitFailed, Keep, Record, Scope, Store, Write
+from ..store import CommitFailed, Keep, Page, Query, Record, Scope, Store, Write
 from .fold import add_message, apply
 from .log import About, Entry, Log, Turn, entries_of, state_of
 
@@ -36,6 +36,7 @@ class Feed:
         self.limits = limits
         self.is_failing = False
         self._live: dict[tuple[Scope, str], Log] = {}
+        self._loading: dict[tuple[Scope, str], set[object]] = {}  # who waits for a task from the store
         self._dirty: list[Log] = []
         self._readers = 0
         self._readers_of: Counter[str] = Counter()
@@ -44,16 +45,25 @@ class Feed:
         self._wake: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
         self.is_closing = False
+        self.is_draining = False
 
     async def open(self) -> None:
         await self.store.open()
         self._writer = asyncio.get_running_loop().create_task(self._write(), name="accord-writer")
 
+    def drain(self) -> None:
+        """From now on, readers of tasks nobody works on here are told to go elsewhere."""
+        self.is_draining = True
+        asyncio.get_running_loop().call_soon(self._wake_readers)
+
+    def _wake_readers(self) -> None:
+        for log in self.live():
+            log.wake()
+
     async def close(self) -> None:
         """Store what has gathered, then stop."""
         self.is_closing = True
-        for log in self.live():
-            log.wake()
+        self._wake_readers()
         self._stir()
         if self._writer is not None:
             await self._writer
@@ -63,22 +73,35 @@ class Feed:
 
     def create(self, scope: Scope, task: Task, about: About, at_ms: int) -> Log:
         """Return the log of a new task. Its first event is the task itself, appended by the caller."""
+        self._check_open()
         log = Log(self, self.store.new_key(), scope, task, about, at_ms=at_ms)
         self._live[scope, task.id] = log
         return log
 
     async def find(self, scope: Scope, task_id: str) -> Log | None:
         """Return the live log of a task, brought back from the store if need be."""
-        log = self._live.get((scope, task_id))
-        if log is not None:
-            return log
-        record = await self.store.load(scope, task_id)
-        if record is None:
-            return None
-        log = self._live.get((scope, task_id))  # someone else may have been faster
-        if log is None:
-            log = self.revive(record)
+        self._check_open()
+        place = (scope, task_id)
+        while (log := self._live.get(place)) is None:
+            loading = object()
+            self._loading.setdefault(place, set()).add(loading)
+            try:
+                record = await self.store.load(scope, task_id)
+            finally:
+                # Someone else may have been faster, and even have written and let go meanwhile: then the record is an old one.
+                is_current = self._is_current(place, loading)
+            if is_current and place not in self._live:
+                return self.revive(record) if record is not None else None
         return log
+
+    def _is_current(self, place: tuple[Scope, str], loading: object) -> bool:
+        """Whether what was loaded is still what the store has: nobody has let go of that task since."""
+        under_way = self._loading.get(place, set())
+        is_current = loading in under_way
+        under_way.discard(loading)
+        if is_current and not under_way:
+            del self._loading[place]
+        return is_current
 
     def revive(self, record: Record) -> Log:
         """Return the log of a stored task; live from now on, unless the task has ended."""
@@ -89,8 +112,21 @@ class Feed:
             self._live[record.scope, record.id] = log
         return log
 
+    def reopen(self, log: Log) -> None:
+        """Have a log that has ended live again."""
+        self._live[log.scope, log.task.id] = log
+
+    async def origin(self, scope: Scope, task_id: str) -> str:
+        """Return what a task was made by; empty if there is no such task."""
+        log = self._live.get((scope, task_id))
+        if log is not None:
+            return log.about.origin
+        record = await self.store.load(scope, task_id)
+        return _decode_about(record.about).origin if record is not None else ""
+
     async def peek(self, scope: Scope, task_id: str, history_length: int | None = None) -> Snapshot | None:
         """Return the task as it stands, everything in it stored; None if there is no such task."""
+        self._check_open()
         log = self._live.get((scope, task_id))
         if log is not None:
             return await log.snapshot(history_length)
@@ -101,13 +137,30 @@ class Feed:
             return Snapshot(record.seq, state_of(record.state), record.head, record.artifacts)
         return snapshot_of(record, history_length)
 
+    async def page(self, query: Query) -> Page:
+        """Return a page of stored tasks."""
+        self._check_open()
+        return await self.store.page(query)
+
+    def _check_open(self) -> None:
+        """Raise Unavailable if the server is stopping: nothing new is begun that could not be stored any more."""
+        if self.is_closing:
+            raise _stopping()
+
+    @property
+    def count(self) -> int:
+        """How many tasks are live."""
+        return len(self._live)
+
     def live(self) -> list[Log]:
         return list(self._live.values())
 
     def let_go(self, log: Log) -> None:
         """Forget a log nothing happens to; the store has it."""
-        if log.is_idle:
-            self._live.pop((log.scope, log.task.id), None)
+        place = (log.scope, log.task.id)
+        if log.is_idle and self._live.get(place) is log:
+            del self._live[place]
+            self._loading.pop(place, None)  # what is being loaded was read before the last commit
 
     def check_readers(self, scope: Scope, task_id: str) -> None:
         """Raise TooManyRequests if one more stream would be too many; before anything is done for it."""
@@ -142,6 +195,7 @@ class Feed:
 
     async def keep_reply(self, keep: Keep) -> None:
         """Store an idempotency key that stands for a reply without a task; return when it is stored."""
+        self._check_open()
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keeps.append((keep, stored))
         self._stir()
@@ -149,6 +203,7 @@ class Feed:
 
     async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
         """Return what a key stands for, stored or about to be; None if it was not used since `since_ms`."""
+        self._check_open()
         return self._unstored.get((scope, key)) or await self.store.kept(scope, key, since_ms)
 
     def _stir(self) -> None:
@@ -208,8 +263,7 @@ class Feed:
     def _recovered(self) -> None:
         """Runs held back by a failing store may go on."""
         self.is_failing = False
-        for log in self.live():
-            log.wake()
+        self._wake_readers()
 
     def _abandon(self, logs: list[Log], error: CommitFailed) -> None:
         log_.error("commit given up: %s", error, extra={"tasks": [log.task.id for log in logs]})
@@ -218,6 +272,17 @@ class Feed:
             log.abandon(_not_stored())
 
     # Reading the store
+
+    async def whole(self, key: int) -> list[bytes]:
+        """Return the lines of a task's whole log, row by row."""
+        rows: list[bytes] = []
+        last = -1
+        while True:
+            piece = [(row, lines) for row, lines in await self.store.rows(key, max(last, 0)) if row > last]
+            if not piece:
+                return rows
+            rows += [lines for _, lines in piece]
+            last = piece[-1][0]
 
     async def stored(self, key: int, after: int) -> list[Entry]:
         """Return stored entries after number `after`, a bounded piece; empty if there are none."""
@@ -264,8 +329,9 @@ class Reader:
                 raise _not_stored()
             if log.task.status.state in FINAL and self.cursor >= log.seq:
                 return []  # resumed after the last event: nothing follows it
-            if self._feed.is_closing:
-                raise Unavailable("the server is stopping; subscribe again in a moment", retry_after_s=1)
+            is_stopping = self._feed.is_closing or (self._feed.is_draining and log.run is None)
+            if is_stopping and log.committed == log.seq:  # else the end of this task is still to come
+                raise _stopping()
             self._waiter = log.grew()
             timer = asyncio.get_running_loop().call_later(patience_s, self.nudge)
             try:
@@ -277,7 +343,14 @@ class Reader:
                 return None
         if found is None:
             found = await self._feed.stored(log.key, self.cursor)
+            if not found or found[0].seq > self.cursor + 1:
+                found = [await self._gap()]
         return self._up_to_the_end(found)
+
+    async def _gap(self) -> Entry:
+        """What was to come next has been purged: the task as it is takes its place, which says that something is missing."""
+        snapshot = await self._log.snapshot()
+        return Entry(snapshot.seq, b'{"task":%b}' % snapshot.data, snapshot.state)
 
     def _up_to_the_end(self, found: list[Entry]) -> list[Entry]:
         for i, entry in enumerate(found):
@@ -326,6 +399,10 @@ def snapshot_of(record: Record, history_length: int | None) -> Snapshot:
         task.history = task.history[max(len(task.history) - history_length, 0) :]
     artifacts, task.artifacts = task.artifacts, []
     return Snapshot(record.seq, task.status.state, v1.encode(task), v1.encode(artifacts))
+
+
+def _stopping() -> Unavailable:
+    return Unavailable("the server is stopping; try again in a moment", retry_after_s=1)
 
 
 def _not_stored() -> Unavailable:

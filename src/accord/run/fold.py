@@ -3,7 +3,7 @@
 The only place that knows which event may follow which. No clock, no store, no await.
 """
 
-from ..model import FINAL, Artifact, ArtifactUpdate, Event, InvalidAgentResponse, Limits, Message, StatusUpdate, Task
+from ..model import FINAL, Artifact, ArtifactUpdate, Event, InvalidAgentResponse, Limits, Message, StatusUpdate, Task, TaskState
 
 __all__ = ["add_message", "apply", "keep_last_word"]
 
@@ -21,7 +21,8 @@ def apply(task: Task, event: Event, limits: Limits = _DEFAULT) -> None:
             artifacts than a task may hold.
     """
     if isinstance(event, StatusUpdate):
-        if task.status.state in FINAL:
+        # Submitted again is the one thing that may follow an end: a version whose tasks can be reopened asked for it.
+        if task.status.state in FINAL and event.status.state is not TaskState.SUBMITTED:
             raise _after_the_end(task)
         keep_last_word(task, limits)
         task.status = event.status

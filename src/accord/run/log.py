@@ -242,6 +242,10 @@ class Log:
         """Note that the function waits in its n-th `ask`."""
         self._note(b"q%d" % n)
 
+    def stepped(self, step: bytes) -> None:
+        """Note a step that began or ended."""
+        self._note(b"s" + step)
+
     def _note(self, line: bytes) -> None:
         if self.is_dead:
             raise Unavailable("this task could not be stored and was given up", retry_after_s=5)

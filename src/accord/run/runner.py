@@ -4,18 +4,19 @@ One asyncio task per run, no queue. Nothing else writes the log of a task while 
 """
 
 import asyncio
-import contextvars
 import logging
 import secrets
 import sys
 import threading
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 
 from ..auth import Caller
+from ..codec import v1
 from ..model import (
     FINAL,
     A2AError,
@@ -37,33 +38,18 @@ from ..model import (
 from .context import Context, Fail, Reject
 from .log import Log, Turn
 from .parts import Ask, Reply, to_parts
+from .replay import Differs, Past
 from .shape import Shape
 from .skill import Skill
+from .step import Step, do_step, value_of
+from .threads import Threads
 
-__all__ = ["Run", "Threads", "call_reply", "set_status"]
+__all__ = ["Run", "call_reply", "set_status"]
 
 log_ = logging.getLogger("accord")
 
 CANCEL_GRACE_S = 3.0
 _BREATH = 64  # events between two turns given to the rest of the loop
-
-
-class Threads:
-    """The pool plain `def` skills run in, started when first needed."""
-
-    def __init__(self, size: int = 32) -> None:
-        self._size = size
-        self._pool: ThreadPoolExecutor | None = None
-
-    def run(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._size, thread_name_prefix="accord-skill")
-        context = contextvars.copy_context()
-        return asyncio.get_running_loop().run_in_executor(self._pool, lambda: context.run(function))
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Run:
@@ -79,10 +65,12 @@ class Run:
         caller: Caller,
         threads: Threads,
         on_end: Callable[[Log], None],
+        past: Past | None = None,
+        message: Message | None = None,
     ) -> None:
         self.log = log
         self.skill = skill
-        self.message = turn.message
+        self.message = message if message is not None else turn.message
         self.is_over = False
         self._is_canceled = False
         self._values = values
@@ -92,15 +80,20 @@ class Run:
         self._asked = 0
         self._answer: asyncio.Future[Message] | None = None
         self._chunks = ""  # the artifact the yields feed, once there is one
-        self._artifacts = len(log.task.artifacts)
+        self._past = past
+        self._artifacts = len(log.task.artifacts) if past is None else past.artifacts
+        self._steps: Counter[str] = Counter()
         self._events = 0
+        self.worked_s = 0.0  # before the last question; waiting for the client is not work
+        self.since_s = time.monotonic()
         self._last_word: Message | None = None
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         log.run = self
-        log.begin(turn)
-        set_status(log, TaskState.WORKING)
-        self._task = _start(self._loop, self._drive())
+        if past is None:
+            log.begin(turn)
+            set_status(log, TaskState.WORKING)
+        self.task = _start(self._loop, self._drive())
 
     # Driving
 
@@ -111,6 +104,8 @@ class Run:
         if binding.caller:
             values[binding.caller] = self._caller
         try:
+            if self.skill.is_durable:
+                await self.log.snapshot()  # a run that is to be taken up again has to be known before it does anything
             if self.skill.kind == "coroutine":
                 self._finish(await self.skill.function(**values))
             else:
@@ -119,6 +114,9 @@ class Run:
             self._end(TaskState.REJECTED, str(reason))
         except Fail as reason:
             self._end(TaskState.FAILED, str(reason))
+        except Differs as reason:
+            log_.error("skill %s: %s", self.skill.id, reason, extra={"task_id": self.log.task.id})
+            self._end(TaskState.FAILED, f"interrupted, and can't be taken up again: {reason}")
         except InvalidAgentResponse as error:
             log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.log.task.id})
             self._end(TaskState.FAILED, str(error))
@@ -215,6 +213,8 @@ class Run:
         set_status(self.log, state, word, metadata)
 
     def progress(self, text: str, metadata: Metadata | None) -> None:
+        if self._past is not None and self._past.word(text):
+            return
         self.status(TaskState.WORKING, text, metadata)
 
     def emit(self, value: Any, *, is_last: bool = False) -> None:
@@ -243,6 +243,11 @@ class Run:
             return
         if not artifact.parts:
             raise InvalidAgentResponse(f"artifact {artifact.artifact_id!r} has no parts")
+        if self._past is not None:
+            new = self._past.chunk(artifact, append=append, is_last=is_last)
+            if new is None:
+                return
+            artifact, append = new
         task = self.log.task
         self.log.append(
             ArtifactUpdate(task_id=task.id, context_id=task.context_id, artifact=artifact, append=append, last_chunk=is_last)
@@ -279,9 +284,14 @@ class Run:
         self._asked += 1
         wrong = ""
         while True:
-            self._question(f"{wrong}\n{question}" if wrong else question, type_)
-            self.log.asked(self._asked)
-            answer = await self._next_message()
+            answer = None
+            if self._past is not None:
+                answer = self._past.answer(self._asked, self.log.task.history)
+            if answer is None:
+                self._question(f"{wrong}\n{question}" if wrong else question, type_)
+                self.log.asked(self._asked)
+                answer = await self._next_message()
+            self.message = answer
             if type_ is Message:
                 return answer
             try:
@@ -289,9 +299,26 @@ class Run:
             except InvalidParams as error:
                 wrong = f"That does not fit: {error}"
 
+    async def step(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
+        self._must_be_async("step")
+        name = name or getattr(function, "__name__", type(function).__name__)
+        self._steps[name] += 1
+        n = self._steps[name]
+        done = self._past.step(name, n) if self._past is not None else None
+        if done is None:
+            self.log.stepped(v1.encode(Step(name, n)))
+            done = await do_step(Step(name, n), function, args, retries, self._threads)
+            self.log.stepped(v1.encode(done))
+            await self.log.snapshot()  # in the log before anything is built on it
+        return value_of(done, function)
+
     async def require_auth(self, text: str, until: Awaitable[Any] | None) -> Any:
         self._must_be_async("require_auth")
+        self._asked += 1
+        if self._past is not None and (said := self._past.answer(self._asked, self.log.task.history)) is not None:
+            return said
         self.status(TaskState.AUTH_REQUIRED, text)
+        self.log.asked(self._asked)
         message = asyncio.ensure_future(self._next_message())
         if until is None:
             return await message
@@ -323,10 +350,12 @@ class Run:
             self._take(self.log.inbox.popleft())
             return self.message
         self._answer = self._loop.create_future()
+        self.worked_s += time.monotonic() - self.since_s
         try:
             return await self._answer
         finally:
             self._answer = None
+            self.since_s = time.monotonic()
 
     def deliver(self, turn: Turn) -> None:
         """A message for this run, already logged: taken at once if it is waited for, else it waits for its turn."""
@@ -351,19 +380,19 @@ class Run:
     async def cancel(self) -> None:
         """Stop the function, giving it a moment to clean up; the task is terminal afterwards."""
         self._is_canceled = True
-        self._task.cancel()
-        await asyncio.wait({self._task}, timeout=CANCEL_GRACE_S)
+        self.task.cancel()
+        await asyncio.wait({self.task}, timeout=CANCEL_GRACE_S)
         self._end(TaskState.CANCELED)  # it did not stop in time: it is no longer listened to
 
     def stop(self) -> None:
         """Stop the function and say nothing: the task stays as last stored."""
         self.is_over = True
-        self._task.cancel()
+        self.task.cancel()
 
     def interrupt(self, reason: str) -> None:
-        """Stop the function because the server stops."""
+        """Stop the function and fail its task, for a reason of the server's."""
         self._end(TaskState.FAILED, reason)
-        self._task.cancel()
+        self.task.cancel()
 
 
 _CALL: dict[str, Callable[[Run, dict[str, Any]], Coroutine[Any, Any, Any]]] = {

@@ -25,12 +25,18 @@ class Skill:
         card: AgentSkill,
         *,
         is_default: bool = False,
+        is_durable: bool = False,
+        run_s: float = 24 * 3600,
+        idle_s: float | None = None,
         names: dict[str, Any] | None = None,
     ) -> None:
         self.function = function
         self.card = card
         self.id = card.id
         self.is_default = is_default
+        self.is_durable = is_durable
+        self.run_s = run_s
+        self.idle_s = idle_s
         self._names = names or {}
         self.kind = _kind(function)
         self.binding = Binding((), "", "")

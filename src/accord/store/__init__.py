@@ -1,6 +1,19 @@
 """Where tasks are kept: an event log per task, a snapshot of its fold, and the indexes to find it by."""
 
-from .contract import CommitFailed, Keep, Page, Query, Record, Scope, Store, Write
+from .contract import Ages, CommitFailed, Fenced, Keep, Page, Query, Record, Scope, Stats, Store, Write
 from .open import open_store
 
-__all__ = ["CommitFailed", "Keep", "Page", "Query", "Record", "Scope", "Store", "Write", "open_store"]
+__all__ = [
+    "Ages",
+    "CommitFailed",
+    "Fenced",
+    "Keep",
+    "Page",
+    "Query",
+    "Record",
+    "Scope",
+    "Stats",
+    "Store",
+    "Write",
+    "open_store",
+]

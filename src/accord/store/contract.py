@@ -13,11 +13,15 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-__all__ = ["CommitFailed", "Keep", "Page", "Query", "Record", "Scope", "Store", "Write"]
+__all__ = ["Ages", "CommitFailed", "Fenced", "Keep", "Page", "Query", "Record", "Scope", "Stats", "Store", "Write"]
 
 
 class CommitFailed(Exception):
     """Nothing of the batch was stored; the same batch may be tried again."""
+
+
+class Fenced(CommitFailed):
+    """Another process has taken this one for dead and taken over its tasks: nothing it writes counts any more."""
 
 
 class Scope(NamedTuple):
@@ -98,6 +102,23 @@ class Page(msgspec.Struct):
     next: tuple[int, int] | None
 
 
+class Ages(msgspec.Struct, frozen=True):
+    """Times before which things may go, in milliseconds since 1970."""
+
+    tasks_ms: int  # finished tasks
+    events_ms: int  # the log of finished tasks: what it told is in the snapshot
+    keys_ms: int
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """How much a store holds."""
+
+    tasks: dict[int, int]  # by state
+    events: int  # rows of the log
+    keys: int
+    size: int  # bytes on the disk
+
+
 class Store(Protocol):
     """Durable storage of tasks. All calls are made from one event loop.
 
@@ -132,6 +153,24 @@ class Store(Protocol):
 
     async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None: ...
 
-    async def unfinished(self) -> list[Record]:
-        """Return the tasks that were submitted or working when their process died."""
+    # Ownership: a process that is not heard of for a while is dead, and its number may not write again
+
+    async def beat(self) -> None:
+        """Say that this process lives. Raises Fenced if it was taken for dead."""
         ...
+
+    async def take_over(self, lease_ms: int) -> list[Record]:
+        """Fence every owner not heard of for `lease_ms`, and return its submitted and working tasks, which are now ours."""
+        ...
+
+    # Upkeep: old things go, in small batches
+
+    async def waiting(self, before_ms: int, limit: int) -> list[Record]:
+        """Return tasks that have waited for the client since before then."""
+        ...
+
+    async def purge(self, ages: Ages, limit: int) -> int:
+        """Delete up to `limit` of each kind of what is older than it may get; return how much that was."""
+        ...
+
+    async def stats(self) -> Stats: ...

@@ -1,14 +1,16 @@
 """The store that forgets: `memory://`. For tests, and for agents whose work may be lost."""
 
+import itertools
 from bisect import bisect_left, bisect_right, insort
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from .contract import Keep, Page, Query, Record, Scope, Write
+from .contract import Ages, Keep, Page, Query, Record, Scope, Stats, Write
 
 __all__ = ["MemoryStore"]
 
-_SUBMITTED, _WORKING = 1, 2
+_ENDED = (3, 4, 5, 7)
+_WAITING = (6, 8)
 _PIECE = 256  # rows returned by one `rows` call
 
 Place = tuple[int, int]  # (at_ms, key): where a task stands in a list, oldest first
@@ -125,5 +127,31 @@ class MemoryStore:
         keep = self._kept.get((scope, key))
         return keep if keep is not None and keep.at_ms >= since_ms else None
 
-    async def unfinished(self) -> list[Record]:
-        return [r for r in self._tasks.values() if r.state in (_SUBMITTED, _WORKING)]
+    async def beat(self) -> None: ...
+
+    async def take_over(self, lease_ms: int) -> list[Record]:
+        return []  # what was in memory died with its process
+
+    async def waiting(self, before_ms: int, limit: int) -> list[Record]:
+        found = (r for r in self._tasks.values() if r.state in _WAITING and r.at_ms < before_ms)
+        return list(itertools.islice(found, limit))
+
+    async def purge(self, ages: Ages, limit: int) -> int:
+        ended = [r for r in self._tasks.values() if r.state in _ENDED]
+        folded = [r for r in ended if r.at_ms < ages.events_ms and self._rows[r.key][0]][:limit]
+        for record in folded:
+            self._rows[record.key] = ([], [])
+        old = [r for r in ended if r.at_ms < ages.tasks_ms and not self._rows[r.key][0]][:limit]
+        for record in old:
+            for places in self._lists(record):
+                del places[bisect_left(places, (record.at_ms, record.key))]
+            del self._tasks[record.scope, record.id], self._by_key[record.key], self._rows[record.key]
+        keys = [k for k, keep in self._kept.items() if keep.at_ms < ages.keys_ms][:limit]
+        for key in keys:
+            del self._kept[key]
+        return len(old) + len(folded) + len(keys)
+
+    async def stats(self) -> Stats:
+        tasks = dict(Counter(r.state for r in self._tasks.values()))
+        events = sum(len(rows) for _, rows in self._rows.values())
+        return Stats(tasks=tasks, events=events, keys=len(self._kept), size=0)

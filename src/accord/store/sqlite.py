@@ -6,16 +6,18 @@ cost more than the read.
 """
 
 import asyncio
+import contextlib
 import os
 import queue
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
-from .contract import CommitFailed, Keep, Page, Query, Record, Scope, Write
+from ..model import now_ms
+from .contract import Ages, CommitFailed, Fenced, Keep, Page, Query, Record, Scope, Stats, Write
 from .migrate import migrate_sqlite
 
 try:
@@ -25,8 +27,11 @@ except ImportError:  # Windows: SQLite's own locks are all there is
 
 __all__ = ["SqliteStore"]
 
+T = TypeVar("T")
+
 _ROW_BITS = 24
 _PIECE = 256
+_COUNT = "INSERT INTO counts VALUES (?,?,?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
 _COLUMNS = "key, id, context, state, at_ms, seq, pos, snap_pos, about, head, artifacts"
 
 
@@ -41,8 +46,9 @@ class SqliteStore:
         self.path = Path(path)
         self._scopes: dict[Scope, int] = {}
         self._keys = 0
-        self._jobs: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Future[None], Callable[[], None]] | None]
+        self._jobs: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[[], Any]] | None]
         self._jobs = queue.SimpleQueue()
+        self._owner: int | None = 0
         self._thread: threading.Thread | None = None
 
     async def open(self) -> None:
@@ -62,6 +68,7 @@ class SqliteStore:
         rows = self._reader.execute("SELECT tenant, owner, scope FROM scopes")
         self._scopes = {Scope(tenant, owner): scope for tenant, owner, scope in rows}
         (self._keys,) = self._reader.execute("SELECT coalesce(max(key), 0) FROM tasks").fetchone()
+        self._owner = self._db.execute("INSERT INTO owners (beat_ms) VALUES (?)", (now_ms(),)).lastrowid
         self._thread = threading.Thread(target=self._write, name="accord-sqlite", daemon=True)
         self._thread.start()
 
@@ -71,6 +78,7 @@ class SqliteStore:
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
         self._thread = None
+        self._db.execute("DELETE FROM owners WHERE owner=?", (self._owner,))
         self._reader.close()
         self._db.close()  # the last connection: folds the log file back into the database
         self._lock.close()
@@ -85,81 +93,90 @@ class SqliteStore:
     # Writing
 
     async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+        await self._in_writer(lambda: self._commit(writes, keeps))
+
+    async def _in_writer(self, work: Callable[[], T]) -> T:
+        """Have the writer thread do something; raise CommitFailed if the database will not."""
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        self._jobs.put((loop, done, lambda: self._commit(writes, keeps)))
-        await done
+        done: asyncio.Future[Any] = loop.create_future()
+        self._jobs.put((loop, done, work))
+        result: T = await done
+        return result
 
     def _write(self) -> None:
         """The writer thread: one job at a time until told to stop."""
         while (job := self._jobs.get()) is not None:
             loop, done, work = job
             try:
-                work()
-            except sqlite3.Error as error:
-                loop.call_soon_threadsafe(_settle, done, CommitFailed(str(error)))
+                result = work()
+            except (sqlite3.Error, CommitFailed) as error:
+                failed = error if isinstance(error, CommitFailed) else CommitFailed(str(error))
+                loop.call_soon_threadsafe(_settle, done, None, failed)
             else:
-                loop.call_soon_threadsafe(_settle, done, None)
+                loop.call_soon_threadsafe(_settle, done, result, None)
 
-    def _commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, and only while this process has not been taken for dead."""
         db = self._db
-        known = len(self._scopes)
         db.execute("BEGIN IMMEDIATE")
         try:
-            new = [w for w in writes if w.is_new]
-            if new:
-                db.executemany(
-                    "INSERT INTO tasks VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
-                    [
-                        (
-                            w.key,
-                            self._scope(w.scope),
-                            w.id,
-                            w.context_id,
-                            w.state,
-                            w.at_ms,
-                            w.seq,
-                            w.pos,
-                            w.pos,
-                            w.about,
-                            w.head,
-                            w.artifacts,
-                        )
-                        for w in new
-                    ],
-                )
-            db.executemany(
-                "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=? WHERE key=?",
-                [(w.state, w.at_ms, w.seq, w.pos, w.key) for w in writes if not w.is_new and w.head is None],
-            )
-            db.executemany(
-                "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, snap_pos=?, head=?, artifacts=? WHERE key=?",
-                [
-                    (w.state, w.at_ms, w.seq, w.pos, w.pos, w.head, w.artifacts, w.key)
-                    for w in writes
-                    if not w.is_new and w.head is not None
-                ],
-            )
-            db.executemany(
-                "INSERT INTO events VALUES (?,?) ON CONFLICT DO UPDATE SET data = CAST(data || x'0a' || excluded.data AS BLOB)",
-                [(w.key << _ROW_BITS | w.row, b"\n".join(w.lines)) for w in writes],
-            )
-            db.executemany("INSERT INTO counts VALUES (?,?,?) ON CONFLICT DO UPDATE SET n = n + excluded.n", self._counted(writes))
-            if keeps:
-                db.executemany(
-                    "INSERT OR REPLACE INTO keys VALUES (?,?,?,?,?,?)",
-                    [(self._scope(k.scope), k.key, k.digest, k.at_ms, k.task_id, k.reply) for k in keeps],
-                )
-            if len(self._scopes) > known:
-                fresh = [(n, scope.tenant, scope.owner) for scope, n in list(self._scopes.items())[known:]]
-                db.executemany("INSERT OR IGNORE INTO scopes VALUES (?,?,?)", fresh)
+            if db.execute("SELECT 1 FROM owners WHERE owner=?", (self._owner,)).fetchone() is None:
+                raise Fenced(f"another process took over {self.path}")
+            yield db
             db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")
+            raise
+
+    def _commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+        known = len(self._scopes)
+        try:
+            with self._transaction() as db:
+                self._store(db, writes, keeps)
+                if len(self._scopes) > known:
+                    fresh = [(n, scope.tenant, scope.owner) for scope, n in list(self._scopes.items())[known:]]
+                    db.executemany("INSERT OR IGNORE INTO scopes VALUES (?,?,?)", fresh)
+        except BaseException:
             for scope in list(self._scopes)[known:]:
                 del self._scopes[scope]
             raise
+
+    def _store(self, db: sqlite3.Connection, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+        db.executemany(
+            f"INSERT INTO tasks (scope, owner, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+            [
+                (
+                    *(self._scope(w.scope), self._owner),
+                    *(w.key, w.id, w.context_id, w.state, w.at_ms, w.seq, w.pos, w.pos, w.about, w.head, w.artifacts),
+                )
+                for w in writes
+                if w.is_new
+            ],
+        )
+        db.executemany(
+            "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=? WHERE key=?",
+            [(w.state, w.at_ms, w.seq, w.pos, self._owner, w.key) for w in writes if not w.is_new and w.head is None],
+        )
+        db.executemany(
+            "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=?, snap_pos=?, head=?, artifacts=? WHERE key=?",
+            [
+                (w.state, w.at_ms, w.seq, w.pos, self._owner, w.pos, w.head, w.artifacts, w.key)
+                for w in writes
+                if not w.is_new and w.head is not None
+            ],
+        )
+        db.executemany(
+            "INSERT INTO events VALUES (?,?) ON CONFLICT DO UPDATE SET data = CAST(data || x'0a' || excluded.data AS BLOB)",
+            [(w.key << _ROW_BITS | w.row, b"\n".join(w.lines)) for w in writes],
+        )
+        db.executemany(_COUNT, self._counted(writes))
+        if keeps:
+            db.executemany(
+                "INSERT OR REPLACE INTO keys VALUES (?,?,?,?,?,?)",
+                [(self._scope(k.scope), k.key, k.digest, k.at_ms, k.task_id, k.reply) for k in keeps],
+            )
 
     def _scope(self, scope: Scope) -> int:
         number = self._scopes.get(scope)
@@ -249,20 +266,79 @@ class SqliteStore:
         )
         return Keep(scope, key, *found[0]) if found else None
 
-    async def unfinished(self) -> list[Record]:
+    def _found(self, where: str, *args: Any) -> list[Record]:
+        """Tasks of any scope, as they stand."""
         scopes = {number: scope for scope, number in self._scopes.items()}
-        found = self._rows(f"SELECT scope, {_COLUMNS} FROM tasks WHERE state IN (1, 2) ORDER BY key")
-        records = [Record(row[1], scopes[row[0]], *row[2:]) for row in found]
+        rows = self._rows(f"SELECT scope, {_COLUMNS} FROM tasks WHERE {where}", *args)
+        records = [Record(row[1], scopes[row[0]], *row[2:]) for row in rows]
         for record in records:
             record.tail = self._tail(record) if record.is_stale else []
         return records
 
+    # Ownership
 
-def _settle(done: asyncio.Future[None], error: Exception | None) -> None:
+    async def beat(self) -> None:
+        def work() -> None:
+            with self._transaction() as db:
+                db.execute("UPDATE owners SET beat_ms=? WHERE owner=?", (now_ms(), self._owner))
+
+        await self._in_writer(work)
+
+    async def take_over(self, lease_ms: int) -> list[Record]:
+        """This process alone holds the file, so every other owner is dead, whenever it was last heard of."""
+
+        def work() -> None:
+            with self._transaction() as db:
+                db.execute("DELETE FROM owners WHERE owner<>?", (self._owner,))
+
+        await self._in_writer(work)
+        return self._found("state IN (1, 2) AND owner<>? ORDER BY key", self._owner)
+
+    # Upkeep
+
+    async def waiting(self, before_ms: int, limit: int) -> list[Record]:
+        return self._found("folded=0 AND at_ms<? AND state IN (6, 8) ORDER BY at_ms LIMIT ?", before_ms, limit)
+
+    async def purge(self, ages: Ages, limit: int) -> int:
+        return await self._in_writer(lambda: self._purge(ages, limit))
+
+    def _purge(self, ages: Ages, limit: int) -> int:
+        with self._transaction() as db:
+            folded = db.execute(
+                "SELECT key FROM tasks WHERE folded=0 AND at_ms<? AND state IN (3, 4, 5, 7) ORDER BY at_ms LIMIT ?",
+                (ages.events_ms, limit),
+            ).fetchall()
+            db.executemany("UPDATE tasks SET folded=1 WHERE key=?", folded)
+            rows = [(key << _ROW_BITS, key << _ROW_BITS | (1 << _ROW_BITS) - 1) for (key,) in folded]
+            db.executemany("DELETE FROM events WHERE id BETWEEN ? AND ?", rows)
+            old = db.execute(
+                "SELECT key, scope, state FROM tasks WHERE folded=1 AND at_ms<? ORDER BY at_ms LIMIT ?", (ages.tasks_ms, limit)
+            ).fetchall()
+            db.executemany("DELETE FROM tasks WHERE key=?", [(key,) for key, _, _ in old])
+            gone = Counter((scope, state) for _, scope, state in old)
+            db.executemany(_COUNT, [(scope, state, -n) for (scope, state), n in gone.items()])
+            keys = db.execute(
+                "DELETE FROM keys WHERE (scope, key) IN (SELECT scope, key FROM keys WHERE at_ms<? LIMIT ?)", (ages.keys_ms, limit)
+            ).rowcount
+        return len(old) + len(folded) + keys
+
+    async def stats(self) -> Stats:
+        tasks = dict(self._rows("SELECT state, sum(n) FROM counts GROUP BY state HAVING sum(n) > 0"))
+        ((events,),) = self._rows("SELECT count(*) FROM events")
+        ((keys,),) = self._rows("SELECT count(*) FROM keys")
+        files = [self.path, self.path.with_name(self.path.name + "-wal")]
+        return Stats(tasks=tasks, events=events, keys=keys, size=sum(f.stat().st_size for f in files if f.exists()))
+
+    async def vacuum(self) -> None:
+        """Give back the room that purged tasks left in the file."""
+        await self._in_writer(lambda: self._db.execute("VACUUM"))
+
+
+def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
     if done.cancelled():
         return
     if error is None:
-        done.set_result(None)
+        done.set_result(result)
     else:
         done.set_exception(error)
 

@@ -11,7 +11,7 @@ from ..codec.rpc import Rpc, rpcs, status
 from ..model import A2AError, Limits, Message, TooManyRequests, VersionNotSupported
 from ..ops.call import Call
 from ..ops.service import Service
-from ..ops.table import OPERATIONS, Operation, Version
+from ..ops.table import OPERATIONS, Operation, Version, numbers
 from ..run.feed import Reader
 from ..run.log import Entry
 from .asgi import known_version
@@ -41,13 +41,13 @@ class GrpcDoor:
     def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
         self._service = service
         self._limits = limits
-        self._numbers = frozenset(version.number for version in versions)
+        self._numbers = numbers(versions)
         self.handlers = [self._serve(version) for version in versions if version.grpc]
         self.services = [version.grpc_service for version in versions if version.grpc]
 
     def _serve(self, version: Version) -> Any:
         methods = {}
-        for rpc in rpcs(version.grpc_service, version.grpc, version.rest_codec, self._limits):
+        for rpc in rpcs(version.grpc_service, version.grpc, version.grpc_codec, self._limits):
             operation = OPERATIONS[rpc.operation]
             if operation.is_stream:
                 methods[rpc.name] = grpc.unary_stream_rpc_method_handler(self._streaming(rpc, operation, version))
@@ -87,6 +87,8 @@ class GrpcDoor:
                     await _Stream(context, rpc, found, self._limits.stalled_s).send(self._active(call))
             except A2AError as error:
                 await self._refuse(context, version, error)
+            except grpc.aio.InternalError:
+                return  # the client has hung up, and we noticed while writing
             except Exception:
                 await self._refuse(context, version, opaque())
 
@@ -94,7 +96,7 @@ class GrpcDoor:
 
     async def _see_through(self, operation: Operation, call: Call, request: Any) -> Any:
         """Run an operation to its end, even if the caller is gone before."""
-        work = asyncio.get_running_loop().create_task(operation.run(self._service, call, request))  # type: ignore[arg-type]
+        work: asyncio.Future[Any] = asyncio.ensure_future(operation.run(self._service, call, request))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -103,7 +105,7 @@ class GrpcDoor:
 
     def _call(self, context: Any, version: Version) -> Call:
         """Return what the metadata says about a call."""
-        call = Call(origin=version.rest_codec.origin)
+        call = Call(origin=version.grpc_codec.origin)
         extensions = ""
         for name, value in context.invocation_metadata():
             match name:
@@ -135,15 +137,15 @@ class GrpcDoor:
             await context.send_initial_metadata(active)
 
     async def _refuse(self, context: Any, version: Version, error: A2AError) -> NoReturn:
-        code = grpc.StatusCode[error.grpc]
-        trailers: list[tuple[str, str | bytes]] = [(_DETAILS, status(code.value[0], error))]
+        code, text = grpc.StatusCode[error.grpc], version.grpc_text(error)
+        trailers: list[tuple[str, str | bytes]] = [(_DETAILS, status(code.value[0], text, error))]
         if error.retry_after_s is not None:
             trailers.append(("retry-after", str(error.retry_after_s)))
-        await context.abort(code, version.grpc_text(error), tuple(trailers))
+        await context.abort(code, text, tuple(trailers))
         raise AssertionError  # abort raises
 
 
-def _discard(work: asyncio.Task[Any]) -> None:
+def _discard(work: asyncio.Future[Any]) -> None:
     """Nobody waits for this any more."""
     if not work.cancelled() and work.exception() is None and isinstance(reader := work.result(), Reader):
         reader.close()

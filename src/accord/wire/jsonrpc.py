@@ -9,9 +9,9 @@ from ..codec.contract import Codec
 from ..model import A2AError, InvalidRequest, Limits, MethodNotFound
 from ..ops.call import Call
 from ..ops.service import Service
-from ..ops.table import OPERATIONS, Operation, Version
+from ..ops.table import ASSUMED, Operation, Version, methods, numbers
 from .asgi import Headers, Pairs, Receive, Scope, Send, call_of, check_json, check_version, error_headers, read_body, respond
-from .sse import Frames, stream
+from .sse import Frames, fail, stream
 
 __all__ = ["JsonRpcDoor", "activated", "opaque"]
 
@@ -24,32 +24,48 @@ class JsonRpcDoor:
     def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
         self._service = service
         self._limits = limits
-        self._numbers = frozenset(version.number for version in versions)
-        self._methods = {
-            method: (OPERATIONS[name], version.rpc_codec) for version in versions for method, name in version.rpc.items()
-        }
+        self._numbers = numbers(versions)
+        self._methods = methods(versions)
+        self._codecs = {number: version.rpc_codec for version in versions for number in (version.number, *version.aliases)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         id_, body = jsonrpc.NO_ID, b""
         codec: Codec = v1.CODEC
+        operation: Operation | None = None
         extra: Pairs = ()
         try:
             check_json(headers)
             body = await read_body(receive, headers, self._limits.body)
             envelope = jsonrpc.open_envelope(body, self._limits)
             id_ = envelope.id
-            check_version(scope, headers, self._numbers)
-            operation, codec = self._row(envelope.method)
-            if envelope.jsonrpc != "2.0":
+            hint = check_version(scope, headers, self._numbers)
+            method = self._methods.get(envelope.method)
+            if method is None:
+                codec = self._codecs.get(hint or ASSUMED, v1.CODEC)
+                raise MethodNotFound(f"no method {envelope.method!r:.80}; there are {', '.join(self._methods)}")
+            operation, codec, choice, is_lax = method
+            if envelope.jsonrpc != "2.0" and (envelope.jsonrpc or not is_lax):
                 raise InvalidRequest('Request payload validation error: jsonrpc must be "2.0"')
             call = call_of(scope, headers, codec.origin)
+            if choice is not None:
+                codec = await self._service.choose(choice, operation.name, hint, envelope.params, call)
+                call.origin = codec.origin
             request, call.semantics = codec.decode(operation.name, envelope.params)
-            extra = activated(self._service, call)
+            extra = activated(self._service, call, headers)
             answer = await operation.run(self._service, call, request)
         except A2AError as error:
             if isinstance(error, InvalidRequest) and id_ == jsonrpc.NO_ID:
                 id_ = jsonrpc.id_of(body)
             status = error.status if error.is_http_level else 200
+            if (
+                operation is not None
+                and operation.is_stream
+                and codec.errors_in_streams
+                and status == 200
+                and _takes_events(headers)
+            ):
+                await fail(send, jsonrpc.error(id_, codec.error(error)), extra)
+                return
             await respond(send, status, jsonrpc.error(id_, codec.error(error)), headers=(*error_headers(error), *extra))
         except Exception:
             await respond(send, 200, jsonrpc.error(id_, codec.error(opaque())))
@@ -58,23 +74,26 @@ class JsonRpcDoor:
                 frames = Frames(
                     codec, b'{"jsonrpc":"2.0","id":%b,"result":' % id_, b"}", lambda error: jsonrpc.error(id_, codec.error(error))
                 )
+                if codec.errors_in_streams:
+                    frames.error_event = b""  # an event like any other, to clients that know no other names
                 await stream(scope, receive, send, answer, frames, headers=extra)
             else:
                 await respond(send, 200, jsonrpc.result(id_, codec.result(operation.name, answer)), headers=extra)
 
-    def _row(self, method: str) -> tuple[Operation, Codec]:
-        row = self._methods.get(method)
-        if row is None:
-            raise MethodNotFound(f"no method {method!r:.80}; there are {', '.join(self._methods)}")
-        return row
+
+def _takes_events(headers: Headers) -> bool:
+    """Whether the caller would read an event stream; who does not say would."""
+    accept = headers.get(b"accept", b"")
+    return not accept or b"text/event-stream" in accept or b"*/*" in accept
 
 
-def activated(service: Service, call: Call) -> Pairs:
-    """The answer names the extensions that are in force (spec EXT-3)."""
+def activated(service: Service, call: Call, headers: Headers) -> Pairs:
+    """The answer names the extensions that are in force (spec EXT-3), in the header the caller used: old ones had an X."""
     if not call.extensions:
         return ()
     active = call.extensions & service.offered
-    return ((b"a2a-extensions", ", ".join(sorted(active)).encode()),) if active else ()
+    name = b"a2a-extensions" if b"a2a-extensions" in headers else b"x-a2a-extensions"
+    return ((name, ", ".join(sorted(active)).encode()),) if active else ()
 
 
 def opaque() -> A2AError:

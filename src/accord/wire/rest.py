@@ -1,16 +1,14 @@
 """The HTTP+JSON door: verbs and paths, with and without a tenant in front."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import unquote
 
-import msgspec
-
 from ..codec import text, v1
-from ..codec.contract import Codec
-from ..model import A2AError, InvalidParams, Limits, MethodNotAllowed, MethodNotFound
+from ..codec.contract import Choice, RestCodec
+from ..model import A2AError, Limits, MethodNotAllowed, MethodNotFound
 from ..ops.service import Service
-from ..ops.table import OPERATIONS, Operation, Version
+from ..ops.table import OPERATIONS, Operation, Version, numbers
 from .asgi import (
     A2A_JSON,
     JSON,
@@ -39,21 +37,37 @@ Shape = tuple[str, ...]
 class Row(NamedTuple):
     operation: Operation
     names: tuple[str, ...]
-    codec: Codec
+    codec: RestCodec
+    choice: Choice | None
+    version: Version
+    numbers: frozenset[str]
+
+
+class Found(NamedTuple):
+    """The row a request is for, and the fields its path holds."""
+
+    row: Row
+    fields: dict[str, str]
+    rival: "Found | None" = None  # the row of another version, whose the request is if its body can be of no other
 
 
 class Routes:
     """The paths of all versions served."""
 
     def __init__(self, versions: Sequence[Version]) -> None:
-        self._by_shape: dict[Shape, dict[str, Row]] = {}
+        self._by_shape: dict[Shape, dict[str, list[Row]]] = {}
+        self._heads: dict[str, RestCodec] = {}
         for version in versions:
-            for verb, path, name in version.rest:
-                shape, names = _shape_of(path)
-                self._by_shape.setdefault(shape, {})[verb] = Row(OPERATIONS[name], names, version.rest_codec)
+            for route in version.rest:
+                shape, names = _shape_of(route.path)
+                codec = route.codec or version.rest_codec
+                choice = version.dialects if route.codec is None else None
+                row = Row(OPERATIONS[route.operation], names, codec, choice, version, numbers([version]))
+                self._by_shape.setdefault(shape, {}).setdefault(route.verb, []).append(row)
+                self._heads.setdefault(shape[0], codec)
 
-    def find(self, verb: str, path: str) -> tuple[Row, dict[str, str]]:
-        """Return the row a request is for, and the fields its path holds.
+    def find(self, verb: str, path: str, hint: str) -> Found:
+        """Return the row a request is for. A path decides; if several versions have it, the one the caller names, else the newest.
 
         Raises:
             MethodNotFound: No operation has such a path.
@@ -61,22 +75,41 @@ class Routes:
         """
         segments = path.strip("/").split("/")
         allowed: list[str] = []  # a path may have a second reading, in which the verb fits: a tenant may be called "tasks"
-        for tenant, rest in ((None, segments), (segments[0], segments[1:])):
-            for shape, values in _readings(rest):
-                verbs = self._by_shape.get(shape)
-                if verbs is None:
-                    continue
-                row = verbs.get(verb)
-                if row is None:
-                    allowed += [known for known in verbs if known not in allowed]
-                    continue
-                fields = dict(zip(row.names, values, strict=True))
-                if tenant is not None:
-                    fields["tenant"] = unquote(tenant)
-                return row, fields
-        if allowed:
+        plain = self._read(verb, segments, hint, allowed)
+        if plain is not None and (not hint or hint in plain.row.numbers):
+            return plain
+        below = self._read(verb, segments[1:], hint, allowed, tenant=segments[0])
+        if below is not None and plain is not None:
+            # `v1` is the head of an old path, and a good name for a tenant: only who says 1.0 can mean the tenant.
+            return Found(below.row, below.fields, plain) if hint in below.row.numbers else plain
+        found = plain or below
+        if found is None and allowed:
             raise MethodNotAllowed(f"{path[:200]} takes {' or '.join(allowed)}, not {verb}", allow=", ".join(allowed))
-        raise MethodNotFound(f"no {verb} {path[:200]} here")
+        if found is None:
+            raise MethodNotFound(f"no {verb} {path[:200]} here")
+        return found
+
+    def _read(self, verb: str, segments: list[str], hint: str, allowed: list[str], tenant: str | None = None) -> Found | None:
+        for shape, values in _readings(segments):
+            verbs = self._by_shape.get(shape)
+            if verbs is None:
+                continue
+            rows = verbs.get(verb, [])
+            if tenant is not None:
+                rows = [row for row in rows if row.version.has_tenants]
+            if not rows:
+                allowed += [known for known in verbs if known not in allowed]
+                continue
+            row = next((row for row in rows if hint in row.numbers), rows[0])
+            fields = dict(zip(row.names, values, strict=True))
+            if tenant is not None:
+                fields["tenant"] = unquote(tenant)
+            return Found(row, fields)
+        return None
+
+    def speaker(self, path: str) -> RestCodec:
+        """The codec for telling somebody that there is no such path: the first to have others that begin so."""
+        return self._heads.get(path.strip("/").partition("/")[0], v1.CODEC)
 
 
 def _shape_of(path: str) -> tuple[Shape, tuple[str, ...]]:
@@ -95,17 +128,18 @@ def _readings(segments: list[str]) -> list[tuple[Shape, tuple[str, ...]]]:
     """The ways a path can be read, the most literal first."""
     if not segments:
         return []
-    if segments[0] != "tasks":
+    # Ids stand after "tasks" (or "task", in paths of 0.2), which is first or has one literal segment before it.
+    at = next((i for i, segment in enumerate(segments[:2]) if segment in ("tasks", "task")), None)
+    if at is None or at == len(segments) - 1:
         return [(tuple(segments), ())]
-    if len(segments) == 1:
-        return [(("tasks",), ())]
-    task_id = unquote(segments[1])
-    if len(segments) > 2:
-        values = (task_id, *(unquote(s) for s in segments[3:]))
-        return [(("tasks", "*", segments[2], *("*" for _ in segments[3:])), values)]
+    before, rest = tuple(segments[: at + 1]), segments[at + 1 :]
+    task_id = unquote(rest[0])
+    if len(rest) > 1:
+        values = (task_id, *(unquote(segment) for segment in rest[2:]))
+        return [((*before, "*", rest[1], *("*" for _ in rest[2:])), values)]
     name, colon, verb = task_id.rpartition(":")
-    readings: list[tuple[Shape, tuple[str, ...]]] = [(("tasks", "*:" + verb), (name,))] if colon and name else []
-    return [*readings, (("tasks", "*"), (task_id,))]
+    readings: list[tuple[Shape, tuple[str, ...]]] = [((*before, "*:" + verb), (name,))] if colon and name else []
+    return [*readings, ((*before, "*"), (task_id,))]
 
 
 class RestDoor:
@@ -114,98 +148,67 @@ class RestDoor:
     def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
         self._service = service
         self._limits = limits
-        self._numbers = frozenset(version.number for version in versions)
+        self._numbers = numbers(versions)
         self._routes = Routes(versions)
+        self._anywhere = tuple(route.path for version in versions for route in version.rest if route.is_anywhere)
+
+    def below_any(self, path: str) -> str:
+        """Return the part of `path` that is served below any path; empty if there is none."""
+        return next((end for end in self._anywhere if path.endswith(end)), "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, headers: Headers, path: str) -> None:
         extra: Pairs = ()
+        codec: RestCodec = v1.CODEC
         try:
-            row, fields = self._routes.find(scope["method"], path)
-            check_version(scope, headers, self._numbers)
-            operation, _, codec = row
+            hint = check_version(scope, headers, self._numbers)
+            try:
+                found = self._routes.find(scope["method"], path, hint)
+            except MethodNotFound:
+                codec = self._routes.speaker(path)
+                raise
+            codec = found.row.codec
+            body = await self._body(scope, receive, headers, found.fields)
+            if found.rival is not None and (is_its := found.rival.row.version.is_its) is not None and is_its(body):
+                found = found.rival
+            operation, _, codec, choice, *_ = found.row
+            if not found.fields and scope["method"] == "POST":
+                params = body
+            else:
+                params = codec.join(operation.name, found.fields, query_of(scope) if scope["method"] != "POST" else {}, body)
             call = call_of(scope, headers, codec.origin)
-            params = await self._params(scope, receive, headers, operation.name, fields)
+            if choice is not None:
+                chosen = await self._service.choose(choice, operation.name, hint, params, call)
+                codec = cast(RestCodec, chosen)  # what a version's dialects are
+                call.origin = codec.origin
             request, call.semantics = codec.decode(operation.name, params)
-            extra = activated(self._service, call)
+            extra = activated(self._service, call, headers)
             answer = await operation.run(self._service, call, request)
         except A2AError as error:
             allow = ((b"allow", error.detail["allow"].encode()),) if isinstance(error, MethodNotAllowed) else ()
             # Some clients read an error only if it says plain JSON (spec 7, A2).
             kind = A2A_JSON if headers.get(b"accept", b"") == A2A_JSON else JSON
-            await respond(send, error.status, error_body(error), kind, (*error_headers(error), *allow, *extra))
+            status, failure = codec.failure(error)
+            await respond(send, status, failure, kind, (*error_headers(error), *allow, *extra))
         except Exception:
-            await respond(send, 500, error_body(opaque()))
+            await respond(send, 500, codec.failure(opaque())[1])
         else:
             if operation.is_stream:
-                await stream(scope, receive, send, answer, Frames(codec, b"", b"", error_body), headers=extra)
-            else:
-                await respond(send, 200, codec.result(operation.name, answer), answer_type(headers), extra)
+                frames = Frames(codec, b"", b"", lambda error: codec.failure(error)[1])
+                await stream(scope, receive, send, answer, frames, headers=extra)
+                return
+            result = codec.result(operation.name, answer)
+            kind = codec.answer_type(headers.get(b"accept", b""), headers.get(b"content-type", b""))
+            await respond(send, 200 if result else 204, result, kind, extra)
 
-    async def _params(self, scope: Scope, receive: Receive, headers: Headers, operation: str, fields: dict[str, str]) -> bytes:
-        """Return the request as one JSON object, whatever of it came by path, query or body."""
+    async def _body(self, scope: Scope, receive: Receive, headers: Headers, fields: dict[str, str]) -> bytes:
         if scope["method"] != "POST":
-            return v1.encode(_from_query(operation, query_of(scope), fields))
+            return b""
         body = await read_body(receive, headers, self._limits.body)
-        if not body and "id" in fields:  # cancel and subscribe need no body
-            return v1.encode(fields)
-        check_json(headers)
-        text.check(body, self._limits)
-        if not fields:
-            return body
-        value = text.loads(body)
-        if not isinstance(value, dict):
-            raise InvalidParams("the body is not a JSON object", violations=(("body", "is not a JSON object"),))
-        _agree(value, fields)
-        return v1.encode(value | fields)
-
-
-def _agree(body: dict[str, Any], fields: dict[str, str]) -> None:
-    """The path decides; a tenant or task in the body that says otherwise is a mistake worth telling."""
-    for name, value in fields.items():
-        snake = "task_id" if name == "taskId" else name
-        for given in (body.pop(snake, None), body.pop(name, None)):
-            if given not in (None, "", value):
-                what = f"the path says {value!r:.80}, the body {given!r:.80}"
-                raise InvalidParams(f"{name}: {what}", violations=((name, what),))
-
-
-def _from_query(operation: str, query: dict[str, list[str]], fields: dict[str, str]) -> dict[str, Any]:
-    """Read a request from the path and the query string, where everything is text (spec 3.5)."""
-    known = {f.encode_name: f.type for f in msgspec.structs.fields(v1.REQUESTS[operation])}
-    value: dict[str, Any] = {}
-    for name, texts in query.items():
-        name = _ALIASES.get(name, name)
-        if name in known:
-            value[name] = _from_text(name, texts[-1], known[name])
-    _agree(value, fields)
-    return value | fields
-
-
-_ALIASES = {"lastUpdatedAfter": "statusTimestampAfter"}  # what the Go client sends
-
-
-def _from_text(name: str, given: str, type_: Any) -> Any:
-    if type_ == bool | None or type_ is bool:
-        if given.lower() not in ("true", "false"):
-            raise InvalidParams(
-                f"{name}: {given!r:.80} is neither true nor false", violations=((name, "is neither true nor false"),)
-            )
-        return given.lower() == "true"
-    if given.isdigit() and name == "status":
-        return int(given)
-    return given
-
-
-def answer_type(headers: Headers) -> bytes:
-    """The content type of an answer: what was asked for, else what was sent, else A2A's own (spec 7, A2)."""
-    accept = headers.get(b"accept", b"")
-    for kind in (A2A_JSON, JSON):
-        if kind in accept:
-            return kind
-    sent = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    return sent if sent in (A2A_JSON, JSON) else A2A_JSON
+        if body or "id" not in fields:  # cancel and subscribe need no body
+            check_json(headers)
+            text.check(body, self._limits)
+        return body
 
 
 def error_body(error: A2AError) -> bytes:
-    body = {"code": error.status, "status": error.grpc, "message": str(error), "details": v1.error_details(error)}
-    return v1.encode({"error": body})
+    return v1.CODEC.failure(error)[1]

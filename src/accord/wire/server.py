@@ -2,15 +2,24 @@
 
 import asyncio
 import gc
+import logging
+import signal
+import ssl
 from collections.abc import Awaitable, Callable
+from types import FrameType
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from ..model import Limits
+from .tls import Tls
 
 __all__ = ["serve"]
+
+log_ = logging.getLogger("accord")
+
+LEAVE_S = 0.5  # for what is cancelled at the very end
 
 
 class Protocol(HttpToolsProtocol):
@@ -89,9 +98,16 @@ class Protocol(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """uvicorn's server, which ends the agent's work before it waits for open connections: streams then end by themselves."""
 
-    def __init__(self, config: uvicorn.Config, drain: Callable[[], Awaitable[None]], on_start: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        drain: Callable[[float], Awaitable[None]],
+        on_start: Callable[[str], None],
+        grace_s: float = 0.0,
+    ) -> None:
         super().__init__(config)
         self._drain = drain
+        self._grace_s = grace_s
         self._on_start = on_start
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
@@ -106,7 +122,8 @@ class Server(uvicorn.Server):
     def _address(self) -> str:
         """Where the server really listens: with port 0 the system has chosen."""
         host, port = self.servers[0].sockets[0].getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "https" if self.config.is_ssl else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:
@@ -116,20 +133,29 @@ class Server(uvicorn.Server):
                     connection.look(now)
         return await super().on_tick(counter)
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, at once if told twice. Told to stop, the process ends with code 0: uvicorn would die of the signal afterwards."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        if sig == signal.SIGINT:
+            self._grace_s = 0.0  # a person waits
+        self.should_exit = True
+
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
-        await self._drain()
+        await self._drain(self._grace_s)
         await super().shutdown(sockets)
 
 
 def serve(
     app: Any,
-    drain: Callable[[], Awaitable[None]],
+    drain: Callable[[float], Awaitable[None]],
     *,
     host: str,
     port: int,
     limits: Limits,
     log_level: str = "warning",
     on_start: Callable[[str], None] = lambda address: None,
+    tls: Tls | None = None,
+    grace_s: float = 0.0,
 ) -> None:
     """Serve until told to stop."""
     protocol = type("Protocol", (Protocol,), {"limits": limits})
@@ -145,10 +171,38 @@ def serve(
         access_log=False,
         log_level=log_level,
         server_header=False,
+        ssl_certfile=tls.certificate if tls is not None else None,
+        ssl_keyfile=tls.key if tls is not None else None,
+        ssl_ca_certs=str(tls.client_authority) if tls is not None and tls.client_authority else None,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if tls is not None and tls.client_authority else ssl.CERT_NONE,
         timeout_keep_alive=limits.keep_alive_s,
         timeout_graceful_shutdown=1,
     )
-    server = Server(config, drain, on_start)
-    server.run()
+    server = Server(config, drain, on_start, grace_s)
+    _run(server)
     if not server.started:
         raise RuntimeError(f"the server could not start on {host}:{port}; the reason is above")
+
+
+def _run(server: Server) -> None:
+    """Run the server to its end. What then still runs is cancelled and given a moment; `asyncio.run` would wait for ever."""
+    new_loop = server.config.get_loop_factory() or asyncio.new_event_loop
+    loop = new_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_until_complete(server.serve())
+        loop.run_until_complete(_cancel_rest())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _cancel_rest() -> None:
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        _, deaf = await asyncio.wait(rest, timeout=LEAVE_S)
+        if deaf:
+            log_.warning("%d tasks did not end when they were cancelled; left behind", len(deaf))

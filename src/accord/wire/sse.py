@@ -11,7 +11,7 @@ from ..run.feed import Reader
 from ..run.log import Entry
 from .asgi import Pairs, Receive, Scope, Send
 
-__all__ = ["Frames", "stream"]
+__all__ = ["Frames", "fail", "stream"]
 
 SOON_S = 1.0
 
@@ -27,6 +27,7 @@ class Frames:
         self._prefix = prefix
         self._suffix = suffix
         self.error = error
+        self.error_event = b"event: error\n"
 
     def of(self, entries: list[Entry], reader: Reader) -> bytes:
         if self._codec is v1.CODEC:  # stored in this very shape
@@ -68,7 +69,7 @@ async def stream(
             try:
                 entries = await reader.next(patience_s)
             except A2AError as error:
-                await writer.write(b"event: error\ndata: %b\n\n" % frames.error(error))
+                await writer.write(b"%bdata: %b\n\n" % (frames.error_event, frames.error(error)))
                 break
             if entries is None:
                 if patience_s == SOON_S:
@@ -85,6 +86,12 @@ async def stream(
     finally:
         writer.close()
         reader.close()
+
+
+async def fail(send: Send, error: bytes, headers: Pairs = ()) -> None:
+    """Send a stream that is one error and over."""
+    await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS, *headers]})
+    await send({"type": "http.response.body", "body": b"data: %b\n\n" % error})
 
 
 class _Writer:

@@ -1,11 +1,15 @@
 """The agent card at its well-known place, cacheable."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
+from typing import Any
+
+import msgspec
 
 from ..codec import v1
 from ..model import AgentCard
+from ..ops.table import Version, numbers
 from .asgi import Headers, Scope, Send, respond
 
 __all__ = ["CARD_PATH", "CardDoor"]
@@ -21,18 +25,22 @@ class CardDoor:
     bound to: a card must not send clients wherever a stranger's header says.
     """
 
-    def __init__(self, card: Callable[[str], AgentCard], url: str | None, started_s: float) -> None:
+    def __init__(self, card: Callable[[str], AgentCard], url: str | None, started_s: float, versions: Sequence[Version]) -> None:
+        self.paths = frozenset([CARD_PATH, *(version.card_path for version in versions if version.card_path)])
+        self._versions = versions
+        self._numbers = numbers(versions)
         self._card = card
         self._url = url.rstrip("/") if url else None
         self._modified = formatdate(started_s, usegmt=True).encode()
-        self._made: dict[str, tuple[bytes, bytes]] = {}
+        self._made: dict[tuple[str, bool], tuple[bytes, bytes, bool]] = {}
 
     async def __call__(self, scope: Scope, send: Send, headers: Headers) -> None:
-        body, tag = self._encoded(self._base(scope, headers))
+        body, tag, is_signed = self._encoded(self._base(scope, headers), headers.get(b"a2a-version", b"").startswith(b"1."))
         cache = (
             (b"etag", tag),
             (b"cache-control", b"public, max-age=%d" % MAX_AGE_S),
             (b"last-modified", self._modified),
+            *(((b"vary", b"A2A-Version"),) if is_signed else ()),
         )
         known = headers.get(b"if-none-match", b"")
         if known == b"*" or tag in [item.strip().removeprefix(b"W/") for item in known.split(b",")]:
@@ -41,15 +49,29 @@ class CardDoor:
         else:
             await respond(send, 200, b"" if scope["method"] == "HEAD" else body, headers=cache)
 
-    def _encoded(self, base: str) -> tuple[bytes, bytes]:
-        made = self._made.get(base)
+    def _encoded(self, base: str, says_1: bool) -> tuple[bytes, bytes, bool]:
+        made = self._made.get((base, says_1))
         if made is None:
-            body = v1.encode(self._card(base))
+            card = self._card(base)
+            is_signed = bool(card.signatures) and len(self._versions) > 1
+            body = v1.encode(card if says_1 and is_signed else self._union(card))
             tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:16].encode()
             if len(self._made) > 64:
                 self._made.clear()
-            made = self._made[base] = (body, tag)
+            made = self._made[base, says_1] = (body, tag, is_signed)
         return made
+
+    def _union(self, card: AgentCard) -> dict[str, Any]:
+        """The card with what the readers of every version served need, and only their interfaces.
+
+        A signature holds for the 1.0 card alone, which is what those who say 1.0 get of a signed one.
+        """
+        value: dict[str, Any] = msgspec.to_builtins(card)
+        for version in self._versions:
+            if version.card is not None:
+                version.card(value)
+        value["supportedInterfaces"] = [i for i in value["supportedInterfaces"] if i["protocolVersion"] in self._numbers]
+        return value
 
     def _base(self, scope: Scope, headers: Headers) -> str:
         if self._url is not None:

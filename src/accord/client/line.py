@@ -1,0 +1,231 @@
+"""The line to one agent: found once, then calls over the interface that works, repeated where that is safe."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from ..model import (
+    IDEMPOTENT,
+    RESUME,
+    A2AError,
+    AgentCard,
+    AgentInterface,
+    InvalidRequest,
+    MethodNotFound,
+    VersionNotSupported,
+)
+from .binding import Binding, Extra, Items
+from .budget import Budget
+from .errors import AgentFault, BadAnswer, Unreachable
+from .retry import Retry, may_repeat
+
+__all__ = ["Found", "Line", "Options"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller of `connect` may decide."""
+
+    tenant: str | None = None
+    extensions: tuple[str, ...] = ()
+    retry: Retry = Retry()
+    budget: Budget = Budget()
+
+
+class Found(msgspec.Struct):
+    """An agent that was found: its card, and the ways to talk to it, the preferred one first."""
+
+    card: AgentCard
+    interfaces: list[AgentInterface]
+    bind: Callable[[AgentInterface], Binding]
+    notes: list[str]
+    close: Callable[[], Awaitable[None]]
+
+
+class Line:
+    """Finds the agent at first use, and falls back to its next interface while none has worked yet."""
+
+    def __init__(self, find: Callable[[], Awaitable[Found]], options: Options) -> None:
+        self.retry = options.retry
+        self.budget = options.budget
+        self.is_open = False
+        self._find = find
+        self._options = options
+        self._finding: asyncio.Task[Found] | None = None
+        self._found: Found | None = None
+        self._interface: AgentInterface | None = None
+        self._binding: Binding | None = None
+        self._is_proven = False
+        self._extra = Extra()
+        self._tenant = ""
+
+    @property
+    def found(self) -> Found:
+        if self._found is None:
+            raise RuntimeError("not connected yet: use `async with connect(...)` or `await connect(...)`")
+        return self._found
+
+    @property
+    def interface(self) -> AgentInterface:
+        """The one in use."""
+        if self._interface is None:
+            raise RuntimeError("not connected yet: use `async with connect(...)` or `await connect(...)`")
+        return self._interface
+
+    @property
+    def name(self) -> str:
+        """The agent, as errors name it."""
+        if self._found is None or self._interface is None:
+            return "the agent"
+        return f"{self._found.card.name or 'agent'} ({self._interface.url})"
+
+    # Opening and closing
+
+    async def open(self) -> None:
+        """Find the agent and choose how to talk to it. Done once, however many ask."""
+        if self._found is None:
+            if self._finding is None:
+                self._finding = asyncio.ensure_future(self._find())
+            try:
+                self._found = await asyncio.shield(self._finding)
+            except Exception:
+                self._finding = None
+                raise
+            if self._interface is None:
+                self._use(self._found, self._found.interfaces[0])
+
+    async def close(self) -> None:
+        finding, self._finding = self._finding, None
+        if finding is not None and not finding.done():
+            finding.cancel()
+        found, self._found = self._found, None
+        self._binding = self._interface = None
+        if found is not None:
+            await found.close()
+
+    # Streams
+
+    async def can_stream(self) -> bool:
+        await self.open()
+        return self.found.card.capabilities.streaming is True
+
+    @property
+    def can_resume(self) -> bool:
+        """The agent goes on with a stream after any event it is named."""
+        return self._offers(RESUME)
+
+    @property
+    def snapshots_first(self) -> bool:
+        """A subscription starts with the task as it stands."""
+        return self._interface is not None and self._interface.protocol_version.startswith("1.")
+
+    def is_deduplicating(self, key: str) -> bool:
+        """Whether the agent recognises a message it has had."""
+        return bool(key) or self._offers(IDEMPOTENT)
+
+    async def open_stream(
+        self, operation: str, request: Any, *, key: str = "", after: str = "", timeout_s: float | None = None
+    ) -> AsyncIterator[Items]:
+        """Yield what comes; errors as they are."""
+        while True:
+            binding = await self._prepare(request)
+            extra = self._with(key, after)
+            try:
+                async for items in binding.stream(operation, request, extra, timeout_s or self.budget.work_s):
+                    self._is_proven = True
+                    yield items
+                return
+            except (A2AError, AgentFault) as error:
+                if not self._fall_back(error):
+                    raise
+
+    # Calls
+
+    async def call(
+        self,
+        operation: str,
+        request: Any,
+        *,
+        is_safe: bool = True,
+        key: str = "",
+        deadline: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
+    ) -> Any:
+        loop = asyncio.get_running_loop()
+        attempt = 1
+        while True:
+            try:
+                binding = await self._prepare(request)
+                timeout_s = self.budget.call_s if deadline is None else max(deadline - loop.time(), 0.001)
+                result = await binding.call(operation, request, self._with(key) if key else self._extra, timeout_s)
+            except (A2AError, AgentFault) as error:
+                if self._fall_back(error):
+                    continue
+                pause_s = self.retry.pause_s(attempt, error)
+                is_late = deadline is not None and loop.time() + pause_s >= deadline
+                if attempt >= self.retry.attempts or is_late or not may_repeat(error, is_safe=is_safe):
+                    raise self.named(error) from None
+                if on_repeat is not None and not isinstance(error, Unreachable):
+                    on_repeat()
+                attempt += 1
+                await asyncio.sleep(pause_s)
+            else:
+                self._is_proven = True
+                return result
+
+    async def _prepare(self, request: Any) -> Binding:
+        if self._binding is None:
+            await self.open()
+        if self._tenant and not request.tenant:
+            request.tenant = self._tenant
+        assert self._binding is not None  # opened above
+        return self._binding
+
+    def named(self, error: A2AError | AgentFault) -> A2AError | AgentFault:
+        """Return an error that names this agent."""
+        if isinstance(error, AgentFault):
+            if self._found is not None:
+                error.agent = self.name
+        elif not getattr(error, "__notes__", None):
+            error.add_note(f"said by {self.name}")
+        return error
+
+    # Choosing
+
+    def _use(self, found: Found, interface: AgentInterface) -> None:
+        self._interface = interface
+        self._binding = found.bind(interface)
+        self._tenant = self._options.tenant if self._options.tenant is not None else interface.tenant
+        wanted = list(self._options.extensions)
+        if self.retry.attempts > 1:
+            wanted += [uri for uri in (IDEMPOTENT, RESUME) if self._offers(uri) and uri not in wanted]
+        self._extra = Extra(extensions=", ".join(wanted))
+
+    def _fall_back(self, error: A2AError | AgentFault) -> bool:
+        """Turn to the agent's next interface, if this one has never worked and the error says it won't."""
+        found, interface = self._found, self._interface
+        if self._is_proven or found is None or interface is None:
+            return False
+        rest = found.interfaces[found.interfaces.index(interface) + 1 :]
+        if not rest:
+            return False
+        # The same door under another version is a guess: there an old agent may refuse the new words in any way it likes.
+        is_guess = rest[0].url == interface.url and rest[0].protocol_binding == interface.protocol_binding
+        refusals = (MethodNotFound, VersionNotSupported, *((InvalidRequest, BadAnswer) if is_guess else ()))
+        if not isinstance(error, (Unreachable, *refusals)):
+            return False
+        found.notes.append(f"{_words(interface)} did not work ({error}); went on with {_words(rest[0])}")
+        self._use(found, rest[0])
+        return True
+
+    def _offers(self, uri: str) -> bool:
+        found = self._found
+        return found is not None and any(extension.uri == uri for extension in found.card.capabilities.extensions)
+
+    def _with(self, key: str = "", after: str = "") -> Extra:
+        return Extra(self._extra.extensions, key, after) if key or after else self._extra
+
+
+def _words(interface: AgentInterface) -> str:
+    return f"{interface.protocol_binding} {interface.protocol_version} at {interface.url}"

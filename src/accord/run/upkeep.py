@@ -1,0 +1,112 @@
+"""What an engine does beside its work: heartbeat, time limits of runs, old things going."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from ..model import TaskState, now_ms
+from ..store import Ages, CommitFailed
+from .feed import Feed
+from .log import Log
+from .runner import Run, set_status
+
+__all__ = ["Retention", "Upkeep"]
+
+log_ = logging.getLogger("accord")
+
+BEAT_S = 5.0
+PURGE_S = 60.0
+BATCH = 500
+MAX_PARKED = 10_000
+
+_DAY_S = 24 * 3600
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things are kept, in seconds."""
+
+    tasks_s: float = 30 * _DAY_S  # after they ended
+    events_s: float = _DAY_S  # after their task ended: its snapshot says the same
+    keys_s: float = _DAY_S  # idempotency keys
+    unanswered_s: float = 30 * _DAY_S  # a question nobody answers; the task then fails
+
+
+class Upkeep:
+    """Looks after a feed once a second, as long as `run` runs."""
+
+    def __init__(self, feed: Feed, retention: Retention, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._feed = feed
+        self._retention = retention
+        self._clock = clock
+        self._told: dict[Run, tuple[int, float]] = {}  # the last number of a run's log, and when it was first seen
+        self._beat_at = self._purge_at = clock()
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+            try:
+                await self.tend()
+            except CommitFailed as error:
+                log_.error("upkeep: %s", error)
+
+    async def tend(self) -> None:
+        """Do what is due."""
+        now = self._clock()
+        runs = [log.run for log in self._feed.live() if isinstance(log.run, Run)]
+        self._limit_time(runs, now)
+        self._limit_parked(runs)
+        if now - self._beat_at >= BEAT_S:
+            self._beat_at = now
+            await self._feed.store.beat()
+        if now - self._purge_at >= PURGE_S:
+            self._purge_at = now
+            await self.purge()
+
+    def _limit_time(self, runs: list[Run], now: float) -> None:
+        told, self._told = self._told, {}
+        for run in runs:
+            if run.is_waiting:
+                continue
+            skill, seq = run.skill, run.log.seq
+            worked_s = run.worked_s + time.monotonic() - run.since_s
+            known = told.get(run)
+            since = known[1] if known is not None and known[0] == seq else now
+            self._told[run] = (seq, since)
+            if worked_s > skill.run_s:
+                run.interrupt(f"the agent did not finish within {skill.run_s:g} s")
+            elif skill.idle_s is not None and now - since > skill.idle_s:
+                run.interrupt(f"the agent said nothing for {skill.idle_s:g} s")
+
+    def _limit_parked(self, runs: list[Run]) -> None:
+        """Let the oldest waiting functions go: they are called again, and replayed, when their answer comes."""
+        parked = [run for run in runs if run.is_waiting]
+        if len(parked) > MAX_PARKED:
+            parked.sort(key=lambda run: run.since_s)
+            for run in parked[: len(parked) - MAX_PARKED]:
+                run.stop()
+
+    async def purge(self) -> None:
+        """Delete what is too old, in batches small enough that nobody waits for them; fail what nobody answers."""
+        now, keep = now_ms(), self._retention
+        ages = Ages(
+            tasks_ms=now - int(keep.tasks_s * 1000),
+            events_ms=now - int(keep.events_s * 1000),
+            keys_ms=now - int(keep.keys_s * 1000),
+        )
+        while await self._feed.store.purge(ages, BATCH):
+            pass
+        for record in await self._feed.store.waiting(now - int(keep.unanswered_s * 1000), BATCH):
+            log = await self._feed.find(record.scope, record.id)
+            if log is not None:
+                _give_up(log)
+
+
+def _give_up(log: Log) -> None:
+    reason = "no answer: the question was open for too long"
+    if isinstance(log.run, Run):
+        log.run.interrupt(reason)
+    else:
+        set_status(log, TaskState.FAILED, reason)

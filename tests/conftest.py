@@ -1,0 +1,93 @@
+"""Fixtures: an agent written in a test, served for real, and a door to it over every binding."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from accord import Agent
+from tests.drive import BINDINGS, Door, serving
+from tests.drive_grpc import Grpc
+
+Connect = Callable[..., AbstractAsyncContextManager[Any]]
+
+
+@pytest.fixture(params=[*BINDINGS, "grpc"])
+def connect(request: pytest.FixtureRequest) -> Connect:
+    """`async with connect(agent) as client`: an agent, or a function to be its only skill, behind one binding after the other.
+
+    Keywords go to `Agent.app`.
+    """
+    return _connect_grpc if request.param == "grpc" else _connect(BINDINGS[request.param])
+
+
+@pytest.fixture(params=BINDINGS)
+def connect_http(request: pytest.FixtureRequest) -> Connect:
+    """As `connect`, over the two HTTP bindings: for what is a matter of HTTP or of JSON text."""
+    return _connect(BINDINGS[request.param])
+
+
+@pytest.fixture
+def connect_grpc() -> Connect:
+    """As `connect`, over gRPC alone."""
+    return _connect_grpc
+
+
+@pytest.fixture
+def connect_rpc() -> Connect:
+    """As `connect`, over JSON-RPC alone: for what only that binding has."""
+    return _connect(BINDINGS["jsonrpc"])
+
+
+@pytest.fixture
+def connect_rest() -> Connect:
+    """As `connect`, over HTTP+JSON alone."""
+    return _connect(BINDINGS["rest"])
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty store of every kind that needs no server of its own."""
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'tasks.db'}"
+
+
+@pytest.fixture
+def lasting(tmp_path: Path) -> str:
+    """The URL of a store that outlives its server."""
+    return f"sqlite:///{tmp_path / 'tasks.db'}"
+
+
+def _connect(door: type) -> Connect:
+    @asynccontextmanager
+    async def connect(agent: Any, **options: Any) -> AsyncIterator[Door]:
+        if not isinstance(agent, Agent):
+            skill, agent = agent, Agent("Test agent")
+            agent.skill(skill)
+        app = agent.app(**options)
+        async with serving(app, app.close) as url, aiohttp.ClientSession(trust_env=False) as http:
+            client = door(http, url)
+            try:
+                yield client
+            finally:
+                client.hang_up()
+
+    return connect
+
+
+@asynccontextmanager
+async def _connect_grpc(agent: Any, **options: Any) -> AsyncIterator[Door]:
+    if not isinstance(agent, Agent):
+        skill, agent = agent, Agent("Test agent")
+        agent.skill(skill)
+    app = agent.app(grpc_port=0, **options)
+    async with serving(app, app.close) as url, aiohttp.ClientSession(trust_env=False) as http:
+        await app.open()
+        client = Grpc(http, url, f"127.0.0.1:{app.grpc_port}")
+        try:
+            yield client
+        finally:
+            client.hang_up()
+            await client.channel.close()

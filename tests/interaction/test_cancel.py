@@ -1,0 +1,169 @@
+"""CancelTask."""
+
+import asyncio
+import threading
+
+from accord import Ask, Context
+from tests.drive import kinds, refusal_of, say, state_of
+
+
+async def test_a_working_task_is_stopped_and_returned(connect, store):
+    """The function is cancelled, and the updated task comes back bare (CAN-1)."""
+    entered, stopped = asyncio.Event(), asyncio.Event()
+
+    async def work(request: str):
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async with connect(work, store=store) as client:
+        task = (await client.send(say(configuration={"returnImmediately": True})))["task"]
+        await entered.wait()
+        canceled = await client.cancel(task["id"])
+        assert (canceled["id"], state_of(canceled)) == (task["id"], "canceled")
+        assert stopped.is_set()
+        assert await client.get(task["id"]) == canceled
+
+
+async def test_a_question_can_be_cancelled(connect, store):
+    """An interrupted task is not an end (CAN-1, MSG-4)."""
+
+    async def book(request: str, ctx: Context):
+        return await ctx.ask("When?") if request == "wait" else Ask("When?")
+
+    async with connect(book, store=store) as client:
+        for word in ("wait", "return"):
+            task = (await client.send(word))["task"]
+            assert state_of(await client.cancel(task["id"])) == "canceled"
+
+
+async def test_cancelling_again_returns_the_same_task(connect, store):
+    """Cancel is idempotent (CAN-3, IDM-1; section 7, A8)."""
+
+    async def book(request: str, ctx: Context):
+        await ctx.ask("When?")
+
+    async with connect(book, store=store) as client:
+        task = (await client.send("a table"))["task"]
+        assert await client.cancel(task["id"]) == await client.cancel(task["id"])
+
+
+async def test_other_ends_are_not_cancelable(connect):
+    """Completed, failed and rejected stay what they are (CAN-2)."""
+
+    async def end(request: str, ctx: Context):
+        if request == "fail":
+            ctx.fail("no")
+        if request == "reject":
+            ctx.reject("no")
+
+    async with connect(end) as client:
+        for word in ("complete", "fail", "reject"):
+            task = (await client.send(word))["task"]
+            refused = await refusal_of(client.cancel(task["id"]))
+            assert (refused.reason, refused.detail) == ("TASK_NOT_CANCELABLE", {"taskId": task["id"]})
+            assert await client.get(task["id"]) == task
+
+
+async def test_an_unknown_task_cannot_be_cancelled(connect):
+    """TaskNotFound (CAN-2)."""
+
+    async def echo(request: str):
+        return request
+
+    async with connect(echo) as client:
+        assert (await refusal_of(client.cancel("nowhere"))).reason == "TASK_NOT_FOUND"
+
+
+async def test_a_skill_that_returns_while_being_cancelled_has_completed(connect):
+    """A normal return in the time given wins, and the caller is told (design, rule 11; section 7, A9)."""
+    entered = asyncio.Event()
+
+    async def stubborn(request: str):
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "finished anyway"
+
+    async with connect(stubborn) as client:
+        task = (await client.send(say(configuration={"returnImmediately": True})))["task"]
+        await entered.wait()
+        refused = await refusal_of(client.cancel(task["id"]))
+        assert refused.reason == "TASK_NOT_CANCELABLE"
+        assert state_of(await client.get(task["id"])) == "completed"
+
+
+async def test_cleanup_may_take_its_time_and_speak(connect):
+    """What the function says while it is being cancelled is still heard (design, rule 11)."""
+    entered = asyncio.Event()
+
+    async def tidy(request: str, ctx: Context):
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            await ctx.artifact("left over", name="rest")
+
+    async with connect(tidy) as client:
+        task = (await client.send(say(configuration={"returnImmediately": True})))["task"]
+        await entered.wait()
+        canceled = await client.cancel(task["id"])
+        assert (state_of(canceled), canceled["artifacts"][0]["name"]) == ("canceled", "rest")
+
+
+async def test_whoever_reads_or_waits_sees_the_cancel(connect):
+    """The stream closes with it, and a blocking send returns it (STR-3, SND-3)."""
+    entered = asyncio.Event()
+
+    async def work(request: str):
+        entered.set()
+        await asyncio.Event().wait()
+
+    async with connect(work) as client:
+        sending = asyncio.create_task(client.send("hi"))
+        await entered.wait()
+        [task] = (await client.list())["tasks"]
+        events = await client.subscribe(task["id"])
+        await client.cancel(task["id"])
+        assert kinds(await events.rest()) == ["task working", "canceled"]
+        assert state_of((await sending)["task"]) == "canceled"
+
+
+async def test_two_cancels_at_once_agree(connect):
+    """Repeated cancels have the same effect, also while the first is under way (CAN-3)."""
+    entered = asyncio.Event()
+
+    async def work(request: str):
+        entered.set()
+        await asyncio.Event().wait()
+
+    async with connect(work) as client:
+        task = (await client.send(say(configuration={"returnImmediately": True})))["task"]
+        await entered.wait()
+        one, two = await asyncio.gather(client.cancel(task["id"]), client.cancel(task["id"]))
+        assert one == two
+        assert state_of(one) == "canceled"
+
+
+async def test_what_a_cancelled_thread_still_says_is_dropped(connect):
+    """A thread can't be stopped; it is no longer listened to (design, rules 11, 14)."""
+    entered, gate, over = threading.Event(), threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work(request: str, ctx: Context):
+        entered.set()
+        gate.wait(10)
+        ctx.write("too late")
+        loop.call_soon_threadsafe(over.set)
+
+    async with connect(work) as client:
+        task = (await client.send(say(configuration={"returnImmediately": True})))["task"]
+        await loop.run_in_executor(None, entered.wait, 10)
+        canceled = await client.cancel(task["id"])
+        gate.set()
+        await over.wait()
+        assert (state_of(canceled), await client.get(task["id"])) == ("canceled", canceled)

@@ -1,0 +1,189 @@
+"""The agent card: content, caching, and the address it gives."""
+
+import pytest
+
+from accord import Agent, File
+from accord.model import AgentProvider
+from tests.drive import text_of
+
+PATH = "/.well-known/agent-card.json"
+
+
+async def echo(request: str):
+    """Say it again."""
+    return request
+
+
+async def test_the_card_says_what_is_served(connect_rest):
+    """Every mandatory member is there, and true (CRD-1, CRD-2, CRD-6)."""
+    agent = Agent("Trip planner", description="Plans short trips.", version="2.1.0")
+
+    @agent.skill(tags=["travel"], examples=["A weekend in Rome"])
+    async def plan_trip(request: str):
+        """Plan a trip."""
+
+    async with connect_rest(agent, versions=["1.0"]) as client:
+        card = await client.card()
+        assert (card["name"], card["description"], card["version"]) == ("Trip planner", "Plans short trips.", "2.1.0")
+        assert card["supportedInterfaces"] == [
+            {"url": client.url + "/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
+            {"url": client.url, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
+        ]
+        assert card["capabilities"]["streaming"] is True
+        assert card["defaultInputModes"] == card["defaultOutputModes"] == ["text/plain", "application/json"]
+        [skill] = card["skills"]
+        assert skill == {
+            "id": "plan_trip",
+            "name": "Plan trip",
+            "description": "Plan a trip.",
+            "tags": ["travel"],
+            "examples": ["A weekend in Rome"],
+        }
+
+
+async def test_the_newest_version_is_preferred(connect_rest):
+    """One URL may serve several versions; who can choose takes the first, which is 1.0 (CRD-2, CRD-7)."""
+    async with connect_rest(echo) as client:
+        versions = [entry["protocolVersion"] for entry in (await client.card())["supportedInterfaces"]]
+        assert versions[:2] == ["1.0", "1.0"]
+        assert versions == sorted(versions, reverse=True)
+
+
+async def test_a_card_needs_nothing_but_a_name_and_a_skill(connect_rest):
+    """Mandatory members have defaults: none is ever empty (CRD-6; design, rule 24)."""
+
+    async def bare(request: str):
+        return request
+
+    async with connect_rest(bare) as client:
+        card = await client.card()
+        skill = card["skills"][0]
+        assert all([card["name"], card["description"], card["version"], card["defaultInputModes"], card["defaultOutputModes"]])
+        assert all([skill["id"], skill["name"], skill["description"], skill["tags"]])
+
+
+async def test_a_card_holds_no_empty_or_unknown_member(connect_rest):
+    """Such a card canonicalizes the same way everywhere (SIG-7; section 7, A31, A32)."""
+
+    def hollow(value):
+        items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return value in ("", [], {}) or any(hollow(item) for item in items)
+
+    async with connect_rest(echo, versions=["1.0"]) as client:
+        assert not hollow(await client.card())
+
+
+async def test_the_agent_has_the_last_word_on_its_card(connect_rest):
+    """An @agent.card hook may change anything (design, rule 24)."""
+    agent = Agent("Plain", provider=AgentProvider(organization="Us", url="https://us.example"))
+    agent.skill(echo)
+
+    @agent.card
+    def edit(card):
+        card.documentation_url = "https://us.example/docs"
+
+    async with connect_rest(agent) as client:
+        card = await client.card()
+        assert (card["documentationUrl"], card["provider"]["organization"]) == ("https://us.example/docs", "Us")
+
+
+async def test_every_interface_of_the_card_can_be_used(connect_rest):
+    """The URLs are exact: JSON-RPC is posted to its own, HTTP+JSON paths are put behind theirs (CRD-2)."""
+    async with connect_rest(echo) as client:
+        rpc, rest = [e["url"] for e in (await client.card())["supportedInterfaces"] if e["protocolVersion"] == "1.0"]
+        message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
+        call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message}
+        async with client.http.post(rpc, json=call) as response:
+            assert text_of((await response.json())["result"]["task"]) == "hi"
+        async with client.http.post(rest + "/message:send", json=message) as response:
+            assert text_of((await response.json(content_type=None))["task"]) == "hi"
+
+
+async def test_the_card_can_be_cached(connect_rest):
+    """Cache-Control with max-age, ETag, Last-Modified, and 304 for who has it already (CRD-4)."""
+    async with connect_rest(echo) as client:
+        async with client.http.get(client.url + PATH) as first:
+            assert first.status == 200
+            assert first.content_type == "application/json"
+            assert "max-age=" in first.headers["Cache-Control"]
+            assert first.headers["Last-Modified"].endswith("GMT")
+        for tag in (first.headers["ETag"], f'"other", {first.headers["ETag"]}', "W/" + first.headers["ETag"]):
+            async with client.http.get(client.url + PATH, headers={"If-None-Match": tag}) as again:
+                assert (again.status, await again.read()) == (304, b"")
+                assert again.headers["ETag"] == first.headers["ETag"]
+        async with client.http.get(client.url + PATH, headers={"If-None-Match": '"other"'}) as changed:
+            assert changed.status == 200
+
+
+async def test_any_tag_matches_a_star(connect_rest):
+    """If-None-Match: * means any version at all (RFC 9110)."""
+    async with connect_rest(echo) as client, client.http.get(client.url + PATH, headers={"If-None-Match": "*"}) as response:
+        assert response.status == 304
+
+
+async def test_head_of_the_card_has_headers_and_no_body(connect_rest):
+    """A cheap look at whether it has changed (CRD-4)."""
+    async with connect_rest(echo) as client, client.http.head(client.url + PATH) as response:
+        assert (response.status, await response.read()) == (200, b"")
+        assert response.headers["ETag"]
+
+
+async def test_the_card_needs_no_version(connect_rest):
+    """The fetch is not version-gated: even an odd header gets the card (section 3.2)."""
+    async with connect_rest(echo) as client, client.http.get(client.url + PATH, headers={"A2A-Version": "99.0"}) as response:
+        assert response.status == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "trusted"),
+    [("localhost:8123", True), ("127.0.0.1:8123", True), ("[::1]:8123", True), ("evil.example", False), ("evil.example:80", False)],
+)
+async def test_a_strangers_host_header_is_not_believed(connect_rest, host, trusted):
+    """Without a configured URL only loopback and the bound address count (design, rule 25; CRD-5)."""
+    async with connect_rest(echo) as client:
+        async with client.http.get(client.url + PATH, headers={"Host": host}) as response:
+            rest = (await response.json())["supportedInterfaces"][1]["url"]
+        assert rest == (f"http://{host}" if trusted else client.url)
+
+
+async def test_forwarded_headers_are_not_believed(connect_rest):
+    """Anyone can send them (design, rule 25)."""
+    headers = {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https", "Forwarded": "host=evil.example"}
+    async with connect_rest(echo) as client, client.http.get(client.url + PATH, headers=headers) as response:
+        assert (await response.json())["supportedInterfaces"][1]["url"] == client.url
+
+
+async def test_a_configured_url_is_the_one_in_the_card(connect_rest):
+    """What the operator says goes, whatever the Host header is (design, rule 25)."""
+    async with connect_rest(echo, url="https://agents.example/trip/") as client:
+        urls = [e["url"] for e in (await client.card())["supportedInterfaces"] if e["protocolVersion"] == "1.0"]
+        assert urls == ["https://agents.example/trip/", "https://agents.example/trip"]
+
+
+async def test_the_paths_of_the_bindings_can_be_chosen(connect_rest):
+    """Both show in the card, and both work, JSON-RPC with and without a final slash (design, rule 23)."""
+    message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message}
+    async with connect_rest(echo, rpc="/rpc", rest="/api") as client:
+        urls = [e["url"] for e in (await client.card())["supportedInterfaces"] if e["protocolVersion"] == "1.0"]
+        assert urls == [client.url + "/rpc", client.url + "/api"]
+        for path in ("/rpc", "/rpc/"):
+            status, answer = await client.post(path, call)
+            assert (status, text_of(answer["result"]["task"])) == (200, "hi")
+        status, answer = await client.post("/api/message:send", message)
+        assert (status, text_of(answer["task"])) == (200, "hi")
+        status, _ = await client.post("/message:send", message)
+        assert status == 404
+
+
+async def test_skills_may_state_their_own_modes(connect_rest):
+    """Per skill, over the card's defaults (section 1.4)."""
+    agent = Agent("Painter", input_modes=["text/plain"], output_modes=["text/plain"])
+
+    @agent.skill(output_modes=["image/png"])
+    async def paint(request: str):
+        return File(b"...", name="a.png")
+
+    async with connect_rest(agent) as client:
+        card = await client.card()
+        assert (card["defaultOutputModes"], card["skills"][0]["outputModes"]) == (["text/plain"], ["image/png"])

@@ -1,0 +1,152 @@
+"""The app inside other apps: under a prefix, without a lifespan, beside routes of the host."""
+
+import aiohttp
+import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route
+
+from accord import Agent
+from tests.drive import BINDINGS, JsonRpc, kinds, refusal_of, serving, state_of, text_of
+
+
+@pytest.fixture
+def agent():
+    agent = Agent("Mounted")
+
+    @agent.skill
+    async def count(request: str):
+        yield "one"
+        yield "two"
+
+    return agent
+
+
+def in_starlette(app, path):
+    async def hello(request):
+        return PlainTextResponse("host")
+
+    return Starlette(routes=[Route("/", hello), Mount(path, app=app)])
+
+
+def in_fastapi(app, path):
+    host = FastAPI()
+
+    @host.get("/")
+    async def hello() -> str:
+        return "host"
+
+    host.mount(path, app)
+    return host
+
+
+HOSTS = {"starlette": in_starlette, "fastapi": in_fastapi}
+
+
+@pytest.fixture(params=HOSTS)
+def host(request):
+    return HOSTS[request.param]
+
+
+@pytest.fixture(params=BINDINGS)
+def door(request):
+    return BINDINGS[request.param]
+
+
+async def test_a_mounted_agent_starts_itself(agent, host, door, lasting):
+    """Hosts run no lifespan for what is mounted in them: the first request opens the store (design, rule 23)."""
+    app = agent.app(store=lasting)
+    async with serving(host(app, "/agents/trip"), app.close) as url, aiohttp.ClientSession() as http:
+        client = door(http, url + "/agents/trip")
+        task = (await client.send("go"))["task"]
+        assert (state_of(task), text_of(task)) == ("completed", "onetwo")
+        assert await client.get(task["id"]) == task
+        async with http.get(url + "/") as response:
+            assert "host" in await response.text()
+
+
+async def test_a_mounted_agent_streams(agent, host, door):
+    """Frame by frame through the host (design, rule 23)."""
+    app = agent.app()
+    async with serving(host(app, "/trip"), app.close) as url, aiohttp.ClientSession() as http:
+        frames = await (await door(http, url + "/trip").stream("go")).rest()
+        assert kinds(frames) == ["task submitted", "working", "chunk", "chunk", "completed"]
+
+
+async def test_the_card_of_a_mounted_agent_points_below_the_mount(agent, host):
+    """The RPC URL ends in a slash, since hosts redirect the bare mount point; both can be used as they are (rule 23)."""
+    app = agent.app()
+    async with serving(host(app, "/trip"), app.close) as url, aiohttp.ClientSession() as http:
+        card = await JsonRpc(http, url + "/trip").card()
+        by_binding = {e["protocolBinding"]: e["url"] for e in card["supportedInterfaces"] if e["protocolVersion"] == "1.0"}
+        assert by_binding["JSONRPC"] == url + "/trip/"
+        assert by_binding["HTTP+JSON"] == url + "/trip"
+        call = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}}
+        async with http.post(by_binding["JSONRPC"], json=call, allow_redirects=False) as response:
+            assert (response.status, (await response.json())["result"]["totalSize"]) == (200, 0)
+
+
+async def test_two_agents_live_in_one_host(agent):
+    """Each under its own path with its own tasks (TEN-4)."""
+    other = Agent("Other")
+
+    @other.skill
+    async def echo(request: str):
+        return request
+
+    one, two = agent.app(), other.app()
+
+    async def close():
+        await one.close()
+        await two.close()
+
+    host = Starlette(routes=[Mount("/one", app=one), Mount("/two", app=two)])
+    async with serving(host, close) as url, aiohttp.ClientSession() as http:
+        first, second = JsonRpc(http, url + "/one"), JsonRpc(http, url + "/two")
+        await first.send("go")
+        assert [(await client.list())["totalSize"] for client in (first, second)] == [1, 0]
+        assert [(await client.card())["name"] for client in (first, second)] == ["Mounted", "Other"]
+
+
+async def test_a_host_may_open_and_close_the_agent(agent):
+    """`lifespan=app.lifespan` does both with the host (design, rule 23)."""
+    app = agent.app()
+    host = Starlette(routes=[Mount("/", app=app)], lifespan=app.lifespan)
+    async with host.router.lifespan_context(host):
+        pass
+    async with serving(host, app.close) as url, aiohttp.ClientSession() as http:
+        assert (await refusal_of(JsonRpc(http, url).send("after the end"))).status == 503
+
+
+async def test_the_lifespan_protocol_opens_and_closes_the_agent(agent):
+    """What uvicorn does for an app of its own."""
+    app = agent.app()
+    said = []
+    events = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+
+    async def receive():
+        return next(events)
+
+    async def send(message):
+        said.append(message["type"])
+
+    await app({"type": "lifespan"}, receive, send)
+    assert said == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+async def test_a_store_that_cannot_be_opened_stops_the_start(agent, tmp_path):
+    """The host is told why (design, rule 19)."""
+    (tmp_path / "file").write_text("not a folder")
+    app = agent.app(store=f"sqlite:///{tmp_path / 'file' / 'tasks.db'}")
+    said = []
+
+    async def receive():
+        return {"type": "lifespan.startup"}
+
+    async def send(message):
+        said.append(message)
+
+    await app({"type": "lifespan"}, receive, send)
+    assert [message["type"] for message in said] == ["lifespan.startup.failed"]
+    assert said[0]["message"]
