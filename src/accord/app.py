@@ -252,8 +252,6 @@ class App:
                 extended_agent_card=False,
                 extensions=[*_OUR_EXTENSIONS, *agent.extensions],
             ),
-            security_schemes=agent.security_schemes,
-            security_requirements=agent.security_requirements,
             default_input_modes=agent.input_modes,
             default_output_modes=agent.output_modes,
             skills=[skill.card for skill in agent.skills.values()],

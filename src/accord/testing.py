@@ -47,7 +47,7 @@ class Delay(msgspec.Struct, frozen=True):
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """Break the connection off: before the answer, or after this many events of a stream."""
+    """Break the connection off: before the answer (0), or after this many events of a stream."""
 
     after: int = 0
 
@@ -173,7 +173,7 @@ async def _refuse(send: Send, fault: Status) -> None:
 
 def _cutting(scope: MutableMapping[str, Any], send: Send, after: int) -> Send:
     """A connection that breaks when `after` events have gone over it."""
-    left, is_cut = after, False
+    left, is_cut, is_stream = after, False, False
 
     def break_off() -> None:
         nonlocal is_cut
@@ -184,14 +184,18 @@ def _cutting(scope: MutableMapping[str, Any], send: Send, after: int) -> Send:
         abort()
 
     async def cut(event: MutableMapping[str, Any]) -> None:
-        nonlocal left
+        nonlocal left, is_stream
         if is_cut:
             return
         if event["type"] == "http.response.start":
+            is_stream = (b"content-type", b"text/event-stream") in event.get("headers", ())
             if after == 0:
                 break_off()
             else:
                 await send(event)
+            return
+        if not is_stream:
+            await send(event)
             return
         frames = _frames(event)
         await send({**event, "body": b"".join(frames[:left]), "more_body": True})

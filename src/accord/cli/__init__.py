@@ -10,6 +10,7 @@ _VERBS = {
     "serve": ("serve", "serve"),
     "send": ("send", "send"),
     "card": ("card", "card"),
+    "db": ("db", "db"),
 }
 
 

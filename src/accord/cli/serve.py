@@ -2,15 +2,20 @@
 
 import ipaddress
 import logging
+from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.logging import RichHandler
 
 from ..app import Agent
+from ..run.upkeep import Retention
+from ..wire.tls import Tls
 from .load import load_agent
 
 __all__ = ["serve"]
+
+_PEM = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -24,9 +29,35 @@ __all__ = ["serve"]
     help="Where tasks are kept: sqlite:///FILE, or memory:// to forget them when the server stops.",
 )
 @click.option("--url", help="The address clients reach this server at, if it is not the one it listens on.")
+@click.option("--versions", help="Versions of the protocol to answer, like 1.0 or 1.0,0.3. All of them by default.")
+@click.option("--grpc-port", type=click.IntRange(0, 65535), help="Serve gRPC too, on this port. Needs: pip install 'accord[grpc]'")
+@click.option("--tls-cert", type=_PEM, help="Certificate (PEM), for HTTP and gRPC.")
+@click.option("--tls-key", type=_PEM, help="Its private key (PEM).")
+@click.option(
+    "--tls-client-ca",
+    type=_PEM,
+    help="Accept only clients with a certificate of this authority.",
+)
+@click.option("--grace", default=20.0, show_default=True, help="Seconds running work gets to finish on SIGTERM.")
+@click.option("--keep-days", default=30.0, show_default=True, help="Days a finished task is kept.")
 @click.option("--no-auth", is_flag=True, help="Allow anyone who can reach a non-loopback --host to use the agent.")
 @click.option("--log-level", default="warning", show_default=True, help="critical, error, warning, info or debug.")
-def serve(file: str, host: str, port: int, store: str, url: str | None, no_auth: bool, log_level: str) -> None:
+def serve(
+    file: str,
+    host: str,
+    port: int,
+    store: str,
+    url: str | None,
+    versions: str | None,
+    grpc_port: int | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_client_ca: Path | None,
+    grace: float,
+    keep_days: float,
+    no_auth: bool,
+    log_level: str,
+) -> None:
     """Serve the agent in FILE until Ctrl-C.
 
     Without NAME it is the variable `agent`, or the only agent in the file. Tasks are kept in ./.accord/ and survive a crash.
@@ -45,9 +76,29 @@ def serve(file: str, host: str, port: int, store: str, url: str | None, no_auth:
     )
     agent = load_agent(file)
     try:
-        agent.run(host, port, store=store, url=url, log_level=log_level, on_start=lambda bound: _greet(agent, bound, url, store))
+        agent.run(
+            host,
+            port,
+            store=store,
+            url=url,
+            versions=versions.split(",") if versions else None,
+            grpc_port=grpc_port,
+            tls=_tls(tls_cert, tls_key, tls_client_ca),
+            grace_s=grace,
+            retention=Retention(tasks_s=keep_days * 24 * 3600),
+            log_level=log_level,
+            on_start=lambda bound: _greet(agent, bound, url, store),
+        )
     except (TypeError, ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _tls(certificate: Path | None, key: Path | None, client_authority: Path | None) -> Tls | None:
+    if certificate is None and key is None and client_authority is None:
+        return None
+    if certificate is None or key is None:
+        raise click.ClickException("TLS needs both --tls-cert and --tls-key")
+    return Tls(certificate, key, client_authority)
 
 
 def is_loopback(host: str) -> bool:

@@ -133,14 +133,11 @@ V03 = GrpcDialect(
 
 def error(status: str, text: str, details: bytes | None, retry_after: str | None) -> A2AError:
     """Return the error of a call: by the typed details in its trailer, the name in front of its text, or its status."""
-    name, colon, rest = text.partition(": ")
-    typed = _details(details) if details else []
-    if typed:
-        found = error_of(None, text, typed)
-    elif colon and name in peer_rest_v03.NAMES:
-        found = error_of(peer_rest_v03.NAMES[name], rest, None)
-    else:
-        found = A2AError(text)
+    name, _, rest = text.partition(": ")
+    code = peer_rest_v03.NAMES.get(name)
+    if code is not None:
+        text = rest
+    found = error_of(code, text, _details(details) if details else None)
     if type(found) is A2AError and status in _BY_STATUS:
         found = _BY_STATUS[status](text)
     if retry_after is not None and retry_after.isdigit() and len(retry_after) < 8:

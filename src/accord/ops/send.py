@@ -69,6 +69,7 @@ async def _begin(service: Service, call: Call, request: SendMessageRequest, keep
     if request.message.task_id:
         return await engine.resume(request, scope, call.caller, keep=keep, reopen=semantics.reopen)
     skill = await engine.agent.choose(request)
+    engine.agent.check_modes(skill, request.message)
     task_id = semantics.new_task_id
     if task_id:
         check_id("id", task_id, "", service.limits)

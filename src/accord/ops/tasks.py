@@ -79,6 +79,7 @@ async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequ
     log = await engine.find(call.scope(request.tenant), request.id)
     if RESUME in call.extensions and call.last_event is not None:
         if call.last_event > log.seq:
+            engine.feed.let_go(log)
             what = f"task {request.id} has no event {call.last_event} yet; its last is {log.seq}"
             raise InvalidParams(what, violations=(("Last-Event-ID", what),))
         return Reader(engine.feed, log, call.last_event)

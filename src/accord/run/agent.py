@@ -3,6 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
+from fnmatch import fnmatch
 from typing import Any, TypeVar, overload
 
 from ..model import (
@@ -10,11 +11,10 @@ from ..model import (
     AgentExtension,
     AgentProvider,
     AgentSkill,
+    ContentTypeNotSupported,
     InvalidParams,
     Message,
     Metadata,
-    SecurityRequirement,
-    SecurityScheme,
     SendMessageRequest,
 )
 from .skill import Skill
@@ -31,7 +31,8 @@ def _named(metadata: Metadata | None) -> Any:
 class Agent:
     """An agent made of functions.
 
-    Every field of the agent card has a keyword; what can be derived (skills, modes, interfaces, capabilities) is.
+    Every field of the agent card has a keyword; what can be derived (skills, modes, interfaces, capabilities) is. With
+    `strict_modes`, a part whose media type is none of the input modes is refused; without, the modes are advice.
     """
 
     def __init__(
@@ -46,8 +47,7 @@ class Agent:
         input_modes: list[str] | None = None,
         output_modes: list[str] | None = None,
         extensions: list[AgentExtension] | None = None,
-        security_schemes: dict[str, SecurityScheme] | None = None,
-        security_requirements: list[SecurityRequirement] | None = None,
+        strict_modes: bool = False,
     ) -> None:
         if not name.strip():
             raise ValueError("an agent needs a name")
@@ -60,8 +60,7 @@ class Agent:
         self.input_modes = input_modes or ["text/plain", "application/json"]
         self.output_modes = output_modes or ["text/plain", "application/json"]
         self.extensions = extensions or []
-        self.security_schemes = security_schemes or {}
-        self.security_requirements = security_requirements or []
+        self.strict_modes = strict_modes
         self.skills: dict[str, Skill] = {}
         self._route: Callable[[Message], Any] | None = None
         self.edit_card: Callable[[AgentCard], AgentCard | None] | None = None
@@ -150,6 +149,18 @@ class Agent:
         for skill in self.skills.values():
             skill.resolve()
         self._default = next((s for s in self.skills.values() if s.is_default), next(iter(self.skills.values())))
+
+    def check_modes(self, skill: Skill, message: Message) -> None:
+        """Raise ContentTypeNotSupported for a part of a type the skill does not take, if the agent is strict about it."""
+        if not self.strict_modes:
+            return
+        taken = skill.card.input_modes or self.input_modes
+        for i, part in enumerate(message.parts):
+            kind = part.media_type.partition(";")[0].strip().lower()
+            if kind and not any(fnmatch(kind, mode.lower()) for mode in taken):
+                raise ContentTypeNotSupported(
+                    f"part {i} is {kind!r:.80}; this skill takes {', '.join(taken)}", parameter=f"message.parts[{i}].mediaType"
+                )
 
     async def choose(self, request: SendMessageRequest) -> Skill:
         """Return the skill a message is for: the one it names, else the route's choice, else the default."""

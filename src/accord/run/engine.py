@@ -124,6 +124,7 @@ class Engine:
         skill = self.agent.skills.get(log.about.skill)
         if skill is None or not skill.is_durable:
             set_status(log, TaskState.FAILED, INTERRUPTED)
+            await log.snapshot()  # nobody is shown it as working any more
             return False
         past = read_past(await self.feed.whole(log.key))
         if past is not None:
@@ -192,8 +193,14 @@ class Engine:
             UnsupportedOperation: The task has ended.
             TooManyRequests: Too many messages wait for it already.
         """
+        log = await self.find(scope, request.message.task_id)
+        try:
+            return await self._hand_over(log, request, caller, keep, reopen)
+        finally:
+            self.feed.let_go(log)  # refused, it would be kept for nothing; taken, there is something going on
+
+    async def _hand_over(self, log: Log, request: SendMessageRequest, caller: Caller, keep: Keep | None, reopen: bool) -> Accepted:
         message = request.message
-        log = await self.find(scope, message.task_id)
         past = await self._parked(log)
         task = log.task
         if message.context_id and message.context_id != task.context_id:
@@ -287,6 +294,8 @@ class Engine:
 
     def _ended(self, log: Log, caller: Caller) -> None:
         """A run is over. If its task is open and messages wait, the oldest starts the next run."""
+        if self.feed.is_draining:
+            return  # what waits is in the log, for the next life
         while log.inbox and log.task.status.state not in FINAL and not log.is_dead:
             turn = log.inbox.popleft()
             try:

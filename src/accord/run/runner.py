@@ -128,7 +128,11 @@ class Run:
         except (Exception, SystemExit):
             self._fail(sys.exc_info())
         finally:
-            self.is_over = True
+            self._leave()
+
+    def _leave(self) -> None:
+        self.is_over = True
+        if self.log.run is self:
             self.log.run = None
             self._on_end(self.log)
 
@@ -281,6 +285,8 @@ class Run:
 
     async def ask(self, question: str, type_: Any) -> Any:
         self._must_be_async("ask")
+        if self._answer is not None:
+            raise RuntimeError("one question at a time: a message can't say which of two it answers")
         self._asked += 1
         wrong = ""
         while True:
@@ -383,6 +389,8 @@ class Run:
         self.task.cancel()
         await asyncio.wait({self.task}, timeout=CANCEL_GRACE_S)
         self._end(TaskState.CANCELED)  # it did not stop in time: it is no longer listened to
+        if self.task.done():
+            self._leave()  # cancelled before its first step, it has not left by itself
 
     def stop(self) -> None:
         """Stop the function and say nothing: the task stays as last stored."""

@@ -1,0 +1,94 @@
+"""The demo: two agents on this machine, one conversation with them, then they are yours to try.
+
+`python -m examples.demo` keeps them running until Ctrl-C; `--once` ends after the conversation.
+"""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from rich.console import Console
+
+from accord import connect
+from accord.model import ArtifactUpdate, StatusUpdate
+
+HERE = Path(__file__).parent
+OUT = Console(highlight=False)
+
+
+class Served:
+    """An example agent in a process of its own, started with `accord serve`."""
+
+    def __init__(self, file: str, folder: str) -> None:
+        command = [sys.executable, "-m", "accord", "serve", str(HERE / file), "--port", "0"]
+        command += ["--store", f"sqlite:///{folder}/{Path(file).stem}.db"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        greeting = self.process.stdout.readline()
+        self.url = next((word for word in greeting.split() if word.startswith("http")), "")
+        if not self.url:
+            raise SystemExit(f"{file} did not start: {greeting}{self.process.stdout.read()}")
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()  # its other words are not needed
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(10)
+
+
+async def talk(echo: str, trip: str) -> None:
+    OUT.rule("[bold]A first word")
+    async with connect(echo) as agent:
+        said(f'send "{agent.card.name}, are you there?"')
+        reply = await agent.send(f"{agent.card.name}, are you there?")
+        OUT.print(f"  {reply.text}   [dim](task {reply.state.word})[/dim]")
+    OUT.rule("[bold]A question back, and a stream")
+    async with connect(trip) as agent:
+        said('send "A weekend in Rome"')
+        reply = await agent.send("A weekend in Rome")
+        OUT.print(f"  [yellow]{reply.question}[/yellow]   [dim](task {reply.state.word})[/dim]")
+        said('stream "3", the answer')
+        async for event in agent.stream("3", task_id=reply.task_id):
+            if isinstance(event, ArtifactUpdate):
+                OUT.print("  " + event.artifact.text.strip())
+            elif isinstance(event, StatusUpdate):
+                word = event.status.message.text if event.status.message else ""
+                OUT.print(f"  [dim]{event.status.state.word} {word}[/dim]")
+
+
+def said(what: str) -> None:
+    OUT.print(f"[bold cyan]>[/bold cyan] {what}")
+
+
+def invite(echo: str, trip: str) -> None:
+    accord = Path(sys.executable).parent / "accord"
+    OUT.rule("[bold]Now you")
+    OUT.print(f"Open in a browser:  {trip}/.well-known/agent-card.json")
+    OUT.print("Type in another terminal:")
+    OUT.print(f"  {accord} card get {trip}")
+    OUT.print(f"  {accord} send {echo} 'Hello'")
+    OUT.print(f"  {accord} send {trip} 'A weekend in Oslo'      [dim]# then answer with the line it prints[/dim]")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        agents = [Served("echo.py", folder), Served("trip.py", folder)]
+        try:
+            urls = [agent.url for agent in agents]
+            asyncio.run(talk(*urls))
+            invite(*urls)
+            if "--once" not in sys.argv:
+                OUT.print("\n[dim]Both agents run until Ctrl-C.[/dim]")
+                signal.pause()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            for agent in agents:
+                agent.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""accord db: look after the database of an agent that is not running."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from ..model import TaskState
+from ..store import open_store
+from ..store.sqlite import SqliteStore
+
+__all__ = ["db"]
+
+T = TypeVar("T")
+
+_STORE = click.option(
+    "--store", default="sqlite:///.accord/accord.db", show_default=True, help="The store, as given to accord serve."
+)
+
+
+@click.group()
+def db() -> None:
+    """Look after an agent's database. Stop its server first: one process at a time may use the file."""
+
+
+@db.command()
+@_STORE
+def stats(store: str) -> None:
+    """Say how much is in the store."""
+    found = _with(store, lambda opened: opened.stats())
+    table = Table("tasks", "", box=None, pad_edge=False)
+    states = list(TaskState)
+    for state, count in sorted(found.tasks.items()):
+        table.add_row(states[state].word, f"{count:,}")
+    out = Console(highlight=False)
+    out.print(table)
+    out.print(
+        f"\n{sum(found.tasks.values()):,} tasks, {found.events:,} log rows, {found.keys:,} idempotency keys, {found.size:,} bytes"
+    )
+
+
+@db.command()
+@_STORE
+def vacuum(store: str) -> None:
+    """Give the room of deleted tasks back to the disk."""
+    before = _with(store, lambda opened: opened.stats()).size
+    with Console(stderr=True).status("rewriting the file"):
+        _with(store, lambda opened: opened.vacuum())
+    after = _with(store, lambda opened: opened.stats()).size
+    click.echo(f"{before:,} bytes before, {after:,} after")
+
+
+@db.command()
+@_STORE
+def migrate(store: str) -> None:
+    """Bring the database to the newest schema. `accord serve` does this by itself when it starts."""
+    _with(store, lambda opened: opened.stats())
+    click.echo("the schema is the newest")
+
+
+def _with(url: str, work: Callable[[SqliteStore], Awaitable[T]]) -> T:
+    """Open the store, which migrates it, do something, close it."""
+
+    async def run() -> T:
+        store = open_store(url)
+        if not isinstance(store, SqliteStore):
+            raise click.ClickException(f"{url} keeps nothing on a disk; give sqlite:///FILE")
+        if not store.path.exists():
+            raise click.ClickException(f"there is no database {store.path}; accord serve makes one")
+        await store.open()
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    try:
+        return asyncio.run(run())
+    except (RuntimeError, ValueError) as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,72 @@
+"""Every example runs, and does what it says."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.drive import say, state_of, text_of
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def load(name):
+    from accord.cli.load import load_agent
+
+    return load_agent(str(EXAMPLES / f"{name}.py"))
+
+
+async def test_hello_greets(connect_rpc):
+    async with connect_rpc(load("hello")) as client:
+        assert text_of((await client.send("Ada"))["task"]) == "Hello, Ada!"
+
+
+async def test_echo_is_a_task_working_one_artifact_completed(connect):
+    async with connect(load("echo")) as client:
+        frames = await (await client.stream("hello")).rest()
+        assert [next(iter(frame)) for frame in frames] == ["task", "statusUpdate", "artifactUpdate", "statusUpdate"]
+        assert text_of(frames[2]["artifactUpdate"]["artifact"]) == "hello"
+
+
+async def test_trip_asks_and_streams(connect):
+    async with connect(load("trip")) as client:
+        task = (await client.send("Rome"))["task"]
+        assert state_of(task) == "input-required"
+        task = (await client.send(say("2", taskId=task["id"])))["task"]
+        assert (state_of(task), text_of(task).count("Day")) == ("completed", 2)
+
+
+async def test_invoice_checks_reads_answers_and_declines(connect):
+    async with connect(load("invoice")) as client:
+        checked = (await client.send(say([{"data": {"number": "A-7", "net": 100}}])))["task"]
+        assert checked["artifacts"][0]["parts"][0]["data"] == {"number": "A-7", "gross": 119}
+        refused = (await client.send(say('{"number": "A-8", "net": -1}')))["task"]
+        assert state_of(refused) == "rejected"
+        read = (await client.send(say([{"raw": "YQpi", "filename": "a.txt"}])))["task"]
+        assert text_of(read) == "2 lines"
+        assert text_of((await client.send("When are you open?"))["message"]).startswith("Monday")
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.stem)
+def test_an_example_is_one_idea_that_fits_on_a_page(path):
+    """Examples are read before they are run: at most 120 lines, with a docstring that says what they show."""
+    text = path.read_text()
+    assert len(text.splitlines()) <= 120
+    if path.stem not in ("__init__", "hello"):
+        assert ast.get_docstring(ast.parse(text))
+
+
+def test_hello_is_a_handful_of_lines():
+    code = [line for line in (EXAMPLES / "hello.py").read_text().splitlines() if line.strip()]
+    assert len(code) <= 6
+
+
+def test_the_demo_walks_a_conversation_with_a_question_and_a_stream():
+    """`make demo` is the first thing a new user runs."""
+    command = [sys.executable, "-m", "examples.demo", "--once"]
+    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    for shown in ("Echo, are you there?", "How many days", "input-required", "Day 3", "completed", "accord send"):
+        assert shown in done.stdout
