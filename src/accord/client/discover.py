@@ -163,7 +163,10 @@ async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> A
             if cards is not None and answer.status in (200, 304):
                 return Answer(200, answer.headers, cards.take(place, answer))
             return answer
-        target = URL(url).join(URL(location))
+        try:
+            target = URL(url).join(URL(location))
+        except ValueError:
+            raise BadCard(safe_url(url), f"redirects to {location[:200]!r}, which is no URL") from None
         if target.scheme not in ("http", "https") or (URL(url).scheme == "https" and target.scheme == "http"):
             raise BadCard(safe_url(url), f"redirects to {safe_url(str(target))[:200]}, which is not safe to follow")
         url = str(target)

@@ -182,11 +182,11 @@ def _fault(error: Exception, url: str, timeout_s: float) -> Exception:
         case aiohttp.ClientConnectorError():
             return Unreachable(where, f"no connection: {_why(error)}")
         case TimeoutError():
-            return TooSlow(where, f"no answer within {timeout_s:g} s")
+            return TooSlow(where, f"no answer within {timeout_s:.3g} s")
         case aiohttp.InvalidURL():
             return Unreachable(where, "that is no URL to connect to")
         case aiohttp.ClientResponseError():
-            return BadAnswer(where, f"the answer is not HTTP: {error.message[:200]}")
+            return BadAnswer(where, f"the answer is not HTTP: {_why(error)}")
         case aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError() | OSError():
             return ConnectionLost(where, f"the connection broke off: {_why(error)}")
     return BadAnswer(where, f"the answer can't be read: {_why(error)}")

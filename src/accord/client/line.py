@@ -18,7 +18,7 @@ from ..model import (
 )
 from .binding import Binding, Extra, Items
 from .budget import Budget
-from .errors import AgentFault, BadAnswer, Unreachable
+from .errors import AgentFault, BadAnswer, TooSlow, Unreachable
 from .retry import Retry, may_repeat
 
 __all__ = ["Found", "Line", "Options"]
@@ -152,8 +152,10 @@ class Line:
         deadline: float | None = None,
         on_repeat: Callable[[], None] | None = None,
     ) -> Any:
+        """Return an operation's result. `is_safe` says that doing it twice does no harm; `on_repeat` is told when it may have been."""
         loop = asyncio.get_running_loop()
         attempt = 1
+        before: Exception | None = None
         while True:
             try:
                 binding = await self._prepare(request)
@@ -165,7 +167,10 @@ class Line:
                 pause_s = self.retry.pause_s(attempt, error)
                 is_late = deadline is not None and loop.time() + pause_s >= deadline
                 if attempt >= self.retry.attempts or is_late or not may_repeat(error, is_safe=is_safe):
+                    if isinstance(error, TooSlow) and before is not None:
+                        error.fault = f"not done in time; the attempt before this one ended with: {before}"
                     raise self.named(error) from None
+                before = error
                 if on_repeat is not None and not isinstance(error, Unreachable):
                     on_repeat()
                 attempt += 1

@@ -310,6 +310,12 @@ def _write_struct(struct: Any, items: Value, room: int = ROOM) -> None:
 
 
 def _write_timestamp(moment: Any, text: str) -> None:
+    moment.seconds, moment.nanos = _moment(text)
+
+
+@functools.lru_cache(256)
+def _moment(text: str) -> tuple[int, int]:
+    """Return a time as seconds since 1970 and nanoseconds. What happens in one millisecond has one text."""
     found = _RFC3339.fullmatch(text)
     if found is None:
         raise InvalidAgentResponse(f"{text!r:.80} is no time like 2026-03-01T00:00:00Z")
@@ -318,8 +324,7 @@ def _write_timestamp(moment: Any, text: str) -> None:
     if sign is not None:
         away_s = int(hours) * 3600 + int(minutes) * 60
         seconds += away_s if sign == "-" else -away_s
-    moment.seconds = seconds
-    moment.nanos = int((fraction or "0").ljust(9, "0"))
+    return seconds, int((fraction or "0").ljust(9, "0"))
 
 
 _KNOWN_WRITERS: dict[str, Write] = {

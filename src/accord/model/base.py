@@ -45,21 +45,14 @@ def _second_text(second: int) -> str:
 
 def new_id() -> str:
     """Return a fresh UUID (version 7): unguessable, and in order of time so that indexes stay compact."""
+    global _at
     ms = time.time_ns() // 1_000_000
-    rand = _random(10)
+    if _at + 10 > len(_pool):
+        _refill()
+    rand = _pool[_at : _at + 10]
+    _at += 10
     text = rand.hex()
     return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7{text[:3]}-{'89ab'[rand[2] & 3]}{text[5:8]}-{text[8:]}"
-
-
-def _random(n: int) -> bytes:
-    """Return random bytes of the system, fetched many at a time."""
-    global _at
-    start = _at
-    if start + n > len(_pool):
-        _refill()
-        start = 0
-    _at = start + n
-    return _pool[start:_at]
 
 
 def _refill() -> None:
@@ -67,6 +60,6 @@ def _refill() -> None:
     _pool, _at = os.urandom(4096), 0
 
 
-_pool, _at = b"", 0
+_pool, _at = b"", 0  # random bytes of the system, fetched many at a time
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_refill)  # two processes must not give out the same ids

@@ -1,11 +1,11 @@
 """How much one caller may ask of a server, and one task may hold. Every limit is a setting; these are the defaults."""
 
-from .base import Model
+import msgspec
 
 __all__ = ["Limits"]
 
 
-class Limits(Model, frozen=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What is refused, with an error that names the limit, before it costs anyone else anything.
 
     Sizes are bytes, times seconds.

@@ -10,6 +10,9 @@ from ..store import Scope
 __all__ = ["IDEMPOTENT", "RESUME", "Call"]
 
 
+_ANYONE = Scope()
+
+
 class Call(msgspec.Struct):
     """What travels beside a request, whatever the binding."""
 
@@ -21,4 +24,4 @@ class Call(msgspec.Struct):
     semantics: Semantics = NOW
 
     def scope(self, tenant: str) -> Scope:
-        return Scope(tenant, self.caller.name)
+        return Scope(tenant, self.caller.name) if tenant or self.caller.name else _ANYONE

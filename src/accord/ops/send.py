@@ -53,10 +53,13 @@ def entry_of(snapshot: Snapshot) -> Entry:
 
 async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:
     service.engine.check_accepting()
-    service.check_extensions(call)
+    if service.required:
+        service.check_extensions(call)
     check_send(request, service.limits)
     if request.configuration is not None and request.configuration.task_push_notification_config is not None:
         raise PushNotificationNotSupported()
+    if not call.idempotency_key and not call.extensions:
+        return await _begin(service, call, request, None)
     key = key_of(call, request)
     if not key:
         return await _begin(service, call, request, None)
@@ -69,7 +72,8 @@ async def _begin(service: Service, call: Call, request: SendMessageRequest, keep
     if request.message.task_id:
         return await engine.resume(request, scope, call.caller, keep=keep, reopen=semantics.reopen)
     skill = await engine.agent.choose(request)
-    engine.agent.check_modes(skill, request.message)
+    if engine.agent.strict_modes:
+        engine.agent.check_modes(skill, request.message)
     task_id = semantics.new_task_id
     if task_id:
         check_id("id", task_id, "", service.limits)

@@ -29,6 +29,7 @@ class Service:
 
     def check_extensions(self, call: Call) -> None:
         """Raise ExtensionSupportRequired if the card requires an extension the caller did not activate."""
-        if self.required and (missing := self.required - call.extensions):
+        missing = self.required - call.extensions
+        if missing:
             names = ", ".join(sorted(missing))
             raise ExtensionSupportRequired(f"activate {names} with the A2A-Extensions header", extensions=names)

@@ -26,7 +26,7 @@ class Operation(NamedTuple):
     name: str  # 1.0's
     run: Callable[[Service, Call, Any], Awaitable[Any]]
     is_stream: bool = False
-    is_read: bool = False  # changes nothing: may be left half done
+    is_droppable: bool = False  # may be left when its caller is: what it has done by then stands on its own
 
 
 class Route(NamedTuple):
@@ -63,18 +63,18 @@ class Version(NamedTuple):
 OPERATIONS = {
     operation.name: operation
     for operation in (
-        Operation("SendMessage", send_message),
-        Operation("SendStreamingMessage", send_streaming_message, is_stream=True),
-        Operation("GetTask", get_task, is_read=True),
-        Operation("ListTasks", list_tasks, is_read=True),
+        Operation("SendMessage", send_message, is_droppable=True),
+        Operation("SendStreamingMessage", send_streaming_message, is_stream=True, is_droppable=True),
+        Operation("GetTask", get_task, is_droppable=True),
+        Operation("ListTasks", list_tasks, is_droppable=True),
         Operation("CancelTask", cancel_task),
-        Operation("SubscribeToTask", subscribe_to_task, is_stream=True),
+        Operation("SubscribeToTask", subscribe_to_task, is_stream=True, is_droppable=True),
         Operation("CreateTaskPushNotificationConfig", create_push_config),
         Operation("GetTaskPushNotificationConfig", get_push_config),
         Operation("ListTaskPushNotificationConfigs", list_push_configs),
         Operation("DeleteTaskPushNotificationConfig", delete_push_config),
         Operation("GetExtendedAgentCard", get_extended_card),
-        Operation("GetAgentCard", get_card, is_read=True),  # 0.3 on gRPC, where no well-known address is
+        Operation("GetAgentCard", get_card, is_droppable=True),  # 0.3 on gRPC, where no well-known address is
     )
 }
 

@@ -151,9 +151,7 @@ class Agent:
         self._default = next((s for s in self.skills.values() if s.is_default), next(iter(self.skills.values())))
 
     def check_modes(self, skill: Skill, message: Message) -> None:
-        """Raise ContentTypeNotSupported for a part of a type the skill does not take, if the agent is strict about it."""
-        if not self.strict_modes:
-            return
+        """Raise ContentTypeNotSupported for a part of a type the skill does not take."""
         taken = skill.card.input_modes or self.input_modes
         for i, part in enumerate(message.parts):
             kind = part.media_type.partition(";")[0].strip().lower()
@@ -164,7 +162,10 @@ class Agent:
 
     async def choose(self, request: SendMessageRequest) -> Skill:
         """Return the skill a message is for: the one it names, else the route's choice, else the default."""
-        named = _named(request.message.metadata) or _named(request.metadata)
+        metadata = request.message.metadata or request.metadata
+        named = None
+        if metadata is not None:
+            named = _named(request.message.metadata) or _named(request.metadata)
         if named is None and self._route is not None:
             named = self._route(request.message)
             if inspect.isawaitable(named):

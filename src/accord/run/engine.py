@@ -5,7 +5,7 @@ Operations call it; it knows no version, no binding and no wire.
 
 import asyncio
 import logging
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..auth import Caller
 from ..codec.contract import Snapshot
@@ -269,31 +269,12 @@ class Engine:
             )
         return skill
 
-    def _run(
-        self,
-        log: Log,
-        skill: Skill,
-        turn: Turn,
-        values: dict[str, object],
-        caller: Caller,
-        *,
-        past: Past | None = None,
-        message: Message | None = None,
-    ) -> None:
-        Run(
-            log,
-            skill,
-            turn,
-            values,
-            caller=caller,
-            threads=self.threads,
-            on_end=lambda log: self._ended(log, caller),
-            past=past,
-            message=message,
-        )
+    def _run(self, log: Log, skill: Skill, turn: Turn, values: dict[str, object], caller: Caller, **life: Any) -> None:
+        Run(log, skill, turn, values, caller=caller, threads=self.threads, on_end=self._ended, **life)
 
-    def _ended(self, log: Log, caller: Caller) -> None:
+    def _ended(self, run: Run) -> None:
         """A run is over. If its task is open and messages wait, the oldest starts the next run."""
+        log = run.log
         if self.feed.is_draining:
             return  # what waits is in the log, for the next life
         while log.inbox and log.task.status.state not in FINAL and not log.is_dead:
@@ -305,7 +286,7 @@ class Engine:
                 turn.last = log.seq
                 turn.refuse(error)
                 continue
-            self._run(log, skill, turn, values, caller)
+            self._run(log, skill, turn, values, run.caller)
             return
         self.feed.let_go(log)
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 
 import msgspec
 
@@ -19,6 +19,8 @@ __all__ = ["Feed", "Reader", "snapshot_of", "task_of"]
 log_ = logging.getLogger("accord")
 
 GIVE_UP_S = 10.0
+RESTING = 1_000
+RESTING_BYTES = 64 << 20
 
 _decode_about = msgspec.json.Decoder(About).decode
 
@@ -38,6 +40,8 @@ class Feed:
         self._live: dict[tuple[Scope, str], Log] = {}
         self._loading: dict[tuple[Scope, str], set[object]] = {}  # who waits for a task from the store
         self._dirty: list[Log] = []
+        self._resting: OrderedDict[tuple[Scope, str], Log] = OrderedDict()
+        self._resting_bytes = 0
         self._readers = 0
         self._readers_of: Counter[str] = Counter()
         self._keeps: list[tuple[Keep, asyncio.Future[None] | None]] = []
@@ -73,7 +77,6 @@ class Feed:
 
     def create(self, scope: Scope, task: Task, about: About, at_ms: int) -> Log:
         """Return the log of a new task. Its first event is the task itself, appended by the caller."""
-        self._check_open()
         log = Log(self, self.store.new_key(), scope, task, about, at_ms=at_ms)
         self._live[scope, task.id] = log
         return log
@@ -82,7 +85,7 @@ class Feed:
         """Return the live log of a task, brought back from the store if need be."""
         self._check_open()
         place = (scope, task_id)
-        while (log := self._live.get(place)) is None:
+        while (log := self._live.get(place) or self._waken(scope, task_id)) is None:
             loading = object()
             self._loading.setdefault(place, set()).add(loading)
             try:
@@ -157,10 +160,29 @@ class Feed:
 
     def let_go(self, log: Log) -> None:
         """Forget a log nothing happens to; the store has it."""
+        if log.run is not None:
+            return
         place = (log.scope, log.task.id)
         if log.is_idle and self._live.get(place) is log:
             del self._live[place]
+            if log.task.status.state not in FINAL:
+                self._rest(log)
             self._loading.pop(place, None)  # what is being loaded was read before the last commit
+
+    def _rest(self, log: Log) -> None:
+        """Keep an open task that nothing happens to for its next message, while there is room: loading it costs its length."""
+        self._resting[log.scope, log.task.id] = log
+        self._resting_bytes += log.size
+        while len(self._resting) > RESTING or self._resting_bytes > RESTING_BYTES:
+            _, oldest = self._resting.popitem(last=False)
+            self._resting_bytes -= oldest.size
+
+    def _waken(self, scope: Scope, task_id: str) -> Log | None:
+        log = self._resting.pop((scope, task_id), None)
+        if log is not None:
+            self._resting_bytes -= log.size
+            self._live[scope, task_id] = log
+        return log
 
     def check_readers(self, scope: Scope, task_id: str) -> None:
         """Raise TooManyRequests if one more stream would be too many; before anything is done for it."""

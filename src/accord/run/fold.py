@@ -49,7 +49,7 @@ def keep_last_word(task: Task, limits: Limits = _DEFAULT) -> None:
     last = task.status.message
     if last is None or len(task.history) >= limits.history:
         return  # a full history takes no more of the agent's words (spec MSG-2)
-    if all(m.message_id != last.message_id for m in task.history[-_NEAR:]):
+    if not any(m.message_id == last.message_id for m in task.history[: -_NEAR - 1 : -1]):
         task.history.append(last)
 
 

@@ -267,13 +267,11 @@ class Log:
                 turn.last = self.seq
         if not stays_open:
             self.turns.clear()
-        if state in FINAL:
+        if state in FINAL and self.inbox:
             self._refuse_waiting()
 
     def _refuse_waiting(self) -> None:
         """The run is over: what still waits for a turn will not get one. The messages stay in the history."""
-        if not self.inbox:
-            return
         error = UnsupportedOperation(
             f"task {self.task.id} became {self.task.status.state.word} before your message got its turn; "
             f"send it again without taskId to start a new task in context {self.task.context_id}",

@@ -64,7 +64,7 @@ class Run:
         *,
         caller: Caller,
         threads: Threads,
-        on_end: Callable[[Log], None],
+        on_end: Callable[["Run"], None],
         past: Past | None = None,
         message: Message | None = None,
     ) -> None:
@@ -75,7 +75,7 @@ class Run:
         self._is_canceled = False
         self._values = values
         self._threads = threads
-        self._caller = caller
+        self.caller = caller
         self._on_end = on_end
         self._asked = 0
         self._answer: asyncio.Future[Message] | None = None
@@ -100,9 +100,9 @@ class Run:
     async def _drive(self) -> None:
         binding, values = self.skill.binding, self._values
         if binding.context:
-            values[binding.context] = Context(self, self._caller, self.log.task.context_id)
+            values[binding.context] = Context(self, self.caller, self.log.task.context_id)
         if binding.caller:
-            values[binding.caller] = self._caller
+            values[binding.caller] = self.caller
         try:
             if self.skill.is_durable:
                 await self.log.snapshot()  # a run that is to be taken up again has to be known before it does anything
@@ -134,7 +134,7 @@ class Run:
         self.is_over = True
         if self.log.run is self:
             self.log.run = None
-            self._on_end(self.log)
+            self._on_end(self)
 
     async def _iterate(self, values: dict[str, Any]) -> Any:
         stream = self.skill.function(**values)

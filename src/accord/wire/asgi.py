@@ -46,12 +46,11 @@ def query_of(scope: Scope) -> dict[str, list[str]]:
 
 def is_json(headers: Headers) -> bool:
     """Whether the request says it is JSON. A browser can't send this type across sites without asking first."""
-    kind = headers.get(b"content-type", b"")
-    return kind == JSON or kind.partition(b";")[0].strip().lower() in (JSON, A2A_JSON)
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower() in (JSON, A2A_JSON)
 
 
 def check_json(headers: Headers) -> None:
-    if not is_json(headers):
+    if headers.get(b"content-type") != JSON and not is_json(headers):
         kind = headers.get(b"content-type", b"").decode("latin-1")
         raise UnsupportedMediaType(f"content type {kind!r:.80} is not JSON; send application/json", contentType=kind[:80])
 

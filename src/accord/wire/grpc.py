@@ -9,7 +9,7 @@ import grpc
 
 from ..codec.rpc import Rpc, rpcs, status
 from ..model import A2AError, Limits, Message, TooManyRequests, VersionNotSupported
-from ..ops.call import Call
+from ..ops.call import IDEMPOTENT, Call
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, numbers
 from ..run.feed import Reader
@@ -61,11 +61,7 @@ class GrpcDoor:
                 call = self._call(context, version)
                 request, call.semantics = rpc.decode(data)
                 await self._activate(context, call)
-                if operation.is_read:
-                    found = await operation.run(self._service, call, request)
-                else:
-                    found = await self._see_through(operation, call, request)
-                return rpc.result(found)
+                return rpc.result(await self._run(operation, call, request))
             except A2AError as error:
                 await self._refuse(context, version, error)
             except Exception:
@@ -78,7 +74,7 @@ class GrpcDoor:
             try:
                 call = self._call(context, version)
                 request, call.semantics = rpc.decode(data)
-                found = await self._see_through(operation, call, request)
+                found = await self._run(operation, call, request)
                 if isinstance(found, Message):
                     await self._activate(context, call)
                     for frame in rpc.message(found):
@@ -94,8 +90,10 @@ class GrpcDoor:
 
         return answer
 
-    async def _see_through(self, operation: Operation, call: Call, request: Any) -> Any:
-        """Run an operation to its end, even if the caller is gone before."""
+    async def _run(self, operation: Operation, call: Call, request: Any) -> Any:
+        """Run an operation, to its end even if the caller is gone before, where half of it would be worse than none."""
+        if operation.is_droppable and not (call.idempotency_key or IDEMPOTENT in call.extensions):
+            return await operation.run(self._service, call, request)
         work: asyncio.Future[Any] = asyncio.ensure_future(operation.run(self._service, call, request))
         try:
             return await asyncio.shield(work)
@@ -165,24 +163,33 @@ class _Stream:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         self._busy_since = 0.0
+        self._sent = self._seen = 0
         self._is_stalled = False
         self._timer = self._loop.call_later(stalled_s, self._look)
 
     async def send(self, metadata: list[tuple[str, str]]) -> None:
+        context, reader, frames_of = self._context, self._reader, self._frames
         is_begun = False
         try:
-            while (entries := await self._reader.next(IDLE_S if is_begun else SOON_S)) != []:
+            while (entries := await reader.next(IDLE_S if is_begun else SOON_S)) != []:
                 if not is_begun:
                     # Numbers the first frame; later ones count up by one. If nothing comes soon, the head goes out alone.
-                    first = entries[0].seq if entries else self._reader.cursor + 1
-                    await self._context.send_initial_metadata([("accord-seq", str(first)), *metadata])
+                    first = entries[0].seq if entries else reader.cursor + 1
+                    await context.send_initial_metadata([("accord-seq", str(first)), *metadata])
                     is_begun = True
+                self._busy_since = time.monotonic()
                 for entry in entries or ():
-                    for frame in self._frames(entry):
-                        await self._write(frame)
+                    for frame in frames_of(entry):
+                        await context.write(frame)
+                        self._sent += 1
+                self._busy_since = 0.0
+        except asyncio.CancelledError:
+            if not self._is_stalled or self._task is None or self._task.uncancel():
+                raise
+            raise TooManyRequests(f"nothing was taken from this stream for {self._stalled_s:g} s; subscribe again") from None
         finally:
             self._timer.cancel()
-            self._reader.close()
+            reader.close()
 
     def _frames(self, entry: Entry) -> list[bytes]:
         is_last = self._reader.ends_at(entry)
@@ -194,19 +201,11 @@ class _Stream:
             frames = entry.shapes[key] = self._rpc.frames(entry.data, is_last=is_last, index=self._reader.index)
         return frames
 
-    async def _write(self, frame: bytes) -> None:
-        self._busy_since = time.monotonic()
-        try:
-            await self._context.write(frame)
-        except asyncio.CancelledError:
-            if not self._is_stalled or self._task is None or self._task.uncancel():
-                raise
-            raise TooManyRequests(f"nothing was taken from this stream for {self._stalled_s:g} s; subscribe again") from None
-        self._busy_since = 0.0
-
     def _look(self) -> None:
-        if not self._busy_since or time.monotonic() - self._busy_since < self._stalled_s:
-            self._timer = self._loop.call_later(self._stalled_s / 2, self._look)
+        """Whether anything was taken since the last look, if anything was to be."""
+        if not self._busy_since or self._sent != self._seen or time.monotonic() - self._busy_since < self._stalled_s:
+            self._seen = self._sent
+            self._timer = self._loop.call_later(self._stalled_s, self._look)
         elif self._task is not None:
             self._is_stalled = True
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""Compile the `.proto` files of this folder: `python -m accord.codec.proto.compile`. Needs grpcio-tools, which nothing else does."""
+"""Compile the `.proto` files of this folder: `python -m accord.codec.proto.compile`. Nothing else needs grpcio-tools."""
 
 import tempfile
 from importlib.resources import files
