@@ -12,7 +12,18 @@ from .budget import Budget, check_depth
 from .errors import BadAnswer
 from .http import Answer, Body, safe_url
 
-__all__ = ["Binding", "Extra", "Item", "Items", "events", "read_all", "refusal", "understood"]
+__all__ = [
+    "NOTHING",
+    "Binding",
+    "Extra",
+    "Item",
+    "Items",
+    "beside",
+    "events",
+    "read_all",
+    "refusal",
+    "understood",
+]
 
 T = TypeVar("T")
 
@@ -28,6 +39,12 @@ class Extra(msgspec.Struct, frozen=True):
 
 
 NOTHING = Extra()
+
+
+def beside(extra: Extra, extensions_header: str) -> dict[str, str]:
+    """Return the headers that carry it."""
+    named = {extensions_header: extra.extensions, "Idempotency-Key": extra.key, "Last-Event-ID": extra.after}
+    return {name: value for name, value in named.items() if value}
 
 
 class Item(msgspec.Struct, gc=False):

@@ -291,7 +291,6 @@ class Client:
 
     async def send_request(self, request: SendMessageRequest, *, key: str, wait: bool, timeout_s: float | None) -> Task | Message:
         """Send, and wait for the task if it is still at work."""
-        await self.line.open()
         if not wait:
             request.configuration = request.configuration or SendConfiguration()
             request.configuration.return_immediately = True
@@ -299,7 +298,7 @@ class Client:
         response = await self.line.call(
             "SendMessage",
             request,
-            is_safe=self.line.retry.unsafe or self.line.is_deduplicating(key),
+            is_send=True,
             key=key,
             deadline=deadline,
         )

@@ -28,7 +28,7 @@ __all__ = ["connect"]
 
 Place: TypeAlias = Any  # a URL, a path, a card, an agent or an ASGI app
 
-CARDS = Cards()
+CARDS = Cards(trusts_loopback=False)
 
 Make: TypeAlias = Callable[[Http, str, Budget, Mapping[str, str]], Binding]
 

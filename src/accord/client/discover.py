@@ -18,6 +18,7 @@ from .repair import read_card
 __all__ = ["PLACES", "Cards", "fetch_card", "open_card"]
 
 PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MAX_SIGNATURES = 8
 _REDIRECTS = 3
 _KEEP_S = 3600.0
@@ -35,14 +36,18 @@ class _Kept(msgspec.Struct):
 class Cards:
     """Cards fetched before: used again while they are fresh, asked for by their tag after that (of RFC 9111, what matters)."""
 
-    def __init__(self, limit: int = 256, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limit: int = 256, clock: Callable[[], float] = time.monotonic, *, trusts_loopback: bool = True) -> None:
+        # On one's own machine agents come and go, and the next one may have the port: there a card is asked for each time.
+        self._trusts_loopback = trusts_loopback
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._limit = limit
         self._clock = clock
 
     def fresh(self, url: str) -> bytes | None:
         kept = self._kept.get(url)
-        return kept.body if kept is not None and self._clock() < kept.until else None
+        if kept is None or self._clock() >= kept.until:
+            return None
+        return kept.body if self._trusts_loopback or URL(url).host not in LOOPBACK else None
 
     def conditions(self, url: str) -> dict[str, str]:
         """The headers that ask whether a card has changed."""

@@ -5,11 +5,13 @@ cookies, takes compressed answers or reads the environment: what goes where is d
 """
 
 import asyncio
+import functools
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple, Protocol
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from .errors import BadAnswer, ConnectionLost, TooSlow, Unreachable
@@ -19,6 +21,7 @@ __all__ = ["Answer", "Body", "Http", "Network", "origin_of", "safe_url"]
 # Below the five seconds after which common servers close an idle connection, so that no request runs into the closing door.
 _KEEP_ALIVE_S = 4.0
 _HEADER_BYTES = 32 << 10
+_OWN = {"User-Agent": "accord", "Accept-Encoding": "identity"}
 
 
 class Answer(NamedTuple):
@@ -79,6 +82,8 @@ class Network:
         self._connect_s = connect_s
         self._tls = tls
         self._open_session: aiohttp.ClientSession | None = None
+        self._given: Mapping[str, str] = {}
+        self._headers = CIMultiDict(_OWN)
 
     @property
     def _session(self) -> aiohttp.ClientSession:
@@ -89,33 +94,32 @@ class Network:
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 max_field_size=_HEADER_BYTES,
-                headers={"User-Agent": "accord", "Accept-Encoding": "identity"},
+                skip_auto_headers=("User-Agent", "Accept-Encoding", "Accept"),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_s),
             )
         return self._open_session
 
     async def fetch(
         self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None, *, limit: int, timeout_s: float
     ) -> Answer:
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=self._connect_s)
         try:
-            async with self._session.request(
-                verb, _as_is(url), headers=headers, data=body, timeout=timeout, allow_redirects=False
-            ) as answer:
-                _check_plain(answer, url)
-                length = answer.content_length
-                if length is not None and length <= limit:
-                    return Answer(answer.status, answer.headers, await answer.read())
-                pieces, size = [], 0
-                if length is None:
-                    async for piece in answer.content.iter_any():
-                        size += len(piece)
-                        if size > limit:
-                            break
-                        pieces.append(piece)
-                if size > limit or length is not None:
+            async with asyncio.timeout(timeout_s):
+                answer = await self._session.request(
+                    verb, _as_is(url), headers=self._all(headers), data=body, allow_redirects=False
+                )
+                try:
+                    _check_plain(answer, url)
+                    length = answer.content_length
+                    if length is None:
+                        whole = await _read(answer, url, limit)
+                    elif length <= limit:
+                        whole = await answer.read()
+                    else:
+                        raise _too_large(url, limit)
+                except BaseException:
                     answer.close()
-                    raise BadAnswer(safe_url(url), f"the answer is larger than {limit} bytes")
-                return Answer(answer.status, answer.headers, b"".join(pieces))
+                    raise
+                return Answer(answer.status, answer.headers, whole)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _fault(error, url, timeout_s) from None
 
@@ -126,7 +130,7 @@ class Network:
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._session.request(
-                    verb, _as_is(url), headers=headers, data=body, timeout=timeout, allow_redirects=False
+                    verb, _as_is(url), headers=self._all(headers), data=body, timeout=timeout, allow_redirects=False
                 )
             _check_plain(answer, url)
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -137,6 +141,26 @@ class Network:
         if self._open_session is not None:
             await self._open_session.close()
             self._open_session = None
+
+    def _all(self, headers: Mapping[str, str]) -> CIMultiDict[str]:
+        """The headers with our own, as aiohttp has them; made once for calls that follow each other with the same."""
+        if headers is not self._given:
+            self._given, self._headers = headers, CIMultiDict({**_OWN, **headers})
+        return self._headers
+
+
+async def _read(answer: aiohttp.ClientResponse, url: str, limit: int) -> bytes:
+    pieces, size = [], 0
+    async for piece in answer.content.iter_any():
+        size += len(piece)
+        if size > limit:
+            raise _too_large(url, limit)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _too_large(url: str, limit: int) -> BadAnswer:
+    return BadAnswer(safe_url(url), f"the answer is larger than {limit} bytes")
 
 
 class _Coming:
@@ -159,6 +183,7 @@ class _Coming:
         self._answer.close()
 
 
+@functools.lru_cache(1024)
 def _as_is(url: str) -> URL:
     return URL(url, encoded=True)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from ..codec.peer import Dialect, Frame, JsonObject
 from ..model import A2AError
-from .binding import Extra, Item, events, read_all, refusal, understood
+from .binding import NOTHING, Extra, Item, beside, events, read_all, refusal, understood
 from .budget import Budget, check_depth
 from .errors import BadAnswer
 from .http import Answer, Http, safe_url
@@ -40,6 +40,7 @@ class JsonRpc:
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
         if dialect.version:
             self._headers["A2A-Version"] = dialect.version
+        self._last = (NOTHING, self._headers)
 
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
         id_, body = self._pack(operation, request)
@@ -76,17 +77,10 @@ class JsonRpc:
         return id_, b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (id_, method.encode(), params)
 
     def _with(self, extra: Extra) -> dict[str, str]:
-        headers = self._headers
-        if not (extra.extensions or extra.key or extra.after):
-            return headers
-        headers = dict(headers)
-        if extra.extensions:
-            headers[self._dialect.extensions_header] = extra.extensions
-        if extra.key:
-            headers["Idempotency-Key"] = extra.key
-        if extra.after:
-            headers["Last-Event-ID"] = extra.after
-        return headers
+        """The headers of a call; the same object for calls with the same extras, which are nearly all."""
+        if extra is not self._last[0]:
+            self._last = (extra, self._headers | beside(extra, self._dialect.extensions_header))
+        return self._last[1]
 
     def _unpack(self, operation: str, request: Any, id_: int, answer: Answer) -> Any:
         return understood(

@@ -49,7 +49,6 @@ class Line:
     def __init__(self, find: Callable[[], Awaitable[Found]], options: Options) -> None:
         self.retry = options.retry
         self.budget = options.budget
-        self.is_open = False
         self._find = find
         self._options = options
         self._finding: asyncio.Task[Found] | None = None
@@ -59,6 +58,7 @@ class Line:
         self._is_proven = False
         self._extra = Extra()
         self._tenant = ""
+        self._offered: frozenset[str] = frozenset()
 
     @property
     def found(self) -> Found:
@@ -120,16 +120,18 @@ class Line:
         """A subscription starts with the task as it stands."""
         return self._interface is not None and self._interface.protocol_version.startswith("1.")
 
-    def is_deduplicating(self, key: str) -> bool:
-        """Whether the agent recognises a message it has had."""
-        return bool(key) or self._offers(IDEMPOTENT)
+    def may_send_again(self, key: str) -> bool:
+        """Whether a message may be sent twice: the agent recognises one it has had, or the caller takes the risk."""
+        return bool(key) or self.retry.unsafe or self._offers(IDEMPOTENT)
 
     async def open_stream(
         self, operation: str, request: Any, *, key: str = "", after: str = "", timeout_s: float | None = None
     ) -> AsyncIterator[Items]:
         """Yield what comes; errors as they are."""
         while True:
-            binding = await self._prepare(request)
+            binding = self._binding or await self._opened()
+            if self._tenant and not request.tenant:
+                request.tenant = self._tenant
             extra = self._with(key, after)
             try:
                 async for items in binding.stream(operation, request, extra, timeout_s or self.budget.work_s):
@@ -147,24 +149,30 @@ class Line:
         operation: str,
         request: Any,
         *,
-        is_safe: bool = True,
+        is_send: bool = False,
         key: str = "",
         deadline: float | None = None,
         on_repeat: Callable[[], None] | None = None,
     ) -> Any:
-        """Return an operation's result. `is_safe` says that doing it twice does no harm; `on_repeat` is told when it may have been."""
+        """Return an operation's result.
+
+        A send is done twice only if the agent will notice, or if told to; anything else may be. `on_repeat` is called before that.
+        """
         loop = asyncio.get_running_loop()
         attempt = 1
         before: Exception | None = None
         while True:
             try:
-                binding = await self._prepare(request)
+                binding = self._binding or await self._opened()
+                if self._tenant and not request.tenant:
+                    request.tenant = self._tenant
                 timeout_s = self.budget.call_s if deadline is None else max(deadline - loop.time(), 0.001)
                 result = await binding.call(operation, request, self._with(key) if key else self._extra, timeout_s)
             except (A2AError, AgentFault) as error:
                 if self._fall_back(error):
                     continue
                 pause_s = self.retry.pause_s(attempt, error)
+                is_safe = not is_send or self.may_send_again(key)
                 is_late = deadline is not None and loop.time() + pause_s >= deadline
                 if attempt >= self.retry.attempts or is_late or not may_repeat(error, is_safe=is_safe):
                     if isinstance(error, TooSlow) and before is not None:
@@ -179,12 +187,9 @@ class Line:
                 self._is_proven = True
                 return result
 
-    async def _prepare(self, request: Any) -> Binding:
-        if self._binding is None:
-            await self.open()
-        if self._tenant and not request.tenant:
-            request.tenant = self._tenant
-        assert self._binding is not None  # opened above
+    async def _opened(self) -> Binding:
+        await self.open()
+        assert self._binding is not None  # that is what opening is
         return self._binding
 
     def named(self, error: A2AError | AgentFault) -> A2AError | AgentFault:
@@ -201,6 +206,7 @@ class Line:
     def _use(self, found: Found, interface: AgentInterface) -> None:
         self._interface = interface
         self._binding = found.bind(interface)
+        self._offered = frozenset(extension.uri for extension in found.card.capabilities.extensions)
         self._tenant = self._options.tenant if self._options.tenant is not None else interface.tenant
         wanted = list(self._options.extensions)
         if self.retry.attempts > 1:
@@ -225,8 +231,7 @@ class Line:
         return True
 
     def _offers(self, uri: str) -> bool:
-        found = self._found
-        return found is not None and any(extension.uri == uri for extension in found.card.capabilities.extensions)
+        return uri in self._offered
 
     def _with(self, key: str = "", after: str = "") -> Extra:
         return Extra(self._extra.extensions, key, after) if key or after else self._extra

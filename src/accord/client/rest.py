@@ -6,7 +6,7 @@ from typing import Any
 from ..codec.peer import Frame, JsonObject
 from ..codec.peer_rest_v1 import RestDialect, Route
 from ..model import A2AError
-from .binding import Extra, Item, events, read_all, refusal, understood
+from .binding import NOTHING, Extra, Item, beside, events, read_all, refusal, understood
 from .budget import Budget, check_depth
 from .http import Answer, Body, Http
 
@@ -30,6 +30,7 @@ class Rest:
         self._bare = {name: value for name, value in self._headers.items() if name != "Content-Type"}
         if dialect.version:
             self._headers["A2A-Version"] = self._bare["A2A-Version"] = dialect.version
+        self._last = (NOTHING, self._headers, self._headers)
         self._subscribes_with = ["POST", "GET"]  # the text says POST, the proto GET: what works is remembered
 
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
@@ -84,16 +85,9 @@ class Rest:
 
     def _with(self, extra: Extra, route: Route) -> dict[str, str]:
         headers = self._headers if route.body is not None else self._bare
-        if not (extra.extensions or extra.key or extra.after):
-            return headers
-        headers = dict(headers)
-        if extra.extensions:
-            headers[self._dialect.extensions_header] = extra.extensions
-        if extra.key:
-            headers["Idempotency-Key"] = extra.key
-        if extra.after:
-            headers["Last-Event-ID"] = extra.after
-        return headers
+        if extra is not self._last[0] or headers is not self._last[1]:
+            self._last = (extra, headers, headers | beside(extra, self._dialect.extensions_header))
+        return self._last[2]
 
     def _check(self, operation: str, answer: Answer) -> None:
         if not 200 <= answer.status < 300:

@@ -180,6 +180,8 @@ class Stream:
 
     def _accept(self, event: Task | StatusUpdate | ArtifactUpdate | Message, cursor: str) -> None:
         self._failures = 0
+        if self._is_known(cursor):
+            return
         mode, self._mode = self._mode, _LIVE
         if isinstance(event, Message):
             self.message = event
@@ -197,6 +199,11 @@ class Stream:
             self._settle(self.task.status.state)
         self._at = cursor or self._at
         self._ready.append((event, self._at))
+
+    def _is_known(self, cursor: str) -> bool:
+        """Whether an event of an agent that numbers them has come before."""
+        at = self._at
+        return cursor.isdecimal() and at.isdecimal() and self._client.line.can_resume and int(cursor) <= int(at)
 
     def _accept_task(self, task: Task, cursor: str, mode: str) -> bool:
         """Take a task frame in; return whether it is to be passed on as it is."""
@@ -249,8 +256,7 @@ class Stream:
             await self._instead_of_subscribing()
             return
         if self.task is None and self._is_send:
-            is_safe = retry.unsafe or line.is_deduplicating(self._key)
-            if not may_repeat(error, is_safe=is_safe):
+            if not may_repeat(error, is_safe=line.may_send_again(self._key)):
                 raise line.named(error)
         self._failures += 1
         if self._failures >= retry.attempts:

@@ -183,6 +183,10 @@ def drop_marks(metadata: Any) -> tuple[Json | None, Json]:
 
 
 def write_part(part: Json, tag: str) -> Json:
+    """Return the old part; a plain text part is changed into it, as most are that."""
+    if len(part) == 1 and "text" in part:
+        part[tag] = "text"
+        return part
     metadata = part.get("metadata")
     if "text" in part:
         old: Json = {tag: "text", "text": part["text"]}

@@ -34,7 +34,7 @@ ROOM = 93
 
 _FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 _first = operator.itemgetter(0)
-_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
+_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
 
 
 class Kind:
@@ -310,21 +310,23 @@ def _write_struct(struct: Any, items: Value, room: int = ROOM) -> None:
 
 
 def _write_timestamp(moment: Any, text: str) -> None:
-    moment.seconds, moment.nanos = _moment(text)
-
-
-@functools.lru_cache(256)
-def _moment(text: str) -> tuple[int, int]:
-    """Return a time as seconds since 1970 and nanoseconds. What happens in one millisecond has one text."""
     found = _RFC3339.fullmatch(text)
     if found is None:
         raise InvalidAgentResponse(f"{text!r:.80} is no time like 2026-03-01T00:00:00Z")
-    *date, fraction, sign, hours, minutes = found.groups()
-    seconds = calendar.timegm(tuple(map(int, date)))
+    second, fraction, sign, hours, minutes = found.groups()
+    seconds = _seconds(second)
     if sign is not None:
         away_s = int(hours) * 3600 + int(minutes) * 60
         seconds += away_s if sign == "-" else -away_s
-    return seconds, int((fraction or "0").ljust(9, "0"))
+    moment.seconds = seconds
+    if fraction is not None:
+        moment.nanos = int(fraction.ljust(9, "0"))
+
+
+@functools.lru_cache(64)
+def _seconds(text: str) -> int:
+    """Return a time of day in UTC as seconds since 1970. Most are the one that is now."""
+    return calendar.timegm(tuple(map(int, re.findall(r"\d+", text))))
 
 
 _KNOWN_WRITERS: dict[str, Write] = {

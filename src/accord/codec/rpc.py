@@ -81,7 +81,7 @@ def _in_field_1(message: bytes) -> bytes:
     while size > 0x7F:
         length.append(size & 0x7F | 0x80)
         size >>= 7
-    return b"\x0a%b%c%b" % (length, size, message)
+    return b"\x0a%b%c%b" % (bytes(length), size, message)
 
 
 def rpcs(service: str, operations: dict[str, str], codec: Codec, limits: Limits) -> list[Rpc]:

@@ -1,12 +1,13 @@
 """A2A 0.2 and 0.3 as JSON-RPC writes them: `kind` on everything, states and roles as words.
 
 Both are one codec: a request never tells which of the two its sender speaks, and every object of 0.3 is one of 0.2 with
-optional extras. The functions take and give plain JSON values, so that a client can use them in the other direction.
+optional extras. The functions take and give plain JSON values, so that a client can use them in the other direction. Those that
+write take the value over: they may change it into the one they return, which costs half of building another.
 """
 
 import datetime
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,7 +25,11 @@ from ..model import (
     ListPushConfigsResponse,
     ListTasksRequest,
     Message,
+    Metadata,
     ParseError,
+    Part,
+    Role,
+    SendConfiguration,
     SendMessageRequest,
     SubscribeRequest,
     TaskPushNotificationConfig,
@@ -96,12 +101,10 @@ def read_part(value: Any, field: str = "part") -> Json:
 
 
 def write_message(message: Json) -> Json:
-    return {
-        "kind": "message",
-        **message,
-        "role": write_role(message["role"]),
-        "parts": [old.write_part(part, "kind") for part in message["parts"]],
-    }
+    message["kind"] = "message"
+    message["role"] = write_role(message["role"])
+    message["parts"] = [old.write_part(part, "kind") for part in message["parts"]]
+    return message
 
 
 def read_message(value: Any, field: str = "message", *, role: str = "") -> Json:
@@ -122,10 +125,10 @@ def read_message(value: Any, field: str = "message", *, role: str = "") -> Json:
 
 
 def write_status(status: Json) -> Json:
-    written = {**status, "state": write_state(status["state"])}
+    status["state"] = write_state(status["state"])
     if "message" in status:
-        written["message"] = write_message(status["message"])
-    return written
+        write_message(status["message"])
+    return status
 
 
 def read_status(value: Any, field: str = "status") -> Json:
@@ -139,7 +142,8 @@ def read_status(value: Any, field: str = "status") -> Json:
 
 
 def write_artifact(artifact: Json) -> Json:
-    return {**artifact, "parts": [old.write_part(part, "kind") for part in artifact["parts"]]}
+    artifact["parts"] = [old.write_part(part, "kind") for part in artifact["parts"]]
+    return artifact
 
 
 def read_artifact(value: Any, field: str = "artifact") -> Json:
@@ -152,12 +156,13 @@ def read_artifact(value: Any, field: str = "artifact") -> Json:
 
 
 def write_task(task: Json) -> Json:
-    written = {"kind": "task", **task, "status": write_status(task["status"])}
-    if "artifacts" in task:
-        written["artifacts"] = [write_artifact(artifact) for artifact in task["artifacts"]]
-    if "history" in task:
-        written["history"] = [write_message(message) for message in task["history"]]
-    return written
+    task["kind"] = "task"
+    write_status(task["status"])
+    for artifact in task.get("artifacts", ()):
+        write_artifact(artifact)
+    for message in task.get("history", ()):
+        write_message(message)
+    return task
 
 
 def read_task(value: Any, field: str = "task") -> Json:
@@ -338,6 +343,7 @@ def _read_push_list(value: Json) -> Json:
 
 # The codec
 
+_SENDS = ("SendMessage", "SendStreamingMessage")
 _CANCEL = Semantics(cancel_twice_fails=True)
 _SUBSCRIBE = Semantics(ends_with_snapshot=True)
 
@@ -357,6 +363,65 @@ READERS: dict[str, tuple[Callable[[Json], Json], type, Semantics]] = {
 }
 
 
+class _Text(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    text: str
+    kind: Literal["text"]
+
+
+class _Message(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    message_id: str
+    role: Literal["user"]
+    parts: list[_Text]
+    kind: Literal["message"] = "message"
+    task_id: str = ""
+    context_id: str = ""
+    metadata: Metadata | None = None
+
+
+class _Configuration(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    accepted_output_modes: list[str] = []
+    blocking: bool = True
+    history_length: int | None = None
+
+
+class _Send(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """What nearly every send is: text of the user. `read_send` knows all the rest."""
+
+    message: _Message
+    configuration: _Configuration | None = None
+    metadata: Metadata | None = None
+
+
+_decode_send = msgspec.json.Decoder(_Send).decode
+
+
+def _usual(params: bytes) -> SendMessageRequest | None:
+    """Return the request if it is the usual one, at a fifth of what the long way costs; None for everything else."""
+    try:
+        sent = _decode_send(params)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    message, chosen = sent.message, sent.configuration
+    request = SendMessageRequest(
+        message=Message(
+            message_id=message.message_id,
+            role=Role.USER,
+            parts=[Part(text=part.text) for part in message.parts],
+            task_id=message.task_id,
+            context_id=message.context_id,
+            metadata=message.metadata,
+        ),
+        metadata=sent.metadata,
+    )
+    if chosen is not None:
+        request.configuration = SendConfiguration(
+            accepted_output_modes=read_modes(chosen.accepted_output_modes),
+            history_length=chosen.history_length,
+            return_immediately=not chosen.blocking,
+        )
+    return request
+
+
 class V03:
     """0.2 and 0.3 on JSON-RPC."""
 
@@ -364,6 +429,8 @@ class V03:
     errors_in_streams = True  # its clients read nothing but events from a stream
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
+        if operation in _SENDS and (request := _usual(params)) is not None:
+            return request, NOW
         read, type_, semantics = READERS[operation]
         return old.convert(read(old.load(params)), type_), semantics
 

@@ -43,13 +43,16 @@ def check_send(request: SendMessageRequest, limits: Limits) -> None:
 
 
 def check_id(field: str, value: str, tenant: str, limits: Limits) -> None:
+    if value and not tenant and len(value) <= limits.id_length and value.isprintable():
+        return
     wrong = [(field, "is required")] if not value else list(_id(field, value, limits))
     wrong += _id("tenant", tenant, limits)
     _raise(wrong)
 
 
 def check_history_length(value: int | None) -> None:
-    _raise(_history_length("historyLength", value))
+    if value is not None:
+        _raise(_history_length("historyLength", value))
 
 
 def check_list(request: ListTasksRequest, limits: Limits) -> None:

@@ -124,7 +124,7 @@ class Engine:
         skill = self.agent.skills.get(log.about.skill)
         if skill is None or not skill.is_durable:
             set_status(log, TaskState.FAILED, INTERRUPTED)
-            await log.snapshot()  # nobody is shown it as working any more
+            await log.stored()  # nobody is shown it as working any more
             return False
         past = read_past(await self.feed.whole(log.key))
         if past is not None:
@@ -208,7 +208,7 @@ class Engine:
             raise InvalidParams(what, violations=(("message.contextId", what),))
         run = log.run
         if task.status.state in FINAL and (run is not None or not reopen):
-            await log.snapshot()  # an end is told when it is stored, also as the reason of a refusal
+            await log.stored()  # an end is told when it is stored, also as the reason of a refusal
             raise UnsupportedOperation(
                 f"task {task.id} is {task.status.state.word} and takes no more messages; "
                 f"send without taskId, in context {task.context_id}, to start a new one",
@@ -246,9 +246,9 @@ class Engine:
         """The record of a function that waited for an answer when its process ended; None if nothing has to be replayed."""
         log.readers += 1  # held while this waits: let go meanwhile, the task would get a second log
         try:
-            while log.run is None and log.task.status.state in _INTERRUPTED:
+            while log.run is None and not log.is_clear and log.task.status.state in _INTERRUPTED:
                 pos = log.pos
-                await log.snapshot()
+                await log.stored()
                 past = read_past(await self.feed.whole(log.key))
                 if log.pos == pos:  # else another message was faster, and what was read is no longer all of it
                     return past

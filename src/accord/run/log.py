@@ -133,6 +133,7 @@ class Log:
         "_entries",
         "_flight",
         "_grew",
+        "_history",
         "_is_stored",
         "_lines",
         "_picture",
@@ -145,6 +146,7 @@ class Log:
         "committed",
         "feed",
         "inbox",
+        "is_clear",
         "is_dead",
         "key",
         "pos",
@@ -185,6 +187,7 @@ class Log:
         self.run: Stoppable | None = None
         self.readers = 0
         self.size = size  # of all lines: what the task holds, and a little more
+        self.is_clear = False  # known: the last function returned, and nothing of it has to be replayed
         self.is_dead = False  # given up by the feed; the task is as last stored
         self._is_stored = seq > 0
         self._stored_state = _NUMBER[task.status.state] if seq else 0
@@ -194,6 +197,7 @@ class Log:
         self._answers: list[Answer] = []
         self._flight: tuple[list[Entry], list[Answer]] | None = None  # handed over, not yet committed
         self._picture: tuple[int, Snapshot] | None = None
+        self._history: list[bytes] = []
         self._grew: list[asyncio.Future[None]] = []
         self._room: list[asyncio.Future[None]] = []
         self._since_snapshot = 0
@@ -305,32 +309,49 @@ class Log:
     def picture(self, history_length: int | None = None) -> Snapshot:
         """Encode the task as it stands now."""
         task = self.task
-        artifacts, history = task.artifacts, task.history
-        if history_length is not None and len(history) > history_length:
-            task.history = history[len(history) - history_length :]
-        elif self._picture is not None and self._picture[0] == self.pos:
+        is_whole = history_length is None or len(task.history) <= history_length
+        if is_whole and self._picture is not None and self._picture[0] == self.pos:
             return self._picture[1]  # a sender's answer and the stored snapshot are often the same
+        artifacts, history = task.artifacts, task.history
+        is_long = len(history) > 8
         task.artifacts = _NOTHING
+        if is_long:
+            task.history = _NOTHING
+        elif not is_whole:
+            task.history = history[len(history) - (history_length or 0) :]
         try:
             head = v1.encode(task)
         finally:
-            task.artifacts = artifacts
-            is_whole, task.history = task.history is history, history
+            task.artifacts, task.history = artifacts, history
+        if is_long and history_length != 0:
+            head = b'%b,"history":[%b]}' % (head[:-1], b",".join(self._encoded_history(history_length)))
         picture = Snapshot(self.seq, task.status.state, head, v1.encode(artifacts) if artifacts else b"[]")
         if is_whole:
             self._picture = (self.pos, picture)
         return picture
 
+    def _encoded_history(self, length: int | None) -> list[bytes]:
+        """The newest messages, each encoded once however often a long conversation is shown."""
+        history, done = self.task.history, self._history
+        done += [v1.encode(message) for message in history[len(done) :]]
+        return done if length is None else done[-length:]
+
     def snapshot(self, history_length: int | None = None) -> asyncio.Future[Snapshot]:
         """The task as it stands now, told as soon as all of it is stored."""
-        answer: asyncio.Future[Snapshot] = asyncio.get_running_loop().create_future()
-        picture = self.picture(history_length)
+        return self._when_stored(self.picture(history_length))
+
+    def stored(self) -> asyncio.Future[None]:
+        """Done when everything appended so far is stored."""
+        return self._when_stored(None)
+
+    def _when_stored(self, value: Any) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._lines:
-            self._answers.append((answer, picture))
+            self._answers.append((answer, value))
         elif self._flight is not None:
-            self._flight[1].append((answer, picture))
+            self._flight[1].append((answer, value))
         else:
-            answer.set_result(picture)
+            answer.set_result(value)
         return answer
 
     def after(self, seq: int) -> list[Entry] | None:
@@ -395,7 +416,7 @@ class Log:
         if entries:
             self.committed = entries[-1].seq
             self.tail += entries
-            if len(self.tail) > TAIL_ENTRIES:
+            if len(self.tail) > 2 * TAIL_ENTRIES:
                 self._trim()
         for answer, picture in answers:
             if answer.done():

@@ -90,6 +90,7 @@ class Run:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         log.run = self
+        log.is_clear = False
         if past is None:
             log.begin(turn)
             set_status(log, TaskState.WORKING)
@@ -105,7 +106,7 @@ class Run:
             values[binding.caller] = self.caller
         try:
             if self.skill.is_durable:
-                await self.log.snapshot()  # a run that is to be taken up again has to be known before it does anything
+                await self.log.stored()  # a run that is to be taken up again has to be known before it does anything
             if self.skill.kind == "coroutine":
                 self._finish(await self.skill.function(**values))
             else:
@@ -177,6 +178,7 @@ class Run:
             self._end(TaskState.COMPLETED)
         elif isinstance(value, Ask):
             self._question(value.question, value.type)
+            self.log.is_clear = True
         elif isinstance(value, (Reply, Message)):
             self._end(TaskState.COMPLETED, value)
         else:
@@ -315,7 +317,7 @@ class Run:
             self.log.stepped(v1.encode(Step(name, n)))
             done = await do_step(Step(name, n), function, args, retries, self._threads)
             self.log.stepped(v1.encode(done))
-            await self.log.snapshot()  # in the log before anything is built on it
+            await self.log.stored()  # in the log before anything is built on it
         return value_of(done, function)
 
     async def require_auth(self, text: str, until: Awaitable[Any] | None) -> Any:

@@ -107,7 +107,7 @@ class GrpcDoor:
         extensions = ""
         for name, value in context.invocation_metadata():
             match name:
-                case "a2a-version":
+                case "a2a-version" if value != version.number:
                     self._check_version(value, version)
                 case "a2a-extensions" | "x-a2a-extensions":
                     extensions += "," + value

@@ -102,9 +102,10 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._waiting_since = self.loop.time()  # for the headers, or for more of the body; 0: for nothing
         self._is_in_headers = True
-        self._header_bytes = 0
+        self._header_bytes = self._packet = 0
 
     def data_received(self, data: bytes) -> None:
+        self._packet = len(data)
         super().data_received(data)
         if self._is_in_headers:
             self._header_bytes += len(data)
@@ -120,12 +121,15 @@ class Protocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_in_headers = False
-        size = sum(len(name) + len(value) for name, value in self.headers) + len(self.url)
-        if size > self.limits.header_bytes:
+        # Headers that came in less than the limit can't be larger than it: that is nearly all.
+        if self._header_bytes + self._packet > self.limits.header_bytes and self._size_of_headers() > self.limits.header_bytes:
             self._refuse(431, f"the headers are larger than {self.limits.header_bytes} bytes")
             return
         self._waiting_since = self.loop.time()
         super().on_headers_complete()
+
+    def _size_of_headers(self) -> int:
+        return sum(len(name) + len(value) for name, value in self.headers) + len(self.url)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         cycle.send = Answer(cycle).send  # type: ignore[method-assign]  # uvicorn has no other place to plug it in

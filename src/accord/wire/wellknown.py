@@ -43,11 +43,12 @@ class CardDoor:
             *(((b"vary", b"A2A-Version"),) if is_signed else ()),
         )
         known = headers.get(b"if-none-match", b"")
-        if known == b"*" or tag in [item.strip().removeprefix(b"W/") for item in known.split(b",")]:
+        is_same = known == b"*" or tag in [item.strip().removeprefix(b"W/") for item in known.split(b",")]
+        if is_same or (not known and headers.get(b"if-modified-since") == self._modified):
             await send({"type": "http.response.start", "status": 304, "headers": list(cache)})
             await send({"type": "http.response.body", "body": b""})
         else:
-            await respond(send, 200, b"" if scope["method"] == "HEAD" else body, headers=cache)
+            await respond(send, 200, body, headers=cache)  # to HEAD a server sends the headers alone
 
     def _encoded(self, base: str, says_1: bool) -> tuple[bytes, bytes, bool]:
         made = self._made.get((base, says_1))
