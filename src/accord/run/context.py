@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from ..auth import Caller
-from ..model import Message
+from ..model import Message, Task
 
 if TYPE_CHECKING:
     from .runner import Run
@@ -67,6 +67,15 @@ class Context:
     def history(self) -> list[Message]:
         """Everything said in this task, oldest first, the newest message included."""
         return list(self._task_run.log.task.history)
+
+    @property
+    def accepted_output_modes(self) -> list[str]:
+        """The media types the client says it can take; empty if it did not say (spec SND-10)."""
+        return list(self._task_run.output_modes)
+
+    async def conversation(self, limit: int = 20) -> list[Task]:
+        """The newest earlier tasks of this conversation (the same contextId), oldest of them first, this one left out."""
+        return await self._task_run.conversation(limit)
 
     def status(self, text: str, *, metadata: dict[str, Any] | None = None) -> Awaitable[None]:
         """Say how far the work is. The task stays working."""

@@ -173,7 +173,8 @@ class Engine:
             keep.task_id = task.id
             self.feed.keep(keep)
         turn = Turn(message)
-        self._run(log, skill, turn, values, caller)
+        modes = request.configuration.accepted_output_modes if request.configuration is not None else ()
+        self._run(log, skill, turn, values, caller, output_modes=modes)
         return Accepted(log, turn, True)
 
     async def find(self, scope: Scope, task_id: str) -> Log:
@@ -239,7 +240,8 @@ class Engine:
                 set_status(log, TaskState.SUBMITTED)
             log.add(message)
             self._keep(keep, log)
-            self._run(log, skill, turn, values, caller)
+            modes = request.configuration.accepted_output_modes if request.configuration is not None else ()
+            self._run(log, skill, turn, values, caller, output_modes=modes)
         return Accepted(log, turn, False)
 
     async def _parked(self, log: Log) -> Past | None:

@@ -202,6 +202,12 @@ class Feed:
         if log.scope.owner:
             self._readers_of[log.scope.owner] += change
 
+    async def context(self, scope: Scope, context_id: str, limit: int) -> list[Task]:
+        """Return the newest tasks of a conversation, newest first."""
+        page = await self.page(Query(scope=scope, limit=limit, context_id=context_id))
+        found = [await self.peek(scope, record.id) for record in page.tasks]
+        return [snapshot.task for snapshot in found if snapshot is not None]
+
     # Group commit
 
     def changed(self, log: Log) -> None:

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -29,6 +29,7 @@ from ..model import (
     Part,
     Role,
     StatusUpdate,
+    Task,
     TaskState,
     TaskStatus,
     new_id,
@@ -67,10 +68,12 @@ class Run:
         on_end: Callable[["Run"], None],
         past: Past | None = None,
         message: Message | None = None,
+        output_modes: Sequence[str] = (),
     ) -> None:
         self.log = log
         self.skill = skill
         self.message = message if message is not None else turn.message
+        self.output_modes = output_modes
         self.is_over = False
         self._is_canceled = False
         self._values = values
@@ -282,6 +285,11 @@ class Run:
 
     async def room(self) -> None:
         await self._breathe()
+
+    async def conversation(self, limit: int) -> list[Task]:
+        task = self.log.task
+        found = await self.log.feed.context(self.log.scope, task.context_id, limit + 1)
+        return [other for other in reversed(found) if other.id != task.id][-limit:]
 
     # Questions
 
