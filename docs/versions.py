@@ -1,0 +1,73 @@
+"""Make `versions.md` from the operations table: `python docs/versions.py`."""
+
+import sys
+from pathlib import Path
+
+from accord.ops.table import OPERATIONS, VERSIONS, Version
+
+HEAD = """# Versions
+
+An Accord agent answers every version of A2A on the same address: an old client simply works, and never learns that it is old.
+Inside there is one model, that of 1.0. An old version is a codec in `accord/codec` and its rows in `accord/ops/table.py`,
+from which this page is made; taken away, the version is gone.
+
+- **1.0**: JSON-RPC, HTTP+JSON (with and without a tenant in front), gRPC.
+- **0.3 and 0.2** are one: a request does not tell which of the two its sender speaks. HTTP+JSON lives under `/v1`; its bodies are
+  protobuf's JSON, and two other dialects that clients speak there are answered in kind.
+- **0.1** has JSON-RPC only. Its clients name their tasks, and may send to one that has ended.
+
+A task belongs to no version: it can be read, continued, streamed and cancelled in any of them. `tasks/get`, `tasks/cancel` and
+`tasks/resubscribe` are in 0.1 and in 0.3; they answer in the version the `A2A-Version` header names, else in the one the task
+was made in. What a version has no place for is kept in the task, and where it has metadata, marked there under `a2a_compat`.
+
+`Agent.app(versions=["1.0"])` limits what is served; then the card is the pure 1.0 card. By default the card is the union of
+what the readers of all versions look for, at `/.well-known/agent-card.json` and `/.well-known/agent.json`.
+
+## How a version is chosen
+
+| Request | Spoken |
+|---|---|
+| a JSON-RPC method only one version has | that version, whatever the header says |
+| a method of 0.1 and 0.3 | the version in the header, else the one the task was made in |
+| a path below `/v1/` | 0.3; with `A2A-Version: 1.0`, 1.0 with the tenant `v1` |
+| other paths | 1.0; with `A2A-Version: 0.3`, 0.3 |
+| a gRPC service | its package: `lf.a2a.v1` is 1.0, `a2a.v1` is 0.3 |
+| `A2A-Version` with a number not served | VersionNotSupported |
+
+## Where versions differ in meaning
+
+| | 1.0 | 0.3 and 0.2 | 0.1 |
+|---|---|---|---|
+| a send waits for its turn | unless `returnImmediately` | JSON-RPC: unless `blocking` is false; else: if true | always |
+| the task's id | the server's | the server's | the client's |
+| a message to a finished task | UnsupportedOperation | UnsupportedOperation | begins it anew |
+| a skill that replies without a task | a message | a message | a task, completed |
+| history when nothing is said | all | all | none |
+| cancelling a canceled task | returns it | TaskNotCancelable | TaskNotCancelable |
+| subscribing to a finished task | UnsupportedOperation | the task, then the end | its artifacts and status, then the end |
+| an error before a stream begins | a plain answer | JSON-RPC: an event; HTTP+JSON: a plain answer | an event |
+"""
+
+
+def page() -> str:
+    return "\n".join([HEAD, "## The names of the operations", *(line for v in VERSIONS for line in _version(v)), ""])
+
+
+def _version(version: Version) -> list[str]:
+    number = " and ".join([version.number, *version.aliases])
+    head = ["", f"### {number}", "", "| Operation | JSON-RPC | HTTP+JSON | gRPC |", "|---|---|---|---|"]
+    return head + [_row(version, operation) for operation in OPERATIONS]
+
+
+def _row(version: Version, operation: str) -> str:
+    rpc = [f"`{method}`" for method, name in version.rpc.items() if name == operation]
+    rest = [f"`{route.verb} {route.path}`" for route in version.rest if route.operation == operation]
+    grpc = [f"`{name}`" for name, known in version.grpc.items() if known == operation]
+    return f"| {operation} | {', '.join(rpc) or '-'} | {', '.join(rest) or '-'} | {', '.join(grpc) or '-'} |"
+
+
+if __name__ == "__main__":
+    if "--print" in sys.argv:
+        sys.stdout.write(page())
+    else:
+        (Path(__file__).parent / "versions.md").write_text(page())
