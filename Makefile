@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 DEV    := $(VENV)/.dev
 RUN    := $(VENV)/.run
+OLD    := .venv-03/.done
+JS     := tests/legacy/js/node_modules
 
 .PHONY: help demo test check format soak bench clean
 
@@ -22,10 +24,20 @@ $(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@ $(RUN)
 
+# Real clients of old versions, for the tests: a2a-sdk 0.3 in an environment of its own, and, where there is Node, @a2a-js/sdk.
+$(OLD): tests/legacy/sdk03.txt
+	$(PYTHON) -m venv .venv-03
+	.venv-03/bin/python -m pip install --quiet --disable-pip-version-check -r tests/legacy/sdk03.txt
+	@touch $@
+
+$(JS): tests/legacy/js/package.json
+	@if command -v npm >/dev/null; then cd $(@D) && npm install --no-package-lock --no-audit --no-fund --silent && touch $(@F); \
+	else echo "no Node.js here: the JavaScript clients are not tested"; fi
+
 demo: $(RUN) ## Start the example agents and walk through a conversation
 	$(BIN)/python -m examples.demo
 
-test: $(DEV) ## Run all tests
+test: $(DEV) $(OLD) $(JS) ## Run all tests
 	$(BIN)/python -m pytest
 
 check: $(DEV) ## Lint, types, import directions
@@ -45,4 +57,4 @@ bench: $(DEV) ## Measure against a2a-sdk, side by side
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) .accord
+	rm -rf $(VENV) .venv-03 $(JS) .accord

@@ -77,6 +77,7 @@ class Frames:
         self.headers = response.headers
         self.ids: list[int] = []
         self.raw: list[Json] = []
+        self.comment = asyncio.Event()  # set by the first comment: a sign of life
         self._response = response
         self._open = open_frame
 
@@ -92,6 +93,8 @@ class Frames:
                     is_error = value == "error"
                 elif name == "data":
                     data = value
+                elif name == "" and value:
+                    self.comment.set()
                 elif not name and data:
                     self.raw.append(json.loads(data))
                     return self._open(self.raw[-1], is_error)

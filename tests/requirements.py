@@ -199,7 +199,10 @@ RULES = {
         "a client's contextId is taken as it is or refused",
         "interaction/test_send.py::test_a_context_chosen_by_the_client_is_kept",
     ),
-    "CTX-3": unproven("clients don't invent contextIds", CLIENT),
+    "CTX-3": proven(
+        "clients don't invent contextIds",
+        "conformance/test_client_rules.py::test_the_client_invents_no_context",
+    ),
     "CTX-4": proven(
         "one contextId is one conversation",
         "interaction/test_send.py::test_a_context_chosen_by_the_client_is_kept",
@@ -223,6 +226,7 @@ RULES = {
     ),
     "CTX-9": proven(
         "contextId alone starts a new task there, taskId continues one",
+        "conformance/test_client_rules.py::test_the_client_invents_no_context",
         "interaction/test_send.py::test_a_context_chosen_by_the_client_is_kept",
         "interaction/test_send.py::test_a_finished_conversation_goes_on_in_a_new_task",
     ),
@@ -426,11 +430,15 @@ RULES = {
         "interaction/test_card.py::test_the_card_says_what_is_served",
         "interaction/test_card.py::test_the_newest_version_is_preferred",
     ),
-    "CRD-3": unproven("clients take the first interface they can use, with its tenant", CLIENT),
+    "CRD-3": proven(
+        "clients take the first interface they can use, with its tenant",
+        "conformance/test_client_rules.py::test_every_request_carries_the_tenant_of_its_interface",
+    ),
     "CRD-4": proven(
         "the card is cacheable",
-        "interaction/test_card.py::test_head_of_the_card_has_headers_and_no_body",
+        "interaction/test_card.py::test_head_of_the_card_has_the_headers_of_get_and_no_body",
         "interaction/test_card.py::test_the_card_can_be_cached",
+        "interaction/test_card.py::test_the_card_is_not_sent_again_if_it_is_as_old_as_known",
     ),
     "CRD-5": proven(
         "no secrets or internals in the card",
@@ -457,25 +465,34 @@ RULES = {
     ),
     "VER-1": proven(
         "clients send A2A-Version, as a header or a parameter",
+        "conformance/test_client_rules.py::test_every_request_names_the_version",
         "interaction/test_version.py::test_the_header_goes_before_the_query_parameter",
         "interaction/test_version.py::test_the_version_may_be_a_query_parameter",
     ),
     "VER-2": proven(
         "patch numbers don't matter",
+        "conformance/test_client_rules.py::test_every_request_names_the_version",
         "interaction/test_version.py::test_a_version_is_its_first_two_numbers",
     ),
     "VER-3": proven(
         "a version not served is VersionNotSupported",
         "interaction/test_version.py::test_a_version_is_its_first_two_numbers",
+        "interaction/test_version.py::test_an_old_version_can_be_left_out",
         "interaction/test_version.py::test_an_unknown_version_is_refused",
         "interaction/test_version.py::test_every_operation_checks_the_version",
     ),
-    "VER-4": unproven(
-        "no version means 0.3",
-        "not followed: the names of 0.3 differ, so a request without a version says by its method or path which it means",
+    "VER-4": proven(
+        "no version means 0.3, or what the names in the request say",
+        "interaction/test_version.py::test_the_names_of_an_old_version_mean_that_version",
     ),
-    "VER-5": unproven("clients negotiate version and binding", CLIENT),
-    "VER-6": unproven("old and new peers side by side", "proven where older versions are tested"),
+    "VER-5": proven(
+        "clients negotiate version and binding",
+        "conformance/test_client_rules.py::test_version_and_binding_are_the_newest_both_speak",
+    ),
+    "VER-6": proven(
+        "old and new peers side by side",
+        "interaction/test_version.py::test_the_names_of_an_old_version_mean_that_version",
+    ),
     "VER-7": proven(
         "the first two numbers are compared, garbage is refused",
         "interaction/test_version.py::test_a_version_is_its_first_two_numbers",
@@ -514,7 +531,10 @@ RULES = {
     "EXT-8": unproven("what extensions may and may not do", "a guide for authors of extensions"),
     "AUT-1": unproven("production traffic is encrypted", "a matter of how the server is run: TLS in front of it or in it"),
     "AUT-2": unproven("clients verify certificates", CLIENT),
-    "AUT-3": unproven("clients send credentials in headers", CLIENT),
+    "AUT-3": proven(
+        "clients send credentials in headers",
+        "conformance/test_client_rules.py::test_credentials_travel_in_headers_alone",
+    ),
     "AUT-4": unproven("every request is authenticated as declared", NO_AUTH),
     "AUT-5": unproven("skills and data may be authorized one by one", NO_AUTH),
     "AUT-6": unproven("the kinds of schemes, the same on every binding", NO_AUTH),
@@ -535,7 +555,10 @@ RULES = {
         "interaction/test_auth_required.py::test_a_message_is_taken_while_authorization_is_awaited",
     ),
     "ITA-5": unproven("clients respond, delegate or fulfil", CLIENT),
-    "ITA-6": unproven("clients without a stream subscribe or poll", CLIENT),
+    "ITA-6": proven(
+        "clients without a stream subscribe or poll",
+        "conformance/test_client_rules.py::test_a_client_without_a_stream_can_wait_for_the_grant",
+    ),
     "ITA-7": unproven("in-band credentials are for the asking agent alone", "no credentials are taken in band"),
     "ITA-8": proven(
         "neither state nor message authorizes anything by itself",
@@ -554,7 +577,11 @@ RULES = {
         "cancel, subscribe and push configs check access to the task",
         "interaction/test_scope.py::test_a_task_of_another_tenant_cannot_be_told_from_none",
     ),
-    "TEN-1": unproven("clients send the tenant of the interface they chose", CLIENT),
+    "TEN-1": proven(
+        "clients send the tenant of the interface they chose",
+        "conformance/test_client_rules.py::test_every_request_carries_the_tenant_of_its_interface",
+        "conformance/test_client_rules.py::test_no_tenant_is_sent_where_the_card_has_none",
+    ),
     "TEN-2": proven(
         "a tenant is any text",
         "interaction/test_scope.py::test_a_tenant_may_be_any_text",
@@ -610,7 +637,7 @@ RULES = {
     ),
     "BND-1": proven(
         "every binding does the same",
-        "conformance/test_sdk_client.py::test_both_bindings_show_the_sdk_the_same",
+        "conformance/test_sdk_client.py::test_all_bindings_show_the_sdk_the_same",
         "interaction/test_errors.py::test_an_error_means_the_same_on_every_binding",
     ),
     "BND-2": proven(
@@ -623,7 +650,7 @@ RULES = {
     ),
     "BND-3": proven(
         "every binding shows the same data",
-        "conformance/test_sdk_client.py::test_both_bindings_show_the_sdk_the_same",
+        "conformance/test_sdk_client.py::test_all_bindings_show_the_sdk_the_same",
         "interaction/test_rest.py::test_the_answer_is_of_the_type_asked_for",
     ),
     "BND-4": proven(
@@ -697,5 +724,9 @@ RULES = {
         "further details may follow",
         "interaction/test_errors.py::test_every_detail_says_what_it_is",
     ),
-    "ERR-8": unproven("clients go by ErrorInfo first", CLIENT),
+    "ERR-8": proven(
+        "clients go by ErrorInfo first",
+        "conformance/test_client_rules.py::test_errors_are_told_apart_by_reason_and_then_by_code",
+        "conformance/test_client_rules.py::test_statuses_of_the_first_release_are_understood",
+    ),
 }

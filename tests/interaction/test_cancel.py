@@ -1,6 +1,7 @@
 """CancelTask."""
 
 import asyncio
+import contextlib
 import threading
 
 from accord import Ask, Context
@@ -167,3 +168,23 @@ async def test_what_a_cancelled_thread_still_says_is_dropped(connect):
         gate.set()
         await over.wait()
         assert (state_of(canceled), await client.get(task["id"])) == ("canceled", canceled)
+
+
+async def test_a_skill_that_will_not_stop_is_left_behind(connect_rpc):
+    """After the time given the task is canceled, and what the function does later is not heard (design, rule 11)."""
+    entered, gate = asyncio.Event(), asyncio.Event()
+
+    async def deaf(request: str, ctx: Context):
+        entered.set()
+        while not gate.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await gate.wait()
+        ctx.write("too late")
+
+    async with connect_rpc(deaf) as client:
+        task = (await client.send(say(configuration={"returnImmediately": True})))["task"]
+        await entered.wait()
+        canceled = await client.cancel(task["id"])
+        gate.set()
+        assert state_of(canceled) == "canceled"
+        assert await client.get(task["id"]) == canceled

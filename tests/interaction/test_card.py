@@ -121,11 +121,23 @@ async def test_any_tag_matches_a_star(connect_rest):
         assert response.status == 304
 
 
-async def test_head_of_the_card_has_headers_and_no_body(connect_rest):
+async def test_head_of_the_card_has_the_headers_of_get_and_no_body(connect_rest):
     """A cheap look at whether it has changed (CRD-4)."""
-    async with connect_rest(echo) as client, client.http.head(client.url + PATH) as response:
-        assert (response.status, await response.read()) == (200, b"")
-        assert response.headers["ETag"]
+    async with connect_rest(echo) as client, client.http.get(client.url + PATH) as got, client.http.head(client.url + PATH) as head:
+        assert (head.status, await head.read()) == (200, b"")
+        for name in ("ETag", "Content-Length", "Content-Type", "Last-Modified"):
+            assert head.headers[name] == got.headers[name]
+
+
+async def test_the_card_is_not_sent_again_if_it_is_as_old_as_known(connect_rest):
+    """If-Modified-Since counts where no tag is given (CRD-4)."""
+    async with connect_rest(echo) as client:
+        async with client.http.get(client.url + PATH) as first:
+            since = {"If-Modified-Since": first.headers["Last-Modified"]}
+        async with client.http.get(client.url + PATH, headers=since) as again:
+            assert again.status == 304
+        async with client.http.get(client.url + PATH, headers=since | {"If-None-Match": '"other"'}) as changed:
+            assert changed.status == 200
 
 
 async def test_the_card_needs_no_version(connect_rest):

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from accord import Artifact, Context, Part, Reply
+from accord.model import Limits
 from tests.drive import Refused, kinds, refusal_of, say, state_of, text_of
 
 
@@ -249,3 +250,20 @@ async def test_a_reader_far_behind_is_served_from_the_store(connect, store):
         assert len(await fast.rest()) == 502
         rest = await slow.rest()
         assert [int(text_of(c["artifact"]).split()[0]) for c in chunks(rest)] == list(range(500))
+
+
+async def test_an_idle_stream_shows_that_it_is_alive(connect_http):
+    """A comment now and then keeps proxies from cutting it, and is no event (section 3.4; design, rule 6)."""
+    gate = asyncio.Event()
+
+    async def slow(request: str):
+        await gate.wait()
+        return "done"
+
+    async with connect_http(slow, limits=Limits(keep_alive_comment_s=0.05)) as client:
+        stream = await client.stream("go")
+        await stream.take(2)
+        reading = asyncio.create_task(stream.rest())
+        await asyncio.wait_for(stream.comment.wait(), 10)
+        gate.set()
+        assert kinds(await reading) == ["chunk", "completed"]

@@ -234,3 +234,50 @@ async def test_a_streamed_answer_begins_with_the_task_and_ends_with_its_turn(con
         second = await client.stream(say("nine", taskId=first[0]["task"]["id"]))
         assert kinds(await second.rest())[0].startswith("task ")
         assert text_of((await client.get(first[0]["task"]["id"]))["status"]["message"]) == "Where?"
+
+
+async def test_two_questions_at_once_are_a_mistake_that_is_told(connect, caplog):
+    """An answer could not say which it is for: the task fails instead of waiting for ever (design, rule 17)."""
+
+    async def muddle(request: str, ctx: Context):
+        await asyncio.gather(ctx.ask("When?"), ctx.ask("Where?"))
+
+    async with connect(muddle) as client:
+        task = (await client.send("go"))["task"]
+        task = await client.get(task["id"])
+        assert state_of(task) == "failed"
+        assert "one question at a time" in caplog.text
+
+
+async def test_a_waiting_stream_lasts_until_the_end_of_its_own_turn(connect):
+    """Another sender's question is shown in passing; it does not close the stream (design, rule 3)."""
+    gate = asyncio.Event()
+
+    async def work(request: str):
+        await gate.wait()
+        return Ask("And?") if request == "start" else f"got {request}"
+
+    async with connect(work) as client:
+        first = await client.stream("start")
+        task_id = (await first.next())["task"]["id"]
+        second = await client.stream(say("next", taskId=task_id))
+        assert kinds(await second.take(1)) == ["task working"]
+        gate.set()
+        assert kinds(await first.rest()) == ["working", "input-required"]
+        assert kinds(await second.rest()) == ["input-required", "working", "chunk", "completed"]
+
+
+async def test_an_answer_may_be_json_in_text(connect):
+    """For a person at a keyboard: a data part, else text as JSON (design, rule 13)."""
+
+    @dataclass
+    class Seats:
+        adults: int
+
+    async def book(request: str, ctx: Context):
+        return f"{(await ctx.ask('How many?', Seats)).adults} seats"
+
+    async with connect(book) as client:
+        asked = (await client.send("a table"))["task"]
+        done = (await client.send(say('{"adults": 2}', taskId=asked["id"])))["task"]
+        assert text_of(done) == "2 seats"

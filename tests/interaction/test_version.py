@@ -67,3 +67,31 @@ async def test_the_header_goes_before_the_query_parameter(connect_rest):
     async with connect_rest(echo) as client:
         status, _ = await client.post("/message:send?A2A-Version=99.0", say("hi"), A2A_Version="1.0")
         assert status == 200
+
+
+OLD = {"message": {"messageId": "m", "role": "user", "kind": "message", "parts": [{"kind": "text", "text": "hi"}]}}
+
+
+async def test_the_names_of_an_old_version_mean_that_version(connect_rpc):
+    """Without a version, message/send is 0.3 and answered as such, beside SendMessage of 1.0 (VER-4, VER-6)."""
+    async with connect_rpc(echo) as client:
+        _, old = await client.post("/", {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": OLD})
+        assert (old["result"]["kind"], old["result"]["status"]["state"]) == ("task", "completed")
+        new = await client.get(old["result"]["id"])
+        assert new["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_an_old_version_can_be_left_out(connect_rpc):
+    """A server of 1.0 alone knows no other names and says so (VER-3; design, rule 24)."""
+    async with connect_rpc(echo, versions=["1.0"]) as client:
+        _, answer = await client.post("/", {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": OLD}, A2A_Version="0.3")
+        assert answer["error"]["code"] == -32009
+        _, answer = await client.post("/", {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": OLD})
+        assert answer["error"]["code"] in (-32009, -32601)
+
+
+async def test_a_version_that_contradicts_the_method_gives_way_to_it(connect_rpc):
+    """SendMessage is 1.0 whatever known version the header names (design, rule 22)."""
+    async with connect_rpc(echo) as client:
+        task = (await client.send("hi", headers={"A2A-Version": "0.3"}))["task"]
+        assert task["status"]["state"] == "TASK_STATE_COMPLETED"

@@ -1,6 +1,9 @@
 """What every binding offers the client, and what the HTTP ones share."""
 
+import math
+import time
 from collections.abc import AsyncIterator, Callable
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -104,7 +107,8 @@ def refusal(
     except (msgspec.MsgspecError, ValueError, RecursionError):
         value = None
     said = read(value) if isinstance(value, dict) else None
-    by_status = status_error(status, str(said) if said is not None else f"{safe_url(url)}: HTTP {status}", retry_after)
+    what = str(said) if said is not None else f"{safe_url(url)}: HTTP {status}"
+    by_status = status_error(status, what, _seconds(retry_after))
     if by_status is not None:
         if said is None or type(said) is A2AError:
             return by_status
@@ -114,6 +118,17 @@ def refusal(
     if 300 <= status < 400:
         return BadAnswer(safe_url(url), f"redirects to {safe_url(location or '?')[:200]}; connect to that address instead")
     return BadAnswer(safe_url(url), f"HTTP {status} instead of an answer")
+
+
+def _seconds(retry_after: str | None) -> str | None:
+    """Retry-After as seconds: it may also be a date."""
+    if retry_after is None or retry_after.isdigit():
+        return retry_after
+    try:
+        left = parsedate_to_datetime(retry_after).timestamp() - time.time()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return str(max(math.ceil(left), 0))
 
 
 async def events(body: Body, url: str, budget: Budget, read: Callable[[bytes], Frame]) -> AsyncIterator[list[Item]]:

@@ -56,6 +56,7 @@ class Line:
         self._interface: AgentInterface | None = None
         self._binding: Binding | None = None
         self._is_proven = False
+        self._is_closed = False
         self._extra = Extra()
         self._tenant = ""
         self._offered: frozenset[str] = frozenset()
@@ -84,6 +85,8 @@ class Line:
 
     async def open(self) -> None:
         """Find the agent and choose how to talk to it. Done once, however many ask."""
+        if self._is_closed:
+            raise RuntimeError("this client is closed; connect again")
         if self._found is None:
             if self._finding is None:
                 self._finding = asyncio.ensure_future(self._find())
@@ -96,6 +99,8 @@ class Line:
                 self._use(self._found, self._found.interfaces[0])
 
     async def close(self) -> None:
+        """Let go of all connections. Streams that are still read end with an error."""
+        self._is_closed = True
         finding, self._finding = self._finding, None
         if finding is not None and not finding.done():
             finding.cancel()
@@ -209,6 +214,9 @@ class Line:
         self._offered = frozenset(extension.uri for extension in found.card.capabilities.extensions)
         self._tenant = self._options.tenant if self._options.tenant is not None else interface.tenant
         wanted = list(self._options.extensions)
+        for extension in found.card.capabilities.extensions:
+            if extension.required and extension.uri not in (*wanted, IDEMPOTENT, RESUME):
+                found.notes.append(f"the agent requires the extension {extension.uri}; activate it with extensions=")
         if self.retry.attempts > 1:
             wanted += [uri for uri in (IDEMPOTENT, RESUME) if self._offers(uri) and uri not in wanted]
         self._extra = Extra(extensions=", ".join(wanted))

@@ -3,14 +3,19 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+import msgspec
+
 from ..codec.peer import Frame, JsonObject
 from ..codec.peer_rest_v1 import RestDialect, Route
 from ..model import A2AError
 from .binding import NOTHING, Extra, Item, beside, events, read_all, refusal, understood
 from .budget import Budget, check_depth
+from .errors import BadAnswer
 from .http import Answer, Body, Http
 
 __all__ = ["Rest"]
+
+_any = msgspec.json.Decoder()
 
 
 class Rest:
@@ -51,9 +56,10 @@ class Rest:
         read = self._dialect.frames(request)
 
         def open_frame(data: bytes) -> Frame:
-            if data.startswith(b'{"error"') or data.startswith(b'{\n  "error"'):
-                self._raise_in_stream(data)
-            return understood(self.url, "an event", read, data)
+            try:
+                return understood(self.url, "an event", read, data)
+            except BadAnswer as fault:
+                raise self._error_in(data) or fault from None
 
         if answer.status == 200 and answer.headers.get("Content-Type", "").startswith("text/event-stream"):
             async for items in events(answer, self.url, self._budget, open_frame):
@@ -102,11 +108,14 @@ class Rest:
 
         return refusal(self.url, status, headers.get("Retry-After"), headers.get("Location"), answer.body, read)
 
-    def _raise_in_stream(self, data: bytes) -> None:
-        raise refusal(self.url, 200, None, None, data, lambda body: self._dialect.error(_status_in(body), body))
-
-
-def _status_in(body: JsonObject) -> int:
-    error = body.get("error")
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) else 500
+    def _error_in(self, data: bytes) -> A2AError | None:
+        """The error in an event that is no event, if it is one: an agent's last word in a stream (spec 3.5)."""
+        try:
+            body = _any.decode(data)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+        if not isinstance(body, dict):
+            return None
+        error = body.get("error")
+        code = error.get("code") if isinstance(error, dict) else None
+        return self._dialect.error(code if isinstance(code, int) else 500, body)

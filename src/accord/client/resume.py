@@ -255,9 +255,8 @@ class Stream:
                 raise line.named(error)
             await self._instead_of_subscribing()
             return
-        if self.task is None and self._is_send:
-            if not may_repeat(error, is_safe=line.may_send_again(self._key)):
-                raise line.named(error)
+        if self.task is None and self._is_send and not may_repeat(error, is_safe=line.may_send_again(self._key)):
+            raise line.named(error)
         self._failures += 1
         if self._failures >= retry.attempts:
             raise line.named(error)

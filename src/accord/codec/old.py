@@ -26,6 +26,7 @@ __all__ = [
     "mark",
     "need",
     "plain_base64",
+    "read",
     "read_modes",
     "read_part",
     "read_parts",
@@ -90,6 +91,18 @@ def load(params: bytes) -> Json:
     if not isinstance(value, dict):
         raise refuse("params", "is not an object")
     return value
+
+
+def read(reader: Callable[[Any], T], value: Any, field: str = "params") -> T:
+    """Return what `reader` makes of a value from outside.
+
+    Readers say what is wrong where it is worth telling; beyond that they take a value for what it should be. That it is not
+    is the sender's mistake as well.
+    """
+    try:
+        return reader(value)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        raise refuse(field, "is not as this version of the protocol has it") from None
 
 
 def convert(value: Json, type_: type[T]) -> T:

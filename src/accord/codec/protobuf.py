@@ -311,10 +311,13 @@ def _write_struct(struct: Any, items: Value, room: int = ROOM) -> None:
 
 def _write_timestamp(moment: Any, text: str) -> None:
     found = _RFC3339.fullmatch(text)
-    if found is None:
-        raise InvalidAgentResponse(f"{text!r:.80} is no time like 2026-03-01T00:00:00Z")
-    second, fraction, sign, hours, minutes = found.groups()
-    seconds = _seconds(second)
+    try:
+        if found is None:
+            raise ValueError
+        second, fraction, sign, hours, minutes = found.groups()
+        seconds = _seconds(second)
+    except ValueError:
+        raise InvalidAgentResponse(f"{text!r:.80} is no time like 2026-03-01T00:00:00Z") from None
     if sign is not None:
         away_s = int(hours) * 3600 + int(minutes) * 60
         seconds += away_s if sign == "-" else -away_s

@@ -304,8 +304,8 @@ class V01:
         value = old.load(params)
         if operation in _READERS:
             read, type_, semantics = _READERS[operation]
-            return old.convert(read(value), type_), semantics
-        request = old.convert(read_send(value), SendMessageRequest)
+            return old.convert(old.read(read, value), type_), semantics
+        request = old.convert(old.read(read_send, value), SendMessageRequest)
         if operation == "SendStreamingMessage" and request.configuration is not None:
             request.configuration.history_length = None  # a 0.1 stream shows none in any case
         task_id = value.get("id")

@@ -73,7 +73,7 @@ class V03Rest:
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
         _, type_, semantics = v03.READERS[operation]
-        return old.convert(self._readers[operation](old.load(params)), type_), semantics
+        return old.convert(old.read(self._readers[operation], old.load(params)), type_), semantics
 
     def result(self, operation: str, answer: Any) -> bytes:
         match answer:

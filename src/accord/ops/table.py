@@ -269,7 +269,8 @@ class Shared:
     def told(self, operation: str, hint: str, params: bytes) -> Codec | str:
         if hint in self._by_number:
             return self._by_number[hint]
-        return old.task_id_of(old.load(params))
+        task_id = old.task_id_of(old.load(params))
+        return task_id if isinstance(task_id, str) else self._first  # which says what is wrong with it
 
     def made(self, origin: str) -> Codec:
         return self._by_origin.get(origin, self._first)

@@ -60,7 +60,7 @@ class GrpcDoor:
             try:
                 call = self._call(context, version)
                 request, call.semantics = rpc.decode(data)
-                await self._activate(context, call)
+                await self._activate(context, call, version)
                 return rpc.result(await self._run(operation, call, request))
             except A2AError as error:
                 await self._refuse(context, version, error)
@@ -76,11 +76,11 @@ class GrpcDoor:
                 request, call.semantics = rpc.decode(data)
                 found = await self._run(operation, call, request)
                 if isinstance(found, Message):
-                    await self._activate(context, call)
+                    await self._activate(context, call, version)
                     for frame in rpc.message(found):
                         await context.write(frame)
                 else:
-                    await _Stream(context, rpc, found, self._limits.stalled_s).send(self._active(call))
+                    await _Stream(context, rpc, found, self._limits.stalled_s).send(self._active(call, version))
             except A2AError as error:
                 await self._refuse(context, version, error)
             except grpc.aio.InternalError:
@@ -125,13 +125,14 @@ class GrpcDoor:
             # Only a release candidate of 1.0 ever spoke so in the old package, with other numbers in its messages.
             raise VersionNotSupported(f"{version.grpc_service} speaks {version.number}; 1.0 is lf.a2a.v1", requested=given[:40])
 
-    def _active(self, call: Call) -> list[tuple[str, str]]:
-        """The answer names the extensions that are in force (spec EXT-3)."""
+    def _active(self, call: Call, version: Version) -> list[tuple[str, str]]:
+        """The answer names the extensions that are in force, under the version's own name for that (spec EXT-3)."""
         active = call.extensions & self._service.offered if call.extensions else ()
-        return [("a2a-extensions", ", ".join(sorted(active)))] if active else []
+        name = "a2a-extensions" if version.number == "1.0" else "x-a2a-extensions"
+        return [(name, ", ".join(sorted(active)))] if active else []
 
-    async def _activate(self, context: Any, call: Call) -> None:
-        if active := self._active(call):
+    async def _activate(self, context: Any, call: Call, version: Version) -> None:
+        if active := self._active(call, version):
             await context.send_initial_metadata(active)
 
     async def _refuse(self, context: Any, version: Version, error: A2AError) -> NoReturn:

@@ -1,0 +1,1 @@
+"""Accord beside a2a-sdk on the same work: `python -m bench`."""

@@ -1,0 +1,114 @@
+"""Results for people: a table on the terminal, a page in the docs."""
+
+from rich.table import Table
+
+from .results import Measured, Results
+from .server import COLUMNS
+from .targets import TARGETS, Verdict
+
+__all__ = ["page", "table"]
+
+_WORD = {True: "reached", False: "**not reached**", None: ""}
+
+
+def table(results: Results, ids: list[str]) -> Table:
+    """The rows `ids`: what the base costs, and how many times cheaper the others are."""
+    found = Table(title="times cheaper than a2a-sdk in memory (median, lowest to highest round)")
+    found.add_column("workload")
+    for column, title in COLUMNS.items():
+        found.add_column(title + (" (cost)" if column == "sdk" else ""), justify="right")
+    for id_ in ids:
+        row = results.rows[id_]
+        if row.error:
+            found.add_row(row.title, "[red]failed")
+        else:
+            found.add_row(row.title, *(_cell(results, id_, column) for column in COLUMNS))
+    return found
+
+
+def page(results: Results) -> str:
+    """The page `docs/performance.md`."""
+    facts = ", ".join(f"{name} {value}" for name, value in results.machine.items())
+    dates = sorted({row.date for row in results.rows.values()})
+    lines = [
+        "# Performance",
+        "",
+        "Made by `make bench`; the figures of every round are in `bench/results.json`.",
+        "",
+        "![How many times cheaper than a2a-sdk](performance.svg)",
+        "",
+        "The same agent on a2a-sdk (in memory) and on Accord, and prepared bytes from a bare uvicorn as the limit. A figure",
+        "says **how many times less server CPU time** an operation takes than on a2a-sdk: the median of the rounds, with the",
+        "lowest and the highest. The column of a2a-sdk is its cost. Memory and start-up are compared the same way.",
+        "",
+        "| workload | " + " | ".join(COLUMNS.values()) + " |",
+        "|---|" + "---:|" * len(COLUMNS),
+        *(_line(results, id_, row) for id_, row in results.rows.items()),
+        "",
+        *_install_lines(results),
+        "## Targets",
+        "",
+        "Against a2a-sdk in memory.",
+        "",
+        "| target | measured | |",
+        "|---|---:|---|",
+        *(_target_line(target.text, target.judge(results)) for target in TARGETS),
+        "",
+        "## How it was measured",
+        "",
+        f"- {' to '.join(dates[:: max(len(dates) - 1, 1)])}; {facts}.",
+        "  Shared machines are noisy: read the ratios, not the costs.",
+        "- One server process per column, all pinned to one core, one working at a time; the load runs on another core. The",
+        "  servers take turns in every round, and a ratio is formed within a round.",
+        "- The cost is user and system time of the server process with all its threads, divided by operations. Work done",
+        "  after the answer counts.",
+        "- Every answer is checked: status 200, the expected state, the expected number of events. One wrong answer fails the row.",
+        "- a2a-sdk is set up as its samples are: an executor that makes the task, working, one artifact, completed;",
+        "  `DefaultRequestHandler`, `InMemoryTaskStore`, Starlette routes, uvicorn with uvloop and httptools. Access logs are off",
+        "  everywhere. Accord is what `agent.run` serves; SQLite flushes every commit to the disk.",
+        "- Agents that stream give way after each chunk. Fan-out counts every event at every reader.",
+        "- The tasks to list are sent for real to Accord and put straight into the store of a2a-sdk.",
+        "- `import` is `from accord import Agent` against the request handler and routes of a2a-sdk; start is a new process until",
+        "  it has served its agent card. Both are seconds that pass, of which the lowest round is shown: other work on the",
+        "  machine can only add to them.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _line(results: Results, id_: str, row: Measured) -> str:
+    if row.error:
+        return f"| {row.title} | failed |" + " |" * (len(COLUMNS) - 1)
+    return f"| {row.title} | " + " | ".join(_cell(results, id_, column) for column in COLUMNS) + " |"
+
+
+def _cell(results: Results, id_: str, column: str) -> str:
+    cost, ratio = results.cost(id_, column), results.ratio(id_, column)
+    if cost is None or ratio is None:
+        return ""
+    if column == "sdk":
+        return _cost(cost, results.rows[id_].unit)
+    own = f", {_cost(cost, results.rows[id_].unit)}" if results.rows[id_].unit != "µs" else ""
+    spread = f" ({_times(ratio.low)} to {_times(ratio.high)})" if ratio.low != ratio.high else ""
+    return f"{_times(ratio.median)}x{spread}{own}"
+
+
+def _times(value: float) -> str:
+    return f"{value:.0f}" if value >= 20 else f"{value:.1f}"
+
+
+def _cost(value: float, unit: str) -> str:
+    if unit == "µs":
+        return f"{value / 1000:.1f} ms" if value >= 10_000 else f"{value:.0f} µs"
+    return f"{value:.2f} {unit}" if unit == "s" else f"{value:.1f} {unit}"
+
+
+def _target_line(text: str, verdict: Verdict) -> str:
+    return f"| {text} | {verdict.found} | {_WORD[verdict.is_reached]} |"
+
+
+def _install_lines(results: Results) -> list[str]:
+    if not results.install:
+        return []
+    found = [f"{name}: {one.packages} packages, {one.mb:.0f} MB" for name, one in results.install.items()]
+    return [f"A default install brings, into an empty environment: {'; '.join(found)}.", ""]

@@ -1,0 +1,355 @@
+"""The workloads: one small class each, and the table of rows made of them.
+
+A row measures a cost, and less is better: `measure` returns CPU microseconds per operation, bytes per thing, or seconds. To
+add a row, write a class with `measure` (and `prepare`, if servers need something first) and add a line to `ROWS`.
+"""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+from . import wire
+from .load import Check, Connection, Failure, Tally, drive, post
+from .server import COLUMNS, Server
+
+__all__ = ["ROWS", "Effort", "Row"]
+
+SERVED = tuple(COLUMNS)  # every column
+AGENTS = ("sdk", "memory", "sqlite")  # what a server that does no work can't be compared in
+
+_COMPLETED = wire.check(wire.COMPLETED)
+_SETTLE_S = 0.05  # what a server does after its answer belongs to the answer
+_NOTICE_S = 1.5  # long enough for a server to set up what it sets up for a stream that stays
+
+
+class Effort(NamedTuple):
+    """How much is measured: a quick look, or a figure to publish."""
+
+    rounds: int
+    seconds: float  # of load, per server and round
+    warm_s: float
+    is_quick: bool = False
+
+    def of(self, full: int, quick: int) -> int:
+        return quick if self.is_quick else full
+
+
+class Row:
+    """One line of the table."""
+
+    unit = "µs"
+    columns: tuple[str, ...] = SERVED
+    needs_server = True
+    needs_grpc = False
+
+    def __init__(self, id: str, title: str, *, stage: str = "", is_slow: bool = False, rounds: int | None = None) -> None:
+        self.id = id
+        self.title = title
+        self.stage = stage or id  # rows of one stage, one after another, share their servers
+        self.is_slow = is_slow  # left out of a quick run
+        self.rounds = rounds
+
+    async def prepare(self, server: Server, effort: Effort) -> None:
+        """Bring a server to where it can be measured, once."""
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        """Return the cost of one operation."""
+        raise NotImplementedError
+
+
+class Load(Row):
+    """Operations kept up for some time, by server CPU time."""
+
+    def __init__(self, id: str, title: str, *, connections: int, stage: str = "", is_slow: bool = False) -> None:
+        super().__init__(id, title, stage=stage, is_slow=is_slow)
+        self.connections = connections
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        await self.work(server, effort, effort.warm_s)
+        begin = server.cpu_s()
+        tally = await self.work(server, effort, effort.seconds)
+        await asyncio.sleep(_SETTLE_S)
+        return (server.cpu_s() - begin) / tally.units * 1e6
+
+    async def work(self, server: Server, effort: Effort, seconds: float) -> Tally:
+        request, check = self.request(server), self.check()
+        return await drive(await server.connections(self.connections), lambda _: request, check, seconds=seconds)
+
+    def request(self, server: Server) -> bytes:
+        raise NotImplementedError
+
+    def check(self) -> Check:
+        return _COMPLETED
+
+
+class Send(Load):
+    def request(self, server: Server) -> bytes:
+        return wire.send(server)
+
+
+class EchoStream(Load):
+    """The echo agent by SendStreamingMessage; an operation is a whole stream."""
+
+    def request(self, server: Server) -> bytes:
+        return wire.stream(server, "hello")
+
+    def check(self) -> Check:
+        look = wire.check_stream(4)
+        return lambda answer: min(look(answer), 1)
+
+
+class Chunks(Load):
+    """Streams of 100 chunks; an operation is one event."""
+
+    def request(self, server: Server) -> bytes:
+        return wire.stream(server, "100", "count")
+
+    def check(self) -> Check:
+        return wire.check_stream(102)
+
+
+class BigFile(Load):
+    """A message with a file of 1 MiB, which the answer brings back in the task's history."""
+
+    def request(self, server: Server) -> bytes:
+        return wire.send_file(server, wire.MB)
+
+    def check(self) -> Check:
+        return wire.check(b"1048576 bytes", wire.COMPLETED)
+
+
+class Get(Load):
+    """One of a hundred finished tasks."""
+
+    async def prepare(self, server: Server, effort: Effort) -> None:
+        found: list[str] = []
+
+        def keep(answer: bytes) -> int:
+            found.append(wire.task_id(answer))
+            return _COMPLETED(answer)
+
+        request = wire.send(server)
+        await drive(await server.connections(8), lambda _: request, keep, count=100)
+        server.notes["get"] = found
+
+    async def work(self, server: Server, effort: Effort, seconds: float) -> Tally:
+        requests = [wire.get(server, task_id) for task_id in server.notes["get"]]
+        return await drive(
+            await server.connections(self.connections), lambda i: requests[i % len(requests)], _COMPLETED, seconds=seconds
+        )
+
+
+class List(Load):
+    """A page of 50 among many tasks: sent for real to ours, put into the store of the a2a-sdk server."""
+
+    def __init__(self, id: str, title: str, *, tasks: int, is_slow: bool = False) -> None:
+        super().__init__(id, title, connections=4, stage="list", is_slow=is_slow)
+        self.tasks = tasks
+
+    async def prepare(self, server: Server, effort: Effort) -> None:
+        missing, server.tasks = self.tasks - server.tasks, self.tasks
+        if server.column == "sdk":
+            (connection, *_) = await server.connections(1)
+            await post(connection, wire.control(server, f"/fill?tasks={missing}"), wire.check(b"filled"))
+        elif not server.is_raw:
+            request = wire.send(server)
+            await drive(await server.connections(128), lambda _: request, _COMPLETED, count=missing, patience_s=180)
+
+    def request(self, server: Server) -> bytes:
+        return wire.list_page(server, 50)
+
+    def check(self) -> Check:
+        return wire.check_tasks(50)
+
+
+class FollowUp(Row):
+    """A message to each of a few open tasks of 1,000 messages; the answer is the whole task."""
+
+    columns = AGENTS
+    dialogues = 4
+
+    async def prepare(self, server: Server, effort: Effort) -> None:
+        connections = await server.connections(self.dialogues)
+        server.notes["talk"] = await asyncio.gather(*(self._dialogue(server, connection) for connection in connections))
+
+    async def _dialogue(self, server: Server, connection: Connection) -> str:
+        """Make an open task of 1,000 messages; return its id and its context's."""
+        if server.column == "sdk":
+            answer = await post(connection, wire.control(server, "/converse?messages=1000"), wire.check())
+            return answer.rpartition(b"\r\n")[2].decode()
+        answer = await post(connection, wire.send(server, skill="talk"), _ASKS)
+        task_id, context_id = wire.task_id(answer), wire.context_id(answer)
+        request = wire.follow_up(server, task_id, context_id)
+        await drive([connection], lambda _: request, _ASKS, count=499)
+        return f"{task_id} {context_id}"
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        begin = server.cpu_s()
+        each = effort.of(6, 1)  # as many for every server, however fast: each follow-up makes the next one dearer
+        talks = zip(await server.connections(self.dialogues), server.notes["talk"], strict=True)
+        await asyncio.gather(*(self._go_on(server, connection, ids, each) for connection, ids in talks))
+        await asyncio.sleep(_SETTLE_S)
+        return (server.cpu_s() - begin) / (each * self.dialogues) * 1e6
+
+    async def _go_on(self, server: Server, connection: Connection, ids: str, n: int) -> None:
+        request = wire.follow_up(server, *ids.split())
+        await drive([connection], lambda _: request, _is_long, count=n, patience_s=120)
+
+
+def _is_long(answer: bytes) -> int:
+    if answer.count(b'"messageId"') < 1000:
+        raise Failure(f"expected 1,000 messages, got {answer.count(b'messageId')}")
+    return _ASKS(answer)
+
+
+_ASKS = wire.check(b"TASK_STATE_INPUT_REQUIRED")
+
+
+class FanOut(Row):
+    """One task streaming 50 chunks to 200 readers; an operation is one event at one reader."""
+
+    readers = 200
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        await self._round(server)
+        costs = [await self._round(server) for _ in range(effort.of(2, 1))]
+        return sum(costs) / len(costs)
+
+    async def _round(self, server: Server) -> float:
+        endings, gate = await _subscribe(server, self.readers)
+        (connection,) = await server.connections(1)
+        begin = server.cpu_s()
+        await post(connection, wire.send(server, gate, "go", raw_path=f"/go?{gate}"), _COMPLETED)
+        units = await asyncio.gather(*endings)
+        await asyncio.sleep(_SETTLE_S)
+        cost = (server.cpu_s() - begin) / sum(units) * 1e6
+        server.close_connections()
+        return cost
+
+
+async def _subscribe(server: Server, n: int) -> tuple[list[asyncio.Future[int]], str]:
+    """Start a task that waits for its gate and `n` readers that have had their first event.
+
+    Returns how their streams end, and the gate.
+    """
+    loop = asyncio.get_running_loop()
+    gate = f"gate-{len(server.notes)}"
+    server.notes[gate] = []
+    (starter, *connections) = await server.connect(n + 1)
+    task_id = wire.task_id(await post(starter, wire.send(server, gate, "tell", now=True), wire.check(b'"id"')))
+    request, check = wire.subscribe(server, task_id, gate), wire.check_stream(51)
+    begun = [connection.begun() for connection in connections]
+    endings: list[asyncio.Future[int]] = [loop.create_future() for _ in connections]
+    for connection, ending in zip(connections, endings, strict=True):
+        connection.ask(request, _settle(ending, check), _fail(ending))
+    await asyncio.wait_for(asyncio.gather(*begun), 30)
+    return endings, gate
+
+
+def _settle(ending: asyncio.Future[int], check: Check) -> Callable[[bytes], None]:
+    def settle(answer: bytes) -> None:
+        try:
+            ending.set_result(check(answer))
+        except Failure as error:
+            ending.set_exception(error)
+
+    return settle
+
+
+def _fail(ending: asyncio.Future[int]) -> Callable[[Exception], None]:
+    def fail(error: Exception) -> None:
+        ending.set_exception(Failure(f"stream cut: {error}"))
+
+    return fail
+
+
+class TaskMemory(Row):
+    """Memory kept per finished task."""
+
+    unit = "KiB"
+    columns = AGENTS
+
+    async def prepare(self, server: Server, effort: Effort) -> None:
+        await self._send(server, 500)
+
+    async def _send(self, server: Server, n: int) -> None:
+        request = wire.send(server)
+        await drive(await server.connections(8), lambda _: request, _COMPLETED, count=n)
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        n = effort.of(3000, 500)
+        before = server.rss()
+        await self._send(server, n)
+        return (server.rss() - before) / n / 1024
+
+
+class StreamMemory(Row):
+    """Memory per reader of a task in which nothing happens; readers of earlier rounds stay."""
+
+    unit = "KiB"
+
+    async def prepare(self, server: Server, effort: Effort) -> None:
+        await _subscribe(server, 50)
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        n = effort.of(400, 200)
+        before = server.rss()
+        await _subscribe(server, n)
+        await asyncio.sleep(_NOTICE_S)
+        return (server.rss() - before) / n / 1024
+
+
+class Import(Row):
+    """Seconds to import what a server needs, by the interpreter's own clock."""
+
+    unit = "s"
+    columns = ("sdk", "memory")
+    needs_server = False
+    statements: ClassVar[dict[str, str]] = {
+        "sdk": "from a2a.server.request_handlers import DefaultRequestHandler; from a2a.server.routes import create_jsonrpc_routes",
+        "memory": "from accord import Agent",
+    }
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        code = f"import time; t = time.perf_counter(); {self.statements[server.column]}; print(time.perf_counter() - t)"
+        done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], capture_output=True, check=True)
+        return float(done.stdout)
+
+
+class Start(Row):
+    """Seconds from the start of a process until it has served its card."""
+
+    unit = "s"
+    needs_server = False
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        fresh = Server(server.column)
+        begin = time.perf_counter()
+        try:
+            await fresh.start()
+            return time.perf_counter() - begin
+        finally:
+            await fresh.stop()
+
+
+ROWS: tuple[Row, ...] = (
+    Send("send1", "send, 1 connection", connections=1),
+    Send("send32", "send, 32 connections", connections=32),
+    Send("send128", "send, 128 connections", connections=128),
+    EchoStream("stream32", "echo by stream, 32 connections", connections=32),
+    Get("get32", "get, 32 connections", connections=32),
+    Chunks("chunks", "stream of 100 chunks, 16 streams (per event)", connections=16),
+    FanOut("fanout", "one task to 200 readers (per event)"),
+    List("list1k", "list 50 of 1,000", tasks=1_000),
+    List("list10k", "list 50 of 10,000", tasks=10_000),
+    List("list100k", "list 50 of 100,000", tasks=100_000, is_slow=True),
+    FollowUp("followup", "follow-up to a task of 1,000 messages", is_slow=True),
+    BigFile("file", "message with a 1 MiB file", connections=4),
+    TaskMemory("taskmemory", "memory per finished task", rounds=1),
+    StreamMemory("streammemory", "memory per idle stream"),
+    Import("import", "import", rounds=5),
+    Start("start", "start until the card is served", rounds=5),
+)

@@ -1,0 +1,1 @@
+"""The servers that are compared: one script each, the same agent in all of them."""

@@ -1,0 +1,57 @@
+"""The agent on Accord, as `agent.run` serves it: `accord_server.py PORT STORE_URL [GRPC_PORT]`."""
+
+import asyncio
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator
+
+from accord import Agent, Ask, File
+
+agent = Agent("Echo", description="Says what it hears.")
+gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+
+@agent.skill
+async def echo(text: str) -> str:
+    """Repeat the text."""
+    return text
+
+
+@agent.skill
+async def count(text: str) -> AsyncIterator[str]:
+    """Stream as many chunks as the text says, giving way after each, as an agent that waits for a model does."""
+    for i in range(int(text)):
+        yield f"chunk {i} "
+        await asyncio.sleep(0)
+
+
+@agent.skill
+async def tell(text: str) -> AsyncIterator[str]:
+    """Wait for the gate the text names, then stream 50 chunks to whoever listens."""
+    await gates[text].wait()
+    for i in range(50):
+        yield f"chunk {i} "
+        await asyncio.sleep(0)
+
+
+@agent.skill
+async def go(text: str) -> str:
+    """Open the gate the text names."""
+    gates.pop(text).set()
+    return text
+
+
+@agent.skill
+async def talk(text: str) -> Ask:
+    """Ask back, for ever."""
+    return Ask(f"{text}?")
+
+
+@agent.skill
+async def weigh(file: File) -> str:
+    """Say how large the file is."""
+    return f"{len(file.data or b'')} bytes"
+
+
+if __name__ == "__main__":
+    agent.run(port=int(sys.argv[1]), store=sys.argv[2], grpc_port=int(sys.argv[3]) if len(sys.argv) > 3 else None)

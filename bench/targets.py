@@ -1,0 +1,97 @@
+"""What the project set out to reach, as a table, and whether a run reached it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .results import Install, Results
+
+__all__ = ["TARGETS", "Target", "Verdict"]
+
+
+class Verdict(NamedTuple):
+    """What was measured, as text, and whether it is enough; None if it was not measured."""
+
+    found: str
+    is_reached: bool | None
+
+
+NOT_MEASURED = Verdict("not measured", None)
+
+
+class Target(NamedTuple):
+    """A promise and how to look at it."""
+
+    text: str
+    judge: Callable[[Results], Verdict]
+
+
+def _times(row: str, title: str, memory: float, sqlite: float | None = None) -> list[Target]:
+    """At least so many times cheaper than a2a-sdk in memory."""
+    found = [Target(f"{title}: at least {memory:g}x on memory", _ratio(row, "memory", memory))]
+    if sqlite is not None:
+        found.append(Target(f"{title}: at least {sqlite:g}x on sqlite", _ratio(row, "sqlite", sqlite)))
+    return found
+
+
+def _ratio(row: str, column: str, least: float) -> Callable[[Results], Verdict]:
+    def judge(results: Results) -> Verdict:
+        ratio = results.ratio(row, column)
+        return NOT_MEASURED if ratio is None else Verdict(f"{ratio.median:.1f}x", ratio.median >= least)
+
+    return judge
+
+
+def _at_most(row: str, column: str, most: float, unit: str) -> Callable[[Results], Verdict]:
+    def judge(results: Results) -> Verdict:
+        cost = results.cost(row, column)
+        return NOT_MEASURED if cost is None else Verdict(f"{cost:.3g} {unit}", cost <= most)
+
+    return judge
+
+
+def _near_raw(row: str, most: float) -> Callable[[Results], Verdict]:
+    def judge(results: Results) -> Verdict:
+        ours, raw = results.cost(row, "memory"), results.cost(row, "raw")
+        if ours is None or raw is None:
+            return NOT_MEASURED
+        return Verdict(f"{ours / raw:.2f} times", ours <= most * raw)
+
+    return judge
+
+
+def _flat(results: Results) -> Verdict:
+    few, many = results.cost("list10k", "memory"), results.cost("list100k", "memory")
+    if few is None or many is None:
+        return NOT_MEASURED
+    return Verdict(f"{many / few:.2f} times the cost at 10,000", many <= 1.5 * few)
+
+
+def _installed(judge: Callable[[Install], Verdict]) -> Callable[[Results], Verdict]:
+    return lambda results: judge(results.install["accord"]) if "accord" in results.install else NOT_MEASURED
+
+
+TARGETS: tuple[Target, ...] = (
+    *_times("send1", "send, 1 connection", 10, 4),
+    *_times("send32", "send, 32 connections", 25, 15),
+    *_times("send128", "send, 128 connections", 25, 15),
+    *_times("stream32", "echo by stream", 25, 20),
+    *_times("get32", "get", 6),
+    *_times("chunks", "stream of chunks", 20),
+    *_times("fanout", "fan-out", 12),
+    *_times("list10k", "list of 10,000", 100),
+    Target("list is flat to 100,000 (at most 1.5 times the cost at 10,000)", _flat),
+    *_times("followup", "follow-up", 20),
+    *_times("grpcsend", "gRPC send", 5),
+    *_times("grpcget", "gRPC get", 1.3),
+    *_times("grpcstream", "gRPC echo by stream", 5),
+    *_times("grpcchunks", "gRPC stream of chunks", 5),
+    Target("gRPC send: at most twice a bare grpc.aio server", _near_raw("grpcsend", 2)),
+    Target("gRPC get: at most twice a bare grpc.aio server", _near_raw("grpcget", 2)),
+    Target("gRPC echo by stream: at most twice a bare grpc.aio server", _near_raw("grpcstream", 2)),
+    Target("gRPC stream of chunks: at most twice a bare grpc.aio server", _near_raw("grpcchunks", 2)),
+    Target("idle stream: at most 16 KiB", _at_most("streammemory", "memory", 16, "KiB")),
+    Target("import: at most 0.15 s", _at_most("import", "memory", 0.15, "s")),
+    Target("card served: at most 0.4 s after start", _at_most("start", "memory", 0.4, "s")),
+    Target("default install: at most 22 packages", _installed(lambda i: Verdict(f"{i.packages}", i.packages <= 22))),
+    Target("default install: at most 45 MB", _installed(lambda i: Verdict(f"{i.mb:.0f} MB", i.mb <= 45))),
+)

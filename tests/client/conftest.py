@@ -1,0 +1,52 @@
+"""Fixtures: our client and an agent of ours, over every version and binding there is."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from accord import Agent
+from accord.client import Client, connect
+from tests.drive import serving
+
+Reach = Callable[..., AbstractAsyncContextManager[Client]]
+
+DOORS = {
+    "jsonrpc-1.0": ("JSONRPC", "1.0"),
+    "rest-1.0": ("HTTP+JSON", "1.0"),
+    "grpc-1.0": ("GRPC", "1.0"),
+    "jsonrpc-0.3": ("JSONRPC", "0.3"),
+    "rest-0.3": ("HTTP+JSON", "0.3"),
+    "grpc-0.3": ("GRPC", "0.3"),
+    "jsonrpc-0.2": ("JSONRPC", "0.2"),
+    "jsonrpc-0.1": ("JSONRPC", "0.1"),
+}
+
+
+def _reach(binding: str, version: str) -> Reach:
+    @asynccontextmanager
+    async def reach(skill: Any, **options: Any) -> AsyncIterator[Client]:
+        agent = skill
+        if not isinstance(skill, Agent):
+            agent = Agent("Test agent")
+            agent.skill(skill)
+        app = agent.app(**({"grpc_port": 0} if binding == "GRPC" else {}))
+        async with serving(app, app.close) as url:
+            await app.open()
+            async with connect(url, binding=binding, version=version, **options) as client:
+                yield client
+
+    return reach
+
+
+@pytest.fixture(params=DOORS)
+def reach(request: pytest.FixtureRequest) -> Reach:
+    """`async with reach(skill) as client`: our client and a served agent, over one door after the other."""
+    return _reach(*DOORS[request.param])
+
+
+@pytest.fixture(params=[name for name in DOORS if name.endswith("1.0")])
+def reach_new(request: pytest.FixtureRequest) -> Reach:
+    """As `reach`, for what only 1.0 has."""
+    return _reach(*DOORS[request.param])

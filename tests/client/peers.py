@@ -1,0 +1,181 @@
+"""Other people's agents: raw HTTP servers that say exactly what a test wants them to say."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+PATIENCE_S = 20.0  # far more than anything here takes: a test that hangs fails, with a name
+
+Json = dict[str, Any]
+
+
+class Request(msgspec.Struct):
+    """What came, as it came."""
+
+    verb: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body) if self.body else None
+
+
+Handler = Callable[[Request], bytes | Awaitable[bytes]]
+
+
+def answer(value: Any, status: int = 200, kind: str = "application/json", **headers: str) -> bytes:
+    """An HTTP response with a body of JSON, text or bytes."""
+    body = value if isinstance(value, bytes) else value.encode() if isinstance(value, str) else json.dumps(value).encode()
+    lines = [f"HTTP/1.1 {status} X", f"content-type: {kind}", f"content-length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {text}" for name, text in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def sse(*events: Any, end: bool = True, raw: bytes = b"") -> bytes:
+    """A stream of events; without `end` it breaks off."""
+    body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + raw
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+    return head + chunk + (b"0\r\n\r\n" if end else b"")
+
+
+@asynccontextmanager
+async def scripted(handler: Handler) -> AsyncIterator["Peer"]:
+    """Serve `handler` on a free loopback port: the bytes it returns are the response, the connection closes after a broken one."""
+    peer = Peer(handler)
+    server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
+    peer.url = "http://127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+    try:
+        yield peer
+    finally:
+        server.close()
+        for task in list(peer.tasks):
+            task.cancel()
+        await asyncio.gather(*peer.tasks, return_exceptions=True)
+
+
+class Peer:
+    def __init__(self, handler: Handler) -> None:
+        self.url = ""
+        self.requests: list[Request] = []
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self._handler = handler
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.tasks.add(task)
+        try:
+            while (request := await _read(reader)) is not None:
+                self.requests.append(request)
+                found = self._handler(request)
+                response = await found if not isinstance(found, bytes) else found
+                writer.write(response)
+                await writer.drain()
+                if not _is_complete(response):
+                    return
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self.tasks.discard(task)
+            writer.close()
+
+
+async def _read(reader: asyncio.StreamReader) -> Request | None:
+    head = await reader.readuntil(b"\r\n\r\n") if not reader.at_eof() else b""
+    if not head:
+        return None
+    first, *lines = head.decode("latin-1").split("\r\n")
+    verb, target, _ = first.split(" ")
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
+    return Request(verb, target, headers, await reader.readexactly(int(headers.get("content-length", "0"))))
+
+
+def _is_complete(response: bytes) -> bool:
+    head, _, body = response.partition(b"\r\n\r\n")
+    if b"transfer-encoding: chunked" in head:
+        return body.endswith(b"0\r\n\r\n")
+    length = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    return bool(length) and len(body) == int(length[0].split(b":")[1])
+
+
+def card(url: str, **changes: Any) -> Json:
+    """A plain 1.0 card of an agent at `url`; a change to None takes the member away."""
+    plain = {
+        "name": "Dock clerk",
+        "description": "Counts crates.",
+        "version": "1.2.3",
+        "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "capabilities": {"streaming": True},
+        "defaultInputModes": ["text/plain"],
+        "defaultOutputModes": ["text/plain"],
+        "skills": [{"id": "count", "name": "Count", "description": "Counts.", "tags": ["crates"]}],
+    } | changes
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def task(state: str = "COMPLETED", text: str = "17 crates", **changes: Any) -> Json:
+    """A task as 1.0 writes it."""
+    made = {"artifacts": [{"artifactId": "a", "parts": [{"text": text}]}]} if text else {}
+    return {"id": "t-1", "contextId": "c-1", "status": {"state": f"TASK_STATE_{state}"}, **made, **changes}
+
+
+class Proxy:
+    """A TCP proxy that cuts connections at random, in the middle of whatever they carry."""
+
+    def __init__(self, port: int, chance: float, seed: int) -> None:
+        self.cuts = 0
+        self.url = ""
+        self._port = port
+        self._chance = chance
+        self._random = random.Random(seed)
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> "Proxy":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = "http://127.0.0.1:%d" % self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._server is not None
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            inner, outer = await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError:
+            writer.close()
+            return
+        both = (asyncio.create_task(_pump(reader, outer)), asyncio.create_task(self._pump_with_cuts(inner, writer)))
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for pump in both:
+            pump.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        writer.close()
+        outer.close()
+
+    async def _pump_with_cuts(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if self._random.random() < self._chance:
+                self.cuts += 1
+                writer.write(data[: self._random.randrange(len(data))])
+                return
+            writer.write(data)
+            await writer.drain()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()

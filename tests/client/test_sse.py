@@ -1,0 +1,65 @@
+"""The SSE parser takes what real servers write, however the network cuts it into pieces."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.client.sse import Sse, TooBig, read
+
+
+async def chunks(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+async def parsed(*pieces: bytes, limit: int = 1 << 20) -> list[Sse]:
+    return [event async for batch in read(chunks(*pieces), limit) for event in batch]
+
+
+@pytest.mark.parametrize(
+    ("text", "events"),
+    [
+        (b'data: {"a":1}\n\n', [Sse(b'{"a":1}')]),
+        (b'data:{"a":1}\r\n\r\n', [Sse(b'{"a":1}')]),
+        (b'data: {"a":1}\r\rdata: 2\r\r', [Sse(b'{"a":1}'), Sse(b"2")]),
+        (b"id: 7\nevent: error\ndata: 1\n\n", [Sse(b"1", "7", "error")]),
+        (b'data: {\ndata:   "a": 1\ndata: }\n\n', [Sse(b'{\n  "a": 1\n}')]),
+        (b": keep-alive\n\n: another\n\ndata: 1\n\n", [Sse(b"1")]),
+        (b"retry: 5\nfoo: bar\n\ndata: 1\n\n", [Sse(b"1")]),
+        (b'data: {"a":1}', [Sse(b'{"a":1}')]),
+        (b'data: 1\n\ndata: {"a":', [Sse(b"1")]),
+        (b"", []),
+        (b"\n\n\n\n", []),
+    ],
+    ids=["lf", "crlf", "cr", "fields", "many lines", "comments", "unknown", "not closed", "cut", "empty", "blank"],
+)
+async def test_every_way_to_write_it(text, events):
+    """One shape of the same event per line (spec 3.4); half an event at the end is what a cut leaves, and is dropped."""
+    assert await parsed(text) == events
+
+
+@settings(deadline=None)  # the machine may be busy; what must hold is the result
+@given(st.lists(st.integers(1, 9), max_size=60), st.sampled_from([b"\n", b"\r\n", b"\r"]))
+async def test_pieces_make_no_difference(sizes, newline):
+    """A chunk of the network may end anywhere, between CR and LF too."""
+    text = newline.join([b"id: 1", b'data: {"x":', b"data: 1}", b"", b": hi", b"", b"data: 2", b"", b"data: 3", b"", b""])
+    pieces, at = [], 0
+    for size in sizes:
+        pieces.append(text[at : at + size])
+        at += size
+    pieces.append(text[at:])
+    assert await parsed(*[p for p in pieces if p]) == [Sse(b'{"x":\n1}', "1"), Sse(b"2"), Sse(b"3")]
+
+
+async def test_an_endless_line_is_given_up():
+    """A stranger can't make us keep more than the budget."""
+    with pytest.raises(TooBig):
+        await parsed(b"data: ", *[b"x" * 1000] * 20, limit=10_000)
+
+
+async def test_an_event_at_the_limit_is_taken():
+    """The limit is for one event, not for the stream."""
+    event = b"data: " + b"x" * 900 + b"\n\n"
+    assert len(await parsed(*[event] * 50, limit=1000)) == 50

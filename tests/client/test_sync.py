@@ -1,0 +1,55 @@
+"""The client without `await`: the same names, the same objects, one implementation."""
+
+import inspect
+
+import pytest
+
+from accord import Agent, Context
+from accord.client import Client, Unreachable, connect_sync
+from accord.model import ArtifactUpdate, StatusUpdate, Task, TaskNotFound
+
+
+@pytest.fixture
+def trip() -> Agent:
+    agent = Agent("Trip")
+
+    @agent.skill
+    async def plan(request: str, ctx: Context):
+        """Plan a trip."""
+        days = await ctx.ask("How many days?", int) if request == "ask" else 2
+        yield f"{days} days "
+        yield "in Rome"
+
+    return agent
+
+
+def test_everything_waits(trip):
+    """Calls return results, streams and lists are iterators, replies can be answered."""
+    with connect_sync(trip) as client:
+        reply = client.send("go")
+        kinds = [type(event) for event in client.stream("go")]
+        asked = client.send("ask")
+        answered = asked.answer("3")
+        listed = [task.id for task in client.list()]
+        talk = client.conversation()
+        talk.send("ask")
+        said = talk.send("4")
+    assert reply.text == "2 days in Rome"
+    assert kinds == [Task, StatusUpdate, ArtifactUpdate, ArtifactUpdate, StatusUpdate]
+    assert (asked.question, answered.text, said.text) == ("How many days?", "3 days in Rome", "4 days in Rome")
+    assert answered.task_id in listed
+
+
+def test_errors_are_the_same(trip):
+    """What is raised there is raised here."""
+    with connect_sync(trip) as client, pytest.raises(TaskNotFound):
+        client.get("nope")
+    with pytest.raises(Unreachable):
+        connect_sync("http://127.0.0.1:9")
+
+
+def test_it_has_every_name_of_the_client(trip):
+    """Nothing is kept by hand, so nothing can be missing."""
+    names = [name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")]
+    with connect_sync(trip) as client:
+        assert [name for name in names if not callable(getattr(client, name))] == []

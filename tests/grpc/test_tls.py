@@ -1,0 +1,149 @@
+"""One certificate for both servers, and clients' certificates if they are asked for."""
+
+import asyncio
+import datetime
+import ipaddress
+import ssl
+import sys
+from pathlib import Path
+
+import aiohttp
+import grpc
+import pytest
+from a2a.types import a2a_pb2 as pb
+from a2a.types.a2a_pb2_grpc import A2AServiceStub
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from accord import Agent
+from accord.wire.tls import Tls
+from tests.drive import PATIENCE_S
+
+SERVER = """
+import sys
+from pathlib import Path
+from accord import Agent
+from accord.wire.tls import Tls
+
+agent = Agent("Echo")
+
+@agent.skill
+async def echo(request: str):
+    return request
+
+folder = Path(sys.argv[1])
+tls = Tls(folder / "server.pem", folder / "server.key", folder / "ca.pem")
+agent.run(port=0, store="memory://", grpc_port=0, tls=tls, on_start=lambda address: print(address, flush=True))
+"""
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory) -> Path:
+    """A folder with an authority, a server's and a client's certificate it signed, and a stranger's."""
+    folder = tmp_path_factory.mktemp("certificates")
+    ca = _issue(folder, "ca", None)
+    _issue(folder, "server", ca)
+    _issue(folder, "client", ca)
+    _issue(folder, "stranger", None)
+    return folder
+
+
+def _issue(folder, name, issuer):
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    signed_by, signing_key = issuer or (subject, key)
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(signed_by)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(signing_key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (folder / f"{name}.pem").write_bytes(certificate.public_bytes(pem))
+    (folder / f"{name}.key").write_bytes(key.private_bytes(pem, plain, serialization.NoEncryption()))
+    return subject, key
+
+
+def credentials(folder, name=""):
+    chain = (folder / f"{name}.pem").read_bytes() if name else None
+    key = (folder / f"{name}.key").read_bytes() if name else None
+    return grpc.ssl_channel_credentials((folder / "ca.pem").read_bytes(), key, chain)
+
+
+async def says(address, secret) -> int:
+    """Return the state of a task made over a secure channel."""
+    message = pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text="hi")])
+    async with grpc.aio.secure_channel(address, secret) as channel:
+        answer = await A2AServiceStub(channel).SendMessage(pb.SendMessageRequest(message=message), timeout=PATIENCE_S)
+        return answer.task.status.state
+
+
+async def opened(tls):
+    agent = Agent("Echo")
+
+    @agent.skill
+    async def echo(request: str):
+        return request
+
+    app = agent.app(grpc_port=0, tls=tls)
+    await app.open()
+    return app
+
+
+async def test_grpc_shows_its_certificate(certificates):
+    """And does not speak to who does not want to see it."""
+    app = await opened(Tls(certificates / "server.pem", certificates / "server.key"))
+    address = f"127.0.0.1:{app.grpc_port}"
+    try:
+        assert await says(address, credentials(certificates)) == pb.TASK_STATE_COMPLETED
+        async with grpc.aio.insecure_channel(address) as plain:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await A2AServiceStub(plain).GetTask(pb.GetTaskRequest(id="t"), timeout=PATIENCE_S)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    finally:
+        await app.close()
+
+
+@pytest.mark.parametrize("name", ["", "stranger"])
+async def test_with_mutual_tls_strangers_stay_out(certificates, name):
+    """Only clients whose certificate the named authority signed are let in."""
+    app = await opened(Tls(certificates / "server.pem", certificates / "server.key", certificates / "ca.pem"))
+    address = f"127.0.0.1:{app.grpc_port}"
+    try:
+        assert await says(address, credentials(certificates, "client")) == pb.TASK_STATE_COMPLETED
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await says(address, credentials(certificates, name))
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+    finally:
+        await app.close()
+
+
+async def test_http_and_grpc_share_the_options(certificates):
+    """One `tls` for `run`: the card over HTTPS, a call over gRPC, both with the client's certificate."""
+    pipe = asyncio.subprocess.PIPE
+    server = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVER, certificates, stdout=pipe)
+    try:
+        assert server.stdout is not None
+        url = (await asyncio.wait_for(server.stdout.readline(), 30)).decode().strip()
+        assert url.startswith("https://")
+        secure = ssl.create_default_context(cafile=certificates / "ca.pem")
+        async with aiohttp.ClientSession(trust_env=False) as http:
+            with pytest.raises(aiohttp.ClientError):
+                await http.get(url + "/.well-known/agent-card.json", ssl=secure)
+            secure.load_cert_chain(certificates / "client.pem", certificates / "client.key")
+            async with http.get(url + "/.well-known/agent-card.json", ssl=secure) as response:
+                card = await response.json()
+        [address, _] = [place["url"] for place in card["supportedInterfaces"] if place["protocolBinding"] == "GRPC"]
+        assert await says(address, credentials(certificates, "client")) == pb.TASK_STATE_COMPLETED
+    finally:
+        server.terminate()
+        await asyncio.wait_for(server.wait(), 10)

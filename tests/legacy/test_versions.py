@@ -1,0 +1,127 @@
+"""A version is a codec and its rows: taken away, it is gone, and nothing else notices."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import accord
+from accord.ops.table import OPERATIONS, VERSIONS, served
+from tests.legacy.wire import echo, say_0_1, say_0_3, say_1_0, say_rest, talking_to
+
+SOURCE = Path(accord.__file__).parent
+ROOT = SOURCE.parent.parent
+
+FILES = {"V0_3": [path.name for path in (SOURCE / "codec").glob("v03*.py")], "V0_1": ["v01.py"]}
+
+# What is left answers, what was deleted is unknown.
+PROBE = """
+import asyncio
+from tests.legacy.wire import echo, say_0_1, say_0_3, say_1_0, say_rest, talking_to
+import accord
+
+async def main():
+    async with talking_to(echo) as client:
+        answers = [
+            await client.rpc("SendMessage", say_1_0()),
+            await client.rpc("message/send", say_0_3()),
+            await client.rpc("tasks/send", say_0_1("t")),
+        ]
+        status, _ = await client.rest("GET", "/v1/tasks")
+        print(accord.__file__, [answer.get("error", {}).get("code", 0) for answer in answers], status)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(("name", "codes"), [("V0_3", "[0, -32601, 0]"), ("V0_1", "[0, 0, -32601]")])
+def test_deleting_a_codec_and_its_rows_removes_the_version(name, codes, tmp_path):
+    """No other file of the server knows the version: it starts, and answers the others as before (design 3)."""
+    package = tmp_path / "accord"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in FILES[name]:
+        (package / "codec" / file).unlink()
+    table = package / "ops" / "table.py"
+    table.write_text(_without(name, table.read_text()))
+    run = subprocess.run(
+        [sys.executable, "-c", PROBE],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert str(package) in run.stdout, run.stderr
+    assert codes in run.stdout
+
+
+def _without(name: str, source: str) -> str:
+    """The table without a version: its row, its place among the versions, and the import of its codecs."""
+    tree = ast.parse(source)
+    gone = {file.removesuffix(".py") for file in FILES[name]}
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.Assign) and _target(node) == name)]
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "codec":
+            node.names = [alias for alias in node.names if alias.name not in gone]
+        if isinstance(node, ast.Assign) and _target(node) == "VERSIONS":
+            assert isinstance(node.value, ast.Tuple)
+            node.value.elts = [item for item in node.value.elts if not (isinstance(item, ast.Name) and item.id == name)]
+    return ast.unparse(tree)
+
+
+def _target(node: ast.Assign) -> str:
+    return node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
+
+
+@pytest.mark.parametrize("room", ["model", "store", "run", "ops", "wire"])
+def test_nothing_but_codecs_and_the_table_names_an_old_version(room):
+    """A version check elsewhere would outlive the version (design, rule 22)."""
+    for path in (SOURCE / room).rglob("*.py"):
+        if path.name != "table.py":
+            code = re.sub(r'"""(?s:.)*?"""|#.*', "", path.read_text())
+            assert not re.search(r"\bv0[13]|\"0\.[123]\"", code), path
+
+
+@pytest.mark.parametrize("wanted", [["1.0"], ["0.3"], ["0.2"], ["0.1"], ["1.0", "0.3"], ["0.3", "0.1"]])
+async def test_only_the_versions_asked_for_are_answered(wanted):
+    """`versions` limits what is served; naming another in the header is refused (design, rule 24)."""
+    async with talking_to(echo, versions=wanted) as client:
+        for version, method, params in (
+            ("1.0", "SendMessage", say_1_0()),
+            ("0.3", "message/send", say_0_3()),
+            ("0.1", "tasks/send", say_0_1("t")),
+        ):
+            is_served = bool({version, "0.2" if version == "0.3" else version} & set(wanted))
+            answer = await client.rpc(method, params)
+            assert ("result" in answer) is is_served
+            if not is_served:
+                assert answer["error"]["code"] == -32601
+                assert (await client.error(method, params, headers={"A2A-Version": version}))["code"] == -32009
+        status, _ = await client.rest("POST", "/v1/message:send", say_rest())
+        assert (status == 200) is bool({"0.2", "0.3"} & set(wanted))
+
+
+@pytest.mark.parametrize("wanted", [["2.0"], [], ["1.0", "latest"]])
+def test_versions_that_do_not_exist_are_refused_at_start(wanted):
+    """A typing mistake is told by name, not found out by clients."""
+    with pytest.raises(ValueError, match=r"choose from 0\.1, 0\.2, 0\.3, 1\.0"):
+        served(wanted)
+
+
+def test_rows_name_operations_that_exist():
+    """A row of the table can't point nowhere, and no version has two rows for one request."""
+    for version in VERSIONS:
+        assert set(version.rpc.values()) <= set(OPERATIONS)
+        routes = [(route.verb, route.path) for route in version.rest]
+        assert len(routes) == len(set(routes))
+        assert {route.operation for route in version.rest} <= set(OPERATIONS)
+
+
+def test_the_page_of_versions_is_current():
+    """docs/versions.md is made from the table; `python docs/versions.py` makes it anew."""
+    made = subprocess.run([sys.executable, ROOT / "docs" / "versions.py", "--print"], capture_output=True, text=True, check=True)
+    assert made.stdout == (ROOT / "docs" / "versions.md").read_text()

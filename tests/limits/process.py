@@ -1,0 +1,132 @@
+"""A server in a process of its own, with limits set for the test, and connections that say exactly the bytes they are told to."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from accord.model import Limits
+from tests.drive import BINDINGS, JsonRpc, Rest
+
+__all__ = ["Line", "Process", "served"]
+
+SERVE = Path(__file__).parent / "serve.py"
+PATIENCE_S = 60.0  # far more than anything here takes
+
+
+class Process:
+    """A running server: its address, and what the system knows of it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: str, database: Path, http: aiohttp.ClientSession) -> None:
+        self.url = url
+        self.database = database
+        self.pid = process.pid
+        self._http = http
+
+    def door(self, binding: str = "jsonrpc") -> JsonRpc | Rest:
+        return BINDINGS[binding](self._http, self.url)
+
+    async def dial(self, receive_buffer: int = 0) -> "Line":
+        """Open a connection; with a small receive buffer, one that soon stops the server if nothing is read."""
+        parts = urlsplit(self.url)
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=receive_buffer or 1 << 16)
+        return Line(reader, writer)
+
+    @property
+    def peak(self) -> int:
+        """The most memory the process has ever had, in bytes."""
+        return self._status("VmHWM")
+
+    @property
+    def memory(self) -> int:
+        return self._status("VmRSS")
+
+    def forget_peak(self) -> None:
+        """Let `peak` count from now on."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def _status(self, name: str) -> int:
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) * 1024
+
+    def io(self, name: str) -> int:
+        """A counter of /proc/<pid>/io."""
+        lines = Path(f"/proc/{self.pid}/io").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(name + ":"))
+
+
+class Line:
+    """One connection, driven by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def say(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def post(self, body: bytes, path: str = "/", headers: bytes = b"") -> tuple[int, dict[str, str], bytes]:
+        await self.say(head("POST", path, b"content-length: %d\r\n" % len(body) + headers) + body)
+        return await self.answer()
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """Read one answer: status, headers, body."""
+        async with asyncio.timeout(PATIENCE_S):
+            lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:]) if name}
+            body = await self.reader.readexactly(int(headers.get("content-length", 0)))
+        return int(lines[0].split()[1]), headers, body
+
+    async def rest(self) -> bytes:
+        """Read until the server closes."""
+        async with asyncio.timeout(PATIENCE_S):
+            with contextlib.suppress(ConnectionError):
+                return await self.reader.read(-1)
+        return b""
+
+    async def hang_up(self) -> None:
+        self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+def head(verb: str, path: str, headers: bytes = b"") -> bytes:
+    """The head of a request, complete but for its body."""
+    first = f"{verb} {path} HTTP/1.1\r\nhost: localhost\r\na2a-version: 1.0\r\ncontent-type: application/json\r\n".encode()
+    return first + headers + b"\r\n"
+
+
+@contextlib.asynccontextmanager
+async def served(folder: Path, **limits: Any) -> AsyncIterator[Process]:
+    """Serve `serve.py` with these limits, for as long as the block lasts. Nothing of it may go wrong unnoticed."""
+    log = folder / "server.log"
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(SERVE),
+            str(folder / "accord.db"),
+            json.dumps(msgspec.to_builtins(Limits(**limits))),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+        )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            url = (await process.stdout.readline()).decode().strip()
+        assert url, log.read_text()
+        async with aiohttp.ClientSession(trust_env=False, connector=aiohttp.TCPConnector(limit=0)) as http:
+            yield Process(process, url, folder / "accord.db", http)
+            assert process.returncode is None, log.read_text()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+    assert "Traceback" not in log.read_text(), log.read_text()[-4000:]

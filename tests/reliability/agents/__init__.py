@@ -1,0 +1,1 @@
+"""Agents the server processes of these tests serve."""
