@@ -17,6 +17,7 @@ ORDER = [
     {"run", "push", "client"},
     {"ops"},
     {"wire"},
+    {"delegate"},
     {"app"},
     {"hub", "console", "bridge", "cli", "testing"},
     {"__init__", "__main__"},

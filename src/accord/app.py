@@ -12,6 +12,7 @@ from .ops.call import IDEMPOTENT, RESUME
 from .ops.service import Service
 from .ops.table import served
 from .run import agent as run_agent
+from .run.context import Context
 from .run.engine import Engine
 from .run.upkeep import Retention
 from .store import Store, open_store
@@ -31,6 +32,12 @@ _OUR_EXTENSIONS = (
     AgentExtension(uri=RESUME, description="Resume a stream after the event named by Last-Event-ID."),
     AgentExtension(uri=IDEMPOTENT, description="The same messageId gives the same task for 24 hours."),
 )
+
+
+async def _delegate(ctx: Context, agent: Any, message: Any, *, number: int) -> Any:
+    from .delegate import delegate  # brings the client, which most agents never need
+
+    return await delegate(ctx, agent, message, number=number)
 
 
 class Agent(run_agent.Agent):
@@ -142,6 +149,7 @@ class App:
         self._url = url
         self._grpc: GrpcServer | None = None
         self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store, limits, retention)
+        self._engine.delegate = _delegate
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
         self._front = Front(
             JsonRpcDoor(service, limits, self._versions),

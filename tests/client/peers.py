@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -51,11 +52,11 @@ def sse(*events: Any, end: bool = True, raw: bytes = b"") -> bytes:
 
 
 @asynccontextmanager
-async def scripted(handler: Handler) -> AsyncIterator["Peer"]:
+async def scripted(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator["Peer"]:
     """Serve `handler` on a free loopback port: the bytes it returns are the response, the connection closes after a broken one."""
     peer = Peer(handler)
-    server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
-    peer.url = "http://127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+    server = await asyncio.start_server(peer.serve, "127.0.0.1", 0, ssl=tls)
+    peer.url = ("https" if tls else "http") + "://127.0.0.1:%d" % server.sockets[0].getsockname()[1]
     try:
         yield peer
     finally:

@@ -1,11 +1,13 @@
 """Credentials go where they belong, and nowhere else."""
 
 import logging
+import ssl
 
 import pytest
 
-from accord.client import ApiKey, BadCard, Basic, Bearer, Retry, connect
+from accord.client import ApiKey, BadCard, Basic, Bearer, ClientCert, Retry, Unreachable, connect
 from accord.model import Unauthenticated
+from tests.client.certs import Authority
 from tests.client.peers import answer, card, scripted, task
 
 SECRET = "s3cr3t-marker"
@@ -131,3 +133,26 @@ async def test_an_open_agent_gets_what_was_given():
     async with scripted(guarded({}, [])) as peer, connect(peer.url, auth=Bearer(SECRET)) as client:
         await client.send("hello")
     assert peer.requests[-1].headers["authorization"] == f"Bearer {SECRET}"
+
+
+async def test_mutual_tls(tmp_path):
+    """The connection itself proves who we are; an agent signed by nobody we know is not talked to."""
+    authority = Authority(tmp_path)
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.pem))
+    server.load_cert_chain(*authority.issue("server"))
+    server.verify_mode = ssl.CERT_REQUIRED
+    certificate, key = authority.issue("client")
+
+    def handler(request):
+        schemes = {"tls": {"mtlsSecurityScheme": {}}}
+        needed = [{"schemes": {"tls": {"list": []}}}]
+        if request.verb == "GET":
+            url = f"https://{request.headers['host']}/"
+            return answer(card(url, securitySchemes=schemes, securityRequirements=needed))
+        return answer({"jsonrpc": "2.0", "id": request.json["id"], "result": {"task": task()}})
+
+    async with scripted(handler, server) as peer:
+        async with connect(peer.url, auth=ClientCert(certificate, key, authority=authority.pem)) as client:
+            assert (await client.send("hello")).text == "17 crates"
+        with pytest.raises(Unreachable, match="secure"):
+            await connect(peer.url)

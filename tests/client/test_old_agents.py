@@ -240,6 +240,22 @@ async def test_0_2_answers_told_apart(shape):
     assert (reply.task is None) == shape.startswith("message")
 
 
+@pytest.mark.parametrize("place", ["/docks/agent/authenticatedExtendedCard", "/agent/authenticatedExtendedCard"])
+async def test_0_2_extended_card(place):
+    """In 0.2 a plain GET, beside the RPC address or at the root of the host (legacy 11.7)."""
+
+    def handler(request):
+        url = f"http://{request.headers['host']}"
+        if request.path == "/.well-known/agent.json":
+            return answer(card_of("0.2", url + "/docks/rpc"))
+        return (
+            answer(card_of("0.2", url) | {"name": "Dock clerk, for those it knows"}) if request.path == place else answer("", 404)
+        )
+
+    async with scripted(handler) as peer, connect(peer.url) as client:
+        assert (await client.extended_card()).name == "Dock clerk, for those it knows"
+
+
 async def test_0_3_stream_that_pauses():
     """`final: true` on input-required ends the stream; the answer goes on with the task."""
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from accord.client import ConnectionLost, Retry, TooSlow, Unreachable, connect
+from accord.client import BadAnswer, ConnectionLost, Retry, TooSlow, Unreachable, connect
 from accord.client.retry import may_repeat
 from accord.model import InvalidParams, TaskNotFound, TaskState, TooManyRequests, Unavailable
 from accord.testing import Ask, Cut, Delay, FakeAgent, Status
@@ -180,3 +180,35 @@ async def test_a_required_extension_is_noted():
     tone = ["https://example.net/ext/tone"]
     async with scripted(handler) as peer, connect(peer.url) as plain, connect(peer.url, extensions=tone) as active:
         assert [len(plain.notes), len(active.notes)] == [1, 0]
+
+
+async def test_a_missing_slash_is_found():
+    """Mounted apps answer with 307 to the same address with a slash; it is followed on the same origin, and remembered."""
+
+    def handler(request):
+        if request.verb == "GET":
+            return answer(card(f"http://{request.headers['host']}/a2a"))
+        if request.path == "/a2a":
+            return answer("", 307, location="/a2a/")
+        return answer({"jsonrpc": "2.0", "id": request.json["id"], "result": {"task": task()}})
+
+    async with scripted(handler) as peer, connect(peer.url) as client:
+        assert [(await client.send("go")).text for _ in range(2)] == ["17 crates", "17 crates"]
+    assert [request.path for request in peer.requests if request.body] == ["/a2a", "/a2a/", "/a2a/"]
+
+
+async def test_a_garbled_answer_is_no_reason_to_send_again():
+    """An agent of unknown version that did the work and answered badly is not asked in another version."""
+    sent = []
+
+    def handler(request):
+        if request.verb == "GET":
+            plain = card(f"http://{request.headers['host']}/", supportedInterfaces=None)
+            return answer(plain | {"url": f"http://{request.headers['host']}/"})
+        sent.append(request.json["method"])
+        return answer("<html>")
+
+    async with scripted(handler) as peer, connect(peer.url, retry=QUICK) as client:
+        with pytest.raises(BadAnswer):
+            await client.send("go")
+    assert sent == ["message/send"]

@@ -47,6 +47,19 @@ async def test_a_question_is_answered(binding, version):
 
 
 @every_door
+async def test_a_question_is_answered_in_streams(binding, version):
+    """The same, as it happens: the first frame of the answer's stream may still show the question."""
+    async with serving_sdk() as url, connect(url, binding=binding, version=version) as client:
+        asking = client.stream("ask")
+        async for _ in asking:
+            pass
+        answering = client.stream("three", task_id=asking.task_id, context_id=asking.reply.context_id)
+        async for _ in answering:
+            pass
+    assert (asking.reply.question, answering.reply.text) == ("How many days?", "heard three")
+
+
+@every_door
 async def test_cancel_and_subscribe(binding, version):
     """A running task is joined by a second reader, which sees it canceled."""
     async with serving_sdk() as url, connect(url, binding=binding, version=version) as client:

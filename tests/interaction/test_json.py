@@ -230,9 +230,9 @@ async def test_required_members_are_required(connect, field, message):
         assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", [field])
 
 
-async def test_all_wrong_fields_are_named_at_once(connect_http):
+async def test_all_wrong_fields_are_named_at_once(connect):
     """A caller fixes them in one go (GEN-2)."""
-    async with connect_http(echo) as client:
+    async with connect(echo) as client:
         refused = await refusal_of(client.send({"message": {"messageId": "", "role": "ROLE_UNSPECIFIED", "parts": []}}))
         assert list(refused.violations) == ["message.messageId", "message.role", "message.parts"]
 

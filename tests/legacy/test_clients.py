@@ -6,7 +6,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from a2a import types
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
 
 from accord import Agent, Context, File, Reply
 from tests.legacy.wire import talking_to
@@ -130,3 +134,26 @@ async def test_the_javascript_client_of_1_x_works(transport, compat, served, spo
         "cancel": "TASK_STATE_CANCELED",
         "unknown": "TaskNotFoundError",
     }
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("transport", ["JSONRPC", "HTTP+JSON"])
+async def test_the_python_client_of_1_x_speaks_0_3_to_a_server_of_0_3(transport, streaming):
+    """Its compatibility layer writes 0.3 in its own way (snake_case on HTTP+JSON), and recovers every error by name."""
+    async with talking_to(helper(), versions=["0.3"]) as server, httpx.AsyncClient(trust_env=False) as http:
+        card = await A2ACardResolver(http, server.url).get_agent_card()
+        config = ClientConfig(httpx_client=http, streaming=streaming, supported_protocol_bindings=[transport])
+        client = ClientFactory(config).create(card)
+        parts = [types.Part(text="size"), types.Part(raw=b"hello", filename="a.bin", media_type="application/octet-stream")]
+        message = types.Message(message_id="m", role=types.Role.ROLE_USER, parts=parts)
+        first, *_ = [event async for event in client.send_message(types.SendMessageRequest(message=message))]
+        task = await client.get_task(types.GetTaskRequest(id=first.task.id))
+        assert (task.status.state, task.artifacts[0].parts[0].text) == (types.TaskState.TASK_STATE_COMPLETED, "5 bytes")
+        assert task.history[0].parts[1].raw == b"hello"
+        with pytest.raises(TaskNotCancelableError):
+            await client.cancel_task(types.CancelTaskRequest(id=task.id))
+        with pytest.raises(TaskNotFoundError):
+            await client.get_task(types.GetTaskRequest(id="nobody"))
+        if streaming:
+            [event] = [event async for event in client.subscribe(types.SubscribeToTaskRequest(id=task.id))]
+            assert event.task.id == task.id

@@ -139,6 +139,8 @@ async def test_bytes_that_are_no_json_get_each_bindings_parse_error():
             assert (response.status, (await response.json())["type"]) == (400, "JSONParseError")
         async with client.http.post(client.url, data=b"{", headers=headers) as response:
             assert (await response.json())["error"]["code"] == -32700
+        async with client.http.post(client.url, data=b"{", headers=headers | {"A2A-Version": "0.3"}) as response:
+            assert set((await response.json())["error"]) == {"code", "message"}
         async with client.http.post(
             client.url + "/v1/message:send", data=b"{}", headers={"Content-Type": "text/plain"}
         ) as response:

@@ -111,6 +111,31 @@ async def test_a_reopened_task_is_kept_through_a_restart(lasting):
         assert [a["parts"][0]["text"] for a in task["artifacts"]] == ["ONE", "TWO"]
 
 
+async def test_a_reopened_task_that_waits_is_found_waiting_after_a_restart(lasting):
+    """What was logged after the first end is replayed over it."""
+
+    async def book(request: str, ctx: Context):
+        return request.upper() if request != "ask" else await ctx.ask("When?")
+
+    async with talking_to(book, store=lasting) as client:
+        await client.result("tasks/send", say_0_1("t-1", "one"))
+        await client.result("tasks/send", say_0_1("t-1", "ask"))
+    async with talking_to(book, store=lasting) as client:
+        task = await client.result("tasks/get", {"id": "t-1", "historyLength": 9})
+        assert (task["status"]["state"], task["artifacts"][0]["parts"][0]["text"]) == ("input-required", "ONE")
+        assert [message["parts"][0]["text"] for message in task["history"]] == ["one", "ask"]
+
+
+async def test_a_reopened_task_is_counted_once(store):
+    """Lists and totals follow a task into its second life."""
+    async with talking_to(echo, store=store) as client:
+        for text in ("one", "two", "three"):
+            await client.result("tasks/send", say_0_1("t-1", text))
+        assert (await client.result("ListTasks", {"status": "TASK_STATE_COMPLETED"}))["totalSize"] == 1
+        assert (await client.result("ListTasks", {"status": "TASK_STATE_SUBMITTED"}))["totalSize"] == 0
+        assert (await client.result("ListTasks", {}))["totalSize"] == 1
+
+
 async def test_two_sends_of_one_new_id_make_one_task(store):
     """A client that sends twice at once continues the task it has just made."""
     begun, gate = asyncio.Event(), asyncio.Event()

@@ -24,10 +24,12 @@ PATIENCE_S = 60.0  # far more than anything here takes
 class Process:
     """A running server: its address, and what the system knows of it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, url: str, database: Path, http: aiohttp.ClientSession) -> None:
+    def __init__(self, process: Any, url: str, written: int, database: Path, http: aiohttp.ClientSession) -> None:
         self.url = url
         self.database = database
         self.pid = process.pid
+        self._process = process
+        self._written = written
         self._http = http
 
     def door(self, binding: str = "jsonrpc") -> JsonRpc | Rest:
@@ -56,10 +58,13 @@ class Process:
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) * 1024
 
-    def io(self, name: str) -> int:
-        """A counter of /proc/<pid>/io."""
-        lines = Path(f"/proc/{self.pid}/io").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith(name + ":"))
+    async def stop(self) -> int:
+        """Have the server stop in order; return how many bytes it gave to write calls from its start to its end."""
+        self._process.terminate()
+        async with asyncio.timeout(PATIENCE_S):
+            at_end = (await self._process.stdout.readline()).decode()
+            await self._process.wait()
+        return int(at_end) - self._written
 
 
 class Line:
@@ -120,11 +125,11 @@ async def served(folder: Path, **limits: Any) -> AsyncIterator[Process]:
     assert process.stdout is not None
     try:
         async with asyncio.timeout(PATIENCE_S):
-            url = (await process.stdout.readline()).decode().strip()
-        assert url, log.read_text()
+            said = (await process.stdout.readline()).decode().split()
+        assert said, log.read_text()
         async with aiohttp.ClientSession(trust_env=False, connector=aiohttp.TCPConnector(limit=0)) as http:
-            yield Process(process, url, folder / "accord.db", http)
-            assert process.returncode is None, log.read_text()
+            yield Process(process, said[0], int(said[1]), folder / "accord.db", http)
+            assert process.returncode in (None, 0), log.read_text()
     finally:
         if process.returncode is None:
             process.kill()

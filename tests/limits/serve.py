@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from pathlib import Path
 
 import msgspec
 
@@ -9,6 +10,7 @@ from accord import Agent, Context, Reply
 from accord.model import Limits
 
 agent = Agent("Limited")
+made = asyncio.Event()
 
 
 @agent.skill(default=True)
@@ -40,6 +42,20 @@ async def make(request: str, ctx: Context):
         await ctx.artifact("x" * int(length), id=f"a{i}")
         if float(pause_s):
             await asyncio.sleep(float(pause_s))
+    made.set()
+
+
+@agent.skill
+async def wait(request: str) -> Reply:
+    """Say when the artifacts are made, without showing them."""
+    await made.wait()
+    return Reply("made")
+
+
+def written() -> int:
+    """The bytes this process has given to write calls; what it sends over sockets goes other ways."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
 
 
 def main(database: str, limits: str) -> None:
@@ -47,9 +63,10 @@ def main(database: str, limits: str) -> None:
         port=0,
         store=f"sqlite:///{database}",
         limits=msgspec.json.decode(limits, type=Limits),
-        on_start=lambda address: print(address, flush=True),
+        on_start=lambda address: print(address, written(), flush=True),
         grace_s=0.2,
     )
+    print(written(), flush=True)
 
 
 if __name__ == "__main__":

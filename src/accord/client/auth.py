@@ -102,8 +102,14 @@ class ClientCert:
     def __init__(
         self, cert: str | Path, key: str | Path | None = None, *, password: str | None = None, authority: str | Path | None = None
     ) -> None:
+        self._files = (authority, key or cert, cert)
         self.tls = ssl.create_default_context(cafile=str(authority) if authority is not None else None)
         self.tls.load_cert_chain(cert, key, password)
+
+    def pems(self) -> tuple[bytes | None, bytes, bytes]:
+        """The texts of the authority, the key and the certificate, for who does not take an SSL context."""
+        authority, key, cert = self._files
+        return Path(authority).read_bytes() if authority is not None else None, Path(key).read_bytes(), Path(cert).read_bytes()
 
     def fits(self, scheme: SecurityScheme) -> bool:
         return scheme.mtls_security_scheme is not None

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeAlias, TypeVar
+from urllib.parse import urljoin
 
 import msgspec
 
@@ -13,7 +14,7 @@ from ..model import A2AError, ParseError
 from . import sse
 from .budget import Budget, check_depth
 from .errors import BadAnswer
-from .http import Answer, Body, safe_url
+from .http import Answer, Body, origin_of, safe_url
 
 __all__ = [
     "NOTHING",
@@ -23,6 +24,7 @@ __all__ = [
     "Items",
     "beside",
     "events",
+    "moved",
     "read_all",
     "refusal",
     "understood",
@@ -117,7 +119,18 @@ def refusal(
         return said
     if 300 <= status < 400:
         return BadAnswer(safe_url(url), f"redirects to {safe_url(location or '?')[:200]}; connect to that address instead")
-    return BadAnswer(safe_url(url), f"HTTP {status} instead of an answer")
+    return BadAnswer(safe_url(url), f"HTTP {status} instead of an answer", status)
+
+
+def moved(url: str, status: int, location: str | None) -> str | None:
+    """Return where to send a call instead: only what a redirect keeps whole, and only on the same origin."""
+    if status not in (307, 308) or not location:
+        return None
+    try:
+        target = urljoin(url, location)
+        return target if target != url and origin_of(target) == origin_of(url) else None
+    except ValueError:
+        return None
 
 
 def _seconds(retry_after: str | None) -> str | None:

@@ -12,14 +12,14 @@ from yarl import URL
 from ..codec import peer_rest_v03, peer_rest_v1, peer_v01, peer_v03, peer_v1
 from ..model import AgentCapabilities, AgentCard, AgentInterface
 from .asgi import BASE_URL, InProcess
-from .auth import Auth, Chosen, Signed, choose, tls_of
+from .auth import Auth, Chosen, ClientCert, Signed, choose, tls_of
 from .binding import Binding
 from .budget import Budget
 from .client import Client
 from .discover import Cards, card_of, fetch_card, open_card
 from .errors import BadCard
 from .http import Http, Network, origin_of
-from .jsonrpc import JsonRpc
+from .jsonrpc import JsonRpc, JsonRpc02
 from .line import Found, Line, Options
 from .rest import Rest
 from .retry import Retry
@@ -36,7 +36,7 @@ Make: TypeAlias = Callable[[Http, str, Budget, Mapping[str, str]], Binding]
 SPOKEN: dict[tuple[str, str], Make] = {
     ("JSONRPC", "1.0"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v1, budget, headers),
     ("JSONRPC", "0.3"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v03, budget, headers),
-    ("JSONRPC", "0.2"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v03, budget, headers),
+    ("JSONRPC", "0.2"): lambda http, url, budget, headers: JsonRpc02(http, url, peer_v03, budget, headers),
     ("JSONRPC", "0.1"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v01, budget, headers),
     ("HTTP+JSON", "1.0"): lambda http, url, budget, headers: Rest(http, url, peer_rest_v1, budget, headers),
     ("HTTP+JSON", "0.3"): lambda http, url, budget, headers: Rest(http, url, peer_rest_v03, budget, headers),
@@ -261,7 +261,8 @@ def _grpc(url: str, version: str, budget: Budget, headers: Mapping[str, str], or
 
     dialect = peer_grpc.V1 if version == "1.0" else peer_grpc.V03
     is_secure = _grpc_url(url, origin).startswith("https")
-    return Grpc(url, dialect, budget, headers, is_secure=is_secure, chosen=chosen)
+    tls = next((c for c, _ in chosen if isinstance(c, ClientCert)), None)
+    return Grpc(url, dialect, budget, headers, is_secure=is_secure or tls is not None, chosen=chosen, tls=tls)
 
 
 def _on_origin(interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]) -> list[AgentInterface]:

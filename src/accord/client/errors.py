@@ -44,9 +44,13 @@ class BadCard(AgentFault, ValueError):
 
 
 class BadAnswer(AgentFault, InvalidAgentResponse):
-    """The agent answered with something the protocol does not allow, or with too much of it."""
+    """The agent answered with something the protocol does not allow, or with too much of it.
 
-    def __init__(self, agent: str, fault: str) -> None:
+    `http_status` is set if an HTTP status was all there was.
+    """
+
+    def __init__(self, agent: str, fault: str, http_status: int = 0) -> None:
         InvalidAgentResponse.__init__(self, f"{agent}: {fault}")
+        self.http_status = http_status
         self.agent = agent
         self.fault = fault

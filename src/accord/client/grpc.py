@@ -9,8 +9,8 @@ import grpc
 
 from ..codec import peer_grpc
 from ..codec.peer_grpc import GrpcDialect
-from ..model import A2AError, SecurityScheme
-from .auth import Credential
+from ..model import A2AError
+from .auth import Chosen, ClientCert
 from .binding import Extra, Item, understood
 from .budget import Budget
 from .errors import AgentFault, ConnectionLost, TooSlow, Unreachable
@@ -36,7 +36,8 @@ class Grpc:
         headers: Mapping[str, str],
         *,
         is_secure: bool,
-        chosen: list[tuple[Credential, SecurityScheme | None]],
+        chosen: Chosen,
+        tls: ClientCert | None = None,
     ) -> None:
         self.url = url
         self.version = dialect.version
@@ -47,7 +48,8 @@ class Grpc:
         options = [("grpc.max_receive_message_length", budget.answer_bytes), ("grpc.max_send_message_length", -1)]
         address = url.partition("://")[2].rstrip("/") if "://" in url else url
         if is_secure:
-            self._channel = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), options=options)
+            secure = grpc.ssl_channel_credentials(*tls.pems()) if tls is not None else grpc.ssl_channel_credentials()
+            self._channel = grpc.aio.secure_channel(address, secure, options=options)
         else:
             self._channel = grpc.aio.insecure_channel(address, options=options)
 

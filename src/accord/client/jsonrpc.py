@@ -3,17 +3,20 @@
 import itertools
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import urljoin
 
 import msgspec
 
 from ..codec.peer import Dialect, Frame, JsonObject
-from ..model import A2AError
+from ..model import A2AError, UnsupportedOperation
 from .binding import NOTHING, Extra, Item, beside, events, read_all, refusal, understood
 from .budget import Budget, check_depth
 from .errors import BadAnswer
 from .http import Answer, Http, safe_url
 
-__all__ = ["JsonRpc"]
+__all__ = ["JsonRpc", "JsonRpc02"]
+
+_EXTENDED = "agent/authenticatedExtendedCard"
 
 
 class _Reply(msgspec.Struct):
@@ -41,11 +44,14 @@ class JsonRpc:
         if dialect.version:
             self._headers["A2A-Version"] = dialect.version
         self._last = (NOTHING, self._headers)
+        self._has_moved = False
 
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
         id_, body = self._pack(operation, request)
         budget = self._budget
         answer = await self._http.fetch("POST", self.url, self._with(extra), body, limit=budget.answer_bytes, timeout_s=timeout_s)
+        if 300 <= answer.status < 400 and self._move(answer.status, answer.headers.get("Location")):
+            return await self.call(operation, request, extra, timeout_s)
         return self._unpack(operation, request, id_, answer)
 
     async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncIterator[list[Item]]:
@@ -53,6 +59,9 @@ class JsonRpc:
         headers = self._with(extra) | {"Accept": "text/event-stream, application/json"}
         budget = self._budget
         answer = await self._http.open("POST", self.url, headers, body, timeout_s=timeout_s, idle_s=budget.idle_s)
+        if self._move(answer.status, answer.headers.get("Location")):
+            await answer.close()
+            answer = await self._http.open("POST", self.url, headers, body, timeout_s=timeout_s, idle_s=budget.idle_s)
         read = self._dialect.frames(request)
 
         def open_frame(data: bytes) -> Frame:
@@ -69,6 +78,14 @@ class JsonRpc:
 
     async def close(self) -> None:
         """Nothing: the connections are the client's."""
+
+    def _move(self, status: int, location: str | None) -> bool:
+        """Follow a redirect of the address itself, as mounted apps give for a missing slash; once."""
+        target = moved(self.url, status, location) if not self._has_moved else None
+        if target is None:
+            return False
+        self.url, self._has_moved = target, True
+        return True
 
     def _pack(self, operation: str, request: Any) -> tuple[int, bytes]:
         id_ = next(self._ids)
@@ -88,11 +105,14 @@ class JsonRpc:
         )
 
     def _raw(self, operation: str, id_: int, answer: Answer) -> bytes:
+        self._check(operation, answer)
+        return self._result(answer.body, id_)
+
+    def _check(self, operation: str, answer: Answer) -> None:
         if not 200 <= answer.status < 300:
             headers = answer.headers
             raise refusal(self.url, answer.status, headers.get("Retry-After"), headers.get("Location"), answer.body, self._error_in)
         understood(self.url, f"the answer to {operation}", check_depth, answer.body, self._budget.depth)
-        return self._result(answer.body, id_)
 
     def _error_in(self, body: JsonObject) -> A2AError | None:
         error = body.get("error")
@@ -106,3 +126,19 @@ class JsonRpc:
         if reply.id != id_ and reply.id is not None and str(reply.id) != str(id_):
             raise BadAnswer(safe_url(self.url), f"answers request {str(reply.id)[:40]!r}, which is not the one that was sent")
         return bytes(reply.result) or b"null"
+
+
+class JsonRpc02(JsonRpc):
+    """0.2, where the extended card is no method: a plain GET beside the RPC address, or at the root of its host (legacy 11.7)."""
+
+    async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
+        if operation != "GetExtendedAgentCard":
+            return await super().call(operation, request, extra, timeout_s)
+        for place in dict.fromkeys(urljoin(self.url, path + _EXTENDED) for path in ("./", "/")):
+            answer = await self._http.fetch(
+                "GET", place, self._with(extra), None, limit=self._budget.card_bytes, timeout_s=timeout_s
+            )
+            if answer.status != 404:
+                self._check(operation, answer)
+                return understood(self.url, "the extended card", self._dialect.result, operation, answer.body, request)
+        raise UnsupportedOperation(f"{safe_url(self.url)} has no extended card")

@@ -24,6 +24,10 @@ from .retry import Retry, may_repeat
 __all__ = ["Found", "Line", "Options"]
 
 
+# What every agent of every version understands: if one of these is not known, it is the version that is wrong.
+_FIRST_WORDS = ("SendMessage", "SendStreamingMessage", "GetTask")
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller of `connect` may decide."""
 
@@ -144,7 +148,7 @@ class Line:
                     yield items
                 return
             except (A2AError, AgentFault) as error:
-                if not self._fall_back(error):
+                if not self._fall_back(operation, error):
                     raise
 
     # Calls
@@ -174,7 +178,7 @@ class Line:
                 timeout_s = self.budget.call_s if deadline is None else max(deadline - loop.time(), 0.001)
                 result = await binding.call(operation, request, self._with(key) if key else self._extra, timeout_s)
             except (A2AError, AgentFault) as error:
-                if self._fall_back(error):
+                if self._fall_back(operation, error):
                     continue
                 pause_s = self.retry.pause_s(attempt, error)
                 is_safe = not is_send or self.may_send_again(key)
@@ -221,7 +225,7 @@ class Line:
             wanted += [uri for uri in (IDEMPOTENT, RESUME) if self._offers(uri) and uri not in wanted]
         self._extra = Extra(extensions=", ".join(wanted))
 
-    def _fall_back(self, error: A2AError | AgentFault) -> bool:
+    def _fall_back(self, operation: str, error: A2AError | AgentFault) -> bool:
         """Turn to the agent's next interface, if this one has never worked and the error says it won't."""
         found, interface = self._found, self._interface
         if self._is_proven or found is None or interface is None:
@@ -231,8 +235,9 @@ class Line:
             return False
         # The same door under another version is a guess: there an old agent may refuse the new words in any way it likes.
         is_guess = rest[0].url == interface.url and rest[0].protocol_binding == interface.protocol_binding
-        refusals = (MethodNotFound, VersionNotSupported, *((InvalidRequest, BadAnswer) if is_guess else ()))
-        if not isinstance(error, (Unreachable, *refusals)):
+        is_nowhere = isinstance(error, BadAnswer) and error.http_status in (400, 404, 405)
+        is_refused = is_guess and isinstance(error, (MethodNotFound, InvalidRequest)) and operation in _FIRST_WORDS
+        if not (isinstance(error, (Unreachable, VersionNotSupported)) or is_nowhere or is_refused):
             return False
         found.notes.append(f"{_words(interface)} did not work ({error}); went on with {_words(rest[0])}")
         self._use(found, rest[0])

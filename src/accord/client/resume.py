@@ -222,7 +222,9 @@ class Stream:
             self._ready.append((Gap(task, "the agent no longer has the events after the last one seen"), self._at))
             self._settle(task.status.state)
             return False
-        self._settle(task.status.state)
+        # The first frame of an answer to a question may still show the question.
+        if seen is not None or self._is_new_task or task.status.state is not TaskState.INPUT_REQUIRED:
+            self._settle(task.status.state)
         return True
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import msgspec.inspect as mi
 
 from ..model import A2AError, Limits, Message, TaskState
 from . import lenient, text, v1
@@ -40,10 +41,11 @@ class Rpc:
         """Return the request in `data`. Raises ParseError or InvalidParams."""
         value = self._request.decode(data)
         if self.codec is v1.CODEC and len(data) <= SMALL:  # too little to break a limit
+            type_ = v1.REQUESTS[self.operation]
             try:
-                return msgspec.convert(value, v1.REQUESTS[self.operation]), NOW
-            except msgspec.ValidationError as error:
-                raise lenient.bad_field(error) from None
+                return msgspec.convert(value, type_), NOW
+            except msgspec.ValidationError:
+                return lenient.convert(_whole(value, mi.type_info(type_)), type_), NOW
         params = _encode(value)
         text.check(params, self._limits)
         return self.codec.decode(self.operation, params)
@@ -67,6 +69,24 @@ class Rpc:
 
     def _frames(self, frames: list[bytes]) -> list[bytes]:
         return [self._answer.encode(_JSON.decode(frame)) for frame in frames]
+
+
+def _whole(value: Any, node: mi.Type) -> Any:
+    """Return a request with its empty members: protobuf leaves them out, and it is the operation that says they are required."""
+    match node:
+        case mi.StructType() if isinstance(value, dict):
+            found = dict(value)
+            for field in node.fields:
+                if field.encode_name in value:
+                    found[field.encode_name] = _whole(value[field.encode_name], field.type)
+                elif field.required and isinstance(field.type, (mi.StrType, mi.ListType)):
+                    found[field.encode_name] = "" if isinstance(field.type, mi.StrType) else []
+            return found
+        case mi.ListType() if isinstance(value, list):
+            return [_whole(item, node.item_type) for item in value]
+        case mi.UnionType():
+            return next((_whole(value, type_) for type_ in node.types if isinstance(type_, mi.StructType)), value)
+    return value
 
 
 @functools.lru_cache(256)

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import logging
 
 from ..codec.contract import Snapshot, Tasks
 from ..model import (
@@ -14,8 +15,8 @@ from ..model import (
     TaskNotFound,
     UnsupportedOperation,
 )
-from ..run.feed import Reader
-from ..run.log import state_number
+from ..run.entry import state_number
+from ..run.feed import Reader, check_whole
 from ..store import Query, Record, Scope
 from .call import RESUME, Call
 from .check import check_history_length, check_id, check_list, since_ms
@@ -25,6 +26,8 @@ from .service import Service
 __all__ = ["cancel_task", "get_task", "list_tasks", "subscribe_to_task"]
 
 DEFAULT_PAGE = 50
+
+log_ = logging.getLogger("accord")
 
 
 async def get_task(service: Service, call: Call, request: GetTaskRequest) -> Snapshot:
@@ -52,10 +55,21 @@ async def list_tasks(service: Service, call: Call, request: ListTasksRequest) ->
     )
     page = await service.engine.feed.page(query)
     tasks = [await _listed(service, scope, record, request) for record in page.tasks]
-    return Tasks(tasks, _write_token(page.next), size, page.total)
+    return Tasks([task for task in tasks if task], _write_token(page.next), size, page.total)
 
 
 async def _listed(service: Service, scope: Scope, record: Record, request: ListTasksRequest) -> bytes:
+    """The task as a list shows it; nothing for one that can't be read, which must not hide the others."""
+    try:
+        return await _shown(service, scope, record, request)
+    except ValueError:
+        log_.exception("task %s can't be read, and is left out of a list", record.id)
+        return b""
+
+
+async def _shown(service: Service, scope: Scope, record: Record, request: ListTasksRequest) -> bytes:
+    if not record.is_stale:
+        check_whole(record)
     if record.is_stale or request.history_length is not None:
         snapshot = await service.engine.feed.peek(scope, record.id, request.history_length)
         head, artifacts = (snapshot.head, snapshot.artifacts) if snapshot is not None else (record.head, record.artifacts)

@@ -103,12 +103,12 @@ class Context:
         return Done(run)
 
     @overload
-    async def ask(self, question: str) -> str: ...
+    async def ask(self, question: str | Message) -> str: ...
 
     @overload
-    async def ask(self, question: str, type: type[T]) -> T: ...
+    async def ask(self, question: str | Message, type: type[T]) -> T: ...
 
-    async def ask(self, question: str, type: Any = str) -> Any:
+    async def ask(self, question: str | Message, type: Any = str) -> Any:
         """Ask the client and wait for the answer: the task is input-required until then.
 
         With a type other than `str` the question carries its JSON Schema and the answer is checked; a wrong one is asked
@@ -124,6 +124,15 @@ class Context:
         function raises in the end is recorded too. `retries` is how often it is tried again, with growing pauses.
         """
         return await self._task_run.step(function, args, name, retries)
+
+    async def delegate(self, agent: Any, message: Any) -> Any:
+        """Have another agent do a part of this task, and return its reply (as `connect(agent).send` does).
+
+        `agent` is a URL, a card, an Agent or a client. Its progress becomes ours, its questions are asked of our own client,
+        and cancelling this task cancels its. If it fails or declines, this raises `Fail`, and so fails this task unless
+        caught. To an agent that knows our idempotency extension, a delegation repeated after a restart is the same one.
+        """
+        return await self._task_run.delegate(self, agent, message)
 
     async def require_auth(self, text: str, *, until: Awaitable[T] | None = None) -> T | Message:
         """Say what has to be authorized and wait: for `until`, if given, or for a message of the client.

@@ -5,6 +5,7 @@ Operations call it; it knows no version, no binding and no wire.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from ..auth import Caller
@@ -22,7 +23,6 @@ from ..model import (
     TaskState,
     TaskStatus,
     TooManyRequests,
-    Unavailable,
     UnsupportedOperation,
     new_id,
     now_ms,
@@ -31,10 +31,13 @@ from ..model import (
 from ..model import INTERRUPTED as _INTERRUPTED
 from ..store import Keep, Record, Scope, Store
 from .agent import Agent
-from .feed import Feed
-from .log import About, Log, Turn
+from .entry import About
+from .feed import Feed, stopping
+from .log import Log, Turn
 from .replay import Past, read_past
-from .runner import Run, call_reply, set_status
+from .reply import call_reply
+from .runner import Run
+from .say import set_status
 from .skill import Skill
 from .threads import Threads
 from .upkeep import Retention, Upkeep
@@ -44,6 +47,7 @@ __all__ = ["INTERRUPTED", "Accepted", "Engine"]
 log_ = logging.getLogger("accord")
 
 LEASE_MS = 15_000
+_BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
 INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again"
 
 
@@ -68,6 +72,7 @@ class Engine:
         self.limits = limits
         self.feed = Feed(store, limits)
         self.threads = Threads()
+        self.delegate: Callable[..., Awaitable[Any]] | None = None  # put in by the app, which knows the client
         self._upkeep = Upkeep(self.feed, retention or Retention())
         self._tending: asyncio.Task[None] | None = None
 
@@ -78,6 +83,7 @@ class Engine:
         await self.feed.open()
         left = await self.feed.store.take_over(LEASE_MS)
         taken_up = [await self._take_up(record) for record in left]
+        await self.feed.flush()  # in one commit: nobody is shown any of them as working any more
         if left:
             log_.warning(
                 "the last stop interrupted %d tasks: %d are taken up again, %d have failed",
@@ -90,7 +96,7 @@ class Engine:
     def check_accepting(self) -> None:
         """Raise Unavailable if the server takes no new work: it is stopping, or does as much as it can."""
         if self.feed.is_draining:
-            raise Unavailable("the server is stopping; send again in a moment", retry_after_s=1)
+            raise stopping()
         if self.feed.count >= self.limits.tasks:
             raise TooManyRequests(
                 f"{self.feed.count} tasks are being worked on, the most this server does at once", retry_after_s=1
@@ -99,20 +105,26 @@ class Engine:
     async def drain(self, grace_s: float) -> None:
         """Take no new work, let go what can be taken up again, and give the rest `grace_s` to end."""
         self.feed.drain()
-        runs = [log.run for log in self.feed.live() if isinstance(log.run, Run)]
-        for run in runs:
+        for run in self._runs():
             if run.is_waiting or run.skill.is_durable:
                 run.stop()
-        working = [run.task for run in runs if not run.is_over]
-        if working and grace_s > 0:
-            await asyncio.wait(working, timeout=grace_s)
+                run.log.refuse(stopping())  # who waits for its answer asks the next process
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace_s
+        # Messages that were accepted get their turn, so that one run may be followed by another.
+        while (working := [run.task for run in self._runs() if not run.is_over]) and (left := deadline - loop.time()) > 0:
+            await asyncio.wait(working, timeout=left)
+
+    def _runs(self) -> list[Run]:
+        return [log.run for log in self.feed.live() if isinstance(log.run, Run)]
 
     async def close(self) -> None:
         """Stop all runs, tell their readers, and store everything."""
         await self.drain(0)
+        for run in self._runs():
+            run.interrupt(INTERRUPTED)
         for log in self.feed.live():
-            if isinstance(log.run, Run):
-                log.run.interrupt(INTERRUPTED)
+            log.refuse(stopping())  # whoever is left without an answer gets this one
         if self._tending is not None:
             self._tending.cancel()
         await self.feed.close()
@@ -120,25 +132,30 @@ class Engine:
 
     async def _take_up(self, record: Record) -> bool:
         """Go on with a run whose process died, if its skill is durable; else fail it. Return whether it goes on."""
-        log = self.feed.revive(record)
+        try:
+            log = self.feed.revive(record)
+        except _BROKEN:  # one broken row does not keep the server from starting
+            log_.exception("task %s can't be read, and stays as it is", record.id)
+            return False
         skill = self.agent.skills.get(log.about.skill)
         if skill is None or not skill.is_durable:
             set_status(log, TaskState.FAILED, INTERRUPTED)
-            await log.stored()  # nobody is shown it as working any more
             return False
-        past = read_past(await self.feed.whole(log.key))
-        if past is not None:
+        try:
+            past = read_past(await self.feed.whole(log.key))
             said = {message.message_id: message for message in log.task.history}
-            log.inbox.extend(Turn(said[id_]) for id_ in past.waiting if id_ in said)
-        self._replay(log, skill, Turn(log.task.history[0]), past)
-        return True
-
-    def _replay(self, log: Log, skill: Skill, turn: Turn, past: Past | None) -> None:
-        """Call a task's function again from the top, with the message it began with."""
-        first = log.task.history[0]
+            first = said[past.message_id] if past is not None else log.task.history[0]
+            values = skill.binding.values(first)
+        except (A2AError, *_BROKEN) as error:
+            set_status(log, TaskState.FAILED, f"interrupted, and can't be taken up again: {error}")
+            return False
+        turn = Turn(first)
         if past is not None:
-            first = next((m for m in log.task.history if m.message_id == past.message_id), first)
-        self._run(log, skill, turn, skill.binding.values(first), Caller(log.scope.owner), past=past, message=first)
+            turn = Turn(said.get(past.turn_id, first))
+            log.turns.append(turn)  # begun in an earlier life; whoever asks for it again waits for its end
+            log.inbox.extend(Turn(said[id_]) for id_ in past.waiting if id_ in said)
+        self._run(log, skill, turn, values, Caller(log.scope.owner), past=past, message=first)
+        return True
 
     # Messages
 
@@ -226,12 +243,14 @@ class Engine:
             run.deliver(turn)
         elif past is not None and past.asked:
             skill = self._skill(log)
+            first = next((m for m in task.history if m.message_id == past.message_id), task.history[0])
+            values = skill.binding.values(first)  # refused before anything is stored
             log.add(message)
             self._keep(keep, log)
             log.begin(turn, past.asked)
             set_status(log, TaskState.WORKING)
             past.add_answer(message)
-            self._replay(log, skill, turn, past)
+            self._run(log, skill, turn, values, Caller(log.scope.owner), past=past, message=first)
         else:
             skill = self._skill(log)
             values = skill.binding.values(message)  # refused before anything is stored
@@ -272,12 +291,14 @@ class Engine:
         return skill
 
     def _run(self, log: Log, skill: Skill, turn: Turn, values: dict[str, object], caller: Caller, **life: Any) -> None:
-        Run(log, skill, turn, values, caller=caller, threads=self.threads, on_end=self._ended, **life)
+        Run(log, skill, turn, values, caller=caller, threads=self.threads, on_end=self._ended, delegate=self.delegate, **life)
 
     def _ended(self, run: Run) -> None:
         """A run is over. If its task is open and messages wait, the oldest starts the next run."""
         log = run.log
-        if self.feed.is_draining:
+        if self.feed.is_closing:
+            return  # nothing can be stored any more
+        if self.feed.is_draining and run.skill.is_durable:
             return  # what waits is in the log, for the next life
         while log.inbox and log.task.status.state not in FINAL and not log.is_dead:
             turn = log.inbox.popleft()

@@ -10,11 +10,12 @@ import msgspec
 from ..codec import v1
 from ..codec.contract import Snapshot
 from ..model import FINAL, Limits, Message, Task, TooManyRequests, Unavailable
-from ..store import CommitFailed, Keep, Page, Query, Record, Scope, Store, Write
+from ..store import CommitFailed, Fenced, Keep, Page, Query, Record, Scope, Store, Write
+from .entry import About, Entry, entries_of, state_of
 from .fold import add_message, apply
-from .log import About, Entry, Log, Turn, entries_of, state_of
+from .log import Log, Turn
 
-__all__ = ["Feed", "Reader", "snapshot_of", "task_of"]
+__all__ = ["Feed", "Reader", "check_whole", "snapshot_of", "stopping", "task_of"]
 
 log_ = logging.getLogger("accord")
 
@@ -137,6 +138,7 @@ class Feed:
         if record is None:
             return None
         if history_length is None and not record.is_stale:
+            check_whole(record)
             return Snapshot(record.seq, state_of(record.state), record.head, record.artifacts)
         return snapshot_of(record, history_length)
 
@@ -148,7 +150,7 @@ class Feed:
     def _check_open(self) -> None:
         """Raise Unavailable if the server is stopping: nothing new is begun that could not be stored any more."""
         if self.is_closing:
-            raise _stopping()
+            raise stopping()
 
     @property
     def count(self) -> int:
@@ -269,6 +271,10 @@ class Feed:
                 if stored is not None and not stored.done():
                     stored.set_exception(told) if told else stored.set_result(None)
 
+    async def flush(self) -> None:
+        """Return when everything appended so far is stored."""
+        await asyncio.gather(*(log.stored() for log in self.live()))
+
     async def _commit(self, writes: list[Write], keeps: list[Keep]) -> None:
         """Commit, trying again for a while: a full disk may get room, a locked file may be let go."""
         give_up = time.monotonic() + GIVE_UP_S
@@ -281,7 +287,7 @@ class Feed:
                 return
             except CommitFailed as error:
                 log_.error("commit failed, trying again: %s", error, extra={"tasks": len(writes)})
-                if time.monotonic() + pause_s > give_up or self.is_closing:
+                if time.monotonic() + pause_s > give_up or self.is_closing or isinstance(error, Fenced):
                     self._recovered()
                     raise
                 self.is_failing = True
@@ -359,7 +365,7 @@ class Reader:
                 return []  # resumed after the last event: nothing follows it
             is_stopping = self._feed.is_closing or (self._feed.is_draining and log.run is None)
             if is_stopping and log.committed == log.seq:  # else the end of this task is still to come
-                raise _stopping()
+                raise stopping()
             self._waiter = log.grew()
             timer = asyncio.get_running_loop().call_later(patience_s, self.nudge)
             try:
@@ -407,6 +413,13 @@ class Reader:
         self._feed.let_go(self._log)
 
 
+def check_whole(record: Record) -> None:
+    """Raise ValueError for a snapshot that is visibly not what was written: it is sent without being decoded."""
+    head, artifacts = record.head, record.artifacts
+    if not (head.startswith(b'{"id":') and head.endswith(b"}") and artifacts.startswith(b"[") and artifacts.endswith(b"]")):
+        raise ValueError("the snapshot is broken")
+
+
 def task_of(record: Record) -> Task:
     """Return a stored task: its snapshot, brought up to date by the lines after it."""
     task = v1.decode_task(record.head)
@@ -429,7 +442,7 @@ def snapshot_of(record: Record, history_length: int | None) -> Snapshot:
     return Snapshot(record.seq, task.status.state, v1.encode(task), v1.encode(artifacts))
 
 
-def _stopping() -> Unavailable:
+def stopping() -> Unavailable:
     return Unavailable("the server is stopping; try again in a moment", retry_after_s=1)
 
 

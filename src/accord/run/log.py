@@ -7,8 +7,6 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import msgspec
-
 from ..codec import v1
 from ..codec.contract import Snapshot
 from ..model import (
@@ -19,61 +17,28 @@ from ..model import (
     Event,
     InvalidAgentResponse,
     Message,
-    StatusUpdate,
     Task,
     TaskState,
     Unavailable,
     UnsupportedOperation,
 )
 from ..store import Scope, Write
+from .entry import About, Entry, TurnBegin, state_number
 from .fold import add_message, apply
 
 if TYPE_CHECKING:
     from .feed import Feed
 
-__all__ = ["About", "Entry", "Log", "Turn", "TurnBegin", "entries_of", "state_number", "state_of"]
+__all__ = ["Log", "Turn"]
 
 MAX_AHEAD = 256
 MAX_AHEAD_BYTES = 1 << 20
 TAIL_ENTRIES = 256
 TAIL_BYTES = 1 << 20
 SNAPSHOT_AFTER = 64 << 10
+SNAPSHOT_RUNNING = 8 << 20  # while it runs a task is read from memory: a snapshot would only spare a crash some reading
 
-_STATES = list(TaskState)
-_NUMBER = {state: number for number, state in enumerate(_STATES)}
 _NOTHING: list[Any] = []
-
-
-def state_number(state: TaskState) -> int:
-    """The proto's number of a state: what stores keep."""
-    return _NUMBER[state]
-
-
-def state_of(number: int) -> TaskState:
-    return _STATES[number]
-
-
-class Entry(msgspec.Struct, gc=False):
-    """One numbered event as readers get it: encoded once, shared by all of them."""
-
-    seq: int
-    data: bytes  # a StreamResponse of 1.0
-    state: TaskState | None  # None for an artifact
-    shapes: dict[Any, list[bytes]] | None = None  # the same event as other versions write it, made when first asked for
-
-
-class About(msgspec.Struct, omit_defaults=True):
-    """What is fixed when a task is made and shown to nobody: the skill that does it, the wire it came over."""
-
-    skill: str
-    origin: str = ""
-
-
-class TurnBegin(msgspec.Struct, array_like=True):
-    """Private log entry: the function started with this message, or its n-th question was answered by it."""
-
-    message_id: str
-    ask: int = 0
 
 
 class Turn:
@@ -140,6 +105,7 @@ class Log:
         "_room",
         "_since_snapshot",
         "_size",
+        "_stored_at_ms",
         "_stored_state",
         "about",
         "at_ms",
@@ -190,7 +156,8 @@ class Log:
         self.is_clear = False  # known: the last function returned, and nothing of it has to be replayed
         self.is_dead = False  # given up by the feed; the task is as last stored
         self._is_stored = seq > 0
-        self._stored_state = _NUMBER[task.status.state] if seq else 0
+        self._stored_state = state_number(task.status.state) if seq else 0
+        self._stored_at_ms = at_ms
         self._lines: list[bytes] = []
         self._entries: list[Entry] = []
         self._bytes = 0
@@ -273,6 +240,11 @@ class Log:
             self.turns.clear()
         if state in FINAL and self.inbox:
             self._refuse_waiting()
+
+    def refuse(self, error: A2AError) -> None:
+        """Tell everyone who still waits for the end of a turn that it will not come from here."""
+        for turn in [*self.turns, *self.inbox]:
+            turn.refuse(error)
 
     def _refuse_waiting(self) -> None:
         """The run is over: what still waits for a turn will not get one. The messages stay in the history."""
@@ -382,7 +354,7 @@ class Log:
         self._since_snapshot += self._bytes
         self._bytes = 0
         task = self.task
-        state = _NUMBER[task.status.state]
+        state = state_number(task.status.state)
         write = Write(
             self.key,
             self.scope,
@@ -398,13 +370,16 @@ class Log:
             lines,
             b"" if self._is_stored else v1.encode(self.about),
         )
-        is_due = self._since_snapshot > SNAPSHOT_AFTER + 2 * self._size
+        pause = SNAPSHOT_AFTER if task.status.state in INTERRUPTED else SNAPSHOT_RUNNING
+        is_due = self._since_snapshot > pause + 2 * self._size
         if is_due or not self._is_stored or task.status.state in FINAL:
             picture = self.picture()
             write.head, write.artifacts = picture.head, picture.artifacts
             self._size = len(picture.head) + len(picture.artifacts)
             self._since_snapshot = 0
+        write.has_moved = state != self._stored_state or self.at_ms != self._stored_at_ms
         self._stored_state = state
+        self._stored_at_ms = self.at_ms
         self._is_stored = True
         return write
 
@@ -443,8 +418,7 @@ class Log:
         for answer, _ in [*(self._flight[1] if self._flight else ()), *self._answers]:
             if not answer.done():
                 answer.set_exception(error)
-        for turn in [*self.turns, *self.inbox]:
-            turn.refuse(error)
+        self.refuse(error)
         self.is_dead = True
         self._lines.clear()
         self.inbox.clear()
@@ -462,19 +436,6 @@ class Log:
     def is_idle(self) -> bool:
         """Nothing happens here any more: the store knows all there is."""
         return self.run is None and not (self.readers or self._lines or self._flight or self.inbox)
-
-
-def entries_of(row: int, lines: bytes) -> list[Entry]:
-    """Return the visible entries of a stored row."""
-    visible = [line[1:] for line in lines.split(b"\n") if line.startswith(b"v")]
-    return [Entry(row + i, data, _state_of(data)) for i, data in enumerate(visible)]
-
-
-def _state_of(data: bytes) -> TaskState | None:
-    if data.startswith(b'{"artifactUpdate"'):
-        return None
-    event = v1.decode_event(data)
-    return event.status.state if isinstance(event, (StatusUpdate, Task)) else None
 
 
 def _wake(waiters: list[asyncio.Future[None]]) -> None:

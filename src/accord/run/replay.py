@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from ..codec import v1
-from ..model import Artifact, ArtifactUpdate, Message, Part, StatusUpdate, Task, TaskState
-from .log import TurnBegin
+from ..model import FINAL, Artifact, ArtifactUpdate, Message, Part, StatusUpdate, Task, TaskState
+from .entry import TurnBegin
 from .step import Step
 
 __all__ = ["Differs", "Past", "read_past"]
@@ -30,6 +30,7 @@ class Past:
     def __init__(self, message_id: str, artifacts: int) -> None:
         self.message_id = message_id
         self.artifacts = artifacts  # how many the task had before this run
+        self.turn_id = message_id  # the newest message the function has taken
         self.asked = 0  # the question the function waits in; 0 if in none
         self.waiting: list[str] = []  # messages that came and had no turn yet
         self._answers: dict[int, list[str]] = {}
@@ -60,6 +61,10 @@ class Past:
         if step is None and (name, n) not in self._begun:
             self._nothing_left(f"step {name!r}")
         return step
+
+    def end(self) -> None:
+        """The function has returned: all that was done before must have come up again."""
+        self._nothing_left("its end")
 
     def _nothing_left(self, what: str) -> None:
         """Something new may only come once all that was done has been gone through.
@@ -101,6 +106,7 @@ class Past:
         if kind == b"t":
             turn = _decode_turn(data)
             self._answers.setdefault(turn.ask, []).append(turn.message_id)
+            self.turn_id = turn.message_id
             self.asked = 0
             if turn.message_id in self.waiting:
                 self.waiting.remove(turn.message_id)
@@ -119,8 +125,11 @@ class Past:
     def _take_event(self, event: Any) -> None:
         if isinstance(event, ArtifactUpdate):
             self._chunks.append(event)
-        elif isinstance(event, StatusUpdate) and event.status.state is TaskState.WORKING and event.status.message is not None:
-            self._words.append(event.status.message.text)
+        elif isinstance(event, StatusUpdate):
+            if event.status.state in FINAL:
+                self.waiting.clear()  # they were refused
+            if event.status.state is TaskState.WORKING and event.status.message is not None:
+                self._words.append(event.status.message.text)
 
 
 def read_past(rows: list[bytes]) -> Past | None:

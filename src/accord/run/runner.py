@@ -13,13 +13,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-import msgspec
-
 from ..auth import Caller
 from ..codec import v1
 from ..model import (
     FINAL,
-    A2AError,
     Artifact,
     ArtifactUpdate,
     InvalidAgentResponse,
@@ -27,25 +24,20 @@ from ..model import (
     Message,
     Metadata,
     Part,
-    Role,
-    StatusUpdate,
     Task,
     TaskState,
-    TaskStatus,
-    new_id,
-    now_ms,
-    timestamp,
 )
 from .context import Context, Fail, Reject
 from .log import Log, Turn
 from .parts import Ask, Reply, to_parts
 from .replay import Differs, Past
+from .say import read_answer, said, set_status
 from .shape import Shape
 from .skill import Skill
 from .step import Step, do_step, value_of
 from .threads import Threads
 
-__all__ = ["Run", "call_reply", "set_status"]
+__all__ = ["Run"]
 
 log_ = logging.getLogger("accord")
 
@@ -69,11 +61,14 @@ class Run:
         past: Past | None = None,
         message: Message | None = None,
         output_modes: Sequence[str] = (),
+        delegate: Callable[..., Awaitable[Any]] | None = None,
     ) -> None:
         self.log = log
         self.skill = skill
         self.message = message if message is not None else turn.message
         self.output_modes = output_modes
+        self._delegate = delegate
+        self._delegated = 0
         self.is_over = False
         self._is_canceled = False
         self._values = values
@@ -177,6 +172,8 @@ class Run:
 
     def _finish(self, value: Any) -> None:
         """The function has returned: say so."""
+        if self._past is not None:
+            self._past.end()
         if value is None:
             self._end(TaskState.COMPLETED)
         elif isinstance(value, Ask):
@@ -274,7 +271,7 @@ class Run:
         return f"artifact-{self._artifacts}"
 
     def _message(self, word: Any) -> Message:
-        return _said(word, self.log.task.id, self.log.task.context_id)
+        return said(word, self.log.task.id, self.log.task.context_id)
 
     async def _breathe(self) -> None:
         self._events += 1
@@ -291,9 +288,15 @@ class Run:
         found = await self.log.feed.context(self.log.scope, task.context_id, limit + 1)
         return [other for other in reversed(found) if other.id != task.id][-limit:]
 
+    async def delegate(self, ctx: Context, agent: Any, message: Any) -> Any:
+        if self._delegate is None:
+            raise TypeError("ctx.delegate needs an agent that is served: use accord.Agent, and its app() or run()")
+        self._delegated += 1
+        return await self._delegate(ctx, agent, message, number=self._delegated)
+
     # Questions
 
-    async def ask(self, question: str, type_: Any) -> Any:
+    async def ask(self, question: str | Message, type_: Any) -> Any:
         self._must_be_async("ask")
         if self._answer is not None:
             raise RuntimeError("one question at a time: a message can't say which of two it answers")
@@ -311,7 +314,7 @@ class Run:
             if type_ is Message:
                 return answer
             try:
-                return _read_answer(answer, type_)
+                return read_answer(answer, type_)
             except InvalidParams as error:
                 wrong = f"That does not fit: {error}"
 
@@ -354,8 +357,8 @@ class Run:
         if threading.get_ident() != self._thread:
             raise TypeError(f"ctx.{verb} waits for the client, which a plain function can't; write async def {self.skill.id}")
 
-    def _question(self, question: str, type_: Any) -> None:
-        parts = [Part(text=question)]
+    def _question(self, question: str | Message, type_: Any) -> None:
+        parts = list(question.parts) if isinstance(question, Message) else [Part(text=question)]
         if type_ is not None and type_ not in (str, Message):
             parts.append(Part(data=Shape(type_).schema(), media_type="application/schema+json"))
         self.status(TaskState.INPUT_REQUIRED, parts)
@@ -418,57 +421,6 @@ _CALL: dict[str, Callable[[Run, dict[str, Any]], Coroutine[Any, Any, Any]]] = {
     "thread": Run._await_thread,
     "thread stream": Run._iterate_thread,
 }
-
-
-async def call_reply(skill: Skill, values: dict[str, Any], caller: Caller, context_id: str, threads: Threads) -> Message:
-    """Call a skill that answers without a task.
-
-    Raises:
-        A2AError: The function failed; the reason is in the log.
-    """
-    if skill.binding.context:
-        values[skill.binding.context] = Context(None, caller, context_id)
-    if skill.binding.caller:
-        values[skill.binding.caller] = caller
-    try:
-        if skill.kind == "thread":
-            value = await threads.run(lambda: skill.function(**values))
-        else:
-            value = await skill.function(**values)
-        return _said(value, "", context_id)
-    except (Reject, Fail) as reason:
-        raise A2AError(str(reason)) from None
-    except Exception:
-        reference = secrets.token_hex(4)
-        log_.exception("skill %s failed, reference %s", skill.id, reference)
-        raise A2AError(f"The agent failed. Reference: {reference}", reference=reference) from None
-
-
-def set_status(log: Log, state: TaskState, word: Any = None, metadata: Metadata | None = None) -> None:
-    """Give a task a new status, now."""
-    task = log.task
-    message = None if word is None else _said(word, task.id, task.context_id)
-    log.at_ms = max(now_ms(), log.at_ms)  # a clock set back does not reorder a task's own history
-    status = TaskStatus(state=state, message=message, timestamp=timestamp(log.at_ms))
-    log.append(StatusUpdate(task_id=task.id, context_id=task.context_id, status=status, metadata=metadata))
-
-
-def _said(word: Any, task_id: str, context_id: str) -> Message:
-    """What the agent says, as a message of this task."""
-    if isinstance(word, Message):
-        return msgspec.structs.replace(word, role=Role.AGENT, task_id=task_id, context_id=context_id)
-    if isinstance(word, Reply):
-        return word.message(context_id, task_id)
-    parts = word if isinstance(word, list) and word and isinstance(word[0], Part) else to_parts(word)
-    return Message(message_id=new_id(), role=Role.AGENT, parts=parts, context_id=context_id, task_id=task_id)
-
-
-def _read_answer(answer: Message, type_: Any) -> Any:
-    shape = Shape(type_)
-    for part in answer.parts:
-        if part.data is not msgspec.UNSET:
-            return shape.read(part.data, "answer")
-    return shape.read_text(answer.text, "answer")
 
 
 def _start(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

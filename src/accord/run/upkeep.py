@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..model import TaskState, now_ms
+from ..model import INTERRUPTED, TaskState, now_ms
 from ..store import Ages, CommitFailed
 from .feed import Feed
 from .log import Log
-from .runner import Run, set_status
+from .runner import Run
+from .say import set_status
 
 __all__ = ["Retention", "Upkeep"]
 
@@ -51,6 +52,8 @@ class Upkeep:
                 await self.tend()
             except CommitFailed as error:
                 log_.error("upkeep: %s", error)
+            except Exception:  # whatever it is, the next heartbeat must come
+                log_.exception("upkeep failed, and is tried again")
 
     async def tend(self) -> None:
         """Do what is due."""
@@ -106,6 +109,8 @@ class Upkeep:
 
 def _give_up(log: Log) -> None:
     reason = "no answer: the question was open for too long"
+    if log.task.status.state not in INTERRUPTED:
+        return  # an answer came while it was looked for
     if isinstance(log.run, Run):
         log.run.interrupt(reason)
     else:

@@ -49,6 +49,7 @@ class Write(msgspec.Struct, gc=False):
     about: bytes  # private, fixed when the task is made
     head: bytes | None = None  # a new snapshot, if one is due
     artifacts: bytes = b""
+    has_moved: bool = True  # the state or its time differ from what is stored: only then has it another place in lists
 
 
 class Keep(msgspec.Struct, gc=False):

@@ -7,6 +7,7 @@ cost more than the read.
 
 import asyncio
 import contextlib
+import logging
 import os
 import queue
 import sqlite3
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from ..model import now_ms
+from ..model import Unavailable, now_ms
 from .contract import Ages, CommitFailed, Fenced, Keep, Page, Query, Record, Scope, Stats, Write
 from .migrate import migrate_sqlite
 
@@ -28,6 +29,8 @@ except ImportError:  # Windows: SQLite's own locks are all there is
 __all__ = ["SqliteStore"]
 
 T = TypeVar("T")
+
+log_ = logging.getLogger("accord")
 
 _ROW_BITS = 24
 _PIECE = 256
@@ -156,8 +159,17 @@ class SqliteStore:
             ],
         )
         db.executemany(
+            # What is set, even to the same, is written to every index it is in: five pages more for each commit.
+            "UPDATE tasks SET seq=?, pos=?, owner=? WHERE key=?",
+            [(w.seq, w.pos, self._owner, w.key) for w in writes if not w.is_new and w.head is None and not w.has_moved],
+        )
+        db.executemany(
             "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=? WHERE key=?",
-            [(w.state, w.at_ms, w.seq, w.pos, self._owner, w.key) for w in writes if not w.is_new and w.head is None],
+            [
+                (w.state, w.at_ms, w.seq, w.pos, self._owner, w.key)
+                for w in writes
+                if not w.is_new and w.head is None and w.has_moved
+            ],
         )
         db.executemany(
             "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=?, snap_pos=?, head=?, artifacts=? WHERE key=?",
@@ -197,7 +209,14 @@ class SqliteStore:
     # Reading
 
     def _rows(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        return self._reader.execute(sql, args).fetchall()
+        try:
+            return self._reader.execute(sql, args).fetchall()
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: sqlite3.Error) -> Unavailable:
+        log_.error("reading %s failed: %s", self.path, error)
+        return Unavailable("the store can't be read now; try again later", retry_after_s=5)
 
     async def load(self, scope: Scope, task_id: str) -> Record | None:
         found = self._rows(f"SELECT {_COLUMNS} FROM tasks WHERE scope=? AND id=?", self._scopes.get(scope), task_id)
@@ -211,14 +230,17 @@ class SqliteStore:
     def _tail(self, record: Record) -> list[bytes]:
         """The lines after the snapshot: the last ones of the log, collected from its end."""
         missing, base = record.pos - record.snap_pos, record.key << _ROW_BITS
-        rows = self._reader.execute(
-            "SELECT data FROM events WHERE id BETWEEN ? AND ? ORDER BY id DESC", (base, base | (1 << _ROW_BITS) - 1)
-        )
-        backwards: list[bytes] = []
-        for (data,) in rows:
-            backwards += reversed(data.split(b"\n"))
-            if len(backwards) >= missing:
-                break
+        try:
+            rows = self._reader.execute(
+                "SELECT data FROM events WHERE id BETWEEN ? AND ? ORDER BY id DESC", (base, base | (1 << _ROW_BITS) - 1)
+            )
+            backwards: list[bytes] = []
+            for (data,) in rows:
+                backwards += reversed(data.split(b"\n"))
+                if len(backwards) >= missing:
+                    break
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
         return backwards[missing - 1 :: -1]
 
     async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs
 
+from .. import observe
 from ..model import A2AError, BodyTooLarge, UnsupportedMediaType, VersionNotSupported
 from ..ops.call import Call
 
@@ -87,6 +88,8 @@ def call_of(scope: Scope, headers: Headers, origin: str) -> Call:
     if b"a2a-extensions" in headers or b"x-a2a-extensions" in headers:
         names = b",".join(v for k, v in scope["headers"] if k in (b"a2a-extensions", b"x-a2a-extensions"))
         call.extensions = frozenset(name for part in names.decode("latin-1").split(",") if (name := part.strip()))
+    if b"traceparent" in headers:
+        observe.enter(headers[b"traceparent"].decode("latin-1"))
     if b"idempotency-key" in headers:
         call.idempotency_key = headers[b"idempotency-key"].decode("latin-1").strip()
     if b"last-event-id" in headers:

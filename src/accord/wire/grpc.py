@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 import grpc
 
 from ..codec.rpc import Rpc, rpcs, status
-from ..model import A2AError, Limits, Message, TooManyRequests, VersionNotSupported
+from ..model import A2AError, Limits, Message, ParseError, TooManyRequests, VersionNotSupported
 from ..ops.call import IDEMPOTENT, Call
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, numbers
+from ..run.entry import Entry
 from ..run.feed import Reader
-from ..run.log import Entry
 from .asgi import known_version
 from .health import Health
 from .jsonrpc import opaque
@@ -49,15 +49,17 @@ class GrpcDoor:
         methods = {}
         for rpc in rpcs(version.grpc_service, version.grpc, version.grpc_codec, self._limits):
             operation = OPERATIONS[rpc.operation]
+            # Served as if requests could be streams: grpcio leaves a call whose one message never came open for ever.
             if operation.is_stream:
-                methods[rpc.name] = grpc.unary_stream_rpc_method_handler(self._streaming(rpc, operation, version))
+                methods[rpc.name] = grpc.stream_stream_rpc_method_handler(self._streaming(rpc, operation, version))
             else:
-                methods[rpc.name] = grpc.unary_unary_rpc_method_handler(self._unary(rpc, operation, version))
+                methods[rpc.name] = grpc.stream_unary_rpc_method_handler(self._unary(rpc, operation, version))
         return grpc.method_handlers_generic_handler(version.grpc_service, methods)
 
     def _unary(self, rpc: Rpc, operation: Operation, version: Version) -> Any:
-        async def answer(data: bytes, context: Any) -> bytes:
+        async def answer(_: Any, context: Any) -> bytes:
             try:
+                data = await _message(context)
                 call = self._call(context, version)
                 request, call.semantics = rpc.decode(data)
                 await self._activate(context, call, version)
@@ -70,8 +72,9 @@ class GrpcDoor:
         return answer
 
     def _streaming(self, rpc: Rpc, operation: Operation, version: Version) -> Any:
-        async def answer(data: bytes, context: Any) -> None:
+        async def answer(_: Any, context: Any) -> None:
             try:
+                data = await _message(context)
                 call = self._call(context, version)
                 request, call.semantics = rpc.decode(data)
                 found = await self._run(operation, call, request)
@@ -142,6 +145,15 @@ class GrpcDoor:
             trailers.append(("retry-after", str(error.retry_after_s)))
         await context.abort(code, text, tuple(trailers))
         raise AssertionError  # abort raises
+
+
+async def _message(context: Any) -> bytes:
+    """Return the one message of a call."""
+    data = await context.read()
+    if data is grpc.aio.EOF:
+        raise ParseError("the call ended before its message was complete")
+    found: bytes = data
+    return found
 
 
 def _discard(work: asyncio.Future[Any]) -> None:

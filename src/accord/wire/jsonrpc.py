@@ -56,6 +56,8 @@ class JsonRpcDoor:
         except A2AError as error:
             if isinstance(error, InvalidRequest) and id_ == jsonrpc.NO_ID:
                 id_ = jsonrpc.id_of(body)
+            if operation is None and codec is v1.CODEC:  # not read far enough to tell; the header may
+                codec = self._codecs.get(headers.get(b"a2a-version", b"")[:3].decode("latin-1"), codec)
             status = error.status if error.is_http_level else 200
             if (
                 operation is not None

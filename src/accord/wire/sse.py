@@ -7,8 +7,8 @@ from collections.abc import Callable
 from ..codec import v1
 from ..codec.contract import Codec
 from ..model import A2AError, Message
+from ..run.entry import Entry
 from ..run.feed import Reader
-from ..run.log import Entry
 from .asgi import Pairs, Receive, Scope, Send
 
 __all__ = ["Frames", "fail", "stream"]

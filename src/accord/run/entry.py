@@ -1,0 +1,58 @@
+"""What stands in a task's log, and what is kept beside it."""
+
+from typing import Any
+
+import msgspec
+
+from ..codec import v1
+from ..model import StatusUpdate, Task, TaskState
+
+__all__ = ["About", "Entry", "TurnBegin", "entries_of", "state_number", "state_of"]
+
+_STATES = list(TaskState)
+_NUMBER = {state: number for number, state in enumerate(_STATES)}
+
+
+def state_number(state: TaskState) -> int:
+    """The proto's number of a state: what stores keep."""
+    return _NUMBER[state]
+
+
+def state_of(number: int) -> TaskState:
+    return _STATES[number]
+
+
+class Entry(msgspec.Struct, gc=False):
+    """One numbered event as readers get it: encoded once, shared by all of them."""
+
+    seq: int
+    data: bytes  # a StreamResponse of 1.0
+    state: TaskState | None  # None for an artifact
+    shapes: dict[Any, list[bytes]] | None = None  # the same event as other versions write it, made when first asked for
+
+
+class About(msgspec.Struct, omit_defaults=True):
+    """What is fixed when a task is made and shown to nobody: the skill that does it, the wire it came over."""
+
+    skill: str
+    origin: str = ""
+
+
+class TurnBegin(msgspec.Struct, array_like=True):
+    """Private log entry: the function started with this message, or its n-th question was answered by it."""
+
+    message_id: str
+    ask: int = 0
+
+
+def entries_of(row: int, lines: bytes) -> list[Entry]:
+    """Return the visible entries of a stored row."""
+    visible = [line[1:] for line in lines.split(b"\n") if line.startswith(b"v")]
+    return [Entry(row + i, data, _state_of(data)) for i, data in enumerate(visible)]
+
+
+def _state_of(data: bytes) -> TaskState | None:
+    if data.startswith(b'{"artifactUpdate"'):
+        return None
+    event = v1.decode_event(data)
+    return event.status.state if isinstance(event, (StatusUpdate, Task)) else None

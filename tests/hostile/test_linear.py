@@ -1,0 +1,51 @@
+"""What a long task costs the disk: in proportion to what it says (promise D7).
+
+Counted are the bytes the server process gives to write calls (`wchar` of /proc/<pid>/io) from its start to its end, the
+folding of the write-ahead log into the database included: the same on every file system, and repeatable. Answers leave by
+other calls, and next to nothing is asked.
+"""
+
+import sqlite3
+
+import pytest
+
+from tests.drive import say
+from tests.limits.process import served
+from tests.reliability.harness import report, size
+
+LENGTH = 2_000
+
+
+async def cost(folder, count, pause_s):
+    """Return the bytes written for `count` artifacts, and the rows they were stored in."""
+    folder.mkdir()
+    async with served(folder) as server:
+        client = server.door()
+        await client.send(
+            say(f"{count} {LENGTH} {pause_s}", metadata={"skill": "make"}, configuration={"returnImmediately": True, "historyLength": 0})
+        )
+        while True:  # the door waits ten seconds at most
+            try:
+                await client.send(say("?", metadata={"skill": "wait"}))
+                break
+            except TimeoutError:
+                continue
+        written = await server.stop()
+    with sqlite3.connect(folder / "accord.db") as db:
+        (stored,) = db.execute("SELECT length(artifacts) FROM tasks WHERE state = 3").fetchone()
+        (rows,) = db.execute("SELECT count(*) FROM events").fetchone()
+    assert stored > count * LENGTH
+    return written, rows
+
+
+@pytest.mark.parametrize(("pace", "pause_s", "most"), [("in a burst", 0, 6), ("one by one", 0.004, 14)])
+async def test_bytes_written_grow_with_what_is_said_and_no_faster(tmp_path, pace, pause_s, most):
+    """At most `most` times the payload, and twice the artifacts cost at most 2.2 times the bytes (a2a-sdk: 1,559 times for 1,000)."""
+    counts = (250, 500, 1_000, size(2_000, 8_000))
+    costs = [await cost(tmp_path / str(count), count, pause_s) for count in counts]
+    times = [written / (count * LENGTH) for count, (written, _) in zip(counts, costs, strict=True)]
+    rows = [rows for _, rows in costs]
+    report(f"D7 {pace}", artifacts=counts, times_the_payload=[round(t, 2) for t in times], commits=rows)
+    assert max(times) <= most
+    for (few, (less, _)), (many, (more, _)) in zip(list(zip(counts, costs))[:-1], list(zip(counts, costs))[1:], strict=True):
+        assert more / less <= 2.2 ** (many / few - 1)
