@@ -70,3 +70,31 @@ def test_the_demo_walks_a_conversation_with_a_question_and_a_stream():
     assert done.returncode == 0, done.stderr
     for shown in ("Echo, are you there?", "How many days", "input-required", "Day 3", "completed", "accord send"):
         assert shown in done.stdout
+
+
+async def test_onboarding_collects_what_three_departments_make_and_asks_back():
+    """The case the project began from: discover by cards, delegate, stream progress, collect artifacts, ask what is missing."""
+    from accord import connect
+    from examples.onboarding import facilities, hr, it
+    from examples.onboarding.onboarding import onboarding_agent
+
+    async with connect(onboarding_agent([hr.agent, it.agent, facilities.agent])) as pro:
+        reply = await pro.send({"name": "Ada Lovelace"})
+        assert reply.question == "When does Ada Lovelace start?"
+        reply = await reply.answer("2026-12-01")
+        assert reply.question.startswith("Which laptop")
+        stream = pro.stream("16", task_id=reply.task_id)
+        said = [e.status.message.text async for e in stream if getattr(e, "status", None) and e.status.message]
+    artifacts = {artifact.name: artifact for artifact in stream.reply.task.artifacts}
+    assert list(artifacts)[:6] == ["employee record", "welcome mail", "", "hardware order", "desk", "badge"]
+    assert said == ["IT: laptop ordered", "IT: laptop shipped", "IT: laptop at the front desk", "Facilities: desk assigned"]
+    assert artifacts["badge"].parts[0].raw.startswith(b"%PDF-1.4")
+    assert stream.reply.state.word == "completed"
+
+
+def test_the_onboarding_case_runs_with_one_command():
+    command = [sys.executable, "-m", "examples.onboarding"]
+    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    for shown in ("HR: record created", "IT: laptop shipped", "badge.pdf", "is ready to start", "ada.lovelace@company.example"):
+        assert shown in done.stdout

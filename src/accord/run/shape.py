@@ -33,14 +33,20 @@ class Shape:
             raise _below(where, lenient.bad_field(error).violations) from None
 
     def read_text(self, value: str, where: str) -> Any:
-        """Return what a person typed: JSON, or for a plain type the bare text."""
+        """Return what a person typed: JSON if that fits, else the bare text (a 16 may be meant as "16")."""
         if self.type is str:
             return value
         try:
             found = text.loads(value.encode())
         except ParseError:
-            found = _plain(value, self.type)
-        return self.read(found, where)
+            return self.read(_plain(value, self.type), where)
+        try:
+            return self.read(found, where)
+        except InvalidParams as wrong:
+            try:
+                return self.read(value, where)
+            except InvalidParams:
+                raise wrong from None
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of this type."""

@@ -1,0 +1,77 @@
+"""The onboarding case, end to end: `python -m examples.onboarding`.
+
+Four agents on four ports of this machine; a hiring manager who onboards a colleague and answers what is asked.
+"""
+
+import asyncio
+import contextlib
+import sys
+
+import uvicorn
+from rich.console import Console
+
+from accord import Agent, connect
+from accord.model import StatusUpdate
+
+from . import facilities, hr, it
+from .onboarding import onboarding_agent
+
+OUT = Console(highlight=False)
+ANSWERS = {"When does": "2026-12-01", "Which laptop": "16"}
+
+
+class Server(uvicorn.Server):
+    """A server in this process that says when it is ready."""
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(uvicorn.Config(agent.app(), port=0, log_level="warning", lifespan="on"))
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets=None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+@contextlib.asynccontextmanager
+async def serving(agent: Agent):
+    """Serve an agent on a free port, and give its URL."""
+    server = Server(agent)
+    task = asyncio.create_task(server.serve())
+    await server.ready.wait()
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+
+
+async def main(name: str) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        departments = [await stack.enter_async_context(serving(m.agent)) for m in (hr, it, facilities)]
+        url = await stack.enter_async_context(serving(onboarding_agent(departments)))
+        async with connect(url) as pro:
+            OUT.rule(f"[bold]{pro.card.name}[/bold] at {url}")
+            await onboard(pro, {"name": name, "role": "Engineer"})
+
+
+async def onboard(pro, order) -> None:
+    message, task_id = order, ""
+    while True:
+        stream = pro.stream(message, task_id=task_id)
+        async for event in stream:
+            if isinstance(event, StatusUpdate) and event.status.message:
+                OUT.print(f"  {event.status.message.text}")
+        reply = stream.reply
+        if not reply.question:
+            break
+        task_id, message = reply.task_id, next(a for q, a in ANSWERS.items() if reply.question.startswith(q))
+        OUT.print(f"[cyan]> {message}[/cyan]")
+    OUT.rule("what came of it")
+    for artifact in reply.task.artifacts:
+        files = [f"{p.filename}, {len(p.raw):,} bytes" for p in artifact.parts if isinstance(p.raw, bytes)]
+        data = [str(p.data) for p in artifact.parts if isinstance(p.data, dict)]
+        OUT.print(f"  [bold]{artifact.name or 'result'}[/bold]  {artifact.text.strip() or ' '.join(files + data)}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "Ada Lovelace"))
