@@ -11,13 +11,12 @@ import tempfile
 import threading
 from pathlib import Path
 
-from rich.console import Console
+import click
 
 from accord import connect
 from accord.model import ArtifactUpdate, StatusUpdate
 
 HERE = Path(__file__).parent
-OUT = Console(highlight=False)
 
 
 class Served:
@@ -40,37 +39,41 @@ class Served:
 
 
 async def talk(echo: str, trip: str) -> None:
-    OUT.rule("[bold]A first word")
+    title("A first word")
     async with connect(echo) as agent:
         said(f'send "{agent.card.name}, are you there?"')
         reply = await agent.send(f"{agent.card.name}, are you there?")
-        OUT.print(f"  {reply.text}   [dim](task {reply.state.word})[/dim]")
-    OUT.rule("[bold]A question back, and a stream")
+        click.echo(f"  {reply.text}   (task {reply.state.word})")
+    title("A question back, and a stream")
     async with connect(trip) as agent:
         said('send "A weekend in Rome"')
         reply = await agent.send("A weekend in Rome")
-        OUT.print(f"  [yellow]{reply.question}[/yellow]   [dim](task {reply.state.word})[/dim]")
+        click.echo(f"  {click.style(reply.question, fg='yellow')}   (task {reply.state.word})")
         said('stream "3", the answer')
         async for event in agent.stream("3", task_id=reply.task_id):
             if isinstance(event, ArtifactUpdate):
-                OUT.print("  " + event.artifact.text.strip())
+                click.echo("  " + event.artifact.text.strip())
             elif isinstance(event, StatusUpdate):
                 word = event.status.message.text if event.status.message else ""
-                OUT.print(f"  [dim]{event.status.state.word} {word}[/dim]")
+                click.secho(f"  {event.status.state.word} {word}", dim=True)
 
 
 def said(what: str) -> None:
-    OUT.print(f"[bold cyan]>[/bold cyan] {what}")
+    click.secho(f"> {what}", fg="cyan")
+
+
+def title(what: str) -> None:
+    click.secho(f"\n{what}", bold=True)
 
 
 def invite(echo: str, trip: str) -> None:
     accord = Path(sys.executable).parent / "accord"
-    OUT.rule("[bold]Now you")
-    OUT.print(f"Open in a browser:  {trip}/.well-known/agent-card.json")
-    OUT.print("Type in another terminal:")
-    OUT.print(f"  {accord} card get {trip}")
-    OUT.print(f"  {accord} send {echo} 'Hello'")
-    OUT.print(f"  {accord} send {trip} 'A weekend in Oslo'      [dim]# then answer with the line it prints[/dim]")
+    title("Now you")
+    click.echo(f"Open in a browser:  {trip}/.well-known/agent-card.json")
+    click.echo("Type in another terminal:")
+    click.echo(f"  {accord} card get {trip}")
+    click.echo(f"  {accord} send {echo} 'Hello'")
+    click.echo(f"  {accord} send {trip} 'A weekend in Oslo'      # then answer with the line it prints")
 
 
 def main() -> None:
@@ -81,7 +84,7 @@ def main() -> None:
             asyncio.run(talk(*urls))
             invite(*urls)
             if "--once" not in sys.argv:
-                OUT.print("\n[dim]Both agents run until Ctrl-C.[/dim]")
+                click.echo("\nBoth agents run until Ctrl-C.")
                 signal.pause()
         except KeyboardInterrupt:
             pass

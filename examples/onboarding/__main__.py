@@ -7,8 +7,8 @@ import asyncio
 import contextlib
 import sys
 
+import click
 import uvicorn
-from rich.console import Console
 
 from accord import Agent, connect
 from accord.model import StatusUpdate
@@ -16,7 +16,6 @@ from accord.model import StatusUpdate
 from . import facilities, hr, it
 from .onboarding import onboarding_agent
 
-OUT = Console(highlight=False)
 ANSWERS = {"When does": "2026-12-01", "Which laptop": "16"}
 
 
@@ -50,7 +49,7 @@ async def main(name: str) -> None:
         departments = [await stack.enter_async_context(serving(m.agent)) for m in (hr, it, facilities)]
         url = await stack.enter_async_context(serving(onboarding_agent(departments)))
         async with connect(url) as pro:
-            OUT.rule(f"[bold]{pro.card.name}[/bold] at {url}")
+            click.secho(f"{pro.card.name} at {url}", bold=True)
             await onboard(pro, {"name": name, "role": "Engineer"})
 
 
@@ -60,17 +59,18 @@ async def onboard(pro, order) -> None:
         stream = pro.stream(message, task_id=task_id)
         async for event in stream:
             if isinstance(event, StatusUpdate) and event.status.message:
-                OUT.print(f"  {event.status.message.text}")
+                click.echo(f"  {event.status.message.text}")
         reply = stream.reply
         if not reply.question:
             break
         task_id, message = reply.task_id, next(a for q, a in ANSWERS.items() if reply.question.startswith(q))
-        OUT.print(f"[cyan]> {message}[/cyan]")
-    OUT.rule("what came of it")
+        click.secho(f"> {message}", fg="cyan")
+    click.secho("What came of it", bold=True)
     for artifact in reply.task.artifacts:
         files = [f"{p.filename}, {len(p.raw):,} bytes" for p in artifact.parts if isinstance(p.raw, bytes)]
         data = [str(p.data) for p in artifact.parts if isinstance(p.data, dict)]
-        OUT.print(f"  [bold]{artifact.name or 'result'}[/bold]  {artifact.text.strip() or ' '.join(files + data)}")
+        name = click.style(artifact.name or "result", bold=True)
+        click.echo(f"  {name}  {artifact.text.strip() or ' '.join(files + data)}")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ import asyncio
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from ..client import connect
 from ..client.errors import AgentFault
@@ -46,15 +44,13 @@ async def _fetch(url: str) -> AgentCard:
 
 
 def _show(found: AgentCard) -> None:
-    out = Console(highlight=False)
-    out.print(f"[bold]{found.name}[/bold] {found.version}\n{found.description}\n")
-    skills = Table("skill", "what it does", "tags", box=None, pad_edge=False)
+    click.echo(f"{click.style(found.name, bold=True)} {found.version}\n{found.description}\n")
+    width = max(len(skill.id) for skill in found.skills) if found.skills else 0
     for skill in found.skills:
-        skills.add_row(skill.id, skill.description, ", ".join(skill.tags))
-    out.print(skills)
-    out.print()
+        click.echo(f"  {skill.id:<{width}}   {skill.description}   {click.style(', '.join(skill.tags), dim=True)}")
+    click.echo()
     for interface in found.supported_interfaces:
-        out.print(f"{interface.protocol_binding:<10} {interface.protocol_version:<4} {interface.url}")
+        click.echo(f"  {interface.protocol_binding:<10} {interface.protocol_version:<4} {interface.url}")
     capabilities = found.capabilities
     on = [name for name in ("streaming", "push_notifications", "extended_agent_card") if getattr(capabilities, name)]
-    out.print(f"\ncan: {', '.join(on).replace('_', ' ') or 'answer only'}")
+    click.echo(f"\ncan: {', '.join(on).replace('_', ' ') or 'answer only'}")

@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from ..model import TaskState
 from ..store import open_store
@@ -31,15 +29,11 @@ def db() -> None:
 def stats(store: str) -> None:
     """Say how much is in the store."""
     found = _with(store, lambda opened: opened.stats())
-    table = Table("tasks", "", box=None, pad_edge=False)
     states = list(TaskState)
     for state, count in sorted(found.tasks.items()):
-        table.add_row(states[state].word, f"{count:,}")
-    out = Console(highlight=False)
-    out.print(table)
-    out.print(
-        f"\n{sum(found.tasks.values()):,} tasks, {found.events:,} log rows, {found.keys:,} idempotency keys, {found.size:,} bytes"
-    )
+        click.echo(f"  {states[state].word:<16} {count:>12,}")
+    total = sum(found.tasks.values())
+    click.echo(f"{total:,} tasks, {found.events:,} log rows, {found.keys:,} idempotency keys, {found.size:,} bytes")
 
 
 @db.command()
@@ -47,8 +41,8 @@ def stats(store: str) -> None:
 def vacuum(store: str) -> None:
     """Give the room of deleted tasks back to the disk."""
     before = _with(store, lambda opened: opened.stats()).size
-    with Console(stderr=True).status("rewriting the file"):
-        _with(store, lambda opened: opened.vacuum())
+    click.echo("rewriting the file ...", err=True)
+    _with(store, lambda opened: opened.vacuum())
     after = _with(store, lambda opened: opened.stats()).size
     click.echo(f"{before:,} bytes before, {after:,} after")
 

@@ -5,8 +5,6 @@ import logging
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.logging import RichHandler
 
 from ..app import Agent
 from ..run.upkeep import Retention
@@ -71,9 +69,7 @@ def serve(
             f"this agent asks nobody who they are, and --host {host} can be reached from other machines.\n"
             "Add --no-auth if that is what you want, or leave --host out to serve this machine only."
         )
-    logging.basicConfig(
-        level=log_level.upper(), format="%(message)s", handlers=[RichHandler(console=Console(stderr=True), show_path=False)]
-    )
+    logging.basicConfig(level=log_level.upper(), format="%(levelname)s: %(message)s")
     agent = load_agent(file)
     try:
         agent.run(
@@ -112,11 +108,10 @@ def is_loopback(host: str) -> bool:
 
 def _greet(agent: Agent, bound: str, url: str | None, store: str) -> None:
     base = url or bound
-    out = Console(highlight=False)
-    out.print(f"[bold]{agent.name}[/bold] is served at [link={base}]{base}[/link]   (Ctrl-C stops it)")
-    out.print(f"  card     {base}/.well-known/agent-card.json")
-    out.print(f"  skills   {', '.join(agent.skills)}")
     kept = "forgotten when the server stops" if store.startswith("memory") else "kept through a crash"
-    out.print(f"  tasks    {store}, {kept}")
     example = next((e for skill in agent.skills.values() for e in skill.card.examples), "Hello")
-    out.print(f"\nTry it:  [bold]accord send {base} {example!r}[/bold]")
+    click.echo(f"{click.style(agent.name, bold=True)} is served at {base}   (Ctrl-C stops it)")
+    click.echo(f"  card     {base}/.well-known/agent-card.json")
+    click.echo(f"  skills   {', '.join(agent.skills)}")
+    click.echo(f"  tasks    {store}, {kept}")
+    click.echo(f"\nTry it:  {click.style(f'accord send {base} {example!r}', bold=True)}")

@@ -2,7 +2,6 @@
 
 from .contract import Store
 from .memory import MemoryStore
-from .sqlite import SqliteStore
 
 __all__ = ["open_store"]
 
@@ -17,6 +16,8 @@ def open_store(url: str) -> Store:
     if scheme == "memory" and not rest:
         return MemoryStore()
     if scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
+        from .sqlite import SqliteStore  # a memory store does not need it, and it is slow to import
+
         return SqliteStore(rest[1:])
     raise ValueError(
         f"no store for {url!r}; use memory:// or sqlite:///accord.db (sqlite:////var/lib/accord.db for an absolute path)"

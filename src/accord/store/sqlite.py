@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from ..model import Unavailable, now_ms
 from .contract import Ages, CommitFailed, Fenced, Keep, Page, Query, Record, Scope, Stats, Write
+from .failpoints import point
 from .migrate import migrate_sqlite
 
 try:
@@ -57,11 +58,13 @@ class SqliteStore:
     async def open(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(self.path)
+        point("open.locked")
         self._db = self._connect()
         try:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
             migrate_sqlite(self._db)
+            point("open.migrated")
         except BaseException:
             self._db.close()
             self._lock.close()
@@ -72,6 +75,7 @@ class SqliteStore:
         self._scopes = {Scope(tenant, owner): scope for tenant, owner, scope in rows}
         (self._keys,) = self._reader.execute("SELECT coalesce(max(key), 0) FROM tasks").fetchone()
         self._owner = self._db.execute("INSERT INTO owners (beat_ms) VALUES (?)", (now_ms(),)).lastrowid
+        point("open.owned")
         self._thread = threading.Thread(target=self._write, name="accord-sqlite", daemon=True)
         self._thread.start()
 
@@ -81,7 +85,10 @@ class SqliteStore:
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
         self._thread = None
-        self._db.execute("DELETE FROM owners WHERE owner=?", (self._owner,))
+        point("close.written")
+        with contextlib.suppress(sqlite3.Error):  # the next process strikes it out
+            self._db.execute("DELETE FROM owners WHERE owner=?", (self._owner,))
+        point("close.left")
         self._reader.close()
         self._db.close()  # the last connection: folds the log file back into the database
         self._lock.close()
@@ -135,8 +142,10 @@ class SqliteStore:
 
     def _commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
         known = len(self._scopes)
+        point("commit.before")
         try:
             with self._transaction() as db:
+                point("commit.begun")
                 self._store(db, writes, keeps)
                 if len(self._scopes) > known:
                     fresh = [(n, scope.tenant, scope.owner) for scope, n in list(self._scopes.items())[known:]]
@@ -145,6 +154,7 @@ class SqliteStore:
             for scope in list(self._scopes)[known:]:
                 del self._scopes[scope]
             raise
+        point("commit.after")
 
     def _store(self, db: sqlite3.Connection, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
         db.executemany(
@@ -179,16 +189,20 @@ class SqliteStore:
                 if not w.is_new and w.head is not None
             ],
         )
+        point("commit.tasks")
         db.executemany(
             "INSERT INTO events VALUES (?,?) ON CONFLICT DO UPDATE SET data = CAST(data || x'0a' || excluded.data AS BLOB)",
             [(w.key << _ROW_BITS | w.row, b"\n".join(w.lines)) for w in writes],
         )
+        point("commit.events")
         db.executemany(_COUNT, self._counted(writes))
+        point("commit.counts")
         if keeps:
             db.executemany(
                 "INSERT OR REPLACE INTO keys VALUES (?,?,?,?,?,?)",
                 [(self._scope(k.scope), k.key, k.digest, k.at_ms, k.task_id, k.reply) for k in keeps],
             )
+            point("commit.keys")
 
     def _scope(self, scope: Scope) -> int:
         number = self._scopes.get(scope)
@@ -303,6 +317,8 @@ class SqliteStore:
         def work() -> None:
             with self._transaction() as db:
                 db.execute("UPDATE owners SET beat_ms=? WHERE owner=?", (now_ms(), self._owner))
+                point("beat.begun")
+            point("beat.after")
 
         await self._in_writer(work)
 
@@ -310,8 +326,11 @@ class SqliteStore:
         """This process alone holds the file, so every other owner is dead, whenever it was last heard of."""
 
         def work() -> None:
+            point("take-over.before")
             with self._transaction() as db:
                 db.execute("DELETE FROM owners WHERE owner<>?", (self._owner,))
+                point("take-over.fenced")
+            point("take-over.after")
 
         await self._in_writer(work)
         return self._found("state IN (1, 2) AND owner<>? ORDER BY key", self._owner)
@@ -333,15 +352,19 @@ class SqliteStore:
             db.executemany("UPDATE tasks SET folded=1 WHERE key=?", folded)
             rows = [(key << _ROW_BITS, key << _ROW_BITS | (1 << _ROW_BITS) - 1) for (key,) in folded]
             db.executemany("DELETE FROM events WHERE id BETWEEN ? AND ?", rows)
+            point("purge.events")
             old = db.execute(
                 "SELECT key, scope, state FROM tasks WHERE folded=1 AND at_ms<? ORDER BY at_ms LIMIT ?", (ages.tasks_ms, limit)
             ).fetchall()
             db.executemany("DELETE FROM tasks WHERE key=?", [(key,) for key, _, _ in old])
             gone = Counter((scope, state) for _, scope, state in old)
             db.executemany(_COUNT, [(scope, state, -n) for (scope, state), n in gone.items()])
+            point("purge.tasks")
             keys = db.execute(
                 "DELETE FROM keys WHERE (scope, key) IN (SELECT scope, key FROM keys WHERE at_ms<? LIMIT ?)", (ages.keys_ms, limit)
             ).rowcount
+            point("purge.keys")
+        point("purge.after")
         return len(old) + len(folded) + keys
 
     async def stats(self) -> Stats:

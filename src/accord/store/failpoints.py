@@ -1,0 +1,70 @@
+"""Places where a test can have the process die, as if by a power cut: around every write, named.
+
+`ACCORD_FAIL_POINT=commit.events:3` in a server's environment kills it with SIGKILL when it comes past that place for the
+third time. Without the variable a point is a call of an empty function.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+__all__ = ["POINTS", "point"]
+
+POINTS = (
+    # opening a store
+    "open.locked",  # the file is held, the schema not looked at
+    "open.migrated",
+    "open.owned",  # this process has its number
+    "take-over.before",
+    "take-over.fenced",  # in the transaction: the dead owners are struck out
+    "take-over.after",
+    # one commit
+    "commit.before",
+    "commit.begun",
+    "commit.tasks",  # the tasks are written, their log not
+    "commit.events",
+    "commit.counts",
+    "commit.keys",
+    "commit.after",  # on the disk; nobody has been told
+    "publish.after",  # told, on this side of the wire
+    # a step of a run
+    "step.begun",  # noted, not done
+    "step.done",  # done, not noted
+    "step.stored",
+    # upkeep
+    "beat.begun",
+    "beat.after",
+    "purge.events",
+    "purge.tasks",
+    "purge.keys",
+    "purge.after",
+    # closing
+    "close.written",  # all is stored, this process still has its number
+    "close.left",
+)
+
+
+def _nothing(name: str) -> None:
+    """No test is going on."""
+
+
+def _armed(setting: str) -> Callable[[str], None]:
+    wanted, _, count = setting.partition(":")
+    if wanted not in POINTS:
+        raise ValueError(f"ACCORD_FAIL_POINT: there is no point {wanted!r}")
+    left = int(count or 1)
+    lock = threading.Lock()  # points are passed on the loop and in the writer thread
+
+    def point(name: str) -> None:
+        nonlocal left
+        if name == wanted:
+            with lock:
+                left -= 1
+                if left == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    return point
+
+
+point: Callable[[str], None] = _armed(os.environ["ACCORD_FAIL_POINT"]) if "ACCORD_FAIL_POINT" in os.environ else _nothing
