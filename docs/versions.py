@@ -56,7 +56,8 @@ def page() -> str:
 def _version(version: Version) -> list[str]:
     number = " and ".join([version.number, *version.aliases])
     head = ["", f"### {number}", "", "| Operation | JSON-RPC | HTTP+JSON | gRPC |", "|---|---|---|---|"]
-    return head + [_row(version, operation) for operation in OPERATIONS]
+    every = set(VERSIONS[0].rpc.values())  # the eleven of the protocol; others are shown where they exist
+    return head + [_row(version, name) for name in OPERATIONS if name in every or name in version.grpc.values()]
 
 
 def _row(version: Version, operation: str) -> str:

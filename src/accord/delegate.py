@@ -50,11 +50,13 @@ async def delegate(ctx: Context, agent: Any, message: Any, *, number: int) -> Re
 
 
 async def _converse(ctx: Context, client: Client, message: Any, number: int) -> Reply:
+    await client.open()
     task_id = ""
     turn = 0
     while True:
         turn += 1
-        stream = client.stream(message, task_id=task_id, key=f"{ctx.task_id}/{number}/{turn}")
+        key = f"{ctx.task_id}/{number}/{turn}" if client.deduplicates else ""  # another agent would be sent the same work twice
+        stream = client.stream(message, task_id=task_id, key=key)
         try:
             async for event in stream:
                 task_id = getattr(event, "task_id", "") or getattr(event, "id", "") or task_id

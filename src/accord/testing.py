@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .app import Agent, App
 from .client import Client, connect
 from .model import Message
 from .run.context import Context
 from .run.parts import Ask
-from .wire.server import Protocol
 
 __all__ = ["Ask", "Cut", "Delay", "Duplicate", "FakeAgent", "Fault", "Status", "client_fixture"]
 
@@ -31,6 +31,15 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Answer: TypeAlias = Any  # a value, a list of chunks, Ask, an exception, or a function of the message that gives one of those
 
 _CARD = "/.well-known/"
+_ABORT = "accord.testing.abort"
+
+
+class _Wire(HttpToolsProtocol):
+    """uvicorn's HTTP protocol, with a way to break the connection off."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {_ABORT: self.transport.abort}  # type: ignore[dict-item]  # a callable, for the faults below
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -99,7 +108,7 @@ class FakeAgent:
     async def __aenter__(self) -> "FakeAgent":
         config = uvicorn.Config(
             self.app(),
-            http=Protocol,
+            http=_Wire,
             interface="asgi3",
             lifespan="off",
             ws="none",
@@ -110,7 +119,7 @@ class FakeAgent:
         config.load()
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Protocol(config=config, server_state=self._connections, app_state={}), "127.0.0.1", 0
+            lambda: _Wire(config=config, server_state=self._connections, app_state={}), "127.0.0.1", 0
         )
         self.url = "http://127.0.0.1:%d" % self._server.sockets[0].getsockname()[1]
         return self
@@ -178,7 +187,7 @@ def _cutting(scope: MutableMapping[str, Any], send: Send, after: int) -> Send:
     def break_off() -> None:
         nonlocal is_cut
         is_cut = True
-        abort = scope.get("extensions", {}).get("accord.abort")
+        abort = scope.get("extensions", {}).get(_ABORT)
         if abort is None:
             raise ConnectionResetError("cut, as asked for")
         abort()

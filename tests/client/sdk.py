@@ -61,6 +61,7 @@ class Clerk(AgentExecutor):
 @asynccontextmanager
 async def serving_sdk() -> AsyncIterator[str]:
     """Serve the agent on free loopback ports; yield its URL."""
+    others = asyncio.all_tasks()
     rpc = grpc.aio.server()
     rpc_port = rpc.add_insecure_port("127.0.0.1:0")
     loop = asyncio.get_running_loop()
@@ -94,9 +95,11 @@ async def serving_sdk() -> AsyncIterator[str]:
         for connection in list(state.connections):
             connection.shutdown()
         await rpc.stop(0)
-        for task in list(state.tasks):
+        # The SDK leaves the producers of open tasks behind.
+        left = asyncio.all_tasks() - others - {asyncio.current_task()}
+        for task in left:
             task.cancel()
-        await asyncio.gather(*state.tasks, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 async def _starting(scope, receive, send) -> None:

@@ -212,3 +212,27 @@ async def test_a_garbled_answer_is_no_reason_to_send_again():
         with pytest.raises(BadAnswer):
             await client.send("go")
     assert sent == ["message/send"]
+
+
+async def test_a_key_outlives_the_process():
+    """The same call with the same key is the same message to the last byte, so that an agent recognises it (design, rule 26)."""
+    async with FakeAgent("done") as fake:
+        async with connect(fake.url) as client:
+            first = await client.send("go", key="order-7")
+        async with connect(fake.url) as client:
+            second = await client.send("go", key="order-7")
+            other = await client.send("go", key="order-8")
+    assert (first.task_id == second.task_id, other.task_id == first.task_id) == (True, False)
+    assert len(fake.messages) == 2
+
+
+async def test_many_calls_at_once_fall_back_together():
+    """Calls that fail at the same time turn to the next interface once, not each past the one before."""
+    async with FakeAgent("done") as fake:
+        async with connect(fake.url) as looking:
+            moved = looking.card
+        moved.supported_interfaces[0].url = "http://127.0.0.1:9/"
+        async with connect(moved, retry=Retry(attempts=1)) as client:
+            replies = await asyncio.gather(*[client.send(str(i)) for i in range(20)])
+            assert (client.binding, client.version, len(client.notes)) == ("HTTP+JSON", "1.0", 1)
+    assert {reply.text for reply in replies} == {"done"}

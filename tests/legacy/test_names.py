@@ -212,3 +212,19 @@ async def test_every_state_is_written_as_its_version_writes_it():
         assert (await client.ok("GET", f"/v1/tasks/{task['id']}"))["status"]["state"] == "TASK_STATE_REJECTED"
         by_0_1 = await client.result("tasks/get", {"id": task["id"]}, headers={"A2A-Version": "0.1"})
         assert by_0_1["status"]["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("word", "role"), [("user", "USER"), ("agent", "AGENT"), ("ROLE_USER", "USER"), ("ROLE_AGENT", "AGENT"), (1, "USER")]
+)
+def test_a_role_is_understood(word, role):
+    """Words in JSON, names and numbers of the proto (legacy 1.4, 7.4)."""
+    assert old.read_role(word, "role") == "ROLE_" + role
+
+
+@pytest.mark.parametrize("word", ["ROLE_UNSPECIFIED", "User", "robot", 0, None, True])
+def test_what_is_no_role_is_refused(word):
+    """A request of 0.3 without a role is wrong; 0.1 gives one that is missing a default (legacy 10.2)."""
+    with pytest.raises(InvalidParams):
+        old.read_role(word, "role")
+    assert old.read_role(None, "role", "ROLE_USER") == "ROLE_USER"

@@ -21,6 +21,7 @@ __all__ = [
     "FINAL",
     "RESUME",
     "Client",
+    "Died",
     "Frame",
     "Refused",
     "Server",
@@ -91,6 +92,10 @@ class Refused(Exception):
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(error["message"])
         self.reason = (error.get("data") or error.get("details"))[0]["reason"]
+
+
+class Died(AssertionError):
+    """A server ended before it answered."""
 
 
 class Frame(NamedTuple):
@@ -210,7 +215,9 @@ class Server:
         self.up = asyncio.Event()
         self.starts = 0
         self._port = _free_port()
-        self._arguments = [agent, str(self._port), str(self.database), str(keep_alive_s), str(grace_s)]
+        self.command = [sys.executable, str(AGENTS / "serve.py")]
+        self.command += [agent, str(self._port), str(self.database), str(keep_alive_s), str(grace_s)]
+        self.environment: dict[str, str] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._session: aiohttp.ClientSession | None = None
 
@@ -228,7 +235,7 @@ class Server:
     async def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, str(AGENTS / "serve.py"), *self._arguments, stdout=log, stderr=log
+                *self.command, stdout=log, stderr=log, env=os.environ | self.environment
             )
         self.starts += 1
         await asyncio.wait_for(self._answers(), timeout=60)
@@ -239,7 +246,7 @@ class Server:
         while True:
             assert self._process is not None
             if self._process.returncode is not None:
-                raise AssertionError(f"the server ended with {self._process.returncode}:\n{self.log.read_text()}")
+                raise Died(f"the server ended with {self._process.returncode}:\n{self.log.read_text()}")
             try:
                 said = await client.call("SendMessage", message("?", "who"))
             except BROKEN:
@@ -247,6 +254,18 @@ class Server:
                 continue
             assert said["message"]["parts"][0]["text"] == str(self._process.pid), "another process answers on our port"
             return
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def ended(self) -> int:
+        """Wait for the process to end by itself and return its exit code."""
+        assert self._process is not None
+        code = await asyncio.wait_for(self._process.wait(), timeout=30)
+        self.up.clear()
+        return code
 
     async def kill(self) -> None:
         """End the process as a power switch would, for what concerns it."""
@@ -259,8 +278,9 @@ class Server:
     async def _signal(self, number: int) -> int:
         assert self._process is not None
         self.up.clear()
-        self._process.send_signal(number)
-        return await asyncio.wait_for(self._process.wait(), timeout=30)
+        if self._process.returncode is None:
+            self._process.send_signal(number)
+        return await self.ended()
 
     async def close(self) -> None:
         """Let nothing run on, and see that the server never had a fault of its own."""

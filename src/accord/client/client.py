@@ -1,6 +1,7 @@
 """The client of one agent: every operation, the same on every version and binding."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Generator, Sequence
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -78,6 +79,11 @@ class Client:
         return self.line.interface.protocol_binding
 
     @property
+    def deduplicates(self) -> bool:
+        """Whether the agent says that it recognises a message it has had, by its id or by an idempotency key."""
+        return self.line.deduplicates
+
+    @property
     def version(self) -> str:
         """The version of A2A spoken with this agent."""
         return self.line.interface.protocol_version
@@ -106,10 +112,11 @@ class Client:
             task_id: Continue this task.
             context_id: Start a new task in this conversation.
             metadata: Of the message; `{"skill": ...}` names a skill of an Accord agent.
-            key: An idempotency key. The agent must know them: with one, a call that broke off is repeated.
+            key: An idempotency key: the same call with the same key, also from another process, is the same task. Only for agents
+                that know such keys (`deduplicates`): with one, a call that broke off is repeated.
             timeout_s: For all of it, repeated calls and waiting included.
         """
-        request = _request(message, task_id, context_id, metadata, history_length, output_modes, push, references)
+        request = _request(message, task_id, context_id, metadata, history_length, output_modes, push, references, key)
         return Reply(self, await self.send_request(request, key=key, wait=wait, timeout_s=timeout_s))
 
     def stream(
@@ -127,7 +134,7 @@ class Client:
         timeout_s: float | None = None,
     ) -> Stream:
         """Send a message and read what happens, as it happens. Options are those of `send`; nothing is sent before it is read."""
-        request = _request(message, task_id, context_id, metadata, history_length, output_modes, push, references)
+        request = _request(message, task_id, context_id, metadata, history_length, output_modes, push, references, key)
         return Stream(self, request, key=key, timeout_s=timeout_s)
 
     def subscribe(self, task_id: str, *, after: str | int | None = None) -> Stream:
@@ -339,9 +346,12 @@ def _request(
     output_modes: Sequence[str],
     push: TaskPushNotificationConfig | None,
     references: Sequence[str],
+    key: str = "",
 ) -> SendMessageRequest:
     if not isinstance(message, Message):
-        message = Message(message_id=new_id(), role=Role.USER, parts=parts_of(message))
+        # With a key of the caller's, the same call in another life is the same message to the last byte.
+        message_id = hashlib.sha256(key.encode()).hexdigest()[:32] if key else new_id()
+        message = Message(message_id=message_id, role=Role.USER, parts=parts_of(message))
     else:
         message = msgspec.structs.replace(message)  # the caller's own stays as it is
     message.task_id = task_id or message.task_id

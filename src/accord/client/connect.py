@@ -138,7 +138,7 @@ async def _look(
         case str():
             if agent.lstrip().startswith("{"):
                 return network, open_card(agent.encode(), "", budget, notes), "", notes
-            url = _as_url(agent)
+            url = _as_url(agent.strip())
             if url is None:
                 return network, _from_file(Path(agent.removeprefix("file://")), budget, notes), "", notes
             origin = origin_of(url)
@@ -176,7 +176,7 @@ def _as_url(given: str) -> str | None:
     if given.startswith("file://"):
         return None
     if "://" not in given:
-        if Path(given).is_file() or given.startswith(("/", "./", "../", "~")):
+        if given.startswith(("/", "./", "../", "~")) or _is_file(given):
             return None
         given = ("http://" if given.startswith(("localhost", "127.", "[::1]")) else "https://") + given
     try:
@@ -188,6 +188,13 @@ def _as_url(given: str) -> str | None:
     if url.user is not None:
         raise BadCard(str(url.with_user(None)), "credentials do not belong into a URL; connect with auth=Basic(user, password)")
     return given
+
+
+def _is_file(given: str) -> bool:
+    try:
+        return Path(given).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a zero in it
+        return False
 
 
 def _from_file(path: Path, budget: Budget, notes: list[str]) -> AgentCard:

@@ -9,7 +9,7 @@ import msgspec
 
 from ..codec.peer import Dialect, Frame, JsonObject
 from ..model import A2AError, UnsupportedOperation
-from .binding import NOTHING, Extra, Item, beside, events, read_all, refusal, understood
+from .binding import NOTHING, Extra, Item, beside, events, moved, read_all, refusal, understood
 from .budget import Budget, check_depth
 from .errors import BadAnswer
 from .http import Answer, Http, safe_url

@@ -131,7 +131,12 @@ class Line:
 
     def may_send_again(self, key: str) -> bool:
         """Whether a message may be sent twice: the agent recognises one it has had, or the caller takes the risk."""
-        return bool(key) or self.retry.unsafe or self._offers(IDEMPOTENT)
+        return bool(key) or self.retry.unsafe or self.deduplicates
+
+    @property
+    def deduplicates(self) -> bool:
+        """The agent recognises a message it has had."""
+        return self._offers(IDEMPOTENT)
 
     async def open_stream(
         self, operation: str, request: Any, *, key: str = "", after: str = "", timeout_s: float | None = None
@@ -148,7 +153,7 @@ class Line:
                     yield items
                 return
             except (A2AError, AgentFault) as error:
-                if not self._fall_back(operation, error):
+                if not self._fall_back(operation, error, binding):
                     raise
 
     # Calls
@@ -170,6 +175,7 @@ class Line:
         loop = asyncio.get_running_loop()
         attempt = 1
         before: Exception | None = None
+        binding: Binding | None = None
         while True:
             try:
                 binding = self._binding or await self._opened()
@@ -178,7 +184,7 @@ class Line:
                 timeout_s = self.budget.call_s if deadline is None else max(deadline - loop.time(), 0.001)
                 result = await binding.call(operation, request, self._with(key) if key else self._extra, timeout_s)
             except (A2AError, AgentFault) as error:
-                if self._fall_back(operation, error):
+                if self._fall_back(operation, error, binding):
                     continue
                 pause_s = self.retry.pause_s(attempt, error)
                 is_safe = not is_send or self.may_send_again(key)
@@ -225,11 +231,13 @@ class Line:
             wanted += [uri for uri in (IDEMPOTENT, RESUME) if self._offers(uri) and uri not in wanted]
         self._extra = Extra(extensions=", ".join(wanted))
 
-    def _fall_back(self, operation: str, error: A2AError | AgentFault) -> bool:
-        """Turn to the agent's next interface, if this one has never worked and the error says it won't."""
+    def _fall_back(self, operation: str, error: A2AError | AgentFault, used: Binding | None) -> bool:
+        """Turn to the agent's next interface, if the one used has never worked and the error says it won't."""
         found, interface = self._found, self._interface
-        if self._is_proven or found is None or interface is None:
+        if self._is_proven or found is None or interface is None or used is None:
             return False
+        if used is not self._binding:
+            return True  # another call has found out before, and turned
         rest = found.interfaces[found.interfaces.index(interface) + 1 :]
         if not rest:
             return False

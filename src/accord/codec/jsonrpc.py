@@ -12,7 +12,7 @@ __all__ = ["NO_ID", "Envelope", "error", "id_of", "open_envelope", "result"]
 
 NO_ID = b"null"
 
-_ID = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|null', re.DOTALL)
+_ID = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?|null', re.DOTALL)
 _NO_PARAMS = b"{}"
 
 

@@ -151,7 +151,7 @@ def read_role(value: Any, field: str, default: str = "") -> str:
     """Return 1.0's name of a role; with a default, for the shapes that may leave it out."""
     if value is None and default:
         return default
-    found = _ROLES.get(value) if isinstance(value, (str, int)) else None
+    found = _ROLES.get(value) if isinstance(value, (str, int)) and value is not True else None
     if found is None:
         raise refuse(field, "is required: user" if value is None else f"{value!r:.80} is neither user nor agent")
     return found

@@ -79,14 +79,25 @@ def _whole(value: Any, node: mi.Type) -> Any:
             for field in node.fields:
                 if field.encode_name in value:
                     found[field.encode_name] = _whole(value[field.encode_name], field.type)
-                elif field.required and isinstance(field.type, (mi.StrType, mi.ListType)):
-                    found[field.encode_name] = "" if isinstance(field.type, mi.StrType) else []
+                elif field.required and (empty := _empty(field.type)) is not None:
+                    found[field.encode_name] = empty
             return found
         case mi.ListType() if isinstance(value, list):
             return [_whole(item, node.item_type) for item in value]
         case mi.UnionType():
             return next((_whole(value, type_) for type_ in node.types if isinstance(type_, mi.StructType)), value)
     return value
+
+
+def _empty(node: mi.Type) -> Any:
+    match node:
+        case mi.StrType():
+            return ""
+        case mi.ListType():
+            return []
+        case mi.EnumType():
+            return next(iter(node.cls)).value  # the one that is unspecified
+    return None
 
 
 @functools.lru_cache(256)

@@ -14,6 +14,7 @@ _DEFAULT = Limits()
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _DIGITS = bytes.maketrans(b"123456789.", b"0000000000")
 _BRACKETS = re.compile(rb"[\[{]+|[\]}]+")
+_NUMBER = re.compile(rb"[0-9.]+")
 
 _json = msgspec.json.Decoder()
 
@@ -24,12 +25,14 @@ def check(raw: bytes, limits: Limits = _DEFAULT) -> None:
     A body that can't break a limit, by counting alone, is not looked at any closer: that is nearly every one.
 
     Raises:
-        ParseError: A limit is broken; the message says which.
+        ParseError: A limit is broken, or the text is not UTF-8; the message says which.
     """
+    if not raw.isascii():
+        _check_utf8(raw)  # all of it: what a decoder skips may still be sent on
     if raw.count(b"{") + raw.count(b"[") > limits.json_depth or raw.count(b":") > limits.json_members:
         _check_closely(raw, limits)
     long_number = b"0" * (limits.json_digits + 1)
-    if long_number in raw.translate(_DIGITS) and long_number in _bare(raw).translate(_DIGITS):
+    if long_number in raw.translate(_DIGITS) and _longest_number(_bare(raw)) > limits.json_digits:
         raise ParseError(f"Invalid JSON payload: a number has more than {limits.json_digits} digits")
 
 
@@ -61,12 +64,23 @@ def _bare(raw: bytes) -> bytes:
     return _STRING.sub(b'""', raw)
 
 
+def _check_utf8(raw: bytes) -> None:
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        raise parse_error(error) from None
+
+
 def _check_closely(raw: bytes, limits: Limits) -> None:
     bare = _bare(raw)
     if bare.count(b":") > limits.json_members:
         raise ParseError(f"Invalid JSON payload: more than {limits.json_members} members")
     if _depth(bare) > limits.json_depth:
         raise ParseError(f"Invalid JSON payload: nested deeper than {limits.json_depth} levels")
+
+
+def _longest_number(bare: bytes) -> int:
+    return max((len(run) - run.count(b".") for run in _NUMBER.findall(bare)), default=0)
 
 
 def _depth(bare: bytes) -> int:

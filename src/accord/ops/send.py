@@ -5,7 +5,7 @@ from ..codec.contract import Snapshot
 from ..model import Message, PushNotificationNotSupported, SendMessageRequest
 from ..run.engine import Accepted
 from ..run.entry import Entry
-from ..run.feed import Reader
+from ..run.reader import Reader
 from ..store import Keep
 from .call import Call
 from .check import check_id, check_send

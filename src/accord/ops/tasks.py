@@ -16,7 +16,8 @@ from ..model import (
     UnsupportedOperation,
 )
 from ..run.entry import state_number
-from ..run.feed import Reader, check_whole
+from ..run.feed import check_whole
+from ..run.reader import Reader
 from ..store import Query, Record, Scope
 from .call import RESUME, Call
 from .check import check_history_length, check_id, check_list, since_ms

@@ -17,6 +17,7 @@ from ..model import (
     Event,
     InvalidAgentResponse,
     Message,
+    StatusUpdate,
     Task,
     TaskState,
     Unavailable,
@@ -176,12 +177,9 @@ class Log:
         """Add a visible event. Does not wait."""
         data = v1.encode_event(event)
         limits = self.feed.limits
-        if isinstance(event, ArtifactUpdate):
-            state = None
-            if self.size + len(data) > limits.task_size:
-                raise InvalidAgentResponse(f"task {self.task.id} would hold more than {limits.task_size} bytes")
-        else:
-            state = event.status.state
+        state = None if isinstance(event, ArtifactUpdate) else event.status.state
+        if self.size + len(data) > limits.task_size and (state is None or _may_be_too_much(event)):
+            raise InvalidAgentResponse(f"task {self.task.id} would hold more than {limits.task_size} bytes")
         if self.seq:
             apply(self.task, event, limits)
         self.seq += 1
@@ -436,6 +434,13 @@ class Log:
     def is_idle(self) -> bool:
         """Nothing happens here any more: the store knows all there is."""
         return self.run is None and not (self.readers or self._lines or self._flight or self.inbox)
+
+
+def _may_be_too_much(event: Event) -> bool:
+    """Whether the agent said this. How a task ends badly, and where it stands, is told also when it is full."""
+    if not isinstance(event, StatusUpdate) or event.status.message is None:
+        return False
+    return event.status.state not in (TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED)
 
 
 def _wake(waiters: list[asyncio.Future[None]]) -> None:

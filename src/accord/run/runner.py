@@ -27,6 +27,7 @@ from ..model import (
     Task,
     TaskState,
 )
+from ..store.failpoints import point
 from .context import Context, Fail, Reject
 from .log import Log, Turn
 from .parts import Ask, Reply, to_parts
@@ -326,9 +327,12 @@ class Run:
         done = self._past.step(name, n) if self._past is not None else None
         if done is None:
             self.log.stepped(v1.encode(Step(name, n)))
+            point("step.begun")
             done = await do_step(Step(name, n), function, args, retries, self._threads)
+            point("step.done")
             self.log.stepped(v1.encode(done))
             await self.log.stored()  # in the log before anything is built on it
+            point("step.stored")
         return value_of(done, function)
 
     async def require_auth(self, text: str, until: Awaitable[Any] | None) -> Any:

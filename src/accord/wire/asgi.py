@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qs
 
 from .. import observe
-from ..model import A2AError, BodyTooLarge, UnsupportedMediaType, VersionNotSupported
+from ..model import A2AError, BodyTooLarge, InvalidRequest, UnsupportedMediaType, VersionNotSupported
 from ..ops.call import Call
 
 __all__ = [
@@ -57,7 +57,11 @@ def check_json(headers: Headers) -> None:
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
-    """Return the body, or raise BodyTooLarge before more than `limit` of it is kept."""
+    """Return the body, or raise BodyTooLarge before more than `limit` of it is kept.
+
+    Raises:
+        InvalidRequest: The client went away in the middle: what came may look whole, and is not to be acted on.
+    """
     length = headers.get(b"content-length", b"0")
     if len(length) > 12 or not length.isdigit() or int(length) > limit:
         raise _too_large(limit)
@@ -70,6 +74,8 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
     pieces, size = [body], len(body)
     while event.get("more_body", False):
         event = await receive()
+        if event["type"] == "http.disconnect":
+            raise InvalidRequest("the request ended before its body did")
         piece = event.get("body", b"")
         size += len(piece)
         if size > limit:

@@ -13,7 +13,7 @@ from ..ops.call import IDEMPOTENT, Call
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, numbers
 from ..run.entry import Entry
-from ..run.feed import Reader
+from ..run.reader import Reader
 from .asgi import known_version
 from .health import Health
 from .jsonrpc import opaque
@@ -24,6 +24,7 @@ __all__ = ["GrpcDoor", "GrpcServer"]
 
 METADATA_BYTES = 16 << 10
 KEEP_ALIVE_MS = 15_000
+PING_MS = 5_000
 GRACE_S = 1.0
 
 SOON_S = 1.0
@@ -250,6 +251,8 @@ class GrpcServer:
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_metadata_size", METADATA_BYTES),
                 ("grpc.keepalive_time_ms", KEEP_ALIVE_MS),
+                # Clients may ping on idle streams too; by default that is taken for an attack, and they are cut off.
+                ("grpc.http2.min_ping_interval_without_data_ms", PING_MS),
             ],
         )
         address = f"{self._host}:{self.port}"

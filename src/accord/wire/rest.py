@@ -34,6 +34,9 @@ __all__ = ["RestDoor", "error_body"]
 Shape = tuple[str, ...]
 
 
+_BEFORE_IDS = ("tasks", "task")
+
+
 class Row(NamedTuple):
     operation: Operation
     names: tuple[str, ...]
@@ -65,6 +68,10 @@ class Routes:
                 row = Row(OPERATIONS[route.operation], names, codec, choice, version, numbers([version]))
                 self._by_shape.setdefault(shape, {}).setdefault(route.verb, []).append(row)
                 self._heads.setdefault(shape[0], codec)
+        # Paths without variables, sends among them, are looked up and not read.
+        self._fixed: dict[tuple[str, str, str], Found] = {}
+        asked = [(route, hint) for version in versions for route in version.rest for hint in ("", *numbers(versions))]
+        self._fixed = {(r.verb, r.path, hint): self.find(r.verb, r.path, hint) for r, hint in asked if "{" not in r.path}
 
     def find(self, verb: str, path: str, hint: str) -> Found:
         """Return the row a request is for. A path decides; if several versions have it, the one the caller names, else the newest.
@@ -73,6 +80,9 @@ class Routes:
             MethodNotFound: No operation has such a path.
             MethodNotAllowed: One has, but not with this verb.
         """
+        fixed = self._fixed.get((verb, path, hint))
+        if fixed is not None:
+            return fixed
         segments = path.strip("/").split("/")
         allowed: list[str] = []  # a path may have a second reading, in which the verb fits: a tenant may be called "tasks"
         plain = self._read(verb, segments, hint, allowed)
@@ -100,7 +110,9 @@ class Routes:
             if not rows:
                 allowed += [known for known in verbs if known not in allowed]
                 continue
-            row = next((row for row in rows if hint in row.numbers), rows[0])
+            row = rows[0]
+            if hint and hint not in row.numbers:
+                row = next((other for other in rows if hint in other.numbers), row)
             fields = dict(zip(row.names, values, strict=True))
             if tenant is not None:
                 fields["tenant"] = unquote(tenant)
@@ -129,8 +141,8 @@ def _readings(segments: list[str]) -> list[tuple[Shape, tuple[str, ...]]]:
     if not segments:
         return []
     # Ids stand after "tasks" (or "task", in paths of 0.2), which is first or has one literal segment before it.
-    at = next((i for i, segment in enumerate(segments[:2]) if segment in ("tasks", "task")), None)
-    if at is None or at == len(segments) - 1:
+    at = 0 if segments[0] in _BEFORE_IDS else 1
+    if at >= len(segments) - 1 or segments[at] not in _BEFORE_IDS:
         return [(tuple(segments), ())]
     before, rest = tuple(segments[: at + 1]), segments[at + 1 :]
     task_id = unquote(rest[0])
@@ -154,7 +166,7 @@ class RestDoor:
 
     def below_any(self, path: str) -> str:
         """Return the part of `path` that is served below any path; empty if there is none."""
-        return next((end for end in self._anywhere if path.endswith(end)), "")
+        return next(end for end in self._anywhere if path.endswith(end)) if path.endswith(self._anywhere) else ""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, headers: Headers, path: str) -> None:
         extra: Pairs = ()
@@ -170,7 +182,8 @@ class RestDoor:
             body = await self._body(scope, receive, headers, found.fields)
             if found.rival is not None and (is_its := found.rival.row.version.is_its) is not None and is_its(body):
                 found = found.rival
-            operation, _, codec, choice, *_ = found.row
+            row = found.row
+            operation, codec, choice = row.operation, row.codec, row.choice
             if not found.fields and scope["method"] == "POST":
                 params = body
             else:

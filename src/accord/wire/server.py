@@ -103,6 +103,21 @@ class Protocol(HttpToolsProtocol):
         self._waiting_since = self.loop.time()  # for the headers, or for more of the body; 0: for nothing
         self._is_in_headers = True
         self._header_bytes = self._packet = 0
+        self._stuck_since, self._stuck_bytes = 0.0, 0  # the client does not take what is sent; 0: it does
+        self.on_gone: Callable[[], None] | None = None  # set by a stream that wants to know
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.on_gone is not None:
+            self.on_gone()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stuck_since, self._stuck_bytes = self.loop.time(), self.transport.get_write_buffer_size()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stuck_since = 0.0
 
     def data_received(self, data: bytes) -> None:
         self._packet = len(data)
@@ -117,7 +132,7 @@ class Protocol(HttpToolsProtocol):
         self._waiting_since = self.loop.time()
         self._is_in_headers = True
         self._header_bytes = 0
-        self.scope["extensions"] = {"accord.abort": self._abort}  # type: ignore[dict-item]  # a callable, for our own app
+        self.scope["extensions"] = {"accord.connection": self}  # type: ignore[dict-item]  # for our own app
 
     def on_headers_complete(self) -> None:
         self._is_in_headers = False
@@ -146,7 +161,9 @@ class Protocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def look(self, now: float) -> None:
-        """Close the connection if its request has not gone on for too long."""
+        """Close the connection if its request has not gone on for too long; cut a client that takes nothing any more."""
+        if self._stuck_since:
+            self._look_stuck(now)
         if not self._waiting_since:
             return
         patience_s = self.limits.header_s if self._is_in_headers else self.limits.body_idle_s
@@ -161,14 +178,19 @@ class Protocol(HttpToolsProtocol):
         self._waiting_since = 0.0
         if self.transport.is_closing():
             return
-        if self.cycle is None or not self.cycle.response_started:
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             body = message.encode()
             head = b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
             self.transport.write(STATUS_LINE[status] + head + body)
         self.transport.close()
 
-    def _abort(self) -> None:
-        self.transport.abort()
+    def _look_stuck(self, now: float) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        if waiting < self._stuck_bytes:
+            self._stuck_since, self._stuck_bytes = now, waiting  # slow, but it takes something
+        elif now - self._stuck_since > self.limits.stalled_s:
+            self._stuck_since = 0.0
+            self.transport.abort()  # without the closing chunk: a cut must not look like an end
 
 
 class Server(uvicorn.Server):

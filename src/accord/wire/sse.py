@@ -1,14 +1,14 @@
 """Server-sent events: a task's events as they are committed, what is ready in one write."""
 
 import asyncio
-import time
 from collections.abc import Callable
+from types import TracebackType
 
 from ..codec import v1
 from ..codec.contract import Codec
 from ..model import A2AError, Message
 from ..run.entry import Entry
-from ..run.feed import Reader
+from ..run.reader import Reader
 from .asgi import Pairs, Receive, Scope, Send
 
 __all__ = ["Frames", "fail", "stream"]
@@ -73,7 +73,7 @@ async def stream(
                 break
             if entries is None:
                 if patience_s == SOON_S:
-                    writer.watch()
+                    writer.idle()
                 else:
                     await writer.write(_KEEP_ALIVE)
                 patience_s = reader.limits.keep_alive_comment_s
@@ -98,53 +98,82 @@ class _Writer:
     """Writes to one client, and notices when it has gone or takes nothing any more.
 
     A client that takes no byte for `Limits.stalled_s` is cut without the closing chunk, so that a cut can't look like an end.
+    Our own server looks after that for all its connections at once; in another one a timer and a task per stream do.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, reader: Reader) -> None:
-        self._scope = scope
-        self._receive = receive
         self._send = send
         self._reader = reader
-        self._loop = asyncio.get_running_loop()
-        self._task = asyncio.current_task()
-        self._busy_since = 0.0
-        self._watcher: asyncio.Task[None] | None = None
-        self._stalled_s = reader.limits.stalled_s
-        self._timer = self._loop.call_later(self._stalled_s, self._look)
+        self._connection = scope.get("extensions", {}).get("accord.connection")
+        self._watch = _Watch(receive, reader.limits.stalled_s, self._left) if self._connection is None else None
         self.is_gone = False
+        if self._connection is not None:
+            self._connection.on_gone = self._left
 
     async def write(self, data: bytes) -> None:
-        self._busy_since = time.monotonic()
-        try:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
-        except asyncio.CancelledError:
-            if not self.is_gone:
-                raise
-        self._busy_since = 0.0
+        message = {"type": "http.response.body", "body": data, "more_body": True}
+        if self._watch is None:
+            await self._send(message)
+            return
+        with self._watch:
+            await self._send(message)
 
-    def watch(self) -> None:
-        """The stream is idle: from now on notice if the client goes away. Short streams end before this is worth it."""
+    def idle(self) -> None:
+        """The stream has nothing to say: from now on notice if the client goes away. Short streams end before this is worth it."""
+        if self._watch is not None:
+            self._watch.start()
+
+    def _left(self) -> None:
+        self.is_gone = True
+        self._reader.nudge()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.on_gone = None
+        if self._watch is not None:
+            self._watch.close()
+
+
+class _Watch:
+    """For servers that are not ours: a task that waits for the client to go, a timer that stops a write nobody takes."""
+
+    def __init__(self, receive: Receive, stalled_s: float, on_gone: Callable[[], None]) -> None:
+        self._receive = receive
+        self._stalled_s = stalled_s
+        self._on_gone = on_gone
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._timer: asyncio.TimerHandle | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._is_stalled = False
+
+    def start(self) -> None:
         if self._watcher is None:
             self._watcher = self._loop.create_task(self._wait_gone())
 
     async def _wait_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.is_gone = True
-        self._reader.nudge()
+        self._on_gone()
 
-    def _look(self) -> None:
-        if not self._busy_since or time.monotonic() - self._busy_since < self._stalled_s:
-            self._timer = self._loop.call_later(self._stalled_s / 2, self._look)
-            return
-        self.is_gone = True
-        abort = self._scope.get("extensions", {}).get("accord.abort")
-        if abort is not None:
-            abort()  # what waits to be sent is dropped, and `write` returns
-        elif self._task is not None:
-            self._task.cancel()  # another server than ours: leaving without the last chunk is all that can be done
+    def __enter__(self) -> None:
+        self._timer = self._loop.call_later(self._stalled_s, self._stall)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        self.close_timer()
+        return self._is_stalled and kind is asyncio.CancelledError  # leaving without the last chunk is all that can be done
+
+    def _stall(self) -> None:
+        self._is_stalled = True
+        self._on_gone()
+        if self._task is not None:
+            self._task.cancel()
+
+    def close_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def close(self) -> None:
-        self._timer.cancel()
+        self.close_timer()
         if self._watcher is not None:
             self._watcher.cancel()

@@ -1,0 +1,35 @@
+"""The server process of these tests: `serve.py '{"port": ..., "database": ..., "folder": ..., ...}'`.
+
+Its settings are those of a server, and how often upkeep looks around: a test has no minute to wait for it.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from accord.model import Limits
+from accord.run import feed, upkeep
+from accord.run.upkeep import Retention
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import agents
+
+
+def main(text: str) -> None:
+    settings = json.loads(text)
+    upkeep.BEAT_S = settings.get("beat_s", upkeep.BEAT_S)
+    upkeep.PURGE_S = settings.get("purge_s", upkeep.PURGE_S)
+    feed.GIVE_UP_S = settings.get("give_up_s", feed.GIVE_UP_S)
+    agents.make(Path(settings["folder"])).run(
+        port=settings["port"],
+        grpc_port=settings.get("grpc_port"),
+        store=f"sqlite:///{settings['database']}",
+        limits=Limits(**settings.get("limits", {})),
+        retention=Retention(**settings.get("retention", {})),
+        grace_s=settings.get("grace_s", 20.0),
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
