@@ -7,7 +7,7 @@ RUN    := $(VENV)/.run
 OLD    := .venv-03/.done
 JS     := tests/legacy/js/node_modules
 
-.PHONY: help demo test check format soak bench clean
+.PHONY: help demo test check format soak protos bench clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,10 +51,13 @@ format: $(DEV) ## Format the code
 	$(BIN)/ruff check --fix-only .
 
 soak: $(DEV) ## Run the long forms of the reliability tests
-	ACCORD_SOAK=1 $(BIN)/python -m pytest tests/reliability -s
+	ACCORD_SOAK=1 $(BIN)/python -m pytest -s tests/reliability tests/survive tests/hostile tests/limits tests/client/test_streams_survive.py
+
+protos: $(DEV) ## Compile the .proto files of gRPC
+	$(BIN)/python -m accord.codec.proto.compile
 
 bench: $(DEV) ## Measure against a2a-sdk, side by side
 	$(BIN)/python -m bench
 
-clean:
+clean: ## Remove what was set up and what agents kept here
 	rm -rf $(VENV) .venv-03 $(JS) .accord

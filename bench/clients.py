@@ -51,7 +51,7 @@ def main(sends: int, events: int) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "-c", SERVER, str(port)])
+    server = subprocess.Popen([sys.executable, "-c", SERVER, str(port)], stdout=subprocess.DEVNULL)
     try:
         asyncio.run(_compare(f"http://127.0.0.1:{port}", sends, events))
     finally:

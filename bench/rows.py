@@ -90,6 +90,15 @@ class Send(Load):
         return wire.send(server)
 
 
+class Durable(Load):
+    """A durable skill of two steps, each in the log before the next; of a2a-sdk, which has none, a plain one."""
+
+    columns = AGENTS
+
+    def request(self, server: Server) -> bytes:
+        return wire.send(server) if server.column == "sdk" else wire.send(server, skill="steps")
+
+
 class EchoStream(Load):
     """The echo agent by SendStreamingMessage; an operation is a whole stream."""
 
@@ -339,6 +348,7 @@ ROWS: tuple[Row, ...] = (
     Send("send1", "send, 1 connection", connections=1),
     Send("send32", "send, 32 connections", connections=32),
     Send("send128", "send, 128 connections", connections=128),
+    Durable("durable32", "durable skill of two steps, 32 connections (a2a-sdk: a plain one)", connections=32, stage="send32"),
     EchoStream("stream32", "echo by stream, 32 connections", connections=32),
     Get("get32", "get, 32 connections", connections=32),
     Chunks("chunks", "stream of 100 chunks, 16 streams (per event)", connections=16),

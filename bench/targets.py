@@ -59,6 +59,13 @@ def _near_raw(row: str, most: float) -> Callable[[Results], Verdict]:
     return judge
 
 
+def _durable(results: Results) -> Verdict:
+    plain, durable = results.cost("send32", "sqlite"), results.cost("durable32", "sqlite")
+    if plain is None or durable is None:
+        return NOT_MEASURED
+    return Verdict(f"{durable / plain:.2f} times", durable <= 1.5 * plain)
+
+
 def _flat(results: Results) -> Verdict:
     few, many = results.cost("list10k", "memory"), results.cost("list100k", "memory")
     if few is None or many is None:
@@ -80,6 +87,7 @@ TARGETS: tuple[Target, ...] = (
     *_times("fanout", "fan-out", 12),
     *_times("list10k", "list of 10,000", 100),
     Target("list is flat to 100,000 (at most 1.5 times the cost at 10,000)", _flat),
+    Target("durable skill of two steps: at most 1.5 times a plain one, on sqlite", _durable),
     *_times("followup", "follow-up", 20),
     *_times("grpcsend", "gRPC send", 5),
     *_times("grpcget", "gRPC get", 1.3),

@@ -5,7 +5,7 @@ import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator
 
-from accord import Agent, Ask, File
+from accord import Agent, Ask, Context, File
 
 agent = Agent("Echo", description="Says what it hears.")
 gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
@@ -45,6 +45,16 @@ async def go(text: str) -> str:
 async def talk(text: str) -> Ask:
     """Ask back, for ever."""
     return Ask(f"{text}?")
+
+
+async def lower(text: str) -> str:
+    return text.lower()
+
+
+@agent.skill(durable=True)
+async def steps(text: str, ctx: Context) -> str:
+    """Two steps that survive a crash."""
+    return await ctx.step(lower, await ctx.step(lower, text))
 
 
 @agent.skill

@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     from .app import Agent as Agent
     from .auth import Caller as Caller
     from .client import connect as connect
+    from .client import connect_sync as connect_sync
     from .model import Artifact as Artifact
+    from .model import Limits as Limits
     from .model import Message as Message
     from .model import Part as Part
     from .model import Task as Task
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from .run.parts import Ask as Ask
     from .run.parts import File as File
     from .run.parts import Reply as Reply
+    from .run.upkeep import Retention as Retention
+    from .wire.tls import Tls as Tls
 
 _WHERE = {
     "Agent": "app",
@@ -26,11 +30,15 @@ _WHERE = {
     "Caller": "auth",
     "Context": "run.context",
     "File": "run.parts",
+    "Limits": "model",
     "Message": "model",
     "Part": "model",
     "Reply": "run.parts",
+    "Retention": "run.upkeep",
     "Task": "model",
+    "Tls": "wire.tls",
     "connect": "client",
+    "connect_sync": "client",
 }
 
 __all__ = [
@@ -40,11 +48,15 @@ __all__ = [
     "Caller",
     "Context",
     "File",
+    "Limits",
     "Message",
     "Part",
     "Reply",
+    "Retention",
     "Task",
+    "Tls",
     "connect",
+    "connect_sync",
 ]
 
 

@@ -41,7 +41,12 @@ async def _delegate(ctx: Context, agent: Any, message: Any, *, number: int) -> A
 
 
 class Agent(run_agent.Agent):
-    """An agent that can be served: on its own with `run`, or as an ASGI app in another with `app`."""
+    """An agent made of functions (`@agent.skill`), to be served on its own with `run` or as an ASGI app with `app`.
+
+    Its keywords are the fields of the agent card: `description`, `version` (of the agent), `provider`, `documentation_url`,
+    `icon_url`, `input_modes` and `output_modes` (media types), `extensions`. With `strict_modes` a part of another media type is
+    refused.
+    """
 
     def app(
         self,
@@ -86,7 +91,7 @@ class Agent(run_agent.Agent):
         limits: Limits | None = None,
         versions: Sequence[str] | None = None,
         log_level: str = "warning",
-        on_start: Callable[[str], None] = lambda address: None,
+        on_start: Callable[[str], None] | None = None,
         grpc_port: int | None = None,
         tls: Tls | None = None,
         grace_s: float = 20.0,
@@ -94,7 +99,19 @@ class Agent(run_agent.Agent):
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a port.
 
-        On SIGTERM running work gets `grace_s` to finish; on Ctrl-C it is interrupted at once.
+        Args:
+            host: The address to listen on. There is no check of who calls: other than loopback, only behind something that checks.
+            port: The port to listen on; 0 for any free one.
+            store: Where tasks are kept: `sqlite:///file`, `memory://` to forget them when the server stops, or a store.
+            url: The address clients reach it at, for the agent card. Without it, the address they used.
+            limits: What one caller may ask for.
+            versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
+            log_level: Of the HTTP server: `critical`, `error`, `warning`, `info` or `debug`.
+            on_start: Called with the address once it is served; by default that is printed.
+            grpc_port: Serve gRPC too, on this port; 0 for any free one. Needs `accord[grpc]`.
+            tls: The certificate HTTP and gRPC show, and whose they ask for.
+            grace_s: What running work gets to finish on SIGTERM; on Ctrl-C it is interrupted at once.
+            retention: How long tasks, their logs and idempotency keys are kept.
         """
         from .wire.server import serve  # uvicorn is only needed here, and slow to import
 
@@ -111,7 +128,10 @@ class Agent(run_agent.Agent):
 
         def started(address: str) -> None:
             app.reached_at(url or address)
-            on_start(address)
+            if on_start is not None:
+                on_start(address)
+            else:
+                print(f"{self.name} is served at {url or address}   (Ctrl-C stops it)", flush=True)
 
         serve(
             app,

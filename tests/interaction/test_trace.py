@@ -5,8 +5,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 import accord
 from accord import Agent
 from tests.drive import say, text_of
@@ -74,18 +72,11 @@ def shown(entered):
 async def test_a_blocking_send_travels_no_further_than_it_does_now():
     """What is added on the way of every message is noticed here. Run with -s to see the list.
 
-    The measure of the reference SDK for the same message is 23 files, 97 functions and 322 calls.
+    The aim of the design was 10 files and about 30 functions; docs/design.md says why it is more. The measure of the reference
+    SDK for the same message is 23 files, 97 functions and 322 calls.
     """
     entered = await trace()
     print(shown(entered))
     assert len({file for file, _ in entered}) <= 25
     assert len(entered) <= 90
     assert entered.total() <= 130
-
-
-@pytest.mark.xfail(reason="the engine is split into more rooms and smaller functions than the aim allows for", strict=True)
-async def test_a_blocking_send_is_short_enough_to_follow():
-    """The aim: a newcomer reads ten files and about thirty functions to know the whole of it."""
-    entered = await trace()
-    assert len({file for file, _ in entered}) <= 10
-    assert len(entered) <= 34

@@ -9,6 +9,7 @@ from ..client import connect
 from ..client.errors import AgentFault
 from ..codec import v1
 from ..model import A2AError, AgentCard
+from .advice import advised
 
 __all__ = ["card"]
 
@@ -20,7 +21,9 @@ def card() -> None:
 
 @card.command("get")
 @click.argument("url")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people, or for programs."
+)
 def get(url: str, output: str) -> None:
     """Fetch the card of the agent at URL.
 
@@ -31,7 +34,7 @@ def get(url: str, output: str) -> None:
     try:
         found = asyncio.run(_fetch(url))
     except (A2AError, AgentFault) as error:
-        raise click.ClickException(str(error)) from error
+        raise advised(error) from error
     if output == "json":
         click.echo(msgspec.json.format(v1.encode(found), indent=2))
     else:

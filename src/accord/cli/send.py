@@ -4,11 +4,13 @@ import asyncio
 import sys
 
 import click
+import msgspec
 
 from ..client import connect
 from ..client.errors import AgentFault
 from ..client.reply import Reply
 from ..model import A2AError, ArtifactUpdate, Part, StatusUpdate, Task, TaskState
+from .advice import advised
 
 __all__ = ["send"]
 
@@ -29,7 +31,7 @@ def send(url: str, text: str, is_stream: bool, task_id: str, context_id: str) ->
     try:
         asyncio.run(_send(url, text, is_stream, task_id, context_id))
     except (A2AError, AgentFault) as error:
-        raise click.ClickException(str(error)) from error
+        raise advised(error) from error
 
 
 async def _send(url: str, text: str, is_stream: bool, task_id: str, context_id: str) -> None:
@@ -38,8 +40,8 @@ async def _send(url: str, text: str, is_stream: bool, task_id: str, context_id: 
             reply = await _show(agent.stream(text, task_id=task_id, context_id=context_id))
         else:
             reply = await agent.send(text, task_id=task_id, context_id=context_id)
-            if reply.text:
-                click.echo(reply.text)
+            if shown := _answer(reply):
+                click.echo(shown)
         _say_how_it_ended(reply, url)
 
 
@@ -55,8 +57,18 @@ async def _show(stream: "object") -> Reply:
     return stream.reply  # type: ignore[attr-defined,no-any-return]
 
 
+def _answer(reply: Reply) -> str:
+    """The text of an answer, then its data as JSON and its files by name. The schema of a question is for programs."""
+    others = [] if reply.question else [_shown(part) for part in reply.parts if not isinstance(part.text, str)]
+    return "\n".join(filter(None, [reply.text, *others]))
+
+
 def _shown(part: Part) -> str:
-    return part.text if isinstance(part.text, str) else f"[{part.media_type or 'data'} {part.filename}]"
+    if isinstance(part.text, str):
+        return part.text
+    if part.data is not msgspec.UNSET:
+        return msgspec.json.format(msgspec.json.encode(part.data), indent=2).decode()
+    return f"[{part.media_type or 'file'} {part.filename}]"
 
 
 def _say_how_it_ended(reply: Reply, url: str) -> None:

@@ -14,6 +14,7 @@ from .load import load_agent
 __all__ = ["serve"]
 
 _PEM = click.Path(exists=True, dir_okay=False, path_type=Path)
+_LEVELS = ["critical", "error", "warning", "info", "debug"]
 
 
 @click.command()
@@ -39,7 +40,7 @@ _PEM = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--grace", default=20.0, show_default=True, help="Seconds running work gets to finish on SIGTERM.")
 @click.option("--keep-days", default=30.0, show_default=True, help="Days a finished task is kept.")
 @click.option("--no-auth", is_flag=True, help="Allow anyone who can reach a non-loopback --host to use the agent.")
-@click.option("--log-level", default="warning", show_default=True, help="critical, error, warning, info or debug.")
+@click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True, help="How much the log says.")
 def serve(
     file: str,
     host: str,
@@ -69,6 +70,8 @@ def serve(
             f"this agent asks nobody who they are, and --host {host} can be reached from other machines.\n"
             "Add --no-auth if that is what you want, or leave --host out to serve this machine only."
         )
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise click.ClickException(f"--url {url} is no address clients can use; write it like https://agents.example.com/trip")
     logging.basicConfig(level=log_level.upper(), format="%(levelname)s: %(message)s")
     agent = load_agent(file)
     try:

@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import urljoin
@@ -78,7 +79,7 @@ class Binding(Protocol):
         """
         ...
 
-    def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncIterator[list[Item]]:
+    def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncGenerator[list[Item], None]:
         """Yield the messages of a stream as they come, what came together together. Ends where the connection ends."""
         ...
 
@@ -144,15 +145,15 @@ def _seconds(retry_after: str | None) -> str | None:
     return str(max(math.ceil(left), 0))
 
 
-async def events(body: Body, url: str, budget: Budget, read: Callable[[bytes], Frame]) -> AsyncIterator[list[Item]]:
+async def events(body: Body, url: str, budget: Budget, read: Callable[[bytes], Frame]) -> AsyncGenerator[list[Item], None]:
     """Yield the messages of an SSE body; `read` opens one."""
     try:
-        async for batch in sse.read(body.chunks(), budget.event_bytes):
-            items = []
-            for event in batch:
-                check_depth(event.data, budget.depth)
-                items.append(Item(read(event.data), event.id))
-            if items:
+        async with aclosing(sse.read(body.chunks(), budget.event_bytes)) as source:
+            async for batch in source:
+                items = []
+                for event in batch:
+                    check_depth(event.data, budget.depth)
+                    items.append(Item(read(event.data), event.id))
                 yield items
     except sse.TooBig:
         raise BadAnswer(safe_url(url), f"an event is larger than {budget.event_bytes} bytes") from None

@@ -133,7 +133,10 @@ class Client:
         key: str = "",
         timeout_s: float | None = None,
     ) -> Stream:
-        """Send a message and read what happens, as it happens. Options are those of `send`; nothing is sent before it is read."""
+        """Send a message and read what happens, as it happens. Options are those of `send`; nothing is sent before it is read.
+
+        `timeout_s` is for the whole stream, from the first read on.
+        """
         request = _request(message, task_id, context_id, metadata, history_length, output_modes, push, references, key)
         return Stream(self, request, key=key, timeout_s=timeout_s)
 

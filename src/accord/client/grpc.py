@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import grpc
@@ -13,13 +13,14 @@ from ..model import A2AError
 from .auth import Chosen, ClientCert
 from .binding import Extra, Item, understood
 from .budget import Budget
-from .errors import AgentFault, ConnectionLost, TooSlow, Unreachable
+from .errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
 
 __all__ = ["Grpc"]
 
 _DETAILS = "grpc-status-details-bin"
 # What grpcio says of itself, not of the agent. There is no other way to tell: the status is the same.
 _NO_CONNECTION = re.compile(r"failed to connect|DNS resolution|Connection refused|name resolution|handshake", re.IGNORECASE)
+_TOO_LARGE = re.compile(r"larger than max", re.IGNORECASE)
 _BROKE_OFF = re.compile(r"socket closed|connection reset|RST_STREAM|GOAWAY|broken pipe|end of (tcp )?stream", re.IGNORECASE)
 
 
@@ -62,7 +63,7 @@ class Grpc:
             raise self._fault(error, timeout_s) from None
         return understood(self.url, f"the answer to {operation}", self._dialect.result, operation, answer, request)
 
-    async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncIterator[list[Item]]:
+    async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncGenerator[list[Item], None]:
         data = self._dialect.request(operation, request)
         call = self._channel.unary_stream(self._dialect.rpc(operation))(data, metadata=await self._with(extra))
         read = self._dialect.frames(operation, request)
@@ -109,6 +110,8 @@ class Grpc:
         if details is None:
             if status == "DEADLINE_EXCEEDED":
                 return TooSlow(self.url, f"no answer within {timeout_s:g} s")
+            if status == "RESOURCE_EXHAUSTED" and _TOO_LARGE.search(text):  # the work is done, only the answer is not wanted
+                return BadAnswer(self.url, f"the answer is larger than {self._budget.answer_bytes} bytes")
             if status == "UNAVAILABLE" and _NO_CONNECTION.search(text):
                 return Unreachable(self.url, f"no connection: {text[:200]}")
             if status == "CANCELLED" or (status in ("UNAVAILABLE", "INTERNAL", "UNKNOWN") and _BROKE_OFF.search(text)):

@@ -202,7 +202,7 @@ def _fault(error: Exception, url: str, timeout_s: float) -> Exception:
             return error
         case aiohttp.ConnectionTimeoutError():
             return Unreachable(where, "no connection in time")
-        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError() | ssl.SSLError():
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
             return Unreachable(where, f"no secure connection: {_why(error)}")
         case aiohttp.ClientConnectorError():
             return Unreachable(where, f"no connection: {_why(error)}")

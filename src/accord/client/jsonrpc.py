@@ -1,7 +1,8 @@
 """The JSON-RPC binding, for every version: the envelope here, the words in the version's dialect."""
 
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import urljoin
 
@@ -54,7 +55,7 @@ class JsonRpc:
             return await self.call(operation, request, extra, timeout_s)
         return self._unpack(operation, request, id_, answer)
 
-    async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncIterator[list[Item]]:
+    async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncGenerator[list[Item], None]:
         id_, body = self._pack(operation, request)
         headers = self._with(extra) | {"Accept": "text/event-stream, application/json"}
         budget = self._budget
@@ -68,8 +69,9 @@ class JsonRpc:
             return understood(self.url, "an event", read, self._result(data, id_))
 
         if answer.status == 200 and answer.headers.get("Content-Type", "").startswith("text/event-stream"):
-            async for items in events(answer, self.url, budget, open_frame):
-                yield items
+            async with aclosing(events(answer, self.url, budget, open_frame)) as source:
+                async for items in source:
+                    yield items
             return
         whole = await read_all(answer, self.url, budget.answer_bytes)
         result = self._raw(operation, id_, whole)

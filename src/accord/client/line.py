@@ -1,7 +1,8 @@
 """The line to one agent: found once, then calls over the interface that works, repeated where that is safe."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -135,12 +136,17 @@ class Line:
 
     @property
     def deduplicates(self) -> bool:
-        """The agent recognises a message it has had."""
-        return self._offers(IDEMPOTENT)
+        """The agent recognises a message it has had: by its id, which 0.1 has no place for."""
+        return self._offers(IDEMPOTENT) and not self.names_tasks
+
+    @property
+    def names_tasks(self) -> bool:
+        """New tasks get their id from us, as in 0.1: the id of the first message."""
+        return self._interface is not None and self._interface.protocol_version == "0.1"
 
     async def open_stream(
         self, operation: str, request: Any, *, key: str = "", after: str = "", timeout_s: float | None = None
-    ) -> AsyncIterator[Items]:
+    ) -> AsyncGenerator[Items, None]:
         """Yield what comes; errors as they are."""
         while True:
             binding = self._binding or await self._opened()
@@ -148,9 +154,11 @@ class Line:
                 request.tenant = self._tenant
             extra = self._with(key, after)
             try:
-                async for items in binding.stream(operation, request, extra, timeout_s or self.budget.work_s):
-                    self._is_proven = True
-                    yield items
+                # Closed with us: a connection must not live on because nobody has collected its generator yet.
+                async with aclosing(binding.stream(operation, request, extra, timeout_s or self.budget.work_s)) as source:
+                    async for items in source:
+                        self._is_proven = True
+                        yield items
                 return
             except (A2AError, AgentFault) as error:
                 if not self._fall_back(operation, error, binding):

@@ -1,6 +1,6 @@
 """An agent's answer, as a user wants to hold it."""
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
@@ -9,7 +9,7 @@ from ..model import FINAL, File, Message, Part, Task, TaskState
 if TYPE_CHECKING:
     from .client import Client
 
-__all__ = ["Content", "Reply", "SendOptions", "parts_of"]
+__all__ = ["Content", "Reply", "parts_of"]
 
 Content = Any  # str, Message, Part, File, bytes, a list of those, or anything that is JSON
 
@@ -82,20 +82,6 @@ class Reply:
 
     def __repr__(self) -> str:
         return f"Reply({self.state.word}, {self.text[:60]!r})"
-
-
-class SendOptions(TypedDict, total=False):
-    """What `send` and `stream` take beside the message."""
-
-    task_id: str
-    context_id: str
-    metadata: dict[str, Any] | None
-    history_length: int | None
-    output_modes: tuple[str, ...] | list[str]
-    push: Any
-    references: tuple[str, ...] | list[str]
-    key: str
-    timeout_s: float | None
 
 
 def parts_of(content: Content) -> list[Part]:

@@ -1,6 +1,7 @@
 """The HTTP+JSON binding, for every version that has it."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -51,7 +52,7 @@ class Rest:
         self._check(operation, answer)
         return understood(self.url, f"the answer to {operation}", self._dialect.result, operation, answer.body, request)
 
-    async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncIterator[list[Item]]:
+    async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncGenerator[list[Item], None]:
         answer = await self._open(operation, request, extra, timeout_s)
         read = self._dialect.frames(request)
 
@@ -62,8 +63,9 @@ class Rest:
                 raise self._error_in(data) or fault from None
 
         if answer.status == 200 and answer.headers.get("Content-Type", "").startswith("text/event-stream"):
-            async for items in events(answer, self.url, self._budget, open_frame):
-                yield items
+            async with aclosing(events(answer, self.url, self._budget, open_frame)) as source:
+                async for items in source:
+                    yield items
             return
         whole = await read_all(answer, self.url, self._budget.answer_bytes)
         self._check(operation, whole)

@@ -27,10 +27,10 @@ from ..model import (
     TaskStatus,
 )
 from .binding import Item
-from .errors import AgentFault, ConnectionLost
+from .errors import AgentFault, ConnectionLost, TooSlow
 from .reply import Reply
 from .retry import is_cut, may_repeat
-from .seen import Gap, apply, own, reconcile
+from .seen import Echo, Gap, apply, own, reconcile, unseen
 
 if TYPE_CHECKING:
     from .client import Client
@@ -72,6 +72,7 @@ class Stream:
         self._key = key
         self._at = after  # behind what has been received; `cursor` is behind what has been read
         self._timeout_s = timeout_s
+        self._deadline: float | None = None  # runs from the first read
         self._ready: deque[tuple[StreamEvent, str]] = deque()
         self._source: AsyncIterator[list[Item]] | None = None
         self._mode = _LIVE
@@ -80,7 +81,8 @@ class Stream:
         self._polls = 0
         self._is_over = False
         self._is_restarting = False
-        self._is_blind = False  # went on without a snapshot: to be compared with the task in the end
+        self._is_blind = False  # went on without knowing for sure: to be compared with the task in the end
+        self._echo: Echo | None = None
 
     def __aiter__(self) -> "Stream":
         return self
@@ -88,7 +90,7 @@ class Stream:
     async def __anext__(self) -> StreamEvent:
         while not self._ready:
             if not self._is_over:
-                await self._more()
+                await (self._more() if self._timeout_s is None else self._more_in_time(self._timeout_s))
             elif self._is_blind:
                 self._is_blind = False
                 await self._look()
@@ -126,6 +128,19 @@ class Stream:
         return Reply(self._client, found)
 
     # Reading
+
+    async def _more_in_time(self, timeout_s: float) -> None:
+        """As `_more`, until all of the stream has taken longer than its reader allows."""
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + timeout_s
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                await self._more()
+        except TimeoutError as error:
+            await self._drop()
+            if isinstance(error, AgentFault):
+                raise
+            raise TooSlow(self._client.line.name, f"the stream did not end within {timeout_s:.3g} s") from None
 
     async def _more(self) -> None:
         try:
@@ -195,6 +210,11 @@ class Stream:
                 self.task = Task(id=event.task_id, context_id=event.context_id, status=status)
             elif isinstance(event, StatusUpdate) and event.status == self.task.status and event.status.timestamp:
                 return  # said before the cut, and once more after it
+            elif isinstance(event, ArtifactUpdate):
+                fresh = self._fresh(self.task, event)
+                if fresh is None:
+                    return
+                event = fresh
             apply(self.task, event)
             self._settle(self.task.status.state)
         self._at = cursor or self._at
@@ -204,6 +224,16 @@ class Stream:
         """Whether an event of an agent that numbers them has come before."""
         at = self._at
         return cursor.isdecimal() and at.isdecimal() and self._client.line.can_resume and int(cursor) <= int(at)
+
+    def _fresh(self, task: Task, event: ArtifactUpdate) -> ArtifactUpdate | None:
+        """Return what of an artifact's event is new, after a cut that no cursor bridges."""
+        if event.append:
+            if self._echo is not None and self._echo.is_repeat(event):
+                self._is_blind = True
+                return None
+        elif self._is_blind:
+            return unseen(task, event)  # some old agents begin a subscription by telling all artifacts again
+        return event
 
     def _accept_task(self, task: Task, cursor: str, mode: str) -> bool:
         """Take a task frame in; return whether it is to be passed on as it is."""
@@ -215,6 +245,7 @@ class Stream:
                 return False
         elif mode == _SNAPSHOT:
             self._ready.extend((missed, self._at) for missed in reconcile(seen, task))
+            self._echo = Echo(task)
             self._settle(task.status.state)
             return False
         elif mode == _RESUMED and self._at != "0":
@@ -258,11 +289,24 @@ class Stream:
             await self._instead_of_subscribing()
             return
         if self.task is None and self._is_send and not may_repeat(error, is_safe=line.may_send_again(self._key)):
-            raise line.named(error)
+            if not (line.names_tasks and self._is_new_task):
+                raise line.named(error)
+            await self._find_by_our_name()
         self._failures += 1
         if self._failures >= retry.attempts:
             raise line.named(error)
         await asyncio.sleep(retry.pause_s(self._failures, error))
+
+    async def _find_by_our_name(self) -> None:
+        """Ask for the task under the id we gave it: what was begun is gone on with, what never arrived can be sent again."""
+        assert isinstance(self._request, SendMessageRequest)  # only a message makes a task
+        try:
+            found = await self._client.get(self._request.message.message_id)
+        except TaskNotFound:
+            return
+        failures = self._failures
+        self._accept(found, "")
+        self._failures = failures
 
     async def _instead_of_subscribing(self) -> None:
         """The agent refuses the subscription: the task has ended meanwhile, or can only be asked for."""

@@ -6,7 +6,7 @@ import msgspec
 
 from ..model import Artifact, ArtifactUpdate, Event, Message, Part, Role, StatusUpdate, Task, TaskState
 
-__all__ = ["Gap", "apply", "own", "reconcile"]
+__all__ = ["Echo", "Gap", "apply", "own", "reconcile", "unseen"]
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -66,6 +66,42 @@ def reconcile(seen: Task, now: Task) -> list[Event | Gap]:
     if is_lossy:
         missed.insert(0, Gap(now, "the connection was lost and the agent does not tell everything that happened meanwhile"))
     return missed
+
+
+def unseen(task: Task, event: ArtifactUpdate) -> ArtifactUpdate | None:
+    """Return what of an artifact told as a whole was not seen before, as the chunk it would have been; None if all of it was."""
+    known = next((artifact for artifact in task.artifacts if artifact.artifact_id == event.artifact.artifact_id), None)
+    rest = _rest(known, event.artifact)
+    return msgspec.structs.replace(event, artifact=rest[0], append=rest[1]) if rest is not None else None
+
+
+class Echo:
+    """Knows again what a new subscription tells of its own first frame.
+
+    Agents attach a reader before they read the task, so chunks on their way at that moment come twice: in the task, and once more
+    behind it. A chunk is taken for such an echo if it is found near the end of the artifact, and as long as the ones after it go on
+    from there. An agent may also really say the same twice; so who drops an echo compares with the task in the end.
+    """
+
+    NEAR = 64
+
+    def __init__(self, task: Task) -> None:
+        self._parts = {artifact.artifact_id: list(artifact.parts) for artifact in task.artifacts}
+        self._at: dict[str, int] = {}
+
+    def is_repeat(self, event: ArtifactUpdate) -> bool:
+        name, chunk = event.artifact.artifact_id, event.artifact.parts
+        known = self._parts.get(name)
+        if not known or not chunk:
+            return False
+        at = self._at.get(name)
+        last = len(known) - len(chunk)
+        if at is None:
+            places = range(last, max(last - self.NEAR, -1), -1)
+            at = next((place for place in places if known[place : place + len(chunk)] == chunk), len(known))
+        is_repeat = at <= last and known[at : at + len(chunk)] == chunk
+        self._at[name] = at + len(chunk) if is_repeat else len(known)
+        return is_repeat
 
 
 def _rest(old: Artifact | None, new: Artifact) -> tuple[Artifact, bool] | None:

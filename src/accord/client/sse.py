@@ -5,7 +5,7 @@ does not know, an event without its closing blank line at the end.
 """
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
@@ -24,7 +24,7 @@ class TooBig(Exception):
     """An event is larger than allowed; or a line that never ends."""
 
 
-async def read(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[list[Sse]]:
+async def read(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[list[Sse], None]:
     """Yield the events of a stream, what came together together; comments and events without data are passed over.
 
     Raises:

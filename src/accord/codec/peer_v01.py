@@ -13,6 +13,7 @@ from ..model import (
     A2AError,
     InvalidParams,
     InvalidRequest,
+    Message,
     MethodNotFound,
     ParseError,
     PermissionDenied,
@@ -70,6 +71,8 @@ _CODES: dict[int, type[A2AError]] = {
     -32011: Unavailable,
 }
 
+_ALL = 10_000
+
 _json = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -90,6 +93,8 @@ def params(operation: str, request: Any) -> bytes:
             return _encode(v01.write_push(given))
         case "GetTaskPushNotificationConfig":
             return _encode({"id": given["taskId"]})
+        case "GetTask":
+            given.setdefault("historyLength", _ALL)  # to say nothing is to ask for none
     return _encode(old.some(given, "id", "historyLength", "metadata"))
 
 
@@ -130,7 +135,9 @@ def frames(request: Any) -> Frames:
         is_first = False
         is_status = isinstance(event, StatusUpdate)
         status = event.status if is_status else TaskStatus(state=TaskState.WORKING)
-        task = Task(id=event.task_id, context_id=event.context_id, status=status, history=[request.message])
+        said = msgspec.to_builtins(request.message)
+        _name(said)  # as it will be called when the agent tells the history
+        task = Task(id=event.task_id, context_id=event.context_id, status=status, history=[old.convert(said, Message)])
         return Frame((task,) if is_status else (task, event), is_last)
 
     return frame

@@ -73,7 +73,7 @@ class Part(Model):
 
 
 class Message(Model):
-    """One turn of a conversation."""
+    """What the client or the agent says in one turn: parts of text, files or data."""
 
     message_id: str
     role: Role
@@ -91,7 +91,7 @@ class Message(Model):
 
 
 class Artifact(Model):
-    """Something the agent made."""
+    """Something the agent made, in one or more parts: the result, or one of several."""
 
     artifact_id: str
     parts: list[Part]
@@ -113,7 +113,7 @@ class TaskStatus(Model):
 
 
 class Task(Model):
-    """A unit of work: the fold of its event log."""
+    """A unit of work: where it stands, what was said, what was made. It is the fold of its event log."""
 
     id: str
     status: TaskStatus

@@ -31,8 +31,19 @@ def _named(metadata: Metadata | None) -> Any:
 class Agent:
     """An agent made of functions.
 
-    Every field of the agent card has a keyword; what can be derived (skills, modes, interfaces, capabilities) is. With
-    `strict_modes`, a part whose media type is none of the input modes is refused; without, the modes are advice.
+    Every field of the agent card has a keyword; what can be derived (skills, modes, interfaces, capabilities) is.
+
+    Args:
+        name: What people call it.
+        description: What it is for; the name, if left out.
+        version: Yours, of the agent.
+        provider: Who runs it.
+        documentation_url: Where people read more.
+        icon_url: Its picture.
+        input_modes: The media types its skills take, unless they say otherwise; text and JSON by default.
+        output_modes: The media types they give, likewise.
+        extensions: Extensions of the protocol it knows, beside ours.
+        strict_modes: Refuse a part whose media type is none of the input modes; without it, the modes are advice.
     """
 
     def __init__(
@@ -103,9 +114,20 @@ class Agent:
     ) -> Any:
         """Make a function a skill. Its name, docstring and annotations say the rest.
 
-        The first skill is the default one unless another says `default=True`. A run that a crash interrupts fails, unless
-        the skill is `durable`: then it is called again and goes on by replay, so effects belong in `ctx.step`. A run fails
-        when it has worked for `run_s` seconds, or has said nothing for `idle_s`; waiting in `ctx.ask` counts as neither.
+        Args:
+            function: The function, when used as a bare `@agent.skill`.
+            id: What a message names it by, in `metadata.skill`; the function's name by default.
+            name: What people call it; made from the id by default.
+            description: What it does; the docstring by default.
+            tags: Words to find it by; the id by default.
+            examples: Messages to try it with.
+            input_modes: The media types it takes; the agent's by default.
+            output_modes: The media types it gives; the agent's by default.
+            default: Take messages that name no skill, instead of the first one defined.
+            durable: Go on after a crash, which otherwise fails the run: the function is called again and what is in the log is
+                replayed, so effects belong in `ctx.step`.
+            run_s: Fail a run that has worked for so many seconds; waiting in `ctx.ask` does not count.
+            idle_s: Fail a run that has said nothing for so many seconds; nor does it here.
         """
         names = dict(sys._getframe(1).f_locals)  # so that annotations may name types local to the caller
 

@@ -35,7 +35,7 @@ class Done:
 
 
 class Context:
-    """The task a skill works on.
+    """The task a skill works on, and what it can do with it: report, write, ask, call others, decline.
 
     `status`, `write` and `artifact` act at once and may be called from any thread; awaiting them lets a fast agent wait for
     a slow disk. `ask` waits for the client, for as long as it takes.

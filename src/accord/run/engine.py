@@ -107,7 +107,7 @@ class Engine:
         self.feed.drain()
         for run in self._runs():
             if run.is_waiting or run.skill.is_durable:
-                run.stop()
+                run.release() if grace_s > 0 else run.stop()
                 run.log.refuse(stopping())  # who waits for its answer asks the next process
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_s

@@ -82,6 +82,8 @@ class Run:
         self._past = past
         self._artifacts = len(log.task.artifacts) if past is None else past.artifacts
         self._steps: Counter[str] = Counter()
+        self._under_way = 0  # steps
+        self._is_leaving = False
         self._events = 0
         self.worked_s = 0.0  # before the last question; waiting for the client is not work
         self.since_s = time.monotonic()
@@ -328,11 +330,16 @@ class Run:
         if done is None:
             self.log.stepped(v1.encode(Step(name, n)))
             point("step.begun")
+            self._under_way += 1
             done = await do_step(Step(name, n), function, args, retries, self._threads)
             point("step.done")
             self.log.stepped(v1.encode(done))
             await self.log.stored()  # in the log before anything is built on it
+            self._under_way -= 1
             point("step.stored")
+            if self._is_leaving and not self._under_way:
+                self.stop()
+                await asyncio.sleep(0)  # it ends here; the next life goes on from here
         return value_of(done, function)
 
     async def require_auth(self, text: str, until: Awaitable[Any] | None) -> Any:
@@ -404,10 +411,18 @@ class Run:
         """Stop the function, giving it a moment to clean up; the task is terminal afterwards."""
         self._is_canceled = True
         self.task.cancel()
-        await asyncio.wait({self.task}, timeout=CANCEL_GRACE_S)
-        self._end(TaskState.CANCELED)  # it did not stop in time: it is no longer listened to
-        if self.task.done():
-            self._leave()  # cancelled before its first step, it has not left by itself
+        try:
+            await asyncio.wait({self.task}, timeout=CANCEL_GRACE_S)
+        finally:  # also if whoever asked for it has gone meanwhile
+            self._end(TaskState.CANCELED)  # it did not stop in time: it is no longer listened to
+            if self.task.done():
+                self._leave()  # cancelled before its first step, it has not left by itself
+
+    def release(self) -> None:
+        """Stop the function where its next life can go on: at once, or when the step it is in has been done."""
+        self._is_leaving = True
+        if not self._under_way:
+            self.stop()
 
     def stop(self) -> None:
         """Stop the function and say nothing: the task stays as last stored."""

@@ -17,6 +17,8 @@ __all__ = ["Step", "StepFailed", "do_step", "value_of"]
 
 log_ = logging.getLogger("accord")
 
+_PLAIN = (str, int, float, bool)
+
 
 class StepFailed(Exception):
     """A step failed for good, now or in an earlier life of the run; says how."""
@@ -62,7 +64,11 @@ def value_of(step: Step, function: Callable[..., Any]) -> Any:
     """
     if step.error:
         raise StepFailed(step.error)
-    type_ = typing.get_type_hints(function).get("return") if inspect.isroutine(function) else None
+    type_ = getattr(function, "__annotations__", {}).get("return") if inspect.isroutine(function) else None
+    if type_ is type(step.value) and type_ in _PLAIN:
+        return step.value
+    if isinstance(type_, str):  # written as text, as all are with `from __future__ import annotations`
+        type_ = typing.get_type_hints(function).get("return")
     if type_ in (None, Any, types.NoneType):
         return step.value
     return Shape(type_).read(step.value, step.name)

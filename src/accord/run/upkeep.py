@@ -27,7 +27,7 @@ _DAY_S = 24 * 3600
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things are kept, in seconds."""
+    """How long tasks, their logs, idempotency keys and unanswered questions are kept, in seconds."""
 
     tasks_s: float = 30 * _DAY_S  # after they ended
     events_s: float = _DAY_S  # after their task ended: its snapshot says the same

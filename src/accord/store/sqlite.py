@@ -65,9 +65,11 @@ class SqliteStore:
             self._db.execute("PRAGMA synchronous = FULL")
             migrate_sqlite(self._db)
             point("open.migrated")
-        except BaseException:
+        except BaseException as error:
             self._db.close()
             self._lock.close()
+            if isinstance(error, sqlite3.DatabaseError):
+                raise RuntimeError(f"{self.path} can't be used as a database: {error}; give another file with --store") from error
             raise
         self._reader = self._connect()
         self._reader.execute("PRAGMA query_only = ON")

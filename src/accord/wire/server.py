@@ -1,6 +1,7 @@
 """Serving the app with uvicorn: loop, protocol, signals."""
 
 import asyncio
+import errno
 import gc
 import logging
 import signal
@@ -20,15 +21,17 @@ __all__ = ["serve"]
 log_ = logging.getLogger("accord")
 
 LEAVE_S = 0.5  # for what is cancelled at the very end
+LINGER_S = 2.0  # for a refusal to be heard by a client that is still sending
 
 
 class Answer:
     """Sends one answer: the head leaves with the first piece of the body, in one write instead of uvicorn's two."""
 
-    __slots__ = ("_cycle", "_head")
+    __slots__ = ("_cycle", "_head", "_protocol")
 
-    def __init__(self, cycle: RequestResponseCycle) -> None:
+    def __init__(self, cycle: RequestResponseCycle, protocol: "Protocol") -> None:
         self._cycle = cycle
+        self._protocol = protocol
         self._head = b""
 
     async def send(self, message: Any) -> None:
@@ -86,7 +89,10 @@ class Answer:
             cycle.response_complete = True
             cycle.message_event.set()
             if not cycle.keep_alive:
-                cycle.transport.close()
+                if cycle.more_body:
+                    self._protocol.linger()
+                else:
+                    cycle.transport.close()
             cycle.on_response()
 
 
@@ -103,6 +109,7 @@ class Protocol(HttpToolsProtocol):
         self._waiting_since = self.loop.time()  # for the headers, or for more of the body; 0: for nothing
         self._is_in_headers = True
         self._header_bytes = self._packet = 0
+        self._dropped = -1  # bytes that came after a refusal; -1: there was none
         self._stuck_since, self._stuck_bytes = 0.0, 0  # the client does not take what is sent; 0: it does
         self.on_gone: Callable[[], None] | None = None  # set by a stream that wants to know
 
@@ -120,12 +127,15 @@ class Protocol(HttpToolsProtocol):
         self._stuck_since = 0.0
 
     def data_received(self, data: bytes) -> None:
+        if self._dropped >= 0:
+            self._drop(data)
+            return
         self._packet = len(data)
         super().data_received(data)
         if self._is_in_headers:
             self._header_bytes += len(data)
             if self._header_bytes > self.limits.header_bytes:
-                self._refuse(431, f"the headers are larger than {self.limits.header_bytes} bytes")
+                self._refuse(431, f"the headers are larger than {self.limits.header_bytes} bytes", is_sending=True)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -138,7 +148,7 @@ class Protocol(HttpToolsProtocol):
         self._is_in_headers = False
         # Headers that came in less than the limit can't be larger than it: that is nearly all.
         if self._header_bytes + self._packet > self.limits.header_bytes and self._size_of_headers() > self.limits.header_bytes:
-            self._refuse(431, f"the headers are larger than {self.limits.header_bytes} bytes")
+            self._refuse(431, f"the headers are larger than {self.limits.header_bytes} bytes", is_sending=True)
             return
         self._waiting_since = self.loop.time()
         super().on_headers_complete()
@@ -147,17 +157,17 @@ class Protocol(HttpToolsProtocol):
         return sum(len(name) + len(value) for name, value in self.headers) + len(self.url)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        cycle.send = Answer(cycle).send  # type: ignore[method-assign]  # uvicorn has no other place to plug it in
+        cycle.send = Answer(cycle, self).send  # type: ignore[method-assign]  # uvicorn has no other place to plug it in
         super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
         self._waiting_since = self.loop.time()
-        if not self.transport.is_closing():
+        if not self._is_leaving():
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._waiting_since = 0.0
-        if not self.transport.is_closing():
+        if not self._is_leaving():
+            self._waiting_since = 0.0
             super().on_message_complete()
 
     def look(self, now: float) -> None:
@@ -165,6 +175,10 @@ class Protocol(HttpToolsProtocol):
         if self._stuck_since:
             self._look_stuck(now)
         if not self._waiting_since:
+            return
+        if self._dropped >= 0:
+            if now - self._waiting_since > LINGER_S:
+                self.transport.abort()
             return
         patience_s = self.limits.header_s if self._is_in_headers else self.limits.body_idle_s
         if now - self._waiting_since > patience_s and not self._is_reading_paused():
@@ -174,15 +188,40 @@ class Protocol(HttpToolsProtocol):
         """It is we who don't read, because the body so far has not been taken yet."""
         return bool(self.flow is not None and self.flow.read_paused)
 
-    def _refuse(self, status: int, message: str) -> None:
-        self._waiting_since = 0.0
-        if self.transport.is_closing():
+    def _is_leaving(self) -> bool:
+        return self._dropped >= 0 or self.transport.is_closing()
+
+    def _refuse(self, status: int, message: str, *, is_sending: bool = False) -> None:
+        if self._is_leaving():
             return
+        self._waiting_since = 0.0
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             body = message.encode()
             head = b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
             self.transport.write(STATUS_LINE[status] + head + body)
+            if is_sending:
+                self.linger()
+                return
         self.transport.close()
+
+    def linger(self) -> None:
+        """Close when the client has heard us, or a moment later.
+
+        Closing at once, with bytes come that nobody reads, would reset the connection and take the answer with it.
+        """
+        if not self.transport.can_write_eof():  # over TLS there is no way to say "that was all" and listen on
+            self.transport.close()
+            return
+        self._dropped = 0
+        self._waiting_since = self.loop.time()
+        self.transport.write_eof()
+        if self.flow is not None:
+            self.flow.resume_reading()
+
+    def _drop(self, data: bytes) -> None:
+        self._dropped += len(data)
+        if self._dropped > self.limits.body:
+            self.transport.abort()
 
     def _look_stuck(self, now: float) -> None:
         waiting = self.transport.get_write_buffer_size()
@@ -209,7 +248,12 @@ class Server(uvicorn.Server):
         self._on_start = on_start
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
-        await super().startup(sockets)
+        try:
+            await super().startup(sockets)
+        except SystemExit as end:  # uvicorn's way to say no; it has logged why
+            if isinstance(end.__context__, OSError):
+                raise SystemExit(_advice(self.config.host, self.config.port, end.__context__)) from None
+            raise
         # All that was imported stays: looking through it again at every collection is the larger part of p99.
         gc.collect()
         gc.freeze()
@@ -280,6 +324,14 @@ def serve(
     _run(server)
     if not server.started:
         raise RuntimeError(f"the server could not start on {host}:{port}; the reason is above")
+
+
+def _advice(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is taken: stop what listens there, or choose another with --port (0 takes any free one)"
+    if error.errno == errno.EACCES:
+        return f"port {port} is for administrators; choose one above 1023 with --port"
+    return f"{host} is no address of this machine; leave --host out to serve on 127.0.0.1"
 
 
 def _run(server: Server) -> None:

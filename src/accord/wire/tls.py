@@ -8,7 +8,10 @@ __all__ = ["Tls"]
 
 
 class Tls(msgspec.Struct, frozen=True):
-    """Files in PEM. With a client authority, only clients with a certificate it signed are let in (mutual TLS)."""
+    """The certificate a server shows, and its key: files in PEM.
+
+    With a client authority, only clients with a certificate it signed are let in (mutual TLS).
+    """
 
     certificate: Path
     key: Path
