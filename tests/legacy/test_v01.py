@@ -248,3 +248,20 @@ async def test_errors_have_the_numbers_0_1_gives_them():
         assert (await client.error("tasks/pushNotification/set", params))["code"] == -32003
         assert (await client.error("tasks/pushNotification/get", {"id": "t"}))["code"] == -32003
         assert (await client.result("ListTasks", {}))["totalSize"] == 0  # nothing was half made
+
+
+async def test_a_send_can_be_repeated_safely_though_0_1_messages_have_no_ids(store):
+    """The same words under the same key are the same send; other words are refused (design, rule 26)."""
+    said = []
+
+    async def hear(request: str):
+        said.append(request)
+        return request
+
+    async with talking_to(hear, store=store) as client:
+        key = {"Idempotency-Key": "k-1"}
+        copies = [client.result("tasks/send", say_0_1("t-1", "hi"), headers=key) for _ in range(3)]
+        tasks = [*await asyncio.gather(*copies), await client.result("tasks/send", say_0_1("t-1", "hi"), headers=key)]
+        assert [task["status"]["state"] for task in tasks] == ["completed"] * 4
+        assert said == ["hi"]
+        assert (await client.error("tasks/send", say_0_1("t-1", "other"), headers=key))["code"] == -32602

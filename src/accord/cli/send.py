@@ -32,6 +32,9 @@ def send(url: str, text: str, is_stream: bool, task_id: str, context_id: str) ->
         asyncio.run(_send(url, text, is_stream, task_id, context_id))
     except (A2AError, AgentFault) as error:
         raise advised(error) from error
+    except KeyboardInterrupt:
+        click.secho("\nno longer waiting; what the agent has begun goes on", err=True)
+        raise click.exceptions.Exit(130) from None
 
 
 async def _send(url: str, text: str, is_stream: bool, task_id: str, context_id: str) -> None:

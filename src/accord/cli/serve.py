@@ -86,7 +86,7 @@ def serve(
             grace_s=grace,
             retention=Retention(tasks_s=keep_days * 24 * 3600),
             log_level=log_level,
-            on_start=lambda bound: _greet(agent, bound, url, store),
+            on_start=lambda bound: _greet(agent, bound, url, store, f"{host}:{grpc_port}" if grpc_port else ""),
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
@@ -109,12 +109,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _greet(agent: Agent, bound: str, url: str | None, store: str) -> None:
+def _greet(agent: Agent, bound: str, url: str | None, store: str, grpc: str) -> None:
     base = url or bound
     kept = "forgotten when the server stops" if store.startswith("memory") else "kept through a crash"
     example = next((e for skill in agent.skills.values() for e in skill.card.examples), "Hello")
     click.echo(f"{click.style(agent.name, bold=True)} is served at {base}   (Ctrl-C stops it)")
     click.echo(f"  card     {base}/.well-known/agent-card.json")
+    if grpc:
+        click.echo(f"  grpc     {grpc}")
     click.echo(f"  skills   {', '.join(agent.skills)}")
     click.echo(f"  tasks    {store}, {kept}")
     click.echo(f"\nTry it:  {click.style(f'accord send {base} {example!r}', bold=True)}")

@@ -49,7 +49,7 @@ class Claims:
         Raises:
             InvalidParams: The key was used for another message.
         """
-        digest = hashlib.sha256(v1.encode(request)).digest()
+        digest = _digest(request)
         running = self._running.get((scope, key))
         if running is not None:
             _same(running[0], digest, key)
@@ -57,7 +57,7 @@ class Claims:
         result: asyncio.Future[Accepted | Message] = asyncio.get_running_loop().create_future()
         self._running[scope, key] = (digest, result)
         try:
-            found = await self._earlier(scope, key, digest, request)
+            found = await self._earlier(scope, key, digest)
             if found is None:
                 found = await accept(Keep(scope, key, digest, now_ms()))
             result.set_result(found)
@@ -69,7 +69,7 @@ class Claims:
             del self._running[scope, key]
         return found
 
-    async def _earlier(self, scope: Scope, key: str, digest: bytes, request: SendMessageRequest) -> Accepted | Message | None:
+    async def _earlier(self, scope: Scope, key: str, digest: bytes) -> Accepted | Message | None:
         keep = await self._feed.kept(scope, key, now_ms() - KEEP_MS)
         if keep is None:
             return None
@@ -79,7 +79,17 @@ class Claims:
         log = await self._feed.find(scope, keep.task_id)
         if log is None:
             return None  # the task was deleted: the key has nothing to stand for
-        return Accepted(log, _turn(log, request.message.message_id), False)
+        return Accepted(log, _turn(log, keep.reply.decode()), False)
+
+
+def _digest(request: SendMessageRequest) -> bytes:
+    """What is asked for, whatever the message is called: a version without message ids gets a new one every time."""
+    message = request.message
+    name, message.message_id = message.message_id, ""
+    try:
+        return hashlib.sha256(v1.encode(request)).digest()
+    finally:
+        message.message_id = name
 
 
 def _turn(log: Log, message_id: str) -> Turn:

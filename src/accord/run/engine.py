@@ -48,6 +48,7 @@ log_ = logging.getLogger("accord")
 
 LEASE_MS = 15_000
 _BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
+NOT_STORED = "interrupted: what the agent did could not be stored; send the message again"
 INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again"
 
 
@@ -73,7 +74,7 @@ class Engine:
         self.feed = Feed(store, limits)
         self.threads = Threads()
         self.delegate: Callable[..., Awaitable[Any]] | None = None  # put in by the app, which knows the client
-        self._upkeep = Upkeep(self.feed, retention or Retention())
+        self._upkeep = Upkeep(self.feed, retention or Retention(), look_again=self._look_again)
         self._tending: asyncio.Task[None] | None = None
 
     # Life
@@ -130,19 +131,34 @@ class Engine:
         await self.feed.close()
         self.threads.close()
 
+    async def _look_again(self) -> None:
+        """End or take up what was given up when the store failed: it is stored as being worked on, and nobody does."""
+        while self.feed.given_up and not self.feed.is_failing:
+            log = await self.feed.find(*self.feed.given_up.pop())
+            if log is not None and log.run is None and log.task.status.state in (TaskState.SUBMITTED, TaskState.WORKING):
+                await self._go_on(log, NOT_STORED)
+            elif log is not None:
+                self.feed.let_go(log)
+
     async def _take_up(self, record: Record) -> bool:
-        """Go on with a run whose process died, if its skill is durable; else fail it. Return whether it goes on."""
+        """Go on with a run whose process died, or fail it. Return whether it goes on."""
         try:
             log = self.feed.revive(record)
         except _BROKEN:  # one broken row does not keep the server from starting
             log_.exception("task %s can't be read, and stays as it is", record.id)
             return False
+        return await self._go_on(log, INTERRUPTED)
+
+    async def _go_on(self, log: Log, reason: str) -> bool:
+        """Go on with a run that was cut off, if its skill is durable; else fail it for this reason. Return whether it goes on."""
         skill = self.agent.skills.get(log.about.skill)
         if skill is None or not skill.is_durable:
-            set_status(log, TaskState.FAILED, INTERRUPTED)
+            set_status(log, TaskState.FAILED, reason)
             return False
         try:
             past = read_past(await self.feed.whole(log.key))
+            if log.run is not None:
+                return True  # a message was faster
             said = {message.message_id: message for message in log.task.history}
             first = said[past.message_id] if past is not None else log.task.history[0]
             values = skill.binding.values(first)
@@ -187,7 +203,7 @@ class Engine:
         log = self.feed.create(scope, task, About(skill.id, origin), at_ms)
         log.append(task)
         if keep is not None:
-            keep.task_id = task.id
+            keep.task_id, keep.reply = task.id, message.message_id.encode()
             self.feed.keep(keep)
         turn = Turn(message)
         modes = request.configuration.accepted_output_modes if request.configuration is not None else ()
@@ -239,14 +255,14 @@ class Engine:
         turn = Turn(message)
         if isinstance(run, Run):
             log.add(message)
-            self._keep(keep, log)
+            self._keep(keep, log, message)
             run.deliver(turn)
         elif past is not None and past.asked:
             skill = self._skill(log)
             first = next((m for m in task.history if m.message_id == past.message_id), task.history[0])
             values = skill.binding.values(first)  # refused before anything is stored
             log.add(message)
-            self._keep(keep, log)
+            self._keep(keep, log, message)
             log.begin(turn, past.asked)
             set_status(log, TaskState.WORKING)
             past.add_answer(message)
@@ -258,7 +274,7 @@ class Engine:
                 self.feed.reopen(log)
                 set_status(log, TaskState.SUBMITTED)
             log.add(message)
-            self._keep(keep, log)
+            self._keep(keep, log, message)
             modes = request.configuration.accepted_output_modes if request.configuration is not None else ()
             self._run(log, skill, turn, values, caller, output_modes=modes)
         return Accepted(log, turn, False)
@@ -277,9 +293,9 @@ class Engine:
         finally:
             log.readers -= 1
 
-    def _keep(self, keep: Keep | None, log: Log) -> None:
+    def _keep(self, keep: Keep | None, log: Log, message: Message) -> None:
         if keep is not None:
-            keep.task_id = log.task.id
+            keep.task_id, keep.reply = log.task.id, message.message_id.encode()
             self.feed.keep(keep)
 
     def _skill(self, log: Log) -> Skill:

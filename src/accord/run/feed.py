@@ -43,6 +43,7 @@ class Feed:
         self._live: dict[tuple[Scope, str], Log] = {}
         self._loading: dict[tuple[Scope, str], set[object]] = {}  # who waits for a task from the store
         self._dirty: list[Log] = []
+        self.given_up: set[tuple[Scope, str]] = set()  # tasks the store failed, to be looked at when it works again
         self._resting: OrderedDict[tuple[Scope, str], Log] = OrderedDict()
         self._resting_bytes = 0
         self._readers = 0
@@ -305,6 +306,7 @@ class Feed:
     def _abandon(self, logs: list[Log], error: CommitFailed) -> None:
         log_.error("commit given up: %s", error, extra={"tasks": [log.task.id for log in logs]})
         for log in logs:
+            self.given_up.add((log.scope, log.task.id))
             self._live.pop((log.scope, log.task.id), None)
             log.abandon(not_stored())
 

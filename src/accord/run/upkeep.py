@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -38,8 +38,16 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 class Upkeep:
     """Looks after a feed once a second, as long as `run` runs."""
 
-    def __init__(self, feed: Feed, retention: Retention, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        retention: Retention,
+        *,
+        look_again: Callable[[], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._feed = feed
+        self._look_again = look_again  # called when the store has failed some tasks
         self._retention = retention
         self._clock = clock
         self._told: dict[Run, tuple[int, float]] = {}  # the last number of a run's log, and when it was first seen
@@ -61,6 +69,8 @@ class Upkeep:
         runs = [log.run for log in self._feed.live() if isinstance(log.run, Run)]
         self._limit_time(runs, now)
         self._limit_parked(runs)
+        if self._feed.given_up and self._look_again is not None:
+            await self._look_again()
         if now - self._beat_at >= BEAT_S:
             self._beat_at = now
             await self._feed.store.beat()

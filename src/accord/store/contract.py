@@ -53,7 +53,7 @@ class Write(msgspec.Struct, gc=False):
 
 
 class Keep(msgspec.Struct, gc=False):
-    """An idempotency key and what it stands for: a task, or the bytes of a reply."""
+    """An idempotency key and what it stands for: a task and the id of the message sent to it, or the bytes of a reply."""
 
     scope: Scope
     key: str
