@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import ipaddress
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -81,12 +83,18 @@ class Agent(run_agent.Agent):
             app.listen(grpc_host, grpc_port, tls)
         return app
 
+    @property
+    def default_store(self) -> str:
+        """The file `run` and `accord serve` keep this agent's tasks in, unless told otherwise."""
+        name = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-") or "agent"
+        return f"sqlite:///.accord/{name}.db"
+
     def run(
         self,
         host: str = "127.0.0.1",
         port: int = 8000,
         *,
-        store: str | Store = "sqlite:///.accord/accord.db",
+        store: str | Store | None = None,
         url: str | None = None,
         limits: Limits | None = None,
         versions: Sequence[str] | None = None,
@@ -96,13 +104,15 @@ class Agent(run_agent.Agent):
         tls: Tls | None = None,
         grace_s: float = 20.0,
         retention: Retention | None = None,
+        no_auth: bool = False,
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a port.
 
         Args:
-            host: The address to listen on. There is no check of who calls: other than loopback, only behind something that checks.
+            host: The address to listen on. Other than loopback only with `no_auth`: there is no check of who calls.
             port: The port to listen on; 0 for any free one.
-            store: Where tasks are kept: `sqlite:///file`, `memory://` to forget them when the server stops, or a store.
+            store: Where tasks are kept: `sqlite:///file`, `memory://` to forget them when the server stops, or a store. By
+                default a file in `./.accord/` named after the agent.
             url: The address clients reach it at, for the agent card. Without it, the address they used.
             limits: What one caller may ask for.
             versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
@@ -112,11 +122,20 @@ class Agent(run_agent.Agent):
             tls: The certificate HTTP and gRPC show, and whose they ask for.
             grace_s: What running work gets to finish on SIGTERM; on Ctrl-C it is interrupted at once.
             retention: How long tasks, their logs and idempotency keys are kept.
+            no_auth: Let anyone who can reach the address use the agent.
+
+        Raises:
+            ValueError: The address can be reached from other machines, and nobody said that anyone may call.
         """
+        if not no_auth and not is_loopback(host):
+            raise ValueError(
+                f"this agent asks nobody who they are, and {host} can be reached from other machines; "
+                "serve 127.0.0.1 only, or say that anyone may call: --no-auth, no_auth=True"
+            )
         from .wire.server import serve  # uvicorn is only needed here, and slow to import
 
         app = self.app(
-            store=store,
+            store=self.default_store if store is None else store,
             url=url,
             limits=limits,
             versions=versions,
@@ -144,6 +163,16 @@ class Agent(run_agent.Agent):
             tls=tls,
             grace_s=grace_s,
         )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 class App:

@@ -40,7 +40,7 @@ def test_a_conversation_on_the_command_line(tmp_path):
         answered = accord("send", url, "1", "--task-id", task_id, "--stream")
         assert "Day 1" in answered.stdout
         assert "completed" in answered.stderr
-    assert (tmp_path / ".accord" / "accord.db").exists()
+    assert (tmp_path / ".accord" / "trip-planner.db").exists()
 
 
 def test_ctrl_c_ends_the_server_cleanly(tmp_path):

@@ -2,8 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from accord import Agent
-from accord.client import Gap, Retry, connect
+from accord.client import BadAnswer, Budget, Gap, Retry, connect
 from tests.client.peers import Proxy
 
 STREAMS = 20
@@ -43,3 +45,24 @@ async def test_each_event_once_over_connections_that_break():
 
 async def _read(stream) -> list:
     return [event async for event in stream]
+
+
+async def test_an_answer_too_large_is_not_asked_for_again():
+    """gRPC says RESOURCE_EXHAUSTED for a message over our budget as well as for too many calls; only the latter is repeated."""
+    agent = Agent("Novelist")
+    calls = []
+
+    @agent.skill
+    async def write(text: str) -> str:
+        calls.append(text)
+        return "x" * 5000
+
+    app = agent.app(grpc_port=0)
+    await app.open()
+    try:
+        async with connect(app.card("http://localhost"), binding="GRPC", budget=Budget(answer_bytes=1000)) as client:
+            with pytest.raises(BadAnswer, match="Novelist"):
+                await client.send("go")
+    finally:
+        await app.close()
+    assert calls == ["go"]

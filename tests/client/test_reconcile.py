@@ -2,7 +2,7 @@
 
 import pytest
 
-from accord.client.seen import Gap, apply, own, reconcile
+from accord.client.seen import Echo, Gap, apply, own, reconcile
 from accord.model import Artifact, ArtifactUpdate, Message, Part, Role, StatusUpdate, Task, TaskState, TaskStatus
 
 
@@ -106,3 +106,26 @@ def test_folding_leaves_the_events_alone():
     apply(folded, first)
     apply(folded, ArtifactUpdate(task_id="t", context_id="c", artifact=first.artifact, append=True))
     assert (len(first.artifact.parts), len(folded.artifacts[0].parts)) == (1, 2)
+
+
+def chunk(text: str) -> ArtifactUpdate:
+    artifact = Artifact(artifact_id="a", parts=[Part(text=c) for c in text])
+    return ArtifactUpdate(task_id="t", context_id="c", artifact=artifact, append=True)
+
+
+@pytest.mark.parametrize(
+    ("stands", "comes", "fresh"),
+    [
+        ("abc", ["d", "e"], ["d", "e"]),
+        ("abc", ["c", "d"], ["d"]),
+        ("abc", ["b", "c", "d"], ["d"]),
+        ("abcd", ["cd", "e"], ["e"]),
+        ("abab", ["b", "a", "b"], ["a", "b"]),
+        ("", ["a", "b"], ["a", "b"]),
+    ],
+    ids=["nothing again", "the last again", "the last two again", "a double chunk again", "only once over", "nothing there"],
+)
+def test_an_echo_of_the_snapshot_is_heard_once(stands, comes, fresh):
+    """Agents attach a reader before they read the task: what was on its way then comes in the task, and again behind it."""
+    echo = Echo(task(chunks=stands))
+    assert [text for text in comes if not echo.is_repeat(chunk(text))] == fresh

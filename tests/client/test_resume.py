@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from accord.client import Budget, ConnectionLost, Gap, Retry, connect
+from accord import Agent
+from accord.client import Budget, ConnectionLost, Gap, Retry, TooSlow, connect
 from accord.model import A2AError, ArtifactUpdate, StatusUpdate, Task, TaskState, Unavailable
 from accord.testing import Ask, Cut, Delay, Duplicate, FakeAgent, Status
 from tests.client.peers import answer, card, scripted, sse, task
@@ -223,3 +224,21 @@ async def test_a_closed_client_does_not_come_back():
         await client.close()
         with pytest.raises(RuntimeError, match="closed"):
             await anext(stream)
+
+
+async def test_a_stream_with_a_deadline_ends_in_time():
+    """Who gives a stream so many seconds gets it back then, however often it would have been resumed."""
+    gate = asyncio.Event()
+
+    async def slow(text: str) -> str:
+        await gate.wait()
+        return "done"
+
+    agent = Agent("Slow")
+    agent.skill(slow)
+    async with connect(agent) as client:
+        stream = client.stream("go", timeout_s=0.05)
+        with pytest.raises(TooSlow, match="Slow"):
+            await story(stream)
+        gate.set()
+        assert (await client.wait(stream.task_id)).text == "done"

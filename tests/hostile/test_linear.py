@@ -42,7 +42,7 @@ async def made(client):
 
 @pytest.mark.parametrize(("pace", "pause_s", "most"), [("in a burst", 0, 6), ("one by one", 0.002, 14)])
 async def test_bytes_written_grow_with_what_is_said_and_no_faster(tmp_path, pace, pause_s, most):
-    """At most `most` times the payload, and twice the artifacts cost at most 2.2 times the bytes (a2a-sdk: 1,559 times for 1,000)."""
+    """At most `most` times the payload, and twice the artifacts at most 2.2 times the bytes (a2a-sdk, 1,000: 1,559 times)."""
     counts = (250, 500, 1_000, size(2_000, 8_000))
     costs = [await cost(tmp_path / str(count), count, pause_s) for count in counts]
     times = [written / (count * LENGTH) for count, (written, _) in zip(counts, costs, strict=True)]

@@ -5,10 +5,15 @@ Written as JSON text, so that what no honest client would write can be said; gRP
 
 import json
 
+import aiohttp
+import grpc
 import pytest
+from a2a.types import a2a_pb2 as pb
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError, SerializeToJsonError
 
 from accord import Agent, Message
-from tests.drive import JsonRpc, Rest, refusal_of, say, serving, state_of
+from tests.drive import JsonRpc, Rest, say, serving
+from tests.drive_grpc import refused_by
 
 M = '"messageId": "m", "role": "ROLE_USER"'
 PARTS = '"parts": [{"text": "hi"}]'
@@ -142,7 +147,10 @@ CORPUS = {
     "metadata: null": (message(f'{M}, {PARTS}, "metadata": null'), OK),
     "extensions: text": (message(f'{M}, {PARTS}, "extensions": "x"'), (PARAMS, "message.extensions")),
     "extensions: number inside": (message(f'{M}, {PARTS}, "extensions": [7]'), (PARAMS, "message.extensions[0]")),
-    "referenceTaskIds: null inside": (message(f'{M}, {PARTS}, "referenceTaskIds": [null]'), (PARAMS, "message.referenceTaskIds[0]")),
+    "referenceTaskIds: null inside": (
+        message(f'{M}, {PARTS}, "referenceTaskIds": [null]'),
+        (PARAMS, "message.referenceTaskIds[0]"),
+    ),
     "configuration: text": (config('"x"'), (PARAMS, "configuration")),
     "historyLength: text": (config('{"historyLength": "many"}'), (PARAMS, "configuration.historyLength")),
     "historyLength: digits": (config('{"historyLength": "3"}'), OK),
@@ -198,13 +206,11 @@ async def verdict(client, raw):
     return (info["reason"], *fields) if fields else info["reason"]
 
 
-async def test_the_two_http_bindings_agree_on_every_text(subtests=None):
+async def test_the_two_http_bindings_agree_on_every_text():
     """Accepted or refused, and why. A member that the envelope of JSON-RPC would swallow is no exception."""
     agent = Agent("Test agent")
     agent.skill(take)
     app = agent.app()
-    import aiohttp
-
     async with serving(app, app.close) as url, aiohttp.ClientSession(trust_env=False) as http:
         doors = [JsonRpc(http, url), Rest(http, url)]
         wrong = {}
@@ -220,3 +226,71 @@ async def test_the_two_http_bindings_agree_on_every_text(subtests=None):
         print(f"\nF2: {len(CORPUS)} texts, {2 * len(CORPUS)} requests, {accepted} accepted")
 
 
+async def test_grpc_agrees_where_it_can_be_said(connect_grpc):
+    """What protobuf can carry of the corpus: accepted or refused alike, wrong fields under the same names."""
+    asked, wrong = 0, {}
+    async with connect_grpc(take) as client:
+        send = client.channel.unary_unary("/lf.a2a.v1.A2AService/SendMessage")
+        for name, (raw, expected) in CORPUS.items():
+            try:
+                said = json.loads(raw if isinstance(raw, str) else raw.decode())
+                request = ParseDict(said, pb.SendMessageRequest())
+                data = request.SerializeToString()
+                if MessageToDict(request) != said:
+                    continue
+            except (ParseError, SerializeToJsonError, TypeError, ValueError, RecursionError):
+                continue  # clients with types can't say this
+            asked += 1
+            try:
+                await send(data, timeout=10)
+                found = OK
+            except grpc.aio.AioRpcError as error:
+                refused = refused_by(error)
+                found = (refused.reason, *refused.violations) if refused.violations else refused.reason
+            if (found == OK) != (expected == OK) or (isinstance(expected, tuple) and found != expected):
+                wrong[name] = (found, expected)
+        assert wrong == {}
+        assert asked > 20
+        print(f"\nF2: {asked} of {len(CORPUS)} over gRPC too")
+
+
+@pytest.mark.parametrize(
+    ("id_", "code"),
+    [
+        (b"7", -32601),
+        (b'"seven"', -32601),
+        (b"7.5", -32601),
+        (b"null", -32601),
+        ('"sieben ✓"'.encode(), -32601),
+        (rb'"\ud83d\ude00"', -32601),
+        (b"true", -32600),
+        (b"[7]", -32600),
+        (b'{"a": 7}', -32600),
+        (b"1e400", -32600),
+        (b"9" * 70, -32700),
+        (b'"\xff"', -32700),
+        (rb'"\ud800"', -32700),
+        (b"NaN", -32700),
+    ],
+)
+async def test_an_id_comes_back_as_it_was_or_not_at_all(connect_rpc, id_, code):
+    """The answer is JSON that any client can read, whatever stood where the id stands."""
+    async with connect_rpc(take) as client:
+        body = b'{"jsonrpc": "2.0", "id": %b, "method": "Nothing"}' % id_
+        async with client.http.post(client.url + "/", data=body, headers={"Content-Type": "application/json"}) as response:
+            answer = json.loads((await response.read()).decode())
+        assert answer["error"]["code"] == code
+        assert answer["id"] == (json.loads(id_) if code == -32601 else None)
+
+
+async def test_what_was_accepted_is_listed_over_every_binding(connect):
+    """One odd value must not break the list of everything from then on (reliability, A18)."""
+    odd = [1e308, -0.0, 5e-324, 2**53 + 1, "\x00", "\u202e", "\U0001f600", {"": {"": []}}, [[[[]]]], None, "x" * 10_000]
+    async with connect(take) as client:
+        for value in odd:
+            await client.send(say([{"data": value}], metadata={"odd": value}))
+        page = await client.list(includeArtifacts=True, pageSize=100)
+        assert (len(page["tasks"]), page["totalSize"]) == (len(odd), len(odd))
+        for value, task in zip(reversed(odd), page["tasks"], strict=True):
+            shown = (await client.get(task["id"]))["history"][0]["parts"][0]["data"]
+            assert shown == (pytest.approx(value) if isinstance(value, (int, float)) else value)

@@ -58,6 +58,16 @@ class Process:
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) * 1024
 
+    @property
+    def connections(self) -> int:
+        """How many TCP connections the process holds."""
+        sockets = set()
+        for fd in Path(f"/proc/{self.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                sockets.add(str(fd.readlink()))
+        lines = [line.split() for line in Path(f"/proc/{self.pid}/net/tcp").read_text().splitlines()[1:]]
+        return sum(f"socket:[{fields[9]}]" in sockets and fields[3] == "01" for fields in lines)  # 01: established
+
     async def stop(self) -> int:
         """Have the server stop in order; return how many bytes it gave to write calls from its start to its end."""
         self._process.terminate()

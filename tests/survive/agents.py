@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 
 from accord import Agent, Context, Reply
@@ -61,6 +62,24 @@ def make(folder: Path) -> Agent:
         yield await ctx.step(do, f"{text}-1", name="do") + ";"
         await gate()
         yield await ctx.step(do, f"{text}-2", name="do") + ";"
+
+    @agent.skill(durable=True)
+    async def steady(text: str, ctx: Context):
+        """A step that takes until let go, and another."""
+
+        async def slowly(what: str) -> str:
+            do(what)
+            await gate()
+            return what + " done"
+
+        yield await ctx.step(slowly, f"{text}-1") + ";"
+        yield await ctx.step(do, f"{text}-2", name="do") + ";"
+
+    @agent.skill(durable=True)
+    async def deadly(text: str, ctx: Context) -> None:
+        """A step, and then the end of the process."""
+        await ctx.step(do, text, name="do")
+        os.kill(os.getpid(), signal.SIGKILL)
 
     @agent.skill(run_s=0.2)
     async def endless(text: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TypeVar
 
 import click
@@ -14,9 +15,7 @@ __all__ = ["db"]
 
 T = TypeVar("T")
 
-_STORE = click.option(
-    "--store", default="sqlite:///.accord/accord.db", show_default=True, help="The store, as given to accord serve."
-)
+_STORE = click.option("--store", help="The store, as given to accord serve. By default the only one in ./.accord/.")
 
 
 @click.group()
@@ -26,7 +25,7 @@ def db() -> None:
 
 @db.command()
 @_STORE
-def stats(store: str) -> None:
+def stats(store: str | None) -> None:
     """Say how much is in the store."""
     found = _with(store, lambda opened: opened.stats())
     states = list(TaskState)
@@ -38,7 +37,7 @@ def stats(store: str) -> None:
 
 @db.command()
 @_STORE
-def vacuum(store: str) -> None:
+def vacuum(store: str | None) -> None:
     """Give the room of deleted tasks back to the disk."""
     before = _with(store, lambda opened: opened.stats()).size
     click.echo("rewriting the file ...", err=True)
@@ -49,17 +48,25 @@ def vacuum(store: str) -> None:
 
 @db.command()
 @_STORE
-def migrate(store: str) -> None:
+def migrate(store: str | None) -> None:
     """Bring the database to the newest schema. `accord serve` does this by itself when it starts."""
     _with(store, lambda opened: opened.stats())
     click.echo("the schema is the newest")
 
 
-def _with(url: str, work: Callable[[SqliteStore], Awaitable[T]]) -> T:
+def _only_store() -> str:
+    found = sorted(Path(".accord").glob("*.db"))
+    if len(found) != 1:
+        there = f"several databases in ./.accord/: {', '.join(p.name for p in found)}" if found else "no database in ./.accord/"
+        raise click.ClickException(f"{there}; name one with --store sqlite:///FILE")
+    return f"sqlite:///{found[0]}"
+
+
+def _with(url: str | None, work: Callable[[SqliteStore], Awaitable[T]]) -> T:
     """Open the store, which migrates it, do something, close it."""
 
     async def run() -> T:
-        store = open_store(url)
+        store = open_store(url or _only_store())
         if not isinstance(store, SqliteStore):
             raise click.ClickException(f"{url} keeps nothing on a disk; give sqlite:///FILE")
         if not store.path.exists():

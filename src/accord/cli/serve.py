@@ -1,6 +1,5 @@
 """accord serve: put an agent on the network."""
 
-import ipaddress
 import logging
 from pathlib import Path
 
@@ -23,9 +22,7 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on.")
 @click.option(
     "--store",
-    default="sqlite:///.accord/accord.db",
-    show_default=True,
-    help="Where tasks are kept: sqlite:///FILE, or memory:// to forget them when the server stops.",
+    help="Where tasks are kept: sqlite:///FILE, or memory:// to forget them. By default a file in ./.accord/ with the agent's name.",
 )
 @click.option("--url", help="The address clients reach this server at, if it is not the one it listens on.")
 @click.option("--versions", help="Versions of the protocol to answer, like 1.0 or 1.0,0.3. All of them by default.")
@@ -45,7 +42,7 @@ def serve(
     file: str,
     host: str,
     port: int,
-    store: str,
+    store: str | None,
     url: str | None,
     versions: str | None,
     grpc_port: int | None,
@@ -65,11 +62,6 @@ def serve(
     accord serve hello.py
     accord serve team.py:planner --port 9000 --store memory://
     """
-    if not is_loopback(host) and not no_auth:
-        raise click.ClickException(
-            f"this agent asks nobody who they are, and --host {host} can be reached from other machines.\n"
-            "Add --no-auth if that is what you want, or leave --host out to serve this machine only."
-        )
     if url is not None and not url.startswith(("http://", "https://")):
         raise click.ClickException(f"--url {url} is no address clients can use; write it like https://agents.example.com/trip")
     logging.basicConfig(level=log_level.upper(), format="%(levelname)s: %(message)s")
@@ -86,7 +78,10 @@ def serve(
             grace_s=grace,
             retention=Retention(tasks_s=keep_days * 24 * 3600),
             log_level=log_level,
-            on_start=lambda bound: _greet(agent, bound, url, store, f"{host}:{grpc_port}" if grpc_port else ""),
+            no_auth=no_auth,
+            on_start=lambda bound: _greet(
+                agent, bound, url, store or agent.default_store, f"{host}:{grpc_port}" if grpc_port else ""
+            ),
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
@@ -98,15 +93,6 @@ def _tls(certificate: Path | None, key: Path | None, client_authority: Path | No
     if certificate is None or key is None:
         raise click.ClickException("TLS needs both --tls-cert and --tls-key")
     return Tls(certificate, key, client_authority)
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _greet(agent: Agent, bound: str, url: str | None, store: str, grpc: str) -> None:

@@ -47,6 +47,7 @@ __all__ = ["INTERRUPTED", "Accepted", "Engine"]
 log_ = logging.getLogger("accord")
 
 LEASE_MS = 15_000
+MAX_LIVES = 5  # replays that die without getting any further: what kills its process is not tried for ever
 _BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
 NOT_STORED = "interrupted: what the agent did could not be stored; send the message again"
 INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again"
@@ -110,6 +111,8 @@ class Engine:
             if run.is_waiting or run.skill.is_durable:
                 run.release() if grace_s > 0 else run.stop()
                 run.log.refuse(stopping())  # who waits for its answer asks the next process
+                if run.skill.is_durable and not run.is_waiting and not run.log.is_dead:
+                    run.log.note(b"l")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_s
         # Messages that were accepted get their turn, so that one run may be followed by another.
@@ -167,6 +170,10 @@ class Engine:
             return False
         turn = Turn(first)
         if past is not None:
+            if past.lives >= MAX_LIVES:
+                set_status(log, TaskState.FAILED, f"interrupted {past.lives + 1} times at the same place, and given up")
+                return False
+            log.note(b"r")
             turn = Turn(said.get(past.turn_id, first))
             log.turns.append(turn)  # begun in an earlier life; whoever asks for it again waits for its end
             log.inbox.extend(Turn(said[id_]) for id_ in past.waiting if id_ in said)

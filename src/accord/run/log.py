@@ -207,13 +207,9 @@ class Log:
         self.turns.append(turn)
         self._note(b"t" + v1.encode(TurnBegin(turn.message.message_id, ask)))
 
-    def asked(self, n: int) -> None:
-        """Note that the function waits in its n-th `ask`."""
-        self._note(b"q%d" % n)
-
-    def stepped(self, step: bytes) -> None:
-        """Note a step that began or ended."""
-        self._note(b"s" + step)
+    def note(self, kind: bytes, data: bytes = b"") -> None:
+        """Add a private line: `q` waits in its n-th ask, `s` a step began or ended, `r` began again by replay, `l` was let go."""
+        self._note(kind + data)
 
     def _note(self, line: bytes) -> None:
         if self.is_dead:

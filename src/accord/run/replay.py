@@ -32,6 +32,7 @@ class Past:
         self.artifacts = artifacts  # how many the task had before this run
         self.turn_id = message_id  # the newest message the function has taken
         self.asked = 0  # the question the function waits in; 0 if in none
+        self.lives = 0  # begun by replay since anything new was done, and not ended in good order
         self.waiting: list[str] = []  # messages that came and had no turn yet
         self._answers: dict[int, list[str]] = {}
         self._begun: set[tuple[str, int]] = set()
@@ -112,15 +113,20 @@ class Past:
                 self.waiting.remove(turn.message_id)
         elif kind == b"q":
             self.asked = int(data)
+        elif kind == b"r":
+            self.lives += 1
+            return
         elif kind == b"m":
             self.waiting.append(v1.decode_message(data).message_id)
         elif kind == b"s":
             step = _decode_step(data)
             self._begun.add((step.name, step.n))
-            if step.is_done:
-                self._done[step.name, step.n] = step
+            if not step.is_done:
+                return
+            self._done[step.name, step.n] = step
         elif kind == b"v":
             self._take_event(v1.decode_event(data))
+        self.lives = 0
 
     def _take_event(self, event: Any) -> None:
         if isinstance(event, ArtifactUpdate):

@@ -311,7 +311,7 @@ class Run:
                 answer = self._past.answer(self._asked, self.log.task.history)
             if answer is None:
                 self._question(f"{wrong}\n{question}" if wrong else question, type_)
-                self.log.asked(self._asked)
+                self.log.note(b"q", b"%d" % self._asked)
                 answer = await self._next_message()
             self.message = answer
             if type_ is Message:
@@ -328,12 +328,12 @@ class Run:
         n = self._steps[name]
         done = self._past.step(name, n) if self._past is not None else None
         if done is None:
-            self.log.stepped(v1.encode(Step(name, n)))
+            self.log.note(b"s", v1.encode(Step(name, n)))
             point("step.begun")
             self._under_way += 1
             done = await do_step(Step(name, n), function, args, retries, self._threads)
             point("step.done")
-            self.log.stepped(v1.encode(done))
+            self.log.note(b"s", v1.encode(done))
             await self.log.stored()  # in the log before anything is built on it
             self._under_way -= 1
             point("step.stored")
@@ -348,7 +348,7 @@ class Run:
         if self._past is not None and (said := self._past.answer(self._asked, self.log.task.history)) is not None:
             return said
         self.status(TaskState.AUTH_REQUIRED, text)
-        self.log.asked(self._asked)
+        self.log.note(b"q", b"%d" % self._asked)
         message = asyncio.ensure_future(self._next_message())
         if until is None:
             return await message

@@ -1,0 +1,140 @@
+"""What our client sees of one and the same agent, the clerk, whoever's library serves it.
+
+The clerk asks when told `ask`, waits to be canceled when told `wait`, counts in chunks when given a number, and echoes the rest.
+"""
+
+import select
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from accord.client import Client, connect
+from accord.model import ArtifactUpdate, StatusUpdate, Task, TaskNotCancelable, TaskNotFound, TaskState
+
+__all__ = ["Contract", "Hooks", "started"]
+
+_START_S = 30
+
+
+@contextmanager
+def started(*command: str | Path) -> Iterator[str]:
+    """Run a server that prints its URL when it can be called; end it afterwards."""
+    with tempfile.TemporaryFile() as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as process:
+        try:
+            assert process.stdout is not None
+            ready, _, _ = select.select([process.stdout], [], [], _START_S)
+            line = process.stdout.readline() if ready else b""
+            if not line:
+                errors.seek(0)
+                raise RuntimeError(f"{command} did not start: {errors.read().decode(errors='replace')}")
+            yield line.decode().strip()
+        finally:
+            process.kill()
+
+
+class Contract:
+    """The life of a task. A class of tests adds the fixtures `url` and `door`: where the clerk is, and what to speak with it."""
+
+    @pytest.fixture
+    async def client(self, url: str, door: tuple[str, str]) -> AsyncIterator[Client]:
+        binding, version = door
+        async with connect(url, binding=binding, version=version) as client:
+            assert (client.binding, client.version) == door
+            yield client
+
+    async def test_send_and_get(self, client):
+        """A blocking send gives the task at its end, and the task can be asked for again."""
+        reply = await client.send("hello")
+        task = await client.get(reply.task_id)
+        assert (reply.text, reply.state, bool(reply.context_id)) == ("heard hello", TaskState.COMPLETED, True)
+        assert (task.id, task.context_id, task.status.state) == (reply.task_id, reply.context_id, TaskState.COMPLETED)
+        assert [artifact.text for artifact in task.artifacts] == ["heard hello"]
+
+    async def test_history_is_kept(self, client):
+        """The message is the first of the task's history, as it was sent."""
+        reply = await client.send("hello")
+        task = await client.get(reply.task_id, history_length=10)
+        assert task.history[0].text == "hello"
+
+    async def test_stream(self, client):
+        """Events in order, each once, and the fold of them is the task the agent has."""
+        stream = client.stream("5")
+        kinds = [type(event) async for event in stream]
+        task = await client.get(stream.task_id)
+        assert kinds == [Task, StatusUpdate, *[ArtifactUpdate] * 5, StatusUpdate]
+        assert (stream.reply.text, stream.reply.state) == ("0 1 2 3 4 ", TaskState.COMPLETED)
+        assert task.artifacts[0].text == "0 1 2 3 4 "
+
+    async def test_a_question_is_answered(self, client):
+        """Input-required, and the next message of the same task."""
+        asked = await client.send("ask")
+        answered = await asked.answer("three")
+        assert (asked.question, asked.state) == ("How many days?", TaskState.INPUT_REQUIRED)
+        assert (answered.text, answered.task_id, answered.state) == ("heard three", asked.task_id, TaskState.COMPLETED)
+
+    async def test_a_question_is_answered_in_streams(self, client):
+        """The same, as it happens: the stream ends with the question, the next one with the task."""
+        asking = client.stream("ask")
+        states = [event.status.state async for event in asking if isinstance(event, StatusUpdate)]
+        answering = client.stream("three", task_id=asking.task_id, context_id=asking.reply.context_id)
+        async for _ in answering:
+            pass
+        assert states == [TaskState.WORKING, TaskState.INPUT_REQUIRED]
+        assert asking.reply.question == "How many days?"
+        assert (answering.reply.text, answering.reply.state) == ("heard three", TaskState.COMPLETED)
+
+    async def test_cancel_ends_a_running_task(self, client):
+        """`wait=False` returns while the agent works; cancel returns the canceled task, and so it stays."""
+        reply = await client.send("wait", wait=False)
+        canceled = await client.cancel(reply.task_id)
+        found = await client.get(reply.task_id)
+        assert reply.state in (TaskState.SUBMITTED, TaskState.WORKING)
+        assert (canceled.status.state, found.status.state) == (TaskState.CANCELED, TaskState.CANCELED)
+
+    async def test_a_reader_who_left_comes_back(self, client):
+        """A stream is left early, the task is joined again, and its end is seen; old agents do not repeat where it stands."""
+        async with client.stream("wait") as early:
+            await anext(early)
+        late = client.subscribe(early.task_id)
+        first = await anext(late)
+        await client.cancel(early.task_id)
+        last = [event async for event in late][-1]
+        assert isinstance(first, Task)
+        assert (first.id, last.status.state) == (early.task_id, TaskState.CANCELED)
+
+    async def test_an_unknown_task_is_not_found(self, client):
+        """One class, whatever is asked of a task that is not there."""
+        with pytest.raises(TaskNotFound):
+            await client.get("nope")
+        with pytest.raises(TaskNotFound):
+            await client.cancel("nope")
+        with pytest.raises(TaskNotFound):
+            await client.send("hello", task_id="nope")
+
+    async def test_an_unknown_task_is_not_followed(self, client):
+        """A stream that never was must not look like one that has ended."""
+        with pytest.raises(TaskNotFound):
+            await anext(client.subscribe("nope"))
+
+    async def test_a_finished_task_is_not_cancelable(self, client):
+        """Terminal is final, and errors name the agent."""
+        done = await client.send("hello")
+        with pytest.raises(TaskNotCancelable) as caught:
+            await client.cancel(done.task_id)
+        assert "Clerk" in caught.value.__notes__[0]
+
+
+class Hooks:
+    """Webhooks, where the agent has them."""
+
+    async def test_a_webhook_is_kept(self, client):
+        """What is created is found again, by its id."""
+        task_id = (await client.send("hello")).task_id
+        made = await client.create_push_config(task_id, "http://127.0.0.1:9/hook", token="n-1")
+        found = await client.get_push_config(task_id, made.id)
+        assert (made.task_id, made.url) == (task_id, "http://127.0.0.1:9/hook")
+        assert (found.id, found.url, found.token) == (made.id, "http://127.0.0.1:9/hook", "n-1")
