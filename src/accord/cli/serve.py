@@ -22,7 +22,7 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on.")
 @click.option(
     "--store",
-    help="Where tasks are kept: sqlite:///FILE, or memory:// to forget them. By default a file in ./.accord/ with the agent's name.",
+    help="Where tasks are kept: sqlite:///FILE, or memory:// to forget them. By default a file in ./.accord/ for each agent.",
 )
 @click.option("--url", help="The address clients reach this server at, if it is not the one it listens on.")
 @click.option("--versions", help="Versions of the protocol to answer, like 1.0 or 1.0,0.3. All of them by default.")
