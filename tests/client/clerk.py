@@ -13,9 +13,18 @@ from pathlib import Path
 import pytest
 
 from accord.client import Client, connect
-from accord.model import ArtifactUpdate, StatusUpdate, Task, TaskNotCancelable, TaskNotFound, TaskState
+from accord.model import (
+    A2AError,
+    ArtifactUpdate,
+    StatusUpdate,
+    Task,
+    TaskNotCancelable,
+    TaskNotFound,
+    TaskState,
+    UnsupportedOperation,
+)
 
-__all__ = ["Contract", "Hooks", "started"]
+__all__ = ["Contract", "Hooks", "ListedHooks", "started"]
 
 _START_S = 30
 
@@ -38,6 +47,8 @@ def started(*command: str | Path) -> Iterator[str]:
 
 class Contract:
     """The life of a task. A class of tests adds the fixtures `url` and `door`: where the clerk is, and what to speak with it."""
+
+    finished: type[A2AError] | tuple[type[A2AError], ...] = UnsupportedOperation  # what a message to a finished task is told
 
     @pytest.fixture
     async def client(self, url: str, door: tuple[str, str]) -> AsyncIterator[Client]:
@@ -106,6 +117,16 @@ class Contract:
         assert isinstance(first, Task)
         assert (first.id, last.status.state) == (early.task_id, TaskState.CANCELED)
 
+    async def test_a_waiting_task_is_followed_to_its_end(self, client):
+        """A reader joins while the agent waits for an answer, and sees what the answer led to."""
+        asked = await client.send("ask")
+        late = client.subscribe(asked.task_id)
+        first = await anext(late)
+        await asked.answer("three")
+        rest = [event async for event in late]
+        assert first.status.state is TaskState.INPUT_REQUIRED
+        assert (rest[-1].status.state, late.reply.text) == (TaskState.COMPLETED, "heard three")
+
     async def test_an_unknown_task_is_not_found(self, client):
         """One class, whatever is asked of a task that is not there."""
         with pytest.raises(TaskNotFound):
@@ -127,6 +148,22 @@ class Contract:
             await client.cancel(done.task_id)
         assert "Clerk" in caught.value.__notes__[0]
 
+    async def test_a_finished_task_takes_no_message(self, client):
+        """Terminal is final (spec SND-6); 0.3 has no error for it, so each library took another."""
+        done = await client.send("hello")
+        with pytest.raises(self.finished):
+            await client.send("more", task_id=done.task_id, context_id=done.context_id)
+
+    async def test_a_finished_task_has_nothing_to_follow(self, client):
+        """1.0 refuses the subscription, 0.3 shows the task and is done."""
+        done = await client.send("hello")
+        following = client.subscribe(done.task_id)
+        if client.version == "1.0":
+            with pytest.raises(UnsupportedOperation):
+                await anext(following)
+        else:
+            assert [type(event) async for event in following] == [Task]
+
 
 class Hooks:
     """Webhooks, where the agent has them."""
@@ -138,3 +175,22 @@ class Hooks:
         found = await client.get_push_config(task_id, made.id)
         assert (made.task_id, made.url) == (task_id, "http://127.0.0.1:9/hook")
         assert (found.id, found.url, found.token) == (made.id, "http://127.0.0.1:9/hook", "n-1")
+
+    async def test_an_unknown_task_has_no_webhooks(self, client):
+        """The task is what is missing, not the webhook."""
+        with pytest.raises(TaskNotFound):
+            await client.create_push_config("nope", "http://127.0.0.1:9/hook")
+
+
+class ListedHooks:
+    """What not every library with webhooks has over every binding."""
+
+    async def test_webhooks_are_listed_and_removed(self, client):
+        """Two of them, then one."""
+        task_id = (await client.send("hello")).task_id
+        made = [await client.create_push_config(task_id, f"http://127.0.0.1:9/{i}") for i in range(2)]
+        listed = await client.list_push_configs(task_id)
+        await client.delete_push_config(task_id, made[0].id)
+        left = await client.list_push_configs(task_id)
+        assert sorted(config.url for config in listed) == ["http://127.0.0.1:9/0", "http://127.0.0.1:9/1"]
+        assert [config.id for config in left] == [made[1].id]

@@ -1,5 +1,7 @@
 """Agents of 0.1, 0.2 and 0.3 as they were: their exact words in, the model of 1.0 out."""
 
+import itertools
+
 import pytest
 
 from accord import File
@@ -342,14 +344,15 @@ async def test_0_3_rest_stream_over_many_lines():
 
 async def test_0_3_rest_subscribes_the_way_the_agent_does():
     """POST is refused with 405: GET is tried, and remembered (legacy 11.6)."""
-    frame = sse({"task": REST_TASK})
+    asked = itertools.cycle([REST_TASK | {"status": {"state": "TASK_STATE_WORKING"}}, REST_TASK])  # before and behind the stream
     answers = {
+        "GET /v1/tasks/91aa": lambda request: next(asked),
         "POST /v1/tasks/91aa:subscribe": answer({"detail": "Method Not Allowed"}, 405),
-        "GET /v1/tasks/91aa:subscribe": frame,
+        "GET /v1/tasks/91aa:subscribe": sse({"task": REST_TASK}),
     }
     async with scripted(agent("0.3 rest", answers)) as peer, connect(peer.url) as client:
         for _ in range(2):
-            assert [type(event) async for event in client.subscribe("91aa")] == [Task]
+            assert [type(event) async for event in client.subscribe("91aa")] == [Task, StatusUpdate]
     assert [r.verb for r in peer.requests if "subscribe" in r.path] == ["POST", "GET", "GET"]
 
 

@@ -1,12 +1,13 @@
 """Our client and an agent built with a2a-sdk 0.3, over every binding it serves, in a process and environment of its own."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from accord.client import connect
-from tests.client.clerk import Contract, Hooks, started
+from accord.client import Client, connect
+from accord.model import InvalidParams, MethodNotFound
+from tests.client.clerk import Contract, Hooks, ListedHooks, started
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parent.parent / ".venv-03" / "bin" / "python"
@@ -23,9 +24,27 @@ def url() -> Iterator[str]:
 class TestOldSdk(Contract, Hooks):
     """All of it, over all of them."""
 
+    finished = InvalidParams
+
     @pytest.fixture(params=DOORS)
     def door(self, request) -> tuple[str, str]:
         return request.param, "0.3"
+
+
+class TestOldSdkHooks(ListedHooks):
+    """Lists of webhooks are left out of its HTTP+JSON and gRPC."""
+
+    @pytest.fixture
+    async def client(self, url) -> AsyncIterator[Client]:
+        async with connect(url, binding="JSONRPC") as client:
+            yield client
+
+
+async def test_a_path_it_does_not_have_is_no_missing_task(url):
+    """A bare 404 means an unknown task only where there is one in the request (legacy 4.3)."""
+    async with connect(url, binding="HTTP+JSON") as client:
+        with pytest.raises(MethodNotFound):
+            await client.extended_card()
 
 
 async def test_the_agents_order_decides(url):

@@ -270,7 +270,7 @@ async def test_a_full_disk_is_waited_for_and_not_told(tmp_path):
             while b"commit failed, trying again" not in (tmp_path / "server.log").read_bytes():
                 assert await client.get(first["id"]) == first
         assert not send.done(), "nothing is acknowledged that is not stored"
-        assert state_of((await client.list())["tasks"][0]) != "completed"
+        assert [task["id"] for task in (await client.list())["tasks"]] == [first["id"]], "nor shown"
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         task = (await send)["task"]
         assert (state_of(task), len(task["artifacts"])) == ("completed", 300)

@@ -1,12 +1,17 @@
 """S4: a thousand readers of tasks in which nothing happens cost next to nothing, and leave nothing behind."""
 
 import asyncio
+import gc
 import resource
 from pathlib import Path
 
 import pytest
 
+from accord import Agent, Context
+from accord.run.reader import Reader
+from accord.store import Scope
 from tests.reliability.harness import JSON, message, report, size
+from tests.reliability.inside import Inside
 from tests.survive.host import hosting
 from tests.survive.test_available import resident
 
@@ -48,3 +53,30 @@ async def test_idle_readers_are_cheap_and_leave_nothing_behind(tmp_path: Path) -
         for writer in again:
             writer.close()
         report("S4", readers=readers, kib_each=round(each_kib, 1), kib_after=(after - before) >> 10)
+
+
+def futures() -> int:
+    """How many there are in this process."""
+    gc.collect()
+    return sum(isinstance(thing, asyncio.Future) for thing in gc.get_objects())
+
+
+async def test_signs_of_life_leave_nothing_behind() -> None:
+    """S4: a reader of an idle task is kept alive for ever: hundreds of signs later it costs what it did at first."""
+    agent = Agent("Idle")
+
+    @agent.skill
+    async def talk(text: str, ctx: Context) -> str:
+        return await ctx.ask("and then?")
+
+    app = agent.app()
+    async with app.lifespan():
+        task = await Inside(app).send(message("hello"))
+        feed = app._engine.feed
+        log = await feed.find(Scope(), task["id"])
+        reader = Reader(feed, log, log.seq)
+        before = futures()
+        for _ in range(500):
+            assert await reader.next(0) is None
+        assert futures() <= before + 5
+        reader.close()

@@ -60,7 +60,7 @@ class Grpc:
         try:
             answer = await call(data, metadata=await self._with(extra), timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
-            raise self._fault(error, timeout_s) from None
+            raise self._fault(operation, error, timeout_s) from None
         return understood(self.url, f"the answer to {operation}", self._dialect.result, operation, answer, request)
 
     async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncGenerator[list[Item], None]:
@@ -81,7 +81,7 @@ class Grpc:
         except TimeoutError:
             raise TooSlow(self.url, f"nothing came for {idle_s:g} s") from None
         except grpc.aio.AioRpcError as error:
-            raise self._fault(error, timeout_s) from None
+            raise self._fault(operation, error, timeout_s) from None
         finally:
             call.cancel()
 
@@ -103,7 +103,7 @@ class Grpc:
             metadata += [(name.lower(), value) for name, value in headers.items()]
         return tuple(metadata)
 
-    def _fault(self, error: grpc.aio.AioRpcError, timeout_s: float) -> A2AError | AgentFault:
+    def _fault(self, operation: str, error: grpc.aio.AioRpcError, timeout_s: float) -> A2AError | AgentFault:
         trailers = {str(name): value for name, value in error.trailing_metadata() or ()}
         details, text = trailers.get(_DETAILS), error.details() or ""
         status = error.code().name
@@ -116,9 +116,8 @@ class Grpc:
                 return Unreachable(self.url, f"no connection: {text[:200]}")
             if status == "CANCELLED" or (status in ("UNAVAILABLE", "INTERNAL", "UNKNOWN") and _BROKE_OFF.search(text)):
                 return ConnectionLost(self.url, f"the connection broke off: {text[:200]}")
-        return peer_grpc.error(
-            status, text[:2000], details if isinstance(details, bytes) else None, _text(trailers.get("retry-after"))
-        )
+        details = details if isinstance(details, bytes) else None
+        return peer_grpc.error(operation, status, text[:2000], details, _text(trailers.get("retry-after")))
 
 
 def _number(metadata: Any) -> int:

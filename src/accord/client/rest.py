@@ -8,7 +8,7 @@ import msgspec
 
 from ..codec.peer import Frame, JsonObject
 from ..codec.peer_rest_v1 import RestDialect, Route
-from ..model import A2AError
+from ..model import A2AError, MethodNotFound, TaskNotFound
 from .binding import NOTHING, Extra, Item, beside, events, read_all, refusal, understood
 from .budget import Budget, check_depth
 from .errors import BadAnswer
@@ -17,6 +17,8 @@ from .http import Answer, Body, Http
 __all__ = ["Rest"]
 
 _any = msgspec.json.Decoder()
+_MISREAD = (400, 422)  # what an agent says to a body in another form than its own
+_TASKLESS = ("ListTasks", "GetExtendedAgentCard")  # a bare 404 to these is about the path, not about a task
 
 
 class Rest:
@@ -41,16 +43,16 @@ class Rest:
 
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
         route = self._dialect.route(operation, request)
-        answer = await self._http.fetch(
-            route.verb,
-            self._base + route.path,
-            self._with(extra, route),
-            route.body,
-            limit=self._budget.answer_bytes,
-            timeout_s=timeout_s,
-        )
+        answer = await self._fetch(route, extra, timeout_s)
+        if answer.status in _MISREAD and route.other_body is not None:
+            again = await self._fetch(route._replace(body=route.other_body), extra, timeout_s)
+            answer = again if again.status < 500 and again.status not in _MISREAD else answer
         self._check(operation, answer)
         return understood(self.url, f"the answer to {operation}", self._dialect.result, operation, answer.body, request)
+
+    async def _fetch(self, route: Route, extra: Extra, timeout_s: float) -> Answer:
+        headers, limit = self._with(extra, route), self._budget.answer_bytes
+        return await self._http.fetch(route.verb, self._base + route.path, headers, route.body, limit=limit, timeout_s=timeout_s)
 
     async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncGenerator[list[Item], None]:
         answer = await self._open(operation, request, extra, timeout_s)
@@ -99,7 +101,8 @@ class Rest:
 
     def _check(self, operation: str, answer: Answer) -> None:
         if not 200 <= answer.status < 300:
-            raise self._error(answer)
+            error = self._error(answer)
+            raise MethodNotFound(str(error)) if operation in _TASKLESS and isinstance(error, TaskNotFound) else error
         understood(self.url, f"the answer to {operation}", check_depth, answer.body, self._budget.depth)
 
     def _error(self, answer: Answer) -> A2AError:

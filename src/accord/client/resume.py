@@ -8,6 +8,7 @@ until it has settled. Whoever reads it sees each event once and in order, or is 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -166,6 +167,8 @@ class Stream:
         if self.task is None:
             if not await line.can_stream():
                 return self._begin_polling()
+            if not self._is_send and not line.snapshots_first and not line.can_resume:
+                return self._listen_and_look(self._request.tenant)
             self._sends += 1
             operation = "SendStreamingMessage" if self._is_send else "SubscribeToTask"
             return line.open_stream(operation, self._request, key=self._key, after=self._at, timeout_s=self._timeout_s)
@@ -174,13 +177,31 @@ class Stream:
             self._mode = _RESUMED
             return line.open_stream("SubscribeToTask", request, after=self._at)
         self._mode = _SNAPSHOT
-        if not line.snapshots_first:
-            # An old agent's subscription starts with whatever comes next: look first, then listen, and compare in the end.
-            await self._look()
-            if self._is_over:
-                return _nothing()
-            self._is_blind = True
-        return line.open_stream("SubscribeToTask", request)
+        return line.open_stream("SubscribeToTask", request) if line.snapshots_first else self._listen_and_look(request.tenant)
+
+    async def _listen_and_look(self, tenant: str) -> AsyncIterator[list[Item]]:
+        """Subscribe with an old agent, which starts with whatever comes next: ask how the task stands, and compare in the end.
+
+        The subscription begins with the question, not when the reader has dealt with the answer: less is missed in between.
+        """
+        request = SubscribeRequest(id=self.task_id, tenant=tenant)
+        async with aclosing(self._client.line.open_stream("SubscribeToTask", request)) as source:
+            first = asyncio.ensure_future(anext(source, None))
+            try:
+                await self._look()
+                self._mode = _SNAPSHOT
+                yield []
+                if self._is_over:
+                    return
+                self._is_blind = True
+                items = await first
+            finally:
+                first.cancel()
+                await asyncio.gather(first, return_exceptions=True)
+            if items is not None:
+                yield items
+                async for items in source:
+                    yield items
 
     def _take(self, items: list[Item]) -> None:
         for item in items:
@@ -284,7 +305,7 @@ class Stream:
     async def _recover(self, error: A2AError | AgentFault) -> None:
         line, retry = self._client.line, self._client.line.retry
         if not is_cut(error):
-            if self._mode == _LIVE or isinstance(error, (AgentFault, TaskNotFound)):
+            if self._mode == _LIVE or isinstance(error, AgentFault):
                 raise line.named(error)
             await self._instead_of_subscribing()
             return
@@ -316,8 +337,10 @@ class Stream:
 
     async def _look(self) -> None:
         """Ask for the task and pass on what has happened to it."""
-        assert self.task is not None  # only a known task can be asked for
-        now = await self._client.get(self.task.id)
+        now = await self._client.get(self.task_id)
+        if self.task is None:
+            self._accept(now, "")
+            return
         seen, self.task = self.task, own(now)
         self._ready.extend((missed, self._at) for missed in reconcile(seen, now))
         self._settle(now.status.state)
@@ -364,8 +387,3 @@ class Stream:
         close: Any = getattr(source, "aclose", None)
         if close is not None:
             await close()
-
-
-async def _nothing() -> AsyncIterator[list[Item]]:
-    if False:
-        yield []

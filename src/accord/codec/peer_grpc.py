@@ -10,6 +10,7 @@ from ..model import (
     InvalidParams,
     MethodNotFound,
     PermissionDenied,
+    TaskNotCancelable,
     TaskNotFound,
     TooManyRequests,
     Unauthenticated,
@@ -131,7 +132,7 @@ V03 = GrpcDialect(
 )
 
 
-def error(status: str, text: str, details: bytes | None, retry_after: str | None) -> A2AError:
+def error(operation: str, status: str, text: str, details: bytes | None, retry_after: str | None) -> A2AError:
     """Return the error of a call: by the typed details in its trailer, the name in front of its text, or its status."""
     name, _, rest = text.partition(": ")
     code = peer_rest_v03.NAMES.get(name)
@@ -139,7 +140,8 @@ def error(status: str, text: str, details: bytes | None, retry_after: str | None
         text = rest
     found = error_of(code, text, _details(details) if details else None)
     if type(found) is A2AError and status in _BY_STATUS:
-        found = _BY_STATUS[status](text)
+        is_final = operation == "CancelTask" and status == "FAILED_PRECONDITION"  # all that @a2a-js/sdk 0.3 says
+        found = TaskNotCancelable(text) if is_final else _BY_STATUS[status](text)
     if retry_after is not None and retry_after.isdigit() and len(retry_after) < 8:
         found.retry_after_s = int(retry_after)
     return found

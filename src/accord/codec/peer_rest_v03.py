@@ -71,7 +71,8 @@ def route(operation: str, request: Any) -> Route:
                 "configId": config_id,
                 "config": v03proto.write_push({**given, "id": config_id}),
             }
-            return Route("POST", configs, _encode(body))
+            # The whole request is all that the Python SDK reads, the config in it all that @a2a-js/sdk 1.x does (legacy 4.3).
+            return Route("POST", configs, _encode(body), _encode(body["config"]))
         case "ListTaskPushNotificationConfigs":
             return Route("GET", configs, None)
         case "GetExtendedAgentCard":

@@ -34,6 +34,7 @@ class Route(NamedTuple):
     verb: str
     path: str  # below the interface's URL, with its query
     body: bytes | None
+    other_body: bytes | None = None  # for agents that expect another form and refuse this one
 
 
 class RestDialect(Protocol):

@@ -166,7 +166,7 @@ class Log:
         self._flight: tuple[list[Entry], list[Answer]] | None = None  # handed over, not yet committed
         self._picture: tuple[int, Snapshot] | None = None
         self._history: list[bytes] = []
-        self._grew: list[asyncio.Future[None]] = []
+        self._grew: dict[asyncio.Future[None], None] = {}
         self._room: list[asyncio.Future[None]] = []
         self._since_snapshot = 0
         self._size = 0
@@ -330,8 +330,12 @@ class Log:
     def grew(self) -> asyncio.Future[None]:
         """Done at the next commit of this task."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._grew.append(waiter)
+        self._grew[waiter] = None
         return waiter
+
+    def forget(self, waiter: asyncio.Future[None]) -> None:
+        """Nobody waits there any more: an idle task would gather one for every sign of life of every reader."""
+        self._grew.pop(waiter, None)
 
     def wake(self) -> None:
         """Let readers and the run look again, though nothing was committed."""
@@ -439,7 +443,7 @@ def _may_be_too_much(event: Event) -> bool:
     return event.status.state not in (TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED)
 
 
-def _wake(waiters: list[asyncio.Future[None]]) -> None:
+def _wake(waiters: list[asyncio.Future[None]] | dict[asyncio.Future[None], None]) -> None:
     for waiter in waiters:
         if not waiter.done():
             waiter.set_result(None)

@@ -58,6 +58,7 @@ class Reader:
                 await self._waiter
             finally:
                 timer.cancel()
+                log.forget(self._waiter)
             found = log.after(self.cursor)
             if not found and found is not None:
                 return None

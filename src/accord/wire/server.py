@@ -20,6 +20,7 @@ __all__ = ["serve"]
 
 log_ = logging.getLogger("accord")
 
+COLLECT_AFTER = 2_000  # connections
 LEAVE_S = 0.5  # for what is cancelled at the very end
 LINGER_S = 2.0  # for a refusal to be heard by a client that is still sending
 
@@ -103,6 +104,7 @@ class Protocol(HttpToolsProtocol):
     """
 
     limits = Limits()
+    lost = 0  # connections, since the collector last looked at all there is
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -115,6 +117,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        Protocol.lost += 1
         if self.on_gone is not None:
             self.on_gone()
 
@@ -273,6 +276,9 @@ class Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if isinstance(connection, Protocol):
                     connection.look(now)
+            if Protocol.lost >= COLLECT_AFTER:
+                Protocol.lost = 0
+                gc.collect()  # a connection is a circle, and one that was open for long is found by a full look only
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

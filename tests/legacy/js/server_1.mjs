@@ -22,10 +22,8 @@ class Clerk {
     const artifact = (artifactId, text, append) =>
       bus.publish(AgentEvent.artifactUpdate(TaskArtifactUpdateEvent.fromJSON({ ...at, append, artifact: { artifactId, parts: [{ text }] } })));
     const said = userMessage.parts.map((part) => part.content.value).join("");
-    if (!task) {
-      const made = Task.fromJSON({ id: taskId, contextId, status: { state: "TASK_STATE_SUBMITTED" } });
-      bus.publish(AgentEvent.task({ ...made, history: [userMessage] }));
-    }
+    const made = Task.fromJSON({ id: taskId, contextId, status: { state: "TASK_STATE_SUBMITTED" } });
+    bus.publish(AgentEvent.task(task ?? { ...made, history: [userMessage] })); // a stream must begin with the task, each turn
     status("WORKING");
     if (said === "ask") {
       status("INPUT_REQUIRED", { messageId: `js-${++n}`, role: "ROLE_AGENT", parts: [{ text: "How many days?" }], ...at });
