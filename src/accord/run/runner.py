@@ -9,7 +9,6 @@ import secrets
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
@@ -49,6 +48,19 @@ _BREATH = 64  # events between two turns given to the rest of the loop
 class Run:
     """One call of a skill's function for a task, until it returns, fails or is cancelled."""
 
+    # Where most runs never get: kept on the class until one does.
+    is_over = False
+    worked_s = 0.0  # before the last question; waiting for the client is not work
+    _is_canceled = False
+    _is_leaving = False
+    _answer: asyncio.Future[Message] | None = None
+    _last_word: Message | None = None
+    _chunks = ""  # the artifact the yields feed, once there is one
+    _asked = 0
+    _delegated = 0
+    _under_way = 0  # steps
+    _events = 0
+
     def __init__(
         self,
         log: Log,
@@ -66,28 +78,17 @@ class Run:
     ) -> None:
         self.log = log
         self.skill = skill
+        self.caller = caller
         self.message = message if message is not None else turn.message
         self.output_modes = output_modes
-        self._delegate = delegate
-        self._delegated = 0
-        self.is_over = False
-        self._is_canceled = False
+        self.since_s = time.monotonic()
         self._values = values
         self._threads = threads
-        self.caller = caller
         self._on_end = on_end
-        self._asked = 0
-        self._answer: asyncio.Future[Message] | None = None
-        self._chunks = ""  # the artifact the yields feed, once there is one
+        self._delegate = delegate
         self._past = past
         self._artifacts = len(log.task.artifacts) if past is None else past.artifacts
-        self._steps: Counter[str] = Counter()
-        self._under_way = 0  # steps
-        self._is_leaving = False
-        self._events = 0
-        self.worked_s = 0.0  # before the last question; waiting for the client is not work
-        self.since_s = time.monotonic()
-        self._last_word: Message | None = None
+        self._steps: dict[str, int] = {}
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         log.run = self
@@ -324,8 +325,7 @@ class Run:
     async def step(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
         self._must_be_async("step")
         name = name or getattr(function, "__name__", type(function).__name__)
-        self._steps[name] += 1
-        n = self._steps[name]
+        n = self._steps[name] = self._steps.get(name, 0) + 1
         done = self._past.step(name, n) if self._past is not None else None
         if done is None:
             self.log.note(b"s", v1.encode(Step(name, n)))
