@@ -45,21 +45,24 @@ def _second_text(second: int) -> str:
 
 def new_id() -> str:
     """Return a fresh UUID (version 7): unguessable, and in order of time so that indexes stay compact."""
-    global _at
+    global _at, _id_ms, _id_start
     ms = time.time_ns() // 1_000_000
-    if _at + 10 > len(_pool):
+    if ms != _id_ms:
+        _id_ms, _id_start = ms, f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7"
+    if _at + 19 > len(_pool):
         _refill()
-    rand = _pool[_at : _at + 10]
-    _at += 10
-    text = rand.hex()
-    return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7{text[:3]}-{'89ab'[rand[2] & 3]}{text[5:8]}-{text[8:]}"
+    rand = _pool[_at : _at + 19]
+    _at += 19
+    return f"{_id_start}{rand[:3]}-{_VARIANT[rand[3]]}{rand[4:7]}-{rand[7:]}"
 
 
 def _refill() -> None:
     global _pool, _at
-    _pool, _at = os.urandom(4096), 0
+    _pool, _at = os.urandom(4096).hex(), 0
 
 
-_pool, _at = b"", 0  # random bytes of the system, fetched many at a time
+_id_ms, _id_start = -1, ""
+_pool, _at = "", 0  # random digits of the system, fetched many at a time
+_VARIANT = {digit: "89ab"[i & 3] for i, digit in enumerate("0123456789abcdef")}
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_refill)  # two processes must not give out the same ids
