@@ -55,7 +55,11 @@ async def list_tasks(service: Service, call: Call, request: ListTasksRequest) ->
         before=_read_token(request.page_token),
     )
     page = await service.engine.feed.page(query)
-    tasks = [await _listed(service, scope, record, request) for record in page.tasks]
+    is_plain = service.engine.feed.store.is_volatile and request.history_length is None and not request.include_artifacts
+    if is_plain and not any(record.is_stale for record in page.tasks):
+        tasks = [record.head for record in page.tasks]  # as they were stored
+    else:
+        tasks = [await _listed(service, scope, record, request) for record in page.tasks]
     return Tasks([task for task in tasks if task], _write_token(page.next), size, page.total)
 
 

@@ -141,7 +141,8 @@ class Feed:
         if record is None:
             return None
         if history_length is None and not record.is_stale:
-            check_whole(record)
+            if not self.store.is_volatile:
+                check_whole(record)
             return Snapshot(record.seq, state_of(record.state), record.head, record.artifacts)
         return snapshot_of(record, history_length)
 

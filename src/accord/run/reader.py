@@ -23,6 +23,8 @@ class Reader:
         self._first = first
         self._is_over = False
         self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._until = 0.0
         self.cursor = after
         self.limits = feed.limits
         feed.count_reader(log, 1)
@@ -53,20 +55,43 @@ class Reader:
             if is_stopping and log.committed == log.seq:  # else the end of this task is still to come
                 raise stopping()
             self._waiter = log.grew()
-            timer = asyncio.get_running_loop().call_later(patience_s, self.nudge)
+            self._be_patient(patience_s)
             try:
                 await self._waiter
-            finally:
-                timer.cancel()
+            except BaseException:
                 log.forget(self._waiter)
+                raise
             found = log.after(self.cursor)
             if not found and found is not None:
+                log.forget(self._waiter)
                 return None
         if found is None:
             found = await self._feed.stored(log.key, self.cursor)
             if not found or found[0].seq > self.cursor + 1:
                 found = [await self._gap()]
         return self._up_to_the_end(found)
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing follows what has been returned."""
+        return self._is_over and (self._turn is None or self._turn.refused is None)
+
+    def _be_patient(self, patience_s: float) -> None:
+        """Wait no longer than this. One timer serves many waits: most end long before it would ring."""
+        loop = asyncio.get_running_loop()
+        self._until = loop.time() + patience_s
+        if self._timer is None:
+            self._timer = loop.call_at(self._until, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if self._waiter is None or self._waiter.done():
+            return
+        loop = asyncio.get_running_loop()
+        if loop.time() + 0.001 >= self._until:
+            self.nudge()
+        else:
+            self._timer = loop.call_at(self._until, self._ring)
 
     async def _gap(self) -> Entry:
         """What was to come next has been purged: the task as it is takes its place, which says that something is missing."""
@@ -96,5 +121,7 @@ class Reader:
             self._waiter.set_result(None)
 
     def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._feed.count_reader(self._log, -1)
         self._feed.let_go(self._log)

@@ -127,6 +127,8 @@ class Store(Protocol):
     - Reads see every commit that has returned.
     """
 
+    is_volatile: bool  # what it gives back is what it was given: no disk has been in between
+
     async def open(self) -> None:
         """Get ready. Raises with a plain reason if another process holds the store."""
         ...

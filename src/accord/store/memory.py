@@ -19,6 +19,8 @@ Place = tuple[int, int]  # (at_ms, key): where a task stands in a list, oldest f
 class MemoryStore:
     """Tasks in dictionaries, and sorted lists of their places so that a page costs the page."""
 
+    is_volatile = True
+
     def __init__(self) -> None:
         self._keys = 0
         self._tasks: dict[tuple[Scope, str], Record] = {}

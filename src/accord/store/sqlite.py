@@ -46,6 +46,8 @@ class SqliteStore:
     - A second process on the same file is refused at `open`, by name.
     """
 
+    is_volatile = False
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self._scopes: dict[Scope, int] = {}

@@ -77,10 +77,13 @@ async def stream(
                 else:
                     await writer.write(_KEEP_ALIVE)
                 patience_s = reader.limits.keep_alive_comment_s
-            elif entries:
-                await writer.write(frames.of(entries, reader))
-            else:
+            elif not entries:
                 break
+            elif reader.is_over:  # the end leaves with the last of it, in one write
+                await writer.write(frames.of(entries, reader), is_more=False)
+                return
+            else:
+                await writer.write(frames.of(entries, reader))
         if not writer.is_gone:
             await send({"type": "http.response.body", "body": b""})
     finally:
@@ -110,8 +113,8 @@ class _Writer:
         if self._connection is not None:
             self._connection.on_gone = self._left
 
-    async def write(self, data: bytes) -> None:
-        message = {"type": "http.response.body", "body": data, "more_body": True}
+    async def write(self, data: bytes, *, is_more: bool = True) -> None:
+        message = {"type": "http.response.body", "body": data, "more_body": is_more}
         if self._watch is None:
             await self._send(message)
             return
