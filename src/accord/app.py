@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -127,13 +126,13 @@ class Agent(run_agent.Agent):
         Raises:
             ValueError: The address can be reached from other machines, and nobody said that anyone may call.
         """
+        from .wire.server import is_loopback, serve  # uvicorn is only needed here, and slow to import
+
         if not no_auth and not is_loopback(host):
             raise ValueError(
                 f"this agent asks nobody who they are, and {host} can be reached from other machines; "
                 "serve 127.0.0.1 only, or say that anyone may call: --no-auth, no_auth=True"
             )
-        from .wire.server import serve  # uvicorn is only needed here, and slow to import
-
         app = self.app(
             store=self.default_store if store is None else store,
             url=url,
@@ -163,16 +162,6 @@ class Agent(run_agent.Agent):
             tls=tls,
             grace_s=grace_s,
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 class App:

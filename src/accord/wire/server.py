@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import gc
+import ipaddress
 import logging
 import signal
 import ssl
@@ -16,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from ..model import Limits
 from .tls import Tls
 
-__all__ = ["serve"]
+__all__ = ["is_loopback", "serve"]
 
 log_ = logging.getLogger("accord")
 
@@ -291,6 +292,16 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         await self._drain(self._grace_s)
         await super().shutdown(sockets)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def serve(

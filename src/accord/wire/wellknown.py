@@ -1,8 +1,8 @@
 """The agent card at its well-known place, cacheable."""
 
 import hashlib
+import time
 from collections.abc import Callable, Sequence
-from email.utils import formatdate
 from typing import Any
 
 import msgspec
@@ -31,7 +31,7 @@ class CardDoor:
         self._numbers = numbers(versions)
         self._card = card
         self._url = url.rstrip("/") if url else None
-        self._modified = formatdate(started_s, usegmt=True).encode()
+        self._modified = _http_date(started_s)
         self._made: dict[tuple[str, bool], tuple[bytes, bytes, bool]] = {}
 
     async def __call__(self, scope: Scope, send: Send, headers: Headers) -> None:
@@ -89,3 +89,14 @@ class CardDoor:
 def _name(host: str) -> str:
     """A Host header without its port."""
     return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+
+
+def _http_date(seconds: float) -> bytes:
+    """A time as HTTP writes it, whatever the language of this machine."""
+    at = time.gmtime(seconds)
+    day, month = _DAYS[at.tm_wday], _MONTHS[at.tm_mon - 1]
+    return f"{day}, {at.tm_mday:02d} {month} {at.tm_year} {at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d} GMT".encode()
+
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
