@@ -22,6 +22,7 @@ __all__ = ["is_loopback", "serve"]
 log_ = logging.getLogger("accord")
 
 COLLECT_AFTER = 2_000  # connections
+HEAD_S = 0.01  # how long a stream's head waits for its first event
 LEAVE_S = 0.5  # for what is cancelled at the very end
 LINGER_S = 2.0  # for a refusal to be heard by a client that is still sending
 
@@ -66,7 +67,8 @@ class Answer:
         if not has_length:
             cycle.chunked_encoding = True
             lines.append(b"transfer-encoding: chunked\r\n")
-            asyncio.get_running_loop().call_soon(self._flush)  # a stream may have nothing to say yet
+            # A stream may have nothing to say yet; most have in a moment, and then the head goes along.
+            asyncio.get_running_loop().call_later(HEAD_S, self._flush)
         lines.append(b"\r\n")
         self._head = b"".join(lines)
 
