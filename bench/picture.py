@@ -7,7 +7,7 @@ from .results import Results
 
 __all__ = ["chart"]
 
-WIDTH, LEFT, RIGHT, TOP = 900, 330, 70, 74
+WIDTH, LEFT, RIGHT, TOP = 1040, 470, 70, 74  # left of the bars: room for the longest title
 BAR, GAP, GROUP = 13, 3, 14
 _BARS = {"memory": "accord, memory", "sqlite": "accord, sqlite"}
 
