@@ -219,7 +219,7 @@ class Life(RuleBasedStateMachine):
 
 def test_no_sequence_of_calls_changes_an_end() -> None:
     """D6: a state machine tries sequences of sends, answers, cancels, races and restarts on both stores."""
-    sequences = size(150, 20_000)
+    sequences = size(500, 20_000)
     health = [HealthCheck.too_slow, HealthCheck.filter_too_much]
     run_state_machine_as_test(
         Life,
