@@ -104,16 +104,16 @@ def _cost(value: float, unit: str) -> str:
     return f"{value:.2f} {unit}" if unit == "s" else f"{value:.1f} {unit}"
 
 
-# Where the time goes where a target is hard to reach: from sampling the server (py-spy) under that row's load.
+# Where the time goes where a target is hard to reach: shares of the server's time, sampled by hand with py-spy under that load.
 REASONS = {
-    "send": "The work is flat: of a send on memory the kernel (writing the answer, waiting for the next request) and uvicorn's own "
-    "protocol take about half, and no function of ours more than 4 %. It stands at the target, above or below with the noise.",
-    "get": "Four tenths of the server's time are the kernel's: a quarter to write the answer, the rest to wait for the next. "
-    "Of ours, about 14 µs, no function takes more than 3 %. A bare uvicorn, which parses nothing, is the limit.",
-    "gRPC": "Most of a stream's cost is grpc.aio's own: one write per message, and the initial metadata that carries the first "
-    "number, which grpcio can't send with the first message. The bare grpc.aio server does not number its streams.",
-    "import": "Half of it is asyncio and ssl, which every server needs; the rest is spread over our own files, none above 10 ms. "
-    "`import accord` alone takes a few milliseconds: names load on first use.",
+    "send": "It swings around its target from run to run. On memory a good third of the time is the server's (uvicorn, the loop, "
+    "writing the answer); the rest is ours and flat: no function takes more than about 5 %.",
+    "get": "A quarter of the time is writing the answer and a sixth the loop; no function of ours takes more than about 3 %. "
+    "The bare uvicorn in the last column parses nothing.",
+    "gRPC": "grpc.aio writes once per message, and sends the initial metadata that carries the first number apart from the first "
+    "message. The bare grpc.aio server does not number its streams.",
+    "import": "About a third is asyncio and ssl, which every server needs; the rest is spread over many files of ours. "
+    "`import accord` alone is less than a tenth: names load on first use.",
     "durable": "Four commits instead of one: the start, two steps and the end, each on the disk before the run goes on.",
 }
 
