@@ -71,7 +71,10 @@ def test_the_server_does_not_import_the_client():
 
 def test_no_file_is_two_ideas():
     """A file of more than 450 lines is looked at; these were, and each is one idea."""
-    known: set[str] = set()
+    known = {
+        "run/log.py",  # a log is nothing without the writer that stores it
+        "run/runner.py",  # one run, from the message that starts it to whatever ends it
+    }
     long = {str(p.relative_to(SOURCE)) for p in SOURCE.rglob("*.py") if len(p.read_text().splitlines()) > 450}
     assert long <= known
 

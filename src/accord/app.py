@@ -17,8 +17,7 @@ from .run.context import Context
 from .run.engine import Engine
 from .run.upkeep import Retention
 from .store import Store, open_store
-from .wire.asgi import Receive, Scope, Send
-from .wire.http import Front
+from .wire.asgi import Front, Receive, Send
 from .wire.jsonrpc import JsonRpcDoor
 from .wire.rest import RestDoor
 from .wire.tls import Tls
@@ -164,7 +163,7 @@ class Agent(run_agent.Agent):
         )
 
 
-class App:
+class App(Front):
     """An agent as an ASGI app. Opens its store at start-up, or with the first request if nobody starts it."""
 
     def __init__(
@@ -182,34 +181,26 @@ class App:
         self.agent = agent
         self._versions = served(versions)
         self.limits = limits
-        self._rpc_path = "/" + rpc.strip("/")
-        self._rest_path = rest.rstrip("/")
+        self._rpc_url = "/" + rpc.strip("/")
+        self._rest_url = "/" + rest.strip("/") if rest.strip("/") else ""
         self._url = url
         self._grpc: GrpcServer | None = None
         self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store, limits, retention)
         self._engine.delegate = _delegate
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
-        self._front = Front(
+        super().__init__(
             JsonRpcDoor(service, limits, self._versions),
             RestDoor(service, limits, self._versions),
             CardDoor(self.card, url, time.time(), self._versions),
-            rpc_path=rpc,
-            rest_path=rest,
-            is_ready=lambda: self._is_open and not self._engine.feed.is_draining,
+            rpc_path=self._rpc_url,
+            rest_path=self._rest_url,
         )
         self._opening: asyncio.Task[None] | None = None
-        self._is_open = False
         self._is_closed = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            if not self._is_open:
-                await self.open()
-            await self._front(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
-        else:
-            await send({"type": "websocket.close", "code": 1000})
+    @property
+    def is_ready(self) -> bool:
+        return self.is_open and not self._engine.feed.is_draining
 
     def listen(self, host: str, port: int, tls: Tls | None = None) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""
@@ -233,7 +224,7 @@ class App:
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open())
         await asyncio.shield(self._opening)
-        self._is_open = True
+        self.is_open = True
 
     async def _open(self) -> None:
         await self._engine.open()
@@ -265,7 +256,7 @@ class App:
         finally:
             await self.close()
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
+    async def live(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
             await self.open()
@@ -284,8 +275,8 @@ class App:
             name=agent.name,
             description=agent.description,
             supported_interfaces=[
-                AgentInterface(url=base + self._rpc_path, protocol_binding="JSONRPC", protocol_version="1.0"),
-                AgentInterface(url=base + self._rest_path, protocol_binding="HTTP+JSON", protocol_version="1.0"),
+                AgentInterface(url=base + self._rpc_url, protocol_binding="JSONRPC", protocol_version="1.0"),
+                AgentInterface(url=base + self._rest_url, protocol_binding="HTTP+JSON", protocol_version="1.0"),
                 *self._grpc_interfaces(base),
             ],
             provider=agent.provider,

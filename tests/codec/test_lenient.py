@@ -3,11 +3,11 @@
 import pytest
 
 from accord.codec import v1
-from accord.model import InvalidParams, ListTasksRequest, Part, Role, SendMessageRequest, TaskState
+from accord.model import InvalidParams, Part, Role, SendMessageRequest, TaskState
 
 
 def send(message: bytes) -> SendMessageRequest:
-    return v1.decode(b'{"message":' + message + b"}", SendMessageRequest)
+    return v1.CODEC.decode("SendMessage", b'{"message":' + message + b"}")[0]
 
 
 def test_snake_case_enum_numbers_nulls_and_unknown_members_are_taken():
@@ -32,7 +32,7 @@ def test_data_null_is_the_value_null():
 
 @pytest.mark.parametrize(("raw", "value"), [(b"5", 5), (b"5.0", 5), (b"1e1", 10), (b'"7"', 7)])
 def test_integers_in_every_spelling(raw, value):
-    assert v1.decode(b'{"pageSize":%b}' % raw, ListTasksRequest).page_size == value
+    assert v1.CODEC.decode("ListTasks", b'{"pageSize":%b}' % raw)[0].page_size == value
 
 
 @pytest.mark.parametrize(("status", "state"), [
@@ -42,7 +42,7 @@ def test_integers_in_every_spelling(raw, value):
     (b"null", TaskState.UNSPECIFIED),
 ])  # fmt: skip
 def test_states_by_name_or_number(status, state):
-    assert v1.decode(b'{"status":%b}' % status, ListTasksRequest).status is state
+    assert v1.CODEC.decode("ListTasks", b'{"status":%b}' % status)[0].status is state
 
 
 @pytest.mark.parametrize(("message", "field"), [

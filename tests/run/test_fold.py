@@ -15,7 +15,6 @@ from accord.model import (
     TaskState,
     TaskStatus,
 )
-from accord.run.fold import add_message, apply
 
 
 def task(state=TaskState.WORKING, message=None):
@@ -41,7 +40,7 @@ def chunk(text, id="a", append=False, **more):
 def test_an_open_task_may_go_anywhere(before, after):
     """MSG-4: no transition table is given; only the end is an end."""
     draft = task(before)
-    apply(draft, status(after))
+    draft.apply(status(after))
     assert draft.state is after
 
 
@@ -49,18 +48,18 @@ def test_an_open_task_may_go_anywhere(before, after):
 @pytest.mark.parametrize("event", [status(TaskState.WORKING), chunk("x")])
 def test_nothing_follows_the_end(end, event):
     with pytest.raises(InvalidAgentResponse, match="already"):
-        apply(task(end), event)
+        task(end).apply(event)
     with pytest.raises(InvalidAgentResponse):
-        add_message(task(end), said("late", Role.USER))
+        task(end).add(said("late", Role.USER))
 
 
 def test_chunks_join_their_artifact_and_others_are_left_alone():
     """STR-9: append adds parts, its absence creates or replaces."""
     draft = task()
     for event in (chunk("1", name="first"), chunk("b", id="b"), chunk("2", append=True), chunk("3", append=True)):
-        apply(draft, event)
+        draft.apply(event)
     assert [(a.artifact_id, a.name, a.text) for a in draft.artifacts] == [("a", "first", "123"), ("b", "", "b")]
-    apply(draft, chunk("new"))
+    draft.apply(chunk("new"))
     assert [a.text for a in draft.artifacts] == ["new", "b"]
 
 
@@ -68,27 +67,27 @@ def test_an_event_is_not_changed_by_what_follows_it():
     """Events are encoded and shared; the draft must own what it lets grow."""
     first = chunk("1")
     draft = task()
-    apply(draft, first)
-    apply(draft, chunk("2", append=True))
+    draft.apply(first)
+    draft.apply(chunk("2", append=True))
     assert first.artifact.text == "1"
 
 
 def test_a_chunk_for_an_unknown_artifact_is_the_agents_fault():
     with pytest.raises(InvalidAgentResponse, match="never started"):
-        apply(task(), chunk("x", append=True))
+        task().apply(chunk("x", append=True))
 
 
 def test_the_status_message_moves_to_the_history_once():
     """A34: what the agent said with a status is history when the status changes, in the order it was said."""
     draft = task(TaskState.INPUT_REQUIRED, said("question"))
-    add_message(draft, said("answer", Role.USER))
-    apply(draft, status(TaskState.WORKING, said("thinking")))
-    apply(draft, status(TaskState.COMPLETED))
+    draft.add(said("answer", Role.USER))
+    draft.apply(status(TaskState.WORKING, said("thinking")))
+    draft.apply(status(TaskState.COMPLETED))
     assert [m.message_id for m in draft.history] == ["question", "answer", "thinking"]
 
 
 def test_status_metadata_is_added_to_the_tasks():
     draft = task()
-    apply(draft, status(TaskState.WORKING, metadata={"a": 1}))
-    apply(draft, status(TaskState.WORKING, metadata={"b": 2}))
+    draft.apply(status(TaskState.WORKING, metadata={"a": 1}))
+    draft.apply(status(TaskState.WORKING, metadata={"b": 2}))
     assert draft.metadata == {"a": 1, "b": 2}

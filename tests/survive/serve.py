@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from accord.model import Limits
-from accord.run import feed, upkeep
+from accord.run import log, upkeep
 from accord.run.upkeep import Retention
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,7 +20,7 @@ def main(text: str) -> None:
     settings = json.loads(text)
     upkeep.BEAT_S = settings.get("beat_s", upkeep.BEAT_S)
     upkeep.PURGE_S = settings.get("purge_s", upkeep.PURGE_S)
-    feed.GIVE_UP_S = settings.get("give_up_s", feed.GIVE_UP_S)
+    log.GIVE_UP_S = settings.get("give_up_s", log.GIVE_UP_S)
     agents.make(Path(settings["folder"])).run(
         port=settings["port"],
         grpc_port=settings.get("grpc_port"),

@@ -22,7 +22,7 @@ from tests.survive.host import hosting
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up on a commit after half a second instead of ten: what is shown is the same, sooner."""
-    monkeypatch.setattr("accord.run.feed.GIVE_UP_S", 0.5)
+    monkeypatch.setattr("accord.run.log.GIVE_UP_S", 0.5)
 
 
 def an_agent() -> Agent:

@@ -1,15 +1,20 @@
-"""Untrusted JSON text, bounded before and while it is read."""
+"""Untrusted JSON text, bounded before and while it is read, and the JSON-RPC envelope around it."""
 
 import re
 from typing import Any
 
 import msgspec
 
-from ..model import Limits, ParseError
+from ..model import InvalidRequest, Limits, ParseError
 
-__all__ = ["check", "depth", "loads", "parse_error"]
+__all__ = ["NO_ID", "Envelope", "check", "depth", "id_of", "loads", "open_envelope", "parse_error"]
+
+NO_ID = b"null"
+_NO_PARAMS = b"{}"
 
 _DEFAULT = Limits()
+
+_ID = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?|null', re.DOTALL)
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _DIGITS = bytes.maketrans(b"123456789.", b"0000000000")
@@ -17,6 +22,57 @@ _BRACKETS = re.compile(rb"[\[{]+|[\]}]+")
 _NUMBER = re.compile(rb"[0-9.]+")
 
 _json = msgspec.json.Decoder()
+
+
+class Envelope(msgspec.Struct):
+    """A JSON-RPC 2.0 request. The id is echoed as the very bytes that came."""
+
+    method: str
+    id: bytes
+    params: bytes
+    jsonrpc: str
+
+
+class _Strict(msgspec.Struct):
+    method: str
+    jsonrpc: str = ""
+    id: msgspec.Raw = msgspec.Raw(NO_ID)
+    params: msgspec.Raw = msgspec.Raw(_NO_PARAMS)
+
+
+_decode_envelope = msgspec.json.Decoder(_Strict).decode
+
+
+def open_envelope(body: bytes, limits: Limits) -> Envelope:
+    """Return the request in `body`.
+
+    Raises:
+        ParseError: Not JSON.
+        InvalidRequest: JSON, but no JSON-RPC request. Its `id` detail is not set: the caller answers with null,
+            or with the id `id_of` finds.
+    """
+    check(body, limits)
+    try:
+        found = _decode_envelope(body)
+    except msgspec.ValidationError as problem:
+        loads(body)
+        raise InvalidRequest(f"Request payload validation error: {problem}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise parse_error(problem) from None
+    id_, params = bytes(found.id), bytes(found.params)
+    if not _ID.fullmatch(id_):
+        raise InvalidRequest("Request payload validation error: id must be a string or a number")
+    return Envelope(found.method, id_, _NO_PARAMS if params == b"null" else params, found.jsonrpc)
+
+
+def id_of(body: bytes) -> bytes:
+    """Return the id of a request that is wrong otherwise, as far as it can be read."""
+    try:
+        value = loads(body)
+    except ParseError:
+        return NO_ID
+    found = value.get("id") if isinstance(value, dict) else None
+    return msgspec.json.encode(found) if isinstance(found, (str, int)) and not isinstance(found, bool) else NO_ID
 
 
 def check(raw: bytes, limits: Limits = _DEFAULT) -> None:

@@ -4,7 +4,7 @@ Strict first, at C speed; what strict decoding refuses gets a second look in `le
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -34,7 +34,6 @@ from .contract import NOW, Semantics, Snapshot, Tasks
 
 __all__ = [
     "DOMAIN",
-    "decode",
     "decode_artifacts",
     "decode_event",
     "decode_message",
@@ -43,8 +42,6 @@ __all__ = [
     "encode_event",
     "error_details",
 ]
-
-T = TypeVar("T")
 
 DOMAIN = "a2a-protocol.org"
 JSON = b"application/json"
@@ -69,27 +66,7 @@ decode_task = msgspec.json.Decoder(Task).decode
 decode_artifacts = msgspec.json.Decoder(list[Artifact]).decode
 decode_message = msgspec.json.Decoder(Message).decode
 _decode_stream = msgspec.json.Decoder(StreamResponse).decode
-_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
-
-
-def decode(raw: bytes, type_: type[T]) -> T:
-    """Return the request in `raw`, which the door has checked with `text.check`.
-
-    Raises:
-        ParseError: Not JSON.
-        InvalidParams: JSON, but not a `type_`; names the field.
-    """
-    decoder = _decoders.get(type_)
-    if decoder is None:
-        decoder = _decoders[type_] = msgspec.json.Decoder(type_)
-    try:
-        request: T = decoder.decode(raw)
-    except msgspec.ValidationError:
-        return lenient.convert(text.loads(raw), type_)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise text.parse_error(error) from None
-    return request
-
+_decode = {operation: msgspec.json.Decoder(type_).decode for operation, type_ in REQUESTS.items()}
 
 _OPEN: dict[type, bytes] = {
     Task: b'{"task":',
@@ -115,13 +92,19 @@ class V1:
     errors_in_streams = False
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
-        return decode(params, REQUESTS[operation]), NOW
+        try:
+            return _decode[operation](params), NOW
+        except msgspec.ValidationError:
+            return lenient.convert(text.loads(params), REQUESTS[operation]), NOW
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise text.parse_error(error) from None
 
     def result(self, operation: str, answer: Any) -> bytes:
         """Encode an answer; tasks are spliced in as they were stored."""
         match answer:
-            case Snapshot():
-                return b'{"task":%b}' % answer.data if operation == "SendMessage" else answer.data
+            case Snapshot(head=head, artifacts=artifacts):
+                task = head if artifacts == b"[]" else b'%b,"artifacts":%b}' % (head[:-1], artifacts)
+                return b'{"task":%b}' % task if operation == "SendMessage" else task
             case Message():
                 return encode_event(answer)
             case Tasks():

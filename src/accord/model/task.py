@@ -1,11 +1,17 @@
-"""Tasks, messages, artifacts and the events that change them (spec 1.4)."""
+"""Tasks, messages, artifacts and the events that change them (spec 1.4), and how: a task is the fold of its events."""
 
+import functools
+import os
+import time
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from .base import Metadata, Model
+from .errors import InvalidAgentResponse
+from .limits import Limits
 
 __all__ = [
     "FINAL",
@@ -21,7 +27,16 @@ __all__ = [
     "Task",
     "TaskState",
     "TaskStatus",
+    "moment",
+    "new_id",
+    "now_ms",
+    "timestamp",
 ]
+
+_DEFAULT = Limits()
+
+# How far back a status message can lie in the history: behind at most the messages waiting for a turn, and one.
+_NEAR = 33
 
 
 class TaskState(StrEnum):
@@ -105,6 +120,14 @@ class Artifact(Model):
         """All text parts as one: chunks of a stream are not separated."""
         return "".join(part.text for part in self.parts if isinstance(part.text, str))
 
+    def extend(self, chunk: "Artifact") -> None:
+        """Add a further chunk of this artifact; what it says of the whole is newer."""
+        self.parts.extend(chunk.parts)
+        self.name = chunk.name or self.name
+        self.description = chunk.description or self.description
+        if chunk.metadata is not None:
+            self.metadata = (self.metadata or {}) | chunk.metadata
+
 
 class TaskStatus(Model):
     state: TaskState
@@ -113,7 +136,10 @@ class TaskStatus(Model):
 
 
 class Task(Model):
-    """A unit of work: where it stands, what was said, what was made. It is the fold of its event log."""
+    """A unit of work: where it stands, what was said, what was made. It is the fold of its event log.
+
+    `apply` and `add` are that fold, and the only place that knows what may follow what. No clock, no store, no await.
+    """
 
     id: str
     status: TaskStatus
@@ -125,6 +151,63 @@ class Task(Model):
     @property
     def state(self) -> TaskState:
         return self.status.state
+
+    def apply(self, event: "Event", limits: Limits = _DEFAULT) -> None:
+        """Bring this task, the draft its run owns, to where it stands once `event` has happened.
+
+        Raises:
+            InvalidAgentResponse: The agent spoke after the end, appended to an artifact it never started, or made more
+                artifacts than a task may hold.
+        """
+        if isinstance(event, StatusUpdate):
+            # Submitted again is the one thing that may follow an end: a version whose tasks can be reopened asked for it.
+            if self.status.state in FINAL and event.status.state is not TaskState.SUBMITTED:
+                raise self._has_ended()
+            if self.status.message is not None:
+                self._keep_last_word(limits)
+            self.status = event.status
+            if event.metadata is not None:
+                self.metadata = (self.metadata or {}) | event.metadata
+        elif isinstance(event, ArtifactUpdate):
+            if self.status.state in FINAL:
+                raise self._has_ended()
+            self._merge(event, limits)
+        else:
+            raise InvalidAgentResponse(f"task {self.id} was started twice")
+
+    def add(self, message: Message, limits: Limits = _DEFAULT) -> None:
+        """Add a message of the user to the history, after everything said before it."""
+        if self.status.state in FINAL:
+            raise self._has_ended()
+        if self.status.message is not None:
+            self._keep_last_word(limits)
+        self.history.append(message)
+
+    def _keep_last_word(self, limits: Limits) -> None:
+        """Move the status message into the history, once, before something newer takes its place (spec 7, A34)."""
+        last = self.status.message
+        if last is None or len(self.history) >= limits.history:
+            return  # a full history takes no more of the agent's words (spec MSG-2)
+        if not any(m.message_id == last.message_id for m in self.history[: -_NEAR - 1 : -1]):
+            self.history.append(last)
+
+    def _merge(self, event: "ArtifactUpdate", limits: Limits) -> None:
+        chunk = event.artifact
+        for i, known in enumerate(reversed(self.artifacts)):
+            if known.artifact_id == chunk.artifact_id:
+                if event.append:
+                    known.extend(chunk)
+                else:
+                    self.artifacts[-1 - i] = replace(chunk, parts=list(chunk.parts))
+                return
+        if event.append:
+            raise InvalidAgentResponse(f"chunk for artifact {chunk.artifact_id!r} of task {self.id}, which was never started")
+        if len(self.artifacts) >= limits.artifacts:
+            raise InvalidAgentResponse(f"task {self.id} has {limits.artifacts} artifacts, the most a task may hold")
+        self.artifacts.append(replace(chunk, parts=list(chunk.parts)))  # parts may grow here: the event keeps its own
+
+    def _has_ended(self) -> InvalidAgentResponse:
+        return InvalidAgentResponse(f"task {self.id} is already {self.status.state.word}")
 
 
 class StatusUpdate(Model):
@@ -162,3 +245,60 @@ class StreamResponse(Model):
         if found is None:
             raise ValueError("a stream response holds one of task, message, statusUpdate, artifactUpdate")
         return found
+
+
+# Ids and times
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def moment(since_ms: int = 0) -> tuple[int, str]:
+    """Return the time now, as a number and as text; no earlier than `since_ms`, should the clock have been set back."""
+    ms = max(time.time_ns() // 1_000_000, since_ms)
+    return ms, _text if ms == _ms else timestamp(ms)
+
+
+def timestamp(ms: int) -> str:
+    """Return `ms` since 1970 as the protocol writes time: UTC, milliseconds, Z."""
+    global _ms, _text
+    if ms != _ms:
+        _text = f"{_second_text(ms // 1000)}.{ms % 1000:03d}Z"
+        _ms = ms
+    return _text
+
+
+# The newest text: the statuses of a quick run share it, and formatting costs more than the rest of a status.
+_ms = -1
+_text = ""
+
+
+@functools.lru_cache(maxsize=2)
+def _second_text(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+
+
+def new_id() -> str:
+    """Return a fresh UUID (version 7): unguessable, and in order of time so that indexes stay compact."""
+    global _at, _id_ms, _id_start
+    ms = time.time_ns() // 1_000_000
+    if ms != _id_ms:
+        _id_ms, _id_start = ms, f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7"
+    if _at + 19 > len(_pool):
+        _refill()
+    rand = _pool[_at : _at + 19]
+    _at += 19
+    return f"{_id_start}{rand[:3]}-{_VARIANT[rand[3]]}{rand[4:7]}-{rand[7:]}"
+
+
+def _refill() -> None:
+    global _pool, _at
+    _pool, _at = os.urandom(4096).hex(), 0
+
+
+_id_ms, _id_start = -1, ""
+_pool, _at = "", 0  # random digits of the system, fetched many at a time
+_VARIANT = {digit: "89ab"[i & 3] for i, digit in enumerate("0123456789abcdef")}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_refill)  # two processes must not give out the same ids

@@ -5,12 +5,8 @@ import msgspec
 from ..auth import ANONYMOUS, Caller
 from ..codec.contract import NOW, Semantics
 from ..model import IDEMPOTENT, RESUME
-from ..store import Scope
 
 __all__ = ["IDEMPOTENT", "RESUME", "Call"]
-
-
-_ANYONE = Scope()
 
 
 class Call(msgspec.Struct):
@@ -20,8 +16,6 @@ class Call(msgspec.Struct):
     extensions: frozenset[str] = frozenset()
     idempotency_key: str = ""
     last_event: int | None = None
+    version: str = ""  # of the protocol, as the caller names it
     origin: str = ""
     semantics: Semantics = NOW
-
-    def scope(self, tenant: str) -> Scope:
-        return Scope(tenant, self.caller.name) if tenant or self.caller.name else _ANYONE

@@ -1,14 +1,16 @@
 """SendMessage and SendStreamingMessage: a message becomes a task, a turn of one, or a bare reply."""
 
+from collections.abc import Iterable
+
 from ..codec import v1
 from ..codec.contract import Snapshot
-from ..model import Message, PushNotificationNotSupported, SendMessageRequest
+from ..model import Limits, Message, PushNotificationNotSupported, Role, SendMessageRequest
 from ..run.engine import Accepted
 from ..run.entry import Entry
 from ..run.reader import Reader
-from ..store import Keep
+from ..store import Keep, Scope
 from .call import Call
-from .check import check_id, check_send
+from .check import check_id, refuse, wrong_history_length, wrong_id, wrong_metadata
 from .once import key_of
 from .service import Service
 
@@ -33,7 +35,7 @@ async def send_message(service: Service, call: Call, request: SendMessageRequest
 async def send_streaming_message(service: Service, call: Call, request: SendMessageRequest) -> Reader | Message:
     """Return the events of the task from its first on; of a task that existed, the task as it is, then what follows."""
     task_id = request.message.task_id or call.semantics.new_task_id
-    service.engine.feed.check_readers(call.scope(request.tenant), task_id)
+    service.engine.feed.check_readers(Scope(request.tenant, call.caller.name), task_id)
     accepted = await _accept(service, call, request)
     if isinstance(accepted, Message):
         return accepted
@@ -52,10 +54,10 @@ def entry_of(snapshot: Snapshot) -> Entry:
 
 
 async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:
-    service.engine.check_accepting()
+    service.engine.feed.check_accepting()
     if service.required:
         service.check_extensions(call)
-    check_send(request, service.limits)
+    _check(request, service.limits)
     if request.configuration is not None and request.configuration.task_push_notification_config is not None:
         raise PushNotificationNotSupported()
     if not call.idempotency_key and not call.extensions:
@@ -63,17 +65,19 @@ async def _accept(service: Service, call: Call, request: SendMessageRequest) -> 
     key = key_of(call, request)
     if not key:
         return await _begin(service, call, request, None)
-    scope = call.scope(request.tenant)
+    scope = Scope(request.tenant, call.caller.name)
     return await service.claims.once(scope, key, request, lambda keep: _begin(service, call, request, keep))
 
 
 async def _begin(service: Service, call: Call, request: SendMessageRequest, keep: Keep | None) -> Accepted | Message:
-    engine, scope, semantics = service.engine, call.scope(request.tenant), call.semantics
+    engine, scope, semantics = service.engine, Scope(request.tenant, call.caller.name), call.semantics
     if request.message.task_id:
         return await engine.resume(request, scope, call.caller, keep=keep, reopen=semantics.reopen)
-    skill = await engine.agent.choose(request)
-    if engine.agent.strict_modes:
-        engine.agent.check_modes(skill, request.message)
+    agent, message = engine.agent, request.message
+    is_plain = message.metadata is None and request.metadata is None and agent.router is None
+    skill = agent.default if is_plain else await agent.choose(request)
+    if agent.strict_modes:
+        agent.check_modes(skill, message)
     task_id = semantics.new_task_id
     if task_id:
         check_id("id", task_id, "", service.limits)
@@ -88,3 +92,45 @@ async def _begin(service: Service, call: Call, request: SendMessageRequest, keep
         keep.reply = v1.encode(reply)
         await engine.feed.keep_reply(keep)
     return reply
+
+
+def _check(request: SendMessageRequest, limits: Limits) -> None:
+    """Raise InvalidParams naming every field that is wrong."""
+    message = request.message
+    if (
+        request.configuration is None
+        and request.metadata is None
+        and message.metadata is None
+        and len(message.parts) == 1
+        and message.parts[0].metadata is None
+        and message.role is not Role.UNSPECIFIED
+        and message.message_id
+        and len(ids := message.message_id + message.task_id + message.context_id + request.tenant) <= limits.id_length
+        and ids.isprintable()
+    ):
+        return  # nothing is wrong with the usual message: that is seen at a glance
+    wrong = list(_wrong_message(message, limits))
+    wrong += wrong_metadata("metadata", request.metadata, limits)
+    wrong += wrong_id("tenant", request.tenant, limits)
+    configuration = request.configuration
+    if configuration is not None:
+        wrong += wrong_history_length("configuration.historyLength", configuration.history_length)
+    refuse(wrong)
+
+
+def _wrong_message(message: Message, limits: Limits) -> Iterable[tuple[str, str]]:
+    if not message.message_id:
+        yield "message.messageId", "is required"
+    yield from wrong_id("message.messageId", message.message_id, limits)
+    yield from wrong_id("message.taskId", message.task_id, limits)
+    yield from wrong_id("message.contextId", message.context_id, limits)
+    if message.role is Role.UNSPECIFIED:
+        yield "message.role", "is required: ROLE_USER"
+    if not message.parts:
+        yield "message.parts", "needs at least one part"
+    elif len(message.parts) > limits.parts:
+        yield "message.parts", f"has {len(message.parts)} parts; {limits.parts} are allowed"
+    yield from wrong_metadata("message.metadata", message.metadata, limits)
+    for i, part in enumerate(message.parts):
+        if part.metadata is not None:
+            yield from wrong_metadata(f"message.parts[{i}].metadata", part.metadata, limits)

@@ -3,6 +3,7 @@
 from ..codec.contract import Choice, Codec
 from ..model import AgentCard, ExtensionSupportRequired
 from ..run.engine import Engine
+from ..store import Scope
 from .call import Call
 from .once import Claims
 
@@ -20,12 +21,12 @@ class Service:
         self.required = frozenset(e.uri for e in card.capabilities.extensions if e.required)
         self.offered = frozenset(e.uri for e in card.capabilities.extensions)
 
-    async def choose(self, choice: Choice, operation: str, hint: str, params: bytes, call: Call) -> Codec:
+    async def choose(self, choice: Choice, operation: str, params: bytes, call: Call) -> Codec:
         """Return the codec a request is in, where its name leaves that open: it tells, or the task it is about does."""
-        told = choice.told(operation, hint, params)
+        told = choice.told(operation, call.version, params)
         if not isinstance(told, str):
             return told
-        return choice.made(await self.engine.feed.origin(call.scope(""), told))
+        return choice.made(await self.engine.feed.origin(Scope("", call.caller.name), told))
 
     def check_extensions(self, call: Call) -> None:
         """Raise ExtensionSupportRequired if the card requires an extension the caller did not activate."""

@@ -15,7 +15,7 @@ from ..model import (
     TaskNotFound,
     UnsupportedOperation,
 )
-from ..run.entry import state_number
+from ..run.entry import STATE_NUMBER
 from ..run.feed import check_whole
 from ..run.reader import Reader
 from ..store import Query, Record, Scope
@@ -35,7 +35,7 @@ async def get_task(service: Service, call: Call, request: GetTaskRequest) -> Sna
     """Return the task, or raise TaskNotFound if it is not this caller's to see."""
     check_id("id", request.id, request.tenant, service.limits)
     check_history_length(request.history_length)
-    snapshot = await service.engine.feed.peek(call.scope(request.tenant), request.id, request.history_length)
+    snapshot = await service.engine.feed.peek(Scope(request.tenant, call.caller.name), request.id, request.history_length)
     if snapshot is None:
         raise TaskNotFound(f"no task {request.id!r:.80}", taskId=request.id)
     return snapshot
@@ -44,13 +44,13 @@ async def get_task(service: Service, call: Call, request: GetTaskRequest) -> Sna
 async def list_tasks(service: Service, call: Call, request: ListTasksRequest) -> Tasks:
     """Return a page of the caller's tasks, newest status first."""
     check_list(request, service.limits)
-    scope = call.scope(request.tenant)
+    scope = Scope(request.tenant, call.caller.name)
     size = request.page_size or DEFAULT_PAGE
     query = Query(
         scope=scope,
         limit=size,
         context_id=request.context_id,
-        state=state_number(request.status),
+        state=STATE_NUMBER[request.status],
         since_ms=since_ms(request.status_timestamp_after),
         before=_read_token(request.page_token),
     )
@@ -87,15 +87,18 @@ async def _shown(service: Service, scope: Scope, record: Record, request: ListTa
 async def cancel_task(service: Service, call: Call, request: CancelTaskRequest) -> Snapshot:
     """End a task as canceled. Cancelling a canceled one returns it; other ends are not cancelable."""
     check_id("id", request.id, request.tenant, service.limits)
-    return await service.engine.cancel(call.scope(request.tenant), request.id, twice_fails=call.semantics.cancel_twice_fails)
+    return await service.engine.cancel(
+        Scope(request.tenant, call.caller.name), request.id, twice_fails=call.semantics.cancel_twice_fails
+    )
 
 
 async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequest) -> Reader:
     """Return the task as it is and what follows; with the resume extension and a cursor, only what follows the cursor."""
     check_id("id", request.id, request.tenant, service.limits)
     engine = service.engine
-    engine.feed.check_readers(call.scope(request.tenant), request.id)
-    log = await engine.find(call.scope(request.tenant), request.id)
+    scope = Scope(request.tenant, call.caller.name)
+    engine.feed.check_readers(scope, request.id)
+    log = await engine.find(scope, request.id)
     if RESUME in call.extensions and call.last_event is not None:
         if call.last_event > log.seq:
             engine.feed.let_go(log)

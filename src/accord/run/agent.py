@@ -73,7 +73,7 @@ class Agent:
         self.extensions = extensions or []
         self.strict_modes = strict_modes
         self.skills: dict[str, Skill] = {}
-        self._route: Callable[[Message], Any] | None = None
+        self.router: Callable[[Message], Any] | None = None
         self.edit_card: Callable[[AgentCard], AgentCard | None] | None = None
 
     @overload
@@ -154,7 +154,7 @@ class Agent:
 
     def route(self, function: F) -> F:
         """Let a function choose: it gets the message and returns a skill's id, or None for the default skill."""
-        self._route = function
+        self.router = function
         return function
 
     def card(self, function: F) -> F:
@@ -170,7 +170,7 @@ class Agent:
             raise ValueError(f"agent {self.name!r} has more than one default skill")
         for skill in self.skills.values():
             skill.resolve()
-        self._default = next((s for s in self.skills.values() if s.is_default), next(iter(self.skills.values())))
+        self.default = next((s for s in self.skills.values() if s.is_default), next(iter(self.skills.values())))
 
     def check_modes(self, skill: Skill, message: Message) -> None:
         """Raise ContentTypeNotSupported for a part of a type the skill does not take."""
@@ -188,12 +188,12 @@ class Agent:
         named = None
         if metadata is not None:
             named = _named(request.message.metadata) or _named(request.metadata)
-        if named is None and self._route is not None:
-            named = self._route(request.message)
+        if named is None and self.router is not None:
+            named = self.router(request.message)
             if inspect.isawaitable(named):
                 named = await named
         if named is None:
-            return self._default
+            return self.default
         skill = self.skills.get(named) if isinstance(named, str) else None
         if skill is None:
             what = f"no skill {named!r:.80}; this agent has {', '.join(self.skills)}"

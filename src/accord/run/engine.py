@@ -5,8 +5,6 @@ Operations call it; it knows no version, no binding and no wire.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
 
 from ..auth import Caller
 from ..codec.contract import Snapshot
@@ -17,29 +15,22 @@ from ..model import (
     Limits,
     Message,
     SendMessageRequest,
-    Task,
     TaskNotCancelable,
     TaskNotFound,
     TaskState,
-    TaskStatus,
     TooManyRequests,
     UnsupportedOperation,
     new_id,
-    now_ms,
-    timestamp,
 )
 from ..model import INTERRUPTED as _INTERRUPTED
 from ..store import Keep, Record, Scope, Store
 from .agent import Agent
-from .entry import About
-from .feed import Feed, stopping
-from .log import Log, Turn
+from .log import Log, Turn, stopping
 from .replay import Past, read_past
 from .reply import call_reply
-from .runner import Run
+from .runner import Accepted, Run, Runs
 from .say import set_status
 from .skill import Skill
-from .threads import Threads
 from .upkeep import Retention, Upkeep
 
 __all__ = ["INTERRUPTED", "Accepted", "Engine"]
@@ -53,15 +44,7 @@ NOT_STORED = "interrupted: what the agent did could not be stored; send the mess
 INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again"
 
 
-class Accepted(NamedTuple):
-    """A message that has its place in a task."""
-
-    log: Log
-    turn: Turn
-    is_new: bool
-
-
-class Engine:
+class Engine(Runs):
     """Runs an agent's skills on a store.
 
     - A message is either refused with nothing stored, or logged before its sender hears of it.
@@ -70,11 +53,7 @@ class Engine:
 
     def __init__(self, agent: Agent, store: Store, limits: Limits, retention: Retention | None = None) -> None:
         agent.resolve()
-        self.agent = agent
-        self.limits = limits
-        self.feed = Feed(store, limits)
-        self.threads = Threads()
-        self.delegate: Callable[..., Awaitable[Any]] | None = None  # put in by the app, which knows the client
+        super().__init__(agent, store, limits)
         self._upkeep = Upkeep(self.feed, retention or Retention(), look_again=self._look_again)
         self._tending: asyncio.Task[None] | None = None
 
@@ -94,15 +73,6 @@ class Engine:
                 taken_up.count(False),
             )
         self._tending = asyncio.get_running_loop().create_task(self._upkeep.run())
-
-    def check_accepting(self) -> None:
-        """Raise Unavailable if the server takes no new work: it is stopping, or does as much as it can."""
-        if self.feed.is_draining:
-            raise stopping()
-        if self.feed.count >= self.limits.tasks:
-            raise TooManyRequests(
-                f"{self.feed.count} tasks are being worked on, the most this server does at once", retry_after_s=1
-            )
 
     async def drain(self, grace_s: float) -> None:
         """Take no new work, let go what can be taken up again, and give the rest `grace_s` to end."""
@@ -177,7 +147,7 @@ class Engine:
             turn = Turn(said.get(past.turn_id, first))
             log.turns.append(turn)  # begun in an earlier life; whoever asks for it again waits for its end
             log.inbox.extend(Turn(said[id_]) for id_ in past.waiting if id_ in said)
-        self._run(log, skill, turn, values, Caller(log.scope.owner), past=past, message=first)
+        Run(self, log, skill, turn, values, Caller(log.scope.owner), past=past, message=first)
         return True
 
     # Messages
@@ -187,35 +157,6 @@ class Engine:
         values = skill.binding.values(request.message)
         context_id = request.message.context_id or new_id()
         return await call_reply(skill, values, caller, context_id, self.threads)
-
-    def start(
-        self,
-        skill: Skill,
-        request: SendMessageRequest,
-        scope: Scope,
-        caller: Caller,
-        *,
-        keep: Keep | None = None,
-        origin: str = "",
-        task_id: str = "",
-    ) -> Accepted:
-        """Make a task of a message and start its run. `task_id`, if given, is one no task has."""
-        message = request.message
-        values = skill.binding.values(message)
-        message.task_id = task_id or new_id()
-        message.context_id = message.context_id or new_id()
-        at_ms = now_ms()
-        status = TaskStatus(state=TaskState.SUBMITTED, timestamp=timestamp(at_ms))
-        task = Task(id=message.task_id, context_id=message.context_id, status=status, history=[message])
-        log = self.feed.create(scope, task, About(skill.id, origin), at_ms)
-        log.append(task)
-        if keep is not None:
-            keep.task_id, keep.reply = task.id, message.message_id.encode()
-            self.feed.keep(keep)
-        turn = Turn(message)
-        modes = request.configuration.accepted_output_modes if request.configuration is not None else ()
-        self._run(log, skill, turn, values, caller, output_modes=modes)
-        return Accepted(log, turn, True)
 
     async def find(self, scope: Scope, task_id: str) -> Log:
         log = await self.feed.find(scope, task_id)
@@ -265,25 +206,25 @@ class Engine:
             self._keep(keep, log, message)
             run.deliver(turn)
         elif past is not None and past.asked:
-            skill = self._skill(log)
+            skill = self.skill_of(log)
             first = next((m for m in task.history if m.message_id == past.message_id), task.history[0])
             values = skill.binding.values(first)  # refused before anything is stored
             log.add(message)
             self._keep(keep, log, message)
             log.begin(turn, past.asked)
-            set_status(log, TaskState.WORKING)
+            log.set_status(TaskState.WORKING)
             past.add_answer(message)
-            self._run(log, skill, turn, values, Caller(log.scope.owner), past=past, message=first)
+            Run(self, log, skill, turn, values, Caller(log.scope.owner), past=past, message=first)
         else:
-            skill = self._skill(log)
+            skill = self.skill_of(log)
             values = skill.binding.values(message)  # refused before anything is stored
             if task.status.state in FINAL:
                 self.feed.reopen(log)
-                set_status(log, TaskState.SUBMITTED)
+                log.set_status(TaskState.SUBMITTED)
             log.add(message)
             self._keep(keep, log, message)
             modes = request.configuration.accepted_output_modes if request.configuration is not None else ()
-            self._run(log, skill, turn, values, caller, output_modes=modes)
+            Run(self, log, skill, turn, values, caller, output_modes=modes)
         return Accepted(log, turn, False)
 
     async def _parked(self, log: Log) -> Past | None:
@@ -305,37 +246,6 @@ class Engine:
             keep.task_id, keep.reply = log.task.id, message.message_id.encode()
             self.feed.keep(keep)
 
-    def _skill(self, log: Log) -> Skill:
-        skill = self.agent.skills.get(log.about.skill)
-        if skill is None:
-            raise UnsupportedOperation(
-                f"task {log.task.id} was begun by skill {log.about.skill!r}, which this agent no longer has", taskId=log.task.id
-            )
-        return skill
-
-    def _run(self, log: Log, skill: Skill, turn: Turn, values: dict[str, object], caller: Caller, **life: Any) -> None:
-        Run(log, skill, turn, values, caller=caller, threads=self.threads, on_end=self._ended, delegate=self.delegate, **life)
-
-    def _ended(self, run: Run) -> None:
-        """A run is over. If its task is open and messages wait, the oldest starts the next run."""
-        log = run.log
-        if self.feed.is_closing:
-            return  # nothing can be stored any more
-        if self.feed.is_draining and run.skill.is_durable:
-            return  # what waits is in the log, for the next life
-        while log.inbox and log.task.status.state not in FINAL and not log.is_dead:
-            turn = log.inbox.popleft()
-            try:
-                skill = self._skill(log)
-                values = skill.binding.values(turn.message)
-            except A2AError as error:
-                turn.last = log.seq
-                turn.refuse(error)
-                continue
-            self._run(log, skill, turn, values, run.caller)
-            return
-        self.feed.let_go(log)
-
     # Cancelling
 
     async def cancel(self, scope: Scope, task_id: str, *, twice_fails: bool = False) -> Snapshot:
@@ -351,7 +261,7 @@ class Engine:
             if isinstance(log.run, Run):
                 await log.run.cancel()
             else:
-                set_status(log, TaskState.CANCELED)
+                log.set_status(TaskState.CANCELED)
         snapshot = await log.snapshot()
         self.feed.let_go(log)
         if snapshot.state is not TaskState.CANCELED or (was_over and twice_fails):

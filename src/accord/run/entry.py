@@ -7,15 +7,10 @@ import msgspec
 from ..codec import v1
 from ..model import StatusUpdate, Task, TaskState
 
-__all__ = ["About", "Entry", "TurnBegin", "entries_of", "state_number", "state_of"]
+__all__ = ["STATE_NUMBER", "About", "Entry", "TurnBegin", "entries_of", "state_of"]
 
 _STATES = list(TaskState)
-_NUMBER = {state: number for number, state in enumerate(_STATES)}
-
-
-def state_number(state: TaskState) -> int:
-    """The proto's number of a state: what stores keep."""
-    return _NUMBER[state]
+STATE_NUMBER = {state: number for number, state in enumerate(_STATES)}  # the proto's: what stores keep
 
 
 def state_of(number: int) -> TaskState:

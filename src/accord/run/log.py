@@ -1,11 +1,15 @@
-"""The live end of one task's log.
+"""The live ends of the logs of tasks, and the one writer that stores what they gather.
 
-A run appends here and does not wait; `feed` commits what has gathered, and only then are readers and senders told.
+A run appends and does not wait; the writer commits what has gathered in all logs, and only then are readers and senders told.
 """
 
 import asyncio
-from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+import logging
+import time
+from collections import OrderedDict, deque
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from ..codec import v1
 from ..codec.contract import Snapshot
@@ -16,21 +20,29 @@ from ..model import (
     ArtifactUpdate,
     Event,
     InvalidAgentResponse,
+    Limits,
     Message,
+    Metadata,
     StatusUpdate,
     Task,
     TaskState,
+    TaskStatus,
+    TooManyRequests,
     Unavailable,
     UnsupportedOperation,
+    moment,
 )
-from ..store import Scope, Write
-from .entry import About, Entry, TurnBegin, state_number
-from .fold import add_message, apply
+from ..store import CommitFailed, Fenced, Keep, Scope, Store, Write
+from ..store.failpoints import is_armed, point
+from .entry import STATE_NUMBER, About, Entry, TurnBegin
 
-if TYPE_CHECKING:
-    from .feed import Feed
+__all__ = ["Book", "Log", "Turn", "not_stored", "stopping"]
 
-__all__ = ["Log", "Turn"]
+log_ = logging.getLogger("accord")
+
+GIVE_UP_S = 10.0
+RESTING = 1_000
+RESTING_BYTES = 64 << 20
 
 MAX_AHEAD = 256
 MAX_AHEAD_BYTES = 1 << 20
@@ -42,39 +54,32 @@ SNAPSHOT_RUNNING = 8 << 20  # while it runs a task is read from memory: a snapsh
 _NOTHING: list[Any] = []
 
 
-class Turn:
+class Turn(msgspec.Struct, eq=False):
     """A sender's message and what its sender waits for.
 
     A turn begins when a function starts with the message or an `ask` takes it, and ends at the next interrupted or
     terminal state. `last` is then the number of the event that ended it.
     """
 
-    __slots__ = ("_waiting", "is_answered", "last", "message", "refused")
-
-    def __init__(self, message: Message) -> None:
-        self.message = message
-        self.last = 0
-        self.is_answered = False
-        self.refused: A2AError | None = None
-        self._waiting: list[tuple[asyncio.Future[Snapshot], int | None]] = []
+    message: Message
+    last: int = 0
+    is_answered: bool = False
+    refused: A2AError | None = None
+    waiting: list[tuple[asyncio.Future[Snapshot], int | None]] = []
 
     def answer(self, history_length: int | None = None) -> asyncio.Future[Snapshot]:
         """The task at the end of this turn."""
         waiter: asyncio.Future[Snapshot] = asyncio.get_running_loop().create_future()
-        self._waiting.append((waiter, history_length))
+        self.waiting.append((waiter, history_length))
         return waiter
-
-    def waiting(self) -> list[tuple[asyncio.Future[Snapshot], int | None]]:
-        """Take who waits, to be answered."""
-        waiting, self._waiting = self._waiting, []
-        return waiting
 
     def refuse(self, error: A2AError) -> None:
         """This message gets no turn."""
         self.refused, self.is_answered = error, True
-        for waiter, _ in self.waiting():
+        for waiter, _ in self.waiting:
             if not waiter.done():
                 waiter.set_exception(error)
+        self.waiting.clear()
 
 
 Answer: TypeAlias = tuple[asyncio.Future[Snapshot], Snapshot | A2AError]
@@ -97,11 +102,9 @@ class Log:
         "_answers",
         "_bytes",
         "_entries",
-        "_flight",
         "_grew",
         "_history",
         "_is_stored",
-        "_lines",
         "_picture",
         "_room",
         "_since_snapshot",
@@ -110,12 +113,14 @@ class Log:
         "_stored_state",
         "about",
         "at_ms",
+        "book",
         "committed",
-        "feed",
+        "flight",
         "inbox",
         "is_clear",
         "is_dead",
         "key",
+        "lines",
         "pos",
         "readers",
         "run",
@@ -129,7 +134,7 @@ class Log:
 
     def __init__(
         self,
-        feed: "Feed",
+        book: "Book",
         key: int,
         scope: Scope,
         task: Task,
@@ -140,7 +145,7 @@ class Log:
         pos: int = 0,
         size: int = 0,
     ) -> None:
-        self.feed = feed
+        self.book = book
         self.about = about
         self.key = key
         self.scope = scope
@@ -155,15 +160,15 @@ class Log:
         self.readers = 0
         self.size = size  # of all lines: what the task holds, and a little more
         self.is_clear = False  # known: the last function returned, and nothing of it has to be replayed
-        self.is_dead = False  # given up by the feed; the task is as last stored
+        self.is_dead = False  # given up by the book; the task is as last stored
         self._is_stored = seq > 0
-        self._stored_state = state_number(task.status.state) if seq else 0
+        self._stored_state = STATE_NUMBER[task.status.state] if seq else 0
         self._stored_at_ms = at_ms
-        self._lines: list[bytes] = []
+        self.lines: list[bytes] = []  # gathered, not yet handed over
         self._entries: list[Entry] = []
         self._bytes = 0
         self._answers: list[Answer] = []
-        self._flight: tuple[list[Entry], list[Answer]] | None = None  # handed over, not yet committed
+        self.flight: tuple[list[Entry], list[Answer]] | None = None  # handed over, not yet committed
         self._picture: tuple[int, Snapshot] | None = None
         self._history: list[bytes] = []
         self._grew: dict[asyncio.Future[None], None] = {}
@@ -176,22 +181,29 @@ class Log:
     def append(self, event: Event) -> None:
         """Add a visible event. Does not wait."""
         data = v1.encode_event(event)
-        limits = self.feed.limits
+        limits = self.book.limits
         state = None if isinstance(event, ArtifactUpdate) else event.status.state
         if self.size + len(data) > limits.task_size and (state is None or _may_be_too_much(event)):
             raise InvalidAgentResponse(f"task {self.task.id} would hold more than {limits.task_size} bytes")
         if self.seq:
-            apply(self.task, event, limits)
+            self.task.apply(event, limits)
         self.seq += 1
         self._entries.append(Entry(self.seq, data, state))
         self._note(b"v" + data)
         if state in INTERRUPTED or state in FINAL:
             self._end_turns(state)
 
+    def set_status(self, state: TaskState, message: Message | None = None, metadata: Metadata | None = None) -> None:
+        """Give the task a new status, now."""
+        task = self.task
+        self.at_ms, now = moment(self.at_ms)  # a clock set back does not reorder a task's own history
+        status = TaskStatus(state=state, message=message, timestamp=now)
+        self.append(StatusUpdate(task_id=task.id, context_id=task.context_id, status=status, metadata=metadata))
+
     def add(self, message: Message) -> None:
         """Log a message of the user, at once: it is kept whatever becomes of the run."""
         data = v1.encode(message)
-        limits = self.feed.limits
+        limits = self.book.limits
         if len(self.task.history) >= limits.history or self.size + len(data) > limits.task_size:
             raise UnsupportedOperation(
                 f"task {self.task.id} holds {limits.history} messages or {limits.task_size} bytes, the most a task may; "
@@ -199,7 +211,7 @@ class Log:
                 taskId=self.task.id,
                 contextId=self.task.context_id,
             )
-        add_message(self.task, message, limits)
+        self.task.add(message, limits)
         self._note(b"m" + data)
 
     def begin(self, turn: Turn, ask: int = 0) -> None:
@@ -214,10 +226,10 @@ class Log:
     def _note(self, line: bytes) -> None:
         if self.is_dead:
             raise Unavailable("this task could not be stored and was given up", retry_after_s=5)
-        if not self._lines:
-            self.feed.changed(self)
+        if not self.lines:
+            self.book.changed(self)
         self.pos += 1
-        self._lines.append(line)
+        self.lines.append(line)
         self._bytes += len(line)
         self.size += len(line)
 
@@ -226,8 +238,9 @@ class Log:
         stays_open = state is TaskState.AUTH_REQUIRED  # blocking sends return, streams stay (design, rule 3)
         for turn in self.turns:
             turn.is_answered = True
-            for waiter, history_length in turn.waiting():
+            for waiter, history_length in turn.waiting:
                 self._answers.append((waiter, self.picture(history_length)))
+            turn.waiting.clear()
             if not stays_open:
                 turn.last = self.seq
         if not stays_open:
@@ -250,17 +263,18 @@ class Log:
         )
         for turn in self.inbox:
             turn.last = self.seq
-            self._answers += [(waiter, error) for waiter, _ in turn.waiting()]
+            self._answers += [(waiter, error) for waiter, _ in turn.waiting]
+            turn.waiting.clear()
             turn.refuse(error)
         self.inbox.clear()
 
     @property
     def is_far_ahead(self) -> bool:
         return (
-            len(self._lines) > MAX_AHEAD
+            len(self.lines) > MAX_AHEAD
             or self._bytes > MAX_AHEAD_BYTES
-            or (self._flight is not None and self.seq - self.committed > MAX_AHEAD)
-            or self.feed.is_failing
+            or (self.flight is not None and self.seq - self.committed > MAX_AHEAD)
+            or self.book.is_failing
         )
 
     async def room(self) -> None:
@@ -312,10 +326,10 @@ class Log:
 
     def _when_stored(self, value: Any) -> asyncio.Future[Any]:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if self._lines:
+        if self.lines:
             self._answers.append((answer, value))
-        elif self._flight is not None:
-            self._flight[1].append((answer, value))
+        elif self.flight is not None:
+            self.flight[1].append((answer, value))
         else:
             answer.set_result(value)
         return answer
@@ -338,21 +352,21 @@ class Log:
         self._grew.pop(waiter, None)
 
     def wake(self) -> None:
-        """Let readers and the run look again, though nothing was committed."""
+        """Let readers and the run look again."""
         _wake(self._grew)
         _wake(self._room)
 
-    # Committing, by the feed
+    # Committing, by the book
 
     def take(self) -> Write:
         """Hand over what has gathered."""
-        lines, self._lines = self._lines, []
+        lines, self.lines = self.lines, []
         entries, self._entries = self._entries, []
-        self._flight, self._answers = (entries, self._answers), []
+        self.flight, self._answers = (entries, self._answers), []
         self._since_snapshot += self._bytes
         self._bytes = 0
         task = self.task
-        state = state_number(task.status.state)
+        state = STATE_NUMBER[task.status.state]
         write = Write(
             self.key,
             self.scope,
@@ -383,8 +397,8 @@ class Log:
 
     def publish(self) -> None:
         """What was handed over is stored: tell everyone who waits for it."""
-        assert self._flight is not None  # publish follows take
-        (entries, answers), self._flight = self._flight, None
+        assert self.flight is not None  # publish follows take
+        (entries, answers), self.flight = self.flight, None
         self._picture = None
         if entries:
             self.committed = entries[-1].seq
@@ -398,8 +412,8 @@ class Log:
                 answer.set_exception(picture)
             else:
                 answer.set_result(picture)
-        _wake(self._grew)
-        _wake(self._room)
+        if self._grew or self._room:
+            self.wake()
 
     def _trim(self) -> None:
         """Keep a short tail; readers further behind read the store."""
@@ -413,27 +427,211 @@ class Log:
 
     def abandon(self, error: A2AError) -> None:
         """The commit cannot be made: the task stays as last stored, and everyone who waits is told so."""
-        for answer, _ in [*(self._flight[1] if self._flight else ()), *self._answers]:
+        for answer, _ in [*(self.flight[1] if self.flight else ()), *self._answers]:
             if not answer.done():
                 answer.set_exception(error)
         self.refuse(error)
         self.is_dead = True
-        self._lines.clear()
+        self.lines.clear()
         self.inbox.clear()
         self.turns.clear()
         if self.run is not None:
             self.run.stop()
-        _wake(self._grew)
-        _wake(self._room)
+        self.wake()
 
-    @property
-    def has_news(self) -> bool:
-        return bool(self._lines)
 
-    @property
-    def is_idle(self) -> bool:
-        """Nothing happens here any more: the store knows all there is."""
-        return self.run is None and not (self.readers or self._lines or self._flight or self.inbox)
+class Book:
+    """Every live log, and the group commit that stores them.
+
+    - Nothing is shown that is not stored: readers and senders are woken after the commit, never before.
+    - What happens on the loop in one turn, to however many tasks, is one commit.
+    """
+
+    def __init__(self, store: Store, limits: Limits) -> None:
+        self.store = store
+        self.limits = limits
+        self.logs: dict[tuple[Scope, str], Log] = {}
+        self.given_up: set[tuple[Scope, str]] = set()  # tasks the store failed, to be looked at when it works again
+        self.is_failing = self.is_closing = self.is_draining = False
+        self._loading: dict[tuple[Scope, str], set[object]] = {}  # who waits for a task from the store
+        self._resting: OrderedDict[tuple[Scope, str], Log] = OrderedDict()
+        self._resting_bytes = 0
+        self._dirty: list[Log] = []
+        self._keeps: list[tuple[Keep, asyncio.Future[None] | None]] = []
+        self._unstored: dict[tuple[Scope, str], Keep] = {}  # the keys among them, until their commit is made
+        self._wake: asyncio.Future[None] | None = None
+        self._writer: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        await self.store.open()
+        self._writer = asyncio.get_running_loop().create_task(self._write(), name="accord-writer")
+
+    def drain(self) -> None:
+        """From now on, readers of tasks nobody works on here are told to go elsewhere."""
+        self.is_draining = True
+        asyncio.get_running_loop().call_soon(self._wake_readers)
+
+    def _wake_readers(self) -> None:
+        for log in self.live():
+            log.wake()
+
+    async def close(self) -> None:
+        """Store what has gathered, then stop."""
+        self.is_closing = True
+        self._wake_readers()
+        self._stir()
+        if self._writer is not None:
+            await self._writer
+        await self.store.close()
+
+    # Live tasks
+
+    def live(self) -> list[Log]:
+        return list(self.logs.values())
+
+    def check_accepting(self) -> None:
+        """Raise Unavailable if the server takes no new work: it is stopping, or does as much as it can."""
+        if self.is_draining:
+            raise stopping()
+        if len(self.logs) >= self.limits.tasks:
+            raise TooManyRequests(f"{len(self.logs)} tasks are being worked on, the most this server does at once", retry_after_s=1)
+
+    def create(self, scope: Scope, task: Task, about: About, at_ms: int) -> Log:
+        """Return the log of a new task, which is its first event."""
+        log = self.logs[scope, task.id] = Log(self, self.store.new_key(), scope, task, about, at_ms=at_ms)
+        log.append(task)
+        return log
+
+    def let_go(self, log: Log) -> None:
+        """Forget a log nothing happens to any more: the store knows all there is."""
+        if log.run is not None or log.readers or log.lines or log.flight or log.inbox:
+            return
+        place = (log.scope, log.task.id)
+        if self.logs.get(place) is log:
+            del self.logs[place]
+            if log.task.status.state not in FINAL:
+                self._rest(log)
+            self._loading.pop(place, None)  # what is being loaded was read before the last commit
+
+    def _rest(self, log: Log) -> None:
+        """Keep an open task that nothing happens to for its next message, while there is room: loading it costs its length."""
+        self._resting[log.scope, log.task.id] = log
+        self._resting_bytes += log.size
+        while len(self._resting) > RESTING or self._resting_bytes > RESTING_BYTES:
+            _, oldest = self._resting.popitem(last=False)
+            self._resting_bytes -= oldest.size
+
+    # Group commit
+
+    def changed(self, log: Log) -> None:
+        """Called by a log with its first uncommitted line."""
+        self._dirty.append(log)
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def keep(self, keep: Keep) -> None:
+        """Store an idempotency key with the next commit, the one that stores what it stands for."""
+        self._keeps.append((keep, None))
+        self._unstored[keep.scope, keep.key] = keep
+        self._stir()
+
+    async def keep_reply(self, keep: Keep) -> None:
+        """Store an idempotency key that stands for a reply without a task; return when it is stored."""
+        self.check_open()
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._keeps.append((keep, stored))
+        self._stir()
+        await stored
+
+    async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
+        """Return what a key stands for, stored or about to be; None if it was not used since `since_ms`."""
+        self.check_open()
+        return self._unstored.get((scope, key)) or await self.store.kept(scope, key, since_ms)
+
+    def check_open(self) -> None:
+        """Raise Unavailable if the server is stopping: nothing new is begun that could not be stored any more."""
+        if self.is_closing:
+            raise stopping()
+
+    def _stir(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def _write(self) -> None:
+        """Commit what has gathered, tell who waits, again and again."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._dirty and not self._keeps:
+                if self.is_closing:
+                    return
+                self._wake = loop.create_future()
+                await self._wake
+                await asyncio.sleep(0)  # a run started in this turn of the loop may end in it: then one commit holds all of it
+                continue
+            logs, self._dirty = [log for log in self._dirty if log.lines], []
+            keeps, self._keeps = self._keeps, []
+            told: Exception | None = None
+            try:
+                writes = [log.take() for log in logs]
+                try:
+                    await self.store.commit(writes, [keep for keep, _ in keeps])
+                except CommitFailed as error:
+                    await self._insist(writes, [keep for keep, _ in keeps], error)
+            except CommitFailed as error:
+                self._abandon(logs, error)
+                told = not_stored()
+            else:
+                for log in logs:
+                    log.publish()
+                    if log.run is None:
+                        self.let_go(log)
+                if is_armed:
+                    point("publish.after")
+            for keep, stored in keeps:
+                if self._unstored.get((keep.scope, keep.key)) is keep:
+                    del self._unstored[keep.scope, keep.key]
+                if stored is not None and not stored.done():
+                    stored.set_exception(told) if told else stored.set_result(None)
+
+    async def flush(self) -> None:
+        """Return when everything appended so far is stored."""
+        await asyncio.gather(*(log.stored() for log in self.live()))
+
+    async def _insist(self, writes: list[Write], keeps: list[Keep], error: CommitFailed) -> None:
+        """Try a failed commit again for a while: a full disk may get room, a locked file may be let go. Runs are held meanwhile."""
+        give_up = time.monotonic() + GIVE_UP_S
+        pause_s = 0.05
+        try:
+            while True:
+                log_.error("commit failed, trying again: %s", error, extra={"tasks": len(writes)})
+                if time.monotonic() + pause_s > give_up or self.is_closing or isinstance(error, Fenced):
+                    raise error
+                self.is_failing = True
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, 1.0)
+                try:
+                    await self.store.commit(writes, keeps)
+                    return
+                except CommitFailed as again:
+                    error = again
+        finally:
+            self.is_failing = False
+            self._wake_readers()
+
+    def _abandon(self, logs: list[Log], error: CommitFailed) -> None:
+        log_.error("commit given up: %s", error, extra={"tasks": [log.task.id for log in logs]})
+        for log in logs:
+            self.given_up.add((log.scope, log.task.id))
+            self.logs.pop((log.scope, log.task.id), None)
+            log.abandon(not_stored())
+
+
+def stopping() -> Unavailable:
+    return Unavailable("the server is stopping; try again in a moment", retry_after_s=1)
+
+
+def not_stored() -> Unavailable:
+    return Unavailable("the server could not store this; try again later", retry_after_s=5)
 
 
 def _may_be_too_much(event: Event) -> bool:

@@ -4,8 +4,8 @@ import asyncio
 
 from ..model import FINAL
 from .entry import Entry
-from .feed import Feed, not_stored, stopping
-from .log import Log, Turn
+from .feed import Feed
+from .log import Log, Turn, not_stored, stopping
 
 __all__ = ["Reader"]
 

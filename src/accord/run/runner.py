@@ -1,48 +1,140 @@
-"""Runs: a user's function driven to its end, everything it says put in the task's log.
+"""Runs: a message becomes a task, a user's function is driven to its end, and everything it says put in the task's log.
 
 One asyncio task per run, no queue. Nothing else writes the log of a task while its run lives.
 """
 
 import asyncio
+import copy
 import logging
 import secrets
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..auth import Caller
 from ..codec import v1
 from ..model import (
     FINAL,
+    A2AError,
     Artifact,
     ArtifactUpdate,
     InvalidAgentResponse,
     InvalidParams,
+    Limits,
     Message,
     Metadata,
     Part,
+    SendMessageRequest,
     Task,
     TaskState,
+    TaskStatus,
+    UnsupportedOperation,
+    moment,
+    new_id,
 )
+from ..store import Keep, Scope, Store
 from ..store.failpoints import point
+from .agent import Agent
 from .context import Context, Fail, Reject
+from .entry import About
+from .feed import Feed
 from .log import Log, Turn
 from .parts import Ask, Reply, to_parts
 from .replay import Differs, Past
-from .say import read_answer, said, set_status
+from .say import read_answer, said
 from .shape import Shape
 from .skill import Skill
 from .step import Step, do_step, value_of
 from .threads import Threads
 
-__all__ = ["Run"]
+__all__ = ["Accepted", "Run", "Runs"]
 
 log_ = logging.getLogger("accord")
 
 CANCEL_GRACE_S = 3.0
 _BREATH = 64  # events between two turns given to the rest of the loop
+
+
+class Accepted(NamedTuple):
+    """A message that has its place in a task."""
+
+    log: Log
+    turn: Turn
+    is_new: bool
+
+
+class Runs:
+    """Starts the runs of an agent, and holds what they share."""
+
+    def __init__(self, agent: Agent, store: Store, limits: Limits) -> None:
+        self.agent = agent
+        self.limits = limits
+        self.feed = Feed(store, limits)
+        self.threads = Threads()
+        self.delegate: Callable[..., Awaitable[Any]] | None = None  # put in by the app, which knows the client
+
+    def start(
+        self,
+        skill: Skill,
+        request: SendMessageRequest,
+        scope: Scope,
+        caller: Caller,
+        *,
+        keep: Keep | None = None,
+        origin: str = "",
+        task_id: str = "",
+    ) -> Accepted:
+        """Make a task of a message and start its run. `task_id`, if given, is one no task has."""
+        message = request.message
+        values = skill.binding.values(message)
+        message.task_id = task_id or new_id()
+        message.context_id = message.context_id or new_id()
+        at_ms, now = moment()
+        status = TaskStatus(state=TaskState.SUBMITTED, timestamp=now)
+        task = Task(id=message.task_id, context_id=message.context_id, status=status, history=[message])
+        log = self.feed.create(scope, task, About(skill.id, origin), at_ms)
+        if keep is not None:
+            keep.task_id, keep.reply = task.id, message.message_id.encode()
+            self.feed.keep(keep)
+        turn = Turn(message)
+        modes = request.configuration.accepted_output_modes if request.configuration is not None else ()
+        Run(self, log, skill, turn, values, caller, output_modes=modes)
+        return Accepted(log, turn, True)
+
+    def ended(self, run: "Run") -> None:
+        """A run is over. If its task is open and messages wait, the oldest starts the next run."""
+        log = run.log
+        run.is_over = True
+        if log.run is not run:
+            return  # it has been told before
+        log.run = None
+        if self.feed.is_closing:
+            return  # nothing can be stored any more
+        if self.feed.is_draining and run.skill.is_durable:
+            return  # what waits is in the log, for the next life
+        while log.inbox and log.task.status.state not in FINAL and not log.is_dead:
+            turn = log.inbox.popleft()
+            try:
+                skill = self.skill_of(log)
+                values = skill.binding.values(turn.message)
+            except A2AError as error:
+                turn.last = log.seq
+                turn.refuse(error)
+                continue
+            Run(self, log, skill, turn, values, run.caller)
+            return
+        self.feed.let_go(log)
+
+    def skill_of(self, log: Log) -> Skill:
+        """Return the skill a task was begun by."""
+        skill = self.agent.skills.get(log.about.skill)
+        if skill is None:
+            raise UnsupportedOperation(
+                f"task {log.task.id} was begun by skill {log.about.skill!r}, which this agent no longer has", taskId=log.task.id
+            )
+        return skill
 
 
 class Run:
@@ -63,19 +155,18 @@ class Run:
 
     def __init__(
         self,
+        runs: Runs,
         log: Log,
         skill: Skill,
         turn: Turn,
         values: dict[str, Any],
-        *,
         caller: Caller,
-        threads: Threads,
-        on_end: Callable[["Run"], None],
+        *,
         past: Past | None = None,
         message: Message | None = None,
         output_modes: Sequence[str] = (),
-        delegate: Callable[..., Awaitable[Any]] | None = None,
     ) -> None:
+        self._runs = runs
         self.log = log
         self.skill = skill
         self.caller = caller
@@ -83,9 +174,6 @@ class Run:
         self.output_modes = output_modes
         self.since_s = time.monotonic()
         self._values = values
-        self._threads = threads
-        self._on_end = on_end
-        self._delegate = delegate
         self._past = past
         self._artifacts = len(log.task.artifacts) if past is None else past.artifacts
         self._steps: dict[str, int] = {}
@@ -95,8 +183,11 @@ class Run:
         log.is_clear = False
         if past is None:
             log.begin(turn)
-            set_status(log, TaskState.WORKING)
-        self.task = _start(self._loop, self._drive())
+            log.set_status(TaskState.WORKING)
+        if sys.version_info >= (3, 12):
+            self.task: asyncio.Task[None] = asyncio.Task(self._drive(), loop=self._loop, eager_start=True)
+        else:
+            self.task = self._loop.create_task(self._drive())
 
     # Driving
 
@@ -131,13 +222,7 @@ class Run:
         except (Exception, SystemExit):
             self._fail(sys.exc_info())
         finally:
-            self._leave()
-
-    def _leave(self) -> None:
-        self.is_over = True
-        if self.log.run is self:
-            self.log.run = None
-            self._on_end(self)
+            self._runs.ended(self)
 
     async def _iterate(self, values: dict[str, Any]) -> Any:
         stream = self.skill.function(**values)
@@ -152,7 +237,7 @@ class Run:
         return self._last_word
 
     async def _await_thread(self, values: dict[str, Any]) -> Any:
-        return await self._threads.run(lambda: self.skill.function(**values))
+        return await self._runs.threads.run(lambda: self.skill.function(**values))
 
     async def _iterate_thread(self, values: dict[str, Any]) -> Any:
         async def pass_on(item: Any) -> None:
@@ -172,22 +257,23 @@ class Run:
                     return item
                 asyncio.run_coroutine_threadsafe(pass_on(item), self._loop).result()
 
-        return await self._threads.run(work)
+        return await self._runs.threads.run(work)
 
     def _finish(self, value: Any) -> None:
         """The function has returned: say so."""
         if self._past is not None:
             self._past.end()
-        if value is None:
-            self._end(TaskState.COMPLETED)
-        elif isinstance(value, Ask):
+        if isinstance(value, Ask):
             self._question(value.question, value.type)
             self.log.is_clear = True
-        elif isinstance(value, (Reply, Message)):
-            self._end(TaskState.COMPLETED, value)
-        else:
+            return
+        word = self._last_word
+        if isinstance(value, (Reply, Message)):
+            word = self._message(value)
+        elif value is not None:
             self.emit(value, is_last=True)
-            self._end(TaskState.COMPLETED, self._last_word)
+        if not self.is_over:
+            self.status(TaskState.COMPLETED, word)
 
     def _fail(self, error: Any) -> None:
         """The function has raised: the client gets a number to quote, the log the rest."""
@@ -198,7 +284,6 @@ class Run:
     def _end(self, state: TaskState, word: Any = None) -> None:
         if not self.is_over:
             self.status(state, word)
-            self.is_over = True
 
     # What the function says
 
@@ -218,9 +303,11 @@ class Run:
             log_.warning("skill %s: %s", self.skill.id, error, extra={"task_id": self.log.task.id})
 
     def status(self, state: TaskState, word: Any = None, metadata: Metadata | None = None) -> None:
-        if self._is_mute():
-            return
-        set_status(self.log, state, word, metadata)
+        if self.is_over or self.log.task.status.state in FINAL:
+            self._drop()
+        else:
+            self.log.set_status(state, None if word is None else self._message(word), metadata)
+            self.is_over = state in FINAL
 
     def progress(self, text: str, metadata: Metadata | None) -> None:
         if self._past is not None and self._past.word(text):
@@ -229,28 +316,25 @@ class Run:
 
     def emit(self, value: Any, *, is_last: bool = False) -> None:
         """Add what was yielded or returned: an Artifact is its own, anything else is a chunk of the run's one."""
+        append = False
         if isinstance(value, Artifact):
-            self._append(value, append=False, is_last=True)
+            artifact, is_last = copy.copy(value), True
         elif isinstance(value, (Reply, Message)):
             self._last_word = self._message(value)
-        else:
-            is_more = bool(self._chunks)
-            if not is_more:
-                self._chunks = self._next_id()
-            self._append(Artifact(artifact_id=self._chunks, parts=to_parts(value)), append=is_more, is_last=is_last)
-
-    def add_artifact(
-        self, content: tuple[Any, ...], *, name: str, description: str, artifact_id: str, metadata: Metadata | None
-    ) -> None:
-        parts = [part for value in content for part in to_parts(value)]
-        artifact = Artifact(
-            artifact_id=artifact_id or self._next_id(), parts=parts, name=name, description=description, metadata=metadata
-        )
-        self._append(artifact, append=False, is_last=True)
-
-    def _append(self, artifact: Artifact, *, append: bool, is_last: bool) -> None:
-        if self._is_mute():
             return
+        else:
+            append = bool(self._chunks)
+            parts = [Part(text=value)] if isinstance(value, str) else to_parts(value)
+            artifact = Artifact(artifact_id=self._chunks, parts=parts)
+        task = self.log.task
+        if self.is_over or task.status.state in FINAL:
+            self._drop()
+            return
+        if not artifact.artifact_id:
+            self._artifacts += 1  # counted, not random: the same function gives the same ids again
+            artifact.artifact_id = f"artifact-{self._artifacts}"
+        if not isinstance(value, Artifact):
+            self._chunks = artifact.artifact_id
         if not artifact.parts:
             raise InvalidAgentResponse(f"artifact {artifact.artifact_id!r} has no parts")
         if self._past is not None:
@@ -258,21 +342,19 @@ class Run:
             if new is None:
                 return
             artifact, append = new
-        task = self.log.task
         self.log.append(
             ArtifactUpdate(task_id=task.id, context_id=task.context_id, artifact=artifact, append=append, last_chunk=is_last)
         )
 
-    def _is_mute(self) -> bool:
-        """After the end nothing is heard: a cancelled thread may go on talking for a while."""
-        if self.is_over or self.log.task.status.state in FINAL:
-            log_.warning("skill %s: output after the end was dropped", self.skill.id, extra={"task_id": self.log.task.id})
-            return True
-        return False
+    def add_artifact(
+        self, content: tuple[Any, ...], *, name: str, description: str, artifact_id: str, metadata: Metadata | None
+    ) -> None:
+        parts = [part for value in content for part in to_parts(value)]
+        self.emit(Artifact(artifact_id=artifact_id, parts=parts, name=name, description=description, metadata=metadata))
 
-    def _next_id(self) -> str:
-        self._artifacts += 1  # counted, not random: the same function gives the same ids again
-        return f"artifact-{self._artifacts}"
+    def _drop(self) -> None:
+        """After the end nothing is heard: a cancelled thread may go on talking for a while."""
+        log_.warning("skill %s: output after the end was dropped", self.skill.id, extra={"task_id": self.log.task.id})
 
     def _message(self, word: Any) -> Message:
         return said(word, self.log.task.id, self.log.task.context_id)
@@ -289,14 +371,14 @@ class Run:
 
     async def conversation(self, limit: int) -> list[Task]:
         task = self.log.task
-        found = await self.log.feed.context(self.log.scope, task.context_id, limit + 1)
+        found = await self._runs.feed.context(self.log.scope, task.context_id, limit + 1)
         return [other for other in reversed(found) if other.id != task.id][-limit:]
 
     async def delegate(self, ctx: Context, agent: Any, message: Any) -> Any:
-        if self._delegate is None:
+        if self._runs.delegate is None:
             raise TypeError("ctx.delegate needs an agent that is served: use accord.Agent, and its app() or run()")
         self._delegated += 1
-        return await self._delegate(ctx, agent, message, number=self._delegated)
+        return await self._runs.delegate(ctx, agent, message, number=self._delegated)
 
     # Questions
 
@@ -331,7 +413,7 @@ class Run:
             self.log.note(b"s", v1.encode(Step(name, n)))
             point("step.begun")
             self._under_way += 1
-            done = await do_step(Step(name, n), function, args, retries, self._threads)
+            done = await do_step(Step(name, n), function, args, retries, self._runs.threads)
             point("step.done")
             self.log.note(b"s", v1.encode(done))
             await self.log.stored()  # in the log before anything is built on it
@@ -416,7 +498,7 @@ class Run:
         finally:  # also if whoever asked for it has gone meanwhile
             self._end(TaskState.CANCELED)  # it did not stop in time: it is no longer listened to
             if self.task.done():
-                self._leave()  # cancelled before its first step, it has not left by itself
+                self._runs.ended(self)  # cancelled before its first step, it has not said so itself
 
     def release(self) -> None:
         """Stop the function where its next life can go on: at once, or when the step it is in has been done."""
@@ -440,9 +522,3 @@ _CALL: dict[str, Callable[[Run, dict[str, Any]], Coroutine[Any, Any, Any]]] = {
     "thread": Run._await_thread,
     "thread stream": Run._iterate_thread,
 }
-
-
-def _start(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(coroutine, loop=loop, eager_start=True)
-    return loop.create_task(coroutine)

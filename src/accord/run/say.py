@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from ..model import Message, Metadata, Part, Role, StatusUpdate, TaskState, TaskStatus, new_id, now_ms, timestamp
+from ..model import Message, Metadata, Part, Role, TaskState, new_id
 from .log import Log
 from .parts import Reply, to_parts
 from .shape import Shape
@@ -14,11 +14,7 @@ __all__ = ["read_answer", "said", "set_status"]
 
 def set_status(log: Log, state: TaskState, word: Any = None, metadata: Metadata | None = None) -> None:
     """Give a task a new status, now."""
-    task = log.task
-    message = None if word is None else said(word, task.id, task.context_id)
-    log.at_ms = max(now_ms(), log.at_ms)  # a clock set back does not reorder a task's own history
-    status = TaskStatus(state=state, message=message, timestamp=timestamp(log.at_ms))
-    log.append(StatusUpdate(task_id=task.id, context_id=task.context_id, status=status, metadata=metadata))
+    log.set_status(state, None if word is None else said(word, log.task.id, log.task.context_id), metadata)
 
 
 def said(word: Any, task_id: str, context_id: str) -> Message:

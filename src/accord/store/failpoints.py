@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable
 
-__all__ = ["POINTS", "point"]
+__all__ = ["POINTS", "is_armed", "point"]
 
 POINTS = (
     # opening a store
@@ -67,4 +67,5 @@ def _armed(setting: str) -> Callable[[str], None]:
     return point
 
 
-point: Callable[[str], None] = _armed(os.environ["ACCORD_FAIL_POINT"]) if "ACCORD_FAIL_POINT" in os.environ else _nothing
+is_armed = "ACCORD_FAIL_POINT" in os.environ
+point: Callable[[str], None] = _armed(os.environ["ACCORD_FAIL_POINT"]) if is_armed else _nothing

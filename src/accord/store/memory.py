@@ -22,7 +22,7 @@ class MemoryStore:
     is_volatile = True
 
     def __init__(self) -> None:
-        self._keys = 0
+        self.new_key = itertools.count(1).__next__
         self._tasks: dict[tuple[Scope, str], Record] = {}
         self._rows: dict[int, tuple[list[int], list[bytes]]] = {}
         self._by_key: dict[int, Record] = {}
@@ -36,34 +36,27 @@ class MemoryStore:
 
     async def close(self) -> None: ...
 
-    def new_key(self) -> int:
-        self._keys += 1
-        return self._keys
-
     async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
         for write in writes:
-            self._store(write)
+            record = self._tasks.get((write.scope, write.id))
+            if record is None:
+                record = self._add(write)
+            elif (record.at_ms, record.state) != (write.at_ms, write.state):
+                self._move(record, write)
+            record.seq, record.pos = write.seq, write.pos
+            numbers, rows = self._rows[write.key]
+            lines = b"\n".join(write.lines)
+            if numbers and numbers[-1] == write.row:
+                rows[-1] += b"\n" + lines
+            else:
+                numbers.append(write.row)
+                rows.append(lines)
+            if write.head is not None:
+                record.head, record.artifacts, record.snap_pos, record.tail = write.head, write.artifacts, write.pos, []
+            else:
+                record.tail.extend(write.lines)
         for keep in keeps:
             self._kept[keep.scope, keep.key] = keep
-
-    def _store(self, write: Write) -> None:
-        record = self._tasks.get((write.scope, write.id))
-        if record is None:
-            record = self._add(write)
-        elif (record.at_ms, record.state) != (write.at_ms, write.state):
-            self._move(record, write)
-        record.seq, record.pos = write.seq, write.pos
-        numbers, rows = self._rows[write.key]
-        lines = b"\n".join(write.lines)
-        if numbers and numbers[-1] == write.row:
-            rows[-1] += b"\n" + lines
-        else:
-            numbers.append(write.row)
-            rows.append(lines)
-        if write.head is not None:
-            record.head, record.artifacts, record.snap_pos, record.tail = write.head, write.artifacts, write.pos, []
-        else:
-            record.tail.extend(write.lines)
 
     def _add(self, write: Write) -> Record:
         record = Record(
@@ -71,9 +64,10 @@ class MemoryStore:
         )
         self._tasks[write.scope, write.id] = self._by_key[write.key] = record
         self._rows[write.key] = ([], [])
-        place = (write.at_ms, write.key)
-        for places in self._lists(record):
-            insort(places, place)
+        place, scope = (write.at_ms, write.key), write.scope
+        insort(self._all[scope], place)
+        insort(self._by_state[scope, write.state], place)
+        insort(self._by_context[scope, write.context_id], place)
         return record
 
     def _move(self, record: Record, write: Write) -> None:

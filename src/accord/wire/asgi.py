@@ -1,22 +1,40 @@
-"""The few pieces of ASGI the doors share: types, reading a body, writing an answer."""
+"""The HTTP front: one raw ASGI app that finds the door for a request, and what the doors share."""
 
+import abc
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
-from urllib.parse import parse_qs
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qs, quote
 
 from .. import observe
-from ..model import A2AError, BodyTooLarge, InvalidRequest, UnsupportedMediaType, VersionNotSupported
+from ..codec import v1
+from ..model import (
+    A2AError,
+    BodyTooLarge,
+    InvalidRequest,
+    MethodNotAllowed,
+    MethodNotFound,
+    UnsupportedMediaType,
+    VersionNotSupported,
+)
 from ..ops.call import Call
 
+if TYPE_CHECKING:
+    from .jsonrpc import JsonRpcDoor
+    from .rest import RestDoor
+    from .wellknown import CardDoor
+
 __all__ = [
+    "Front",
     "Headers",
     "Pairs",
     "Receive",
     "Scope",
     "Send",
     "call_of",
+    "check_json",
+    "error_headers",
     "is_json",
-    "path_of",
+    "known_version",
     "query_of",
     "read_body",
     "respond",
@@ -30,14 +48,77 @@ Pairs: TypeAlias = tuple[tuple[bytes, bytes], ...]
 
 JSON = b"application/json"
 A2A_JSON = b"application/a2a+json"
+CARD_PATH = "/.well-known/agent-card.json"
 
 
-def path_of(scope: Scope) -> str:
-    """Return the path below the app's mount point."""
-    path, root = scope["path"], scope.get("root_path", "")
-    if root and path.startswith(root):
-        path = path[len(root) :]
-    return path or "/"
+class Front(abc.ABC):
+    """Routes HTTP requests: the card, JSON-RPC at its path, HTTP+JSON below its base."""
+
+    is_open = False
+
+    def __init__(self, rpc: "JsonRpcDoor", rest: "RestDoor", card: "CardDoor", *, rpc_path: str, rest_path: str) -> None:
+        self._rpc = rpc
+        self._rest = rest
+        self._card = card
+        self._rpc_path = rpc_path.rstrip("/")
+        self._rest_path = rest_path
+
+    @abc.abstractmethod
+    async def open(self) -> None:
+        """Get ready to answer; once, however many ask."""
+
+    @property
+    @abc.abstractmethod
+    def is_ready(self) -> bool:
+        """Whether new work may come."""
+
+    @abc.abstractmethod
+    async def live(self, receive: Receive, send: Send) -> None:
+        """Follow the life of the server this app runs in."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._other(scope, receive, send)
+            return
+        if not self.is_open:
+            await self.open()
+        headers = dict(scope["headers"])
+        path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+        if path.rstrip("/") != self._rpc_path:
+            await self._elsewhere(scope, receive, send, headers, path)
+        elif scope["method"] == "POST":
+            await self._rpc(scope, receive, send, headers)
+        else:
+            error = MethodNotAllowed(f"JSON-RPC requests are sent with POST; the agent card is at {CARD_PATH}", allow="POST")
+            await respond(send, 405, v1.CODEC.failure(error)[1], headers=((b"allow", b"POST"),))
+
+    async def _elsewhere(self, scope: Scope, receive: Receive, send: Send, headers: Headers, path: str) -> None:
+        verb = scope["method"]
+        if path in self._card.paths and verb in ("GET", "HEAD"):
+            await self._card(scope, send, headers)
+        elif path == "/healthz" and verb == "GET":
+            await respond(send, 200, b'{"status":"ok"}')
+        elif path == "/readyz" and verb == "GET":
+            if self.is_ready:
+                await respond(send, 200, b'{"status":"ready"}')
+            else:
+                await respond(send, 503, b'{"status":"stopping"}', headers=((b"retry-after", b"1"),))
+        else:
+            # Undecoded, so that an id with a slash in it stays one segment.
+            raw = scope["raw_path"].decode("latin-1") if scope.get("raw_path") else quote(scope["path"])
+            path = raw.removeprefix(scope.get("root_path", ""))
+            if path.startswith(self._rest_path + "/"):
+                await self._rest(scope, receive, send, headers, self._rest.below_any(path) or path.removeprefix(self._rest_path))
+            elif below := self._rest.below_any(path):
+                await self._rest(scope, receive, send, headers, below)
+            else:
+                await respond(send, 404, v1.CODEC.failure(MethodNotFound(f"no {verb} {path[:200]} here"))[1])
+
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.live(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
 
 
 def query_of(scope: Scope) -> dict[str, list[str]]:
@@ -88,9 +169,21 @@ def _too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"the request body is larger than {limit} bytes; send large files as a url part", limit=str(limit))
 
 
-def call_of(scope: Scope, headers: Headers, origin: str) -> Call:
-    """Return what the headers say about a call."""
-    call = Call(origin=origin)
+def call_of(scope: Scope, headers: Headers, served: frozenset[str]) -> Call:
+    """Return what the headers say about a call.
+
+    Raises:
+        VersionNotSupported: They name a version that is not served here.
+    """
+    version = headers.get(b"a2a-version")
+    if version == b"1.0" and "1.0" in served:
+        call = Call(version="1.0")
+    elif version is not None or scope.get("query_string"):
+        call = Call(version=_version(version, scope, served))
+    else:
+        call = Call()
+    if _OPTIONS.isdisjoint(headers):
+        return call
     if b"a2a-extensions" in headers or b"x-a2a-extensions" in headers:
         names = b",".join(v for k, v in scope["headers"] if k in (b"a2a-extensions", b"x-a2a-extensions"))
         call.extensions = frozenset(name for part in names.decode("latin-1").split(",") if (name := part.strip()))
@@ -104,21 +197,17 @@ def call_of(scope: Scope, headers: Headers, origin: str) -> Call:
     return call
 
 
-def check_version(scope: Scope, headers: Headers, served: frozenset[str]) -> str:
-    """Return the version the caller asks for, as Major.Minor; empty if it does not say.
+_OPTIONS = frozenset([b"a2a-extensions", b"x-a2a-extensions", b"traceparent", b"idempotency-key", b"last-event-id"])
 
-    Raises:
-        VersionNotSupported: It names one that is not served here.
-    """
-    given = headers.get(b"a2a-version")
-    if given is None:
-        if b"2" not in scope.get("query_string", b""):
-            return ""
-        named = {name.lower(): values for name, values in query_of(scope).items()}
-        given = named.get("a2a-version", [""])[0].encode("latin-1", "replace")
-    if given == b"1.0" and "1.0" in served:
-        return "1.0"
-    return known_version(given.decode("latin-1"), served)
+
+def _version(given: bytes | None, scope: Scope, served: frozenset[str]) -> str:
+    """The version the caller asks for, as Major.Minor; empty if it does not say."""
+    if given is not None:
+        return known_version(given.decode("latin-1"), served)
+    if b"2" not in scope["query_string"]:
+        return ""
+    named = {name.lower(): values for name, values in query_of(scope).items()}
+    return known_version(named.get("a2a-version", [""])[0], served)
 
 
 def known_version(given: str, served: frozenset[str]) -> str:

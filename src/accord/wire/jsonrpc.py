@@ -3,14 +3,15 @@
 import logging
 import secrets
 from collections.abc import Sequence
+from typing import Any
 
-from ..codec import jsonrpc, v1
+from ..codec import text, v1
 from ..codec.contract import Codec
 from ..model import A2AError, InvalidRequest, Limits, MethodNotFound
 from ..ops.call import Call
 from ..ops.service import Service
 from ..ops.table import ASSUMED, Operation, Version, methods, numbers
-from .asgi import Headers, Pairs, Receive, Scope, Send, call_of, check_json, check_version, error_headers, read_body, respond
+from .asgi import JSON, Headers, Pairs, Receive, Scope, Send, call_of, check_json, error_headers, read_body, respond
 from .sse import Frames, fail, stream
 
 __all__ = ["JsonRpcDoor", "activated", "opaque"]
@@ -29,33 +30,35 @@ class JsonRpcDoor:
         self._codecs = {number: version.rpc_codec for version in versions for number in (version.number, *version.aliases)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
-        id_, body = jsonrpc.NO_ID, b""
+        id_: bytes = text.NO_ID
+        body = b""
         codec: Codec = v1.CODEC
         operation: Operation | None = None
         extra: Pairs = ()
         try:
-            check_json(headers)
+            if headers.get(b"content-type") != JSON:
+                check_json(headers)
             body = await read_body(receive, headers, self._limits.body)
-            envelope = jsonrpc.open_envelope(body, self._limits)
+            envelope = text.open_envelope(body, self._limits)
             id_ = envelope.id
-            hint = check_version(scope, headers, self._numbers)
+            call = call_of(scope, headers, self._numbers)
             method = self._methods.get(envelope.method)
             if method is None:
-                codec = self._codecs.get(hint or ASSUMED, v1.CODEC)
+                codec = self._codecs.get(call.version or ASSUMED, v1.CODEC)
                 raise MethodNotFound(f"no method {envelope.method!r:.80}; there are {', '.join(self._methods)}")
             operation, codec, choice, is_lax = method
             if envelope.jsonrpc != "2.0" and (envelope.jsonrpc or not is_lax):
                 raise InvalidRequest('Request payload validation error: jsonrpc must be "2.0"')
-            call = call_of(scope, headers, codec.origin)
             if choice is not None:
-                codec = await self._service.choose(choice, operation.name, hint, envelope.params, call)
-                call.origin = codec.origin
+                codec = await self._service.choose(choice, operation.name, envelope.params, call)
+            call.origin = codec.origin
             request, call.semantics = codec.decode(operation.name, envelope.params)
-            extra = activated(self._service, call, headers)
+            if call.extensions:
+                extra = activated(self._service, call, headers)
             answer = await operation.run(self._service, call, request)
         except A2AError as error:
-            if isinstance(error, InvalidRequest) and id_ == jsonrpc.NO_ID:
-                id_ = jsonrpc.id_of(body)
+            if isinstance(error, InvalidRequest) and id_ == text.NO_ID:
+                id_ = text.id_of(body)
             if operation is None and codec is v1.CODEC:  # not read far enough to tell; the header may
                 codec = self._codecs.get(headers.get(b"a2a-version", b"")[:3].decode("latin-1"), codec)
             status = error.status if error.is_http_level else 200
@@ -66,21 +69,26 @@ class JsonRpcDoor:
                 and status == 200
                 and _takes_events(headers)
             ):
-                await fail(send, jsonrpc.error(id_, codec.error(error)), extra)
+                await fail(send, _error(id_, codec.error(error)), extra)
                 return
-            await respond(send, status, jsonrpc.error(id_, codec.error(error)), headers=(*error_headers(error), *extra))
+            await respond(send, status, _error(id_, codec.error(error)), headers=(*error_headers(error), *extra))
         except Exception:
-            await respond(send, 200, jsonrpc.error(id_, codec.error(opaque())))
+            await respond(send, 200, _error(id_, codec.error(opaque())))
         else:
             if operation.is_stream:
                 frames = Frames(
-                    codec, b'{"jsonrpc":"2.0","id":%b,"result":' % id_, b"}", lambda error: jsonrpc.error(id_, codec.error(error))
+                    codec, b'{"jsonrpc":"2.0","id":%b,"result":' % id_, b"}", lambda error: _error(id_, codec.error(error))
                 )
                 if codec.errors_in_streams:
                     frames.error_event = b""  # an event like any other, to clients that know no other names
                 await stream(scope, receive, send, answer, frames, headers=extra)
             else:
-                await respond(send, 200, jsonrpc.result(id_, codec.result(operation.name, answer)), headers=extra)
+                result = codec.result(operation.name, answer)
+                await respond(send, 200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result), headers=extra)
+
+
+def _error(id_: bytes, problem: dict[str, Any]) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, v1.encode(problem))
 
 
 def _takes_events(headers: Headers) -> bool:
@@ -91,8 +99,6 @@ def _takes_events(headers: Headers) -> bool:
 
 def activated(service: Service, call: Call, headers: Headers) -> Pairs:
     """The answer names the extensions that are in force (spec EXT-3), in the header the caller used: old ones had an X."""
-    if not call.extensions:
-        return ()
     active = call.extensions & service.offered
     name = b"a2a-extensions" if b"a2a-extensions" in headers else b"x-a2a-extensions"
     return ((name, ", ".join(sorted(active)).encode()),) if active else ()

@@ -19,7 +19,6 @@ from .asgi import (
     Send,
     call_of,
     check_json,
-    check_version,
     error_headers,
     query_of,
     read_body,
@@ -28,7 +27,7 @@ from .asgi import (
 from .jsonrpc import activated, opaque
 from .sse import Frames, stream
 
-__all__ = ["RestDoor", "error_body"]
+__all__ = ["RestDoor"]
 
 # A row is found by its verb and the shape of its path: the segments, with * for a variable one, and the `:verb` suffix.
 Shape = tuple[str, ...]
@@ -172,9 +171,9 @@ class RestDoor:
         extra: Pairs = ()
         codec: RestCodec = v1.CODEC
         try:
-            hint = check_version(scope, headers, self._numbers)
+            call = call_of(scope, headers, self._numbers)
             try:
-                found = self._routes.find(scope["method"], path, hint)
+                found = self._routes.find(scope["method"], path, call.version)
             except MethodNotFound:
                 codec = self._routes.speaker(path)
                 raise
@@ -188,13 +187,13 @@ class RestDoor:
                 params = body
             else:
                 params = codec.join(operation.name, found.fields, query_of(scope) if scope["method"] != "POST" else {}, body)
-            call = call_of(scope, headers, codec.origin)
             if choice is not None:
-                chosen = await self._service.choose(choice, operation.name, hint, params, call)
+                chosen = await self._service.choose(choice, operation.name, params, call)
                 codec = cast(RestCodec, chosen)  # what a version's dialects are
-                call.origin = codec.origin
+            call.origin = codec.origin
             request, call.semantics = codec.decode(operation.name, params)
-            extra = activated(self._service, call, headers)
+            if call.extensions:
+                extra = activated(self._service, call, headers)
             answer = await operation.run(self._service, call, request)
         except A2AError as error:
             allow = ((b"allow", error.detail["allow"].encode()),) if isinstance(error, MethodNotAllowed) else ()
@@ -221,7 +220,3 @@ class RestDoor:
             check_json(headers)
             text.check(body, self._limits)
         return body
-
-
-def error_body(error: A2AError) -> bytes:
-    return v1.CODEC.failure(error)[1]

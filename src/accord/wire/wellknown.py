@@ -10,11 +10,10 @@ import msgspec
 from ..codec import v1
 from ..model import AgentCard
 from ..ops.table import Version, numbers
-from .asgi import Headers, Scope, Send, respond
+from .asgi import CARD_PATH, Headers, Scope, Send, respond
 
 __all__ = ["CARD_PATH", "CardDoor"]
 
-CARD_PATH = "/.well-known/agent-card.json"
 MAX_AGE_S = 60
 
 
