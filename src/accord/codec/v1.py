@@ -66,7 +66,9 @@ decode_task = msgspec.json.Decoder(Task).decode
 decode_artifacts = msgspec.json.Decoder(list[Artifact]).decode
 decode_message = msgspec.json.Decoder(Message).decode
 _decode_stream = msgspec.json.Decoder(StreamResponse).decode
-_decode = {operation: msgspec.json.Decoder(type_).decode for operation, type_ in REQUESTS.items()}
+_decode: dict[str, Callable[[bytes], Any]] = {
+    operation: msgspec.json.Decoder(type_).decode for operation, type_ in REQUESTS.items()
+}
 
 _OPEN: dict[type, bytes] = {
     Task: b'{"task":',

@@ -96,13 +96,13 @@ async def _begin(service: Service, call: Call, request: SendMessageRequest, keep
 
 def _check(request: SendMessageRequest, limits: Limits) -> None:
     """Raise InvalidParams naming every field that is wrong."""
-    message = request.message
+    message, configuration = request.message, request.configuration
     if (
-        request.configuration is None
-        and request.metadata is None
-        and message.metadata is None
-        and len(message.parts) == 1
+        len(message.parts) == 1
         and message.parts[0].metadata is None
+        and (message.metadata is None or len(v1.encode(message.metadata)) <= limits.metadata)
+        and request.metadata is None
+        and (configuration is None or configuration.history_length is None)
         and message.role is not Role.UNSPECIFIED
         and message.message_id
         and len(ids := message.message_id + message.task_id + message.context_id + request.tenant) <= limits.id_length
@@ -112,7 +112,6 @@ def _check(request: SendMessageRequest, limits: Limits) -> None:
     wrong = list(_wrong_message(message, limits))
     wrong += wrong_metadata("metadata", request.metadata, limits)
     wrong += wrong_id("tenant", request.tenant, limits)
-    configuration = request.configuration
     if configuration is not None:
         wrong += wrong_history_length("configuration.historyLength", configuration.history_length)
     refuse(wrong)

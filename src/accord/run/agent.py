@@ -184,10 +184,7 @@ class Agent:
 
     async def choose(self, request: SendMessageRequest) -> Skill:
         """Return the skill a message is for: the one it names, else the route's choice, else the default."""
-        metadata = request.message.metadata or request.metadata
-        named = None
-        if metadata is not None:
-            named = _named(request.message.metadata) or _named(request.metadata)
+        named = _named(request.message.metadata) or _named(request.metadata)
         if named is None and self.router is not None:
             named = self.router(request.message)
             if inspect.isawaitable(named):

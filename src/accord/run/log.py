@@ -110,6 +110,7 @@ class Log:
         "_since_snapshot",
         "_size",
         "_stored_at_ms",
+        "_stored_pos",
         "_stored_state",
         "about",
         "at_ms",
@@ -164,6 +165,7 @@ class Log:
         self._is_stored = seq > 0
         self._stored_state = STATE_NUMBER[task.status.state] if seq else 0
         self._stored_at_ms = at_ms
+        self._stored_pos = pos
         self.lines: list[bytes] = []  # gathered, not yet handed over
         self._entries: list[Entry] = []
         self._bytes = 0
@@ -188,6 +190,7 @@ class Log:
         if self.seq:
             self.task.apply(event, limits)
         self.seq += 1
+        self.pos += 1
         self._entries.append(Entry(self.seq, data, state))
         self._note(b"v" + data)
         if state in INTERRUPTED or state in FINAL:
@@ -212,6 +215,7 @@ class Log:
                 contextId=self.task.context_id,
             )
         self.task.add(message, limits)
+        self.pos += 1
         self._note(b"m" + data)
 
     def begin(self, turn: Turn, ask: int = 0) -> None:
@@ -228,7 +232,6 @@ class Log:
             raise Unavailable("this task could not be stored and was given up", retry_after_s=5)
         if not self.lines:
             self.book.changed(self)
-        self.pos += 1
         self.lines.append(line)
         self._bytes += len(line)
         self.size += len(line)
@@ -318,13 +321,10 @@ class Log:
 
     def snapshot(self, history_length: int | None = None) -> asyncio.Future[Snapshot]:
         """The task as it stands now, told as soon as all of it is stored."""
-        return self._when_stored(self.picture(history_length))
+        return self.stored(self.picture(history_length))
 
-    def stored(self) -> asyncio.Future[None]:
-        """Done when everything appended so far is stored."""
-        return self._when_stored(None)
-
-    def _when_stored(self, value: Any) -> asyncio.Future[Any]:
+    def stored(self, value: Any = None) -> asyncio.Future[Any]:
+        """Done when everything appended so far is stored; gives `value` then."""
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self.lines:
             self._answers.append((answer, value))
@@ -390,6 +390,8 @@ class Log:
             self._size = len(picture.head) + len(picture.artifacts)
             self._since_snapshot = 0
         write.has_moved = state != self._stored_state or self.at_ms != self._stored_at_ms
+        write.is_private = self.pos == self._stored_pos
+        self._stored_pos = self.pos
         self._stored_state = state
         self._stored_at_ms = self.at_ms
         self._is_stored = True
@@ -566,9 +568,12 @@ class Book:
                     return
                 self._wake = loop.create_future()
                 await self._wake
-                await asyncio.sleep(0)  # a run started in this turn of the loop may end in it: then one commit holds all of it
-                continue
-            logs, self._dirty = [log for log in self._dirty if log.lines], []
+            logs, self._dirty = self._dirty, []
+            await asyncio.sleep(0)  # runs that were started with these lines may end in this turn: then one commit holds it all
+            if self._keeps:  # a key goes with what it stands for, which may have come meanwhile
+                logs += self._dirty
+                self._dirty = []
+            logs = [log for log in logs if log.lines]
             keeps, self._keeps = self._keeps, []
             told: Exception | None = None
             try:

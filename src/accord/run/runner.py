@@ -35,7 +35,7 @@ from ..model import (
     new_id,
 )
 from ..store import Keep, Scope, Store
-from ..store.failpoints import point
+from ..store.failpoints import is_armed, point
 from .agent import Agent
 from .context import Context, Fail, Reject
 from .entry import About
@@ -177,6 +177,7 @@ class Run:
         self._past = past
         self._artifacts = len(log.task.artifacts) if past is None else past.artifacts
         self._steps: dict[str, int] = {}
+        self._unnoted: dict[tuple[str, int], None] = {}  # steps under way that the log does not know of
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         log.run = self
@@ -410,19 +411,31 @@ class Run:
         n = self._steps[name] = self._steps.get(name, 0) + 1
         done = self._past.step(name, n) if self._past is not None else None
         if done is None:
-            self.log.note(b"s", v1.encode(Step(name, n)))
-            point("step.begun")
+            if is_armed:
+                point("step.begun")
             self._under_way += 1
+            self._unnoted[name, n] = None
             done = await do_step(Step(name, n), function, args, retries, self._runs.threads)
-            point("step.done")
+            if is_armed:
+                point("step.done")
+            self._unnoted.pop((name, n), None)
+            if self._unnoted:
+                self._note_begun()
             self.log.note(b"s", v1.encode(done))
             await self.log.stored()  # in the log before anything is built on it
             self._under_way -= 1
-            point("step.stored")
+            if is_armed:
+                point("step.stored")
             if self._is_leaving and not self._under_way:
                 self.stop()
                 await asyncio.sleep(0)  # it ends here; the next life goes on from here
         return value_of(done, function)
+
+    def _note_begun(self) -> None:
+        """Log the steps under way, before one of them is logged as done: called first in the next life, they are not new."""
+        for step in self._unnoted:
+            self.log.note(b"s", v1.encode(Step(*step)))
+        self._unnoted.clear()
 
     async def require_auth(self, text: str, until: Awaitable[Any] | None) -> Any:
         self._must_be_async("require_auth")

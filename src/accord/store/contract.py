@@ -1,8 +1,9 @@
 """What a store promises.
 
 A task's log is kept as rows: one per task and commit, holding the lines that commit added. A line is one letter and
-one JSON text: `v` an event a stream can show (these are numbered, from 1), or a private entry stored under the number it
-follows. A row is found by the number of its first visible line, or by the number its private lines follow.
+one JSON text: `v` an event a stream can show (these are numbered, from 1), `m` a message, or a private entry; what is not
+numbered is stored under the number it follows. A row is found by the number of its first visible line, or by the number its
+lines follow.
 
 The snapshot is the task as JSON in two pieces, `head` (all but the artifacts) and `artifacts`, so that a list needs no
 decoding and a finished task is two slices of bytes.
@@ -43,13 +44,14 @@ class Write(msgspec.Struct, gc=False):
     was: int  # the state before, 0 for a new task: counters move by the difference
     at_ms: int  # of the status: what lists sort by
     seq: int  # the last visible number after this commit
-    pos: int  # how many lines the log has after this commit, private ones too
+    pos: int  # how many lines the task is the fold of after this commit: visible ones and messages
     row: int  # the number this commit's lines are stored under
     lines: list[bytes]
     about: bytes  # private, fixed when the task is made
     head: bytes | None = None  # a new snapshot, if one is due
     artifacts: bytes = b""
     has_moved: bool = True  # the state or its time differ from what is stored: only then has it another place in lists
+    is_private: bool = False  # only private lines: the task stands as it did
 
 
 class Keep(msgspec.Struct, gc=False):
@@ -74,11 +76,11 @@ class Record(msgspec.Struct, gc=False):
     at_ms: int
     seq: int
     pos: int
-    snap_pos: int
+    snap_pos: int  # `pos` when the snapshot was made; negative if that is not known
     about: bytes
     head: bytes
     artifacts: bytes
-    tail: list[bytes] = []  # the lines after the snapshot; filled by `load`, not by `page`
+    tail: list[bytes] = []  # the lines after the snapshot that change the task; filled by `load`, not by `page`
 
     @property
     def is_stale(self) -> bool:

@@ -29,7 +29,7 @@ POINTS = (
     "commit.after",  # on the disk; nobody has been told
     "publish.after",  # told, on this side of the wire
     # a step of a run
-    "step.begun",  # noted, not done
+    "step.begun",  # not done
     "step.done",  # done, not noted
     "step.stored",
     # upkeep

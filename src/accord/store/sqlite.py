@@ -11,6 +11,7 @@ import logging
 import os
 import queue
 import sqlite3
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,6 +38,12 @@ _ROW_BITS = 24
 _PIECE = 256
 _COUNT = "INSERT INTO counts VALUES (?,?,?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
 _COLUMNS = "key, id, context, state, at_ms, seq, pos, snap_pos, about, head, artifacts"
+
+# What a commit does to the tasks it is about: made, only their log grew, they stand elsewhere, they have a new snapshot.
+_NEW = f"INSERT INTO tasks (scope, owner, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_KEPT = "UPDATE tasks SET seq=?, pos=?, owner=? WHERE key=?"
+_MOVED = "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=? WHERE key=?"
+_FOLDED = "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=?, snap_pos=?, head=?, artifacts=? WHERE key=?"
 
 
 class SqliteStore:
@@ -161,45 +168,32 @@ class SqliteStore:
         point("commit.after")
 
     def _store(self, db: sqlite3.Connection, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
-        db.executemany(
-            f"INSERT INTO tasks (scope, owner, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-            [
-                (
-                    *(self._scope(w.scope), self._owner),
-                    *(w.key, w.id, w.context_id, w.state, w.at_ms, w.seq, w.pos, w.pos, w.about, w.head, w.artifacts),
-                )
-                for w in writes
-                if w.is_new
-            ],
-        )
-        db.executemany(
-            # What is set, even to the same, is written to every index it is in: five pages more for each commit.
-            "UPDATE tasks SET seq=?, pos=?, owner=? WHERE key=?",
-            [(w.seq, w.pos, self._owner, w.key) for w in writes if not w.is_new and w.head is None and not w.has_moved],
-        )
-        db.executemany(
-            "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=? WHERE key=?",
-            [
-                (w.state, w.at_ms, w.seq, w.pos, self._owner, w.key)
-                for w in writes
-                if not w.is_new and w.head is None and w.has_moved
-            ],
-        )
-        db.executemany(
-            "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=?, snap_pos=?, head=?, artifacts=? WHERE key=?",
-            [
-                (w.state, w.at_ms, w.seq, w.pos, self._owner, w.pos, w.head, w.artifacts, w.key)
-                for w in writes
-                if not w.is_new and w.head is not None
-            ],
-        )
+        new: list[tuple[Any, ...]] = []
+        kept: list[tuple[Any, ...]] = []
+        moved: list[tuple[Any, ...]] = []
+        folded: list[tuple[Any, ...]] = []
+        for w in writes:
+            if w.is_new:
+                place = (self._scope(w.scope), self._owner, w.key, w.id, w.context_id)
+                new.append((*place, w.state, w.at_ms, w.seq, w.pos, w.pos, w.about, w.head, w.artifacts))
+            elif w.head is not None:
+                folded.append((w.state, w.at_ms, w.seq, w.pos, self._owner, w.pos, w.head, w.artifacts, w.key))
+            elif w.has_moved:
+                moved.append((w.state, w.at_ms, w.seq, w.pos, self._owner, w.key))
+            elif not w.is_private:
+                kept.append((w.seq, w.pos, self._owner, w.key))
+        # What is set, even to the same, is written to every index it is in: five pages more for each commit.
+        for sql, rows in ((_NEW, new), (_KEPT, kept), (_MOVED, moved), (_FOLDED, folded)):
+            if rows:
+                db.executemany(sql, rows)
         point("commit.tasks")
         db.executemany(
             "INSERT INTO events VALUES (?,?) ON CONFLICT DO UPDATE SET data = CAST(data || x'0a' || excluded.data AS BLOB)",
             [(w.key << _ROW_BITS | w.row, b"\n".join(w.lines)) for w in writes],
         )
         point("commit.events")
-        db.executemany(_COUNT, self._counted(writes))
+        if counted := self._counted(writes):
+            db.executemany(_COUNT, counted)
         point("commit.counts")
         if keeps:
             db.executemany(
@@ -242,24 +236,28 @@ class SqliteStore:
             return None
         record = Record(found[0][0], scope, *found[0][1:])
         if record.is_stale:
-            record.tail = self._tail(record)
+            self._bring_up(record)
         return record
 
-    def _tail(self, record: Record) -> list[bytes]:
-        """The lines after the snapshot: the last ones of the log, collected from its end."""
-        missing, base = record.pos - record.snap_pos, record.key << _ROW_BITS
+    def _bring_up(self, record: Record) -> None:
+        """Add the lines after the snapshot: the last ones of the log, collected from its end."""
+        missing = record.pos - record.snap_pos if record.snap_pos >= 0 else sys.maxsize
+        base = record.key << _ROW_BITS
+        backwards: list[bytes] = []
         try:
             rows = self._reader.execute(
                 "SELECT data FROM events WHERE id BETWEEN ? AND ? ORDER BY id DESC", (base, base | (1 << _ROW_BITS) - 1)
             )
-            backwards: list[bytes] = []
             for (data,) in rows:
-                backwards += reversed(data.split(b"\n"))
+                backwards += [line for line in reversed(data.split(b"\n")) if line.startswith((b"v", b"m"))]
                 if len(backwards) >= missing:
                     break
         except sqlite3.Error as error:
             raise self._unreadable(error) from error
-        return backwards[missing - 1 :: -1]
+        if record.snap_pos < 0:  # written by an older version: all of the log, which begins with the task as it was made
+            first = backwards.pop() if backwards else b""
+            record.head, record.artifacts = first.removeprefix(b'v{"task":')[:-1], b"[]"
+        record.tail = backwards[: min(missing, len(backwards))][::-1]
 
     async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:
         base = key << _ROW_BITS
@@ -312,7 +310,8 @@ class SqliteStore:
         rows = self._rows(f"SELECT scope, {_COLUMNS} FROM tasks WHERE {where}", *args)
         records = [Record(row[1], scopes[row[0]], *row[2:]) for row in rows]
         for record in records:
-            record.tail = self._tail(record) if record.is_stale else []
+            if record.is_stale:
+                self._bring_up(record)
         return records
 
     # Ownership
