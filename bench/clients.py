@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-import aiohttp
 import httpx
 from a2a.client import ClientConfig, ClientFactory
 from a2a.client.card_resolver import A2ACardResolver
@@ -60,12 +59,12 @@ def main(sends: int, events: int) -> None:
 
 
 async def _wait(url: str) -> None:
-    async with aiohttp.ClientSession() as http:
+    async with httpx.AsyncClient() as http:
         for _ in range(200):
             try:
-                async with http.get(url + "/.well-known/agent-card.json"):
-                    return
-            except aiohttp.ClientError:
+                await http.get(url + "/.well-known/agent-card.json")
+                return
+            except httpx.HTTPError:
                 await asyncio.sleep(0.05)
     raise RuntimeError("the server did not start")
 

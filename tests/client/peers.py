@@ -142,6 +142,7 @@ class Proxy:
         self._chance = chance
         self._random = random.Random(seed)
         self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "Proxy":
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -151,20 +152,31 @@ class Proxy:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        both: list[asyncio.Task[None]] = []
+        writers = [writer]
         try:
             inner, outer = await asyncio.open_connection("127.0.0.1", self._port)
-        except OSError:
-            writer.close()
-            return
-        both = (asyncio.create_task(_pump(reader, outer)), asyncio.create_task(self._pump_with_cuts(inner, writer)))
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        for pump in both:
-            pump.cancel()
+            writers.append(outer)
+            both += [asyncio.create_task(_pump(reader, outer)), asyncio.create_task(self._pump_with_cuts(inner, writer))]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            for pump in both:
+                pump.cancel()
+            for one in writers:
+                one.close()
         await asyncio.gather(*both, return_exceptions=True)
-        writer.close()
-        outer.close()
 
     async def _pump_with_cuts(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):

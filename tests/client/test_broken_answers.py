@@ -172,3 +172,16 @@ async def test_the_same_over_rest(name):
             await client.send("hello")
     assert "Dock clerk" in str(caught.value) + " ".join(getattr(caught.value, "__notes__", ()))
     assert json.dumps(str(caught.value))
+
+
+async def test_what_came_before_nonsense_is_read():
+    """Events that came in one piece with one that can't be understood are not lost for it."""
+    events = (rpc(result={"task": task("WORKING", "")}), rpc(result={}))
+    seen = []
+
+    async def use(client):
+        async for event in client.stream("hello"):
+            seen.append(event)
+
+    assert "understood" in str(await fault_of(sse(*events), use))
+    assert [event.id for event in seen] == ["t-1"]

@@ -55,6 +55,17 @@ async def test_the_card_decides_how_they_are_sent(schemes, auth, where):
     assert where(peer.requests[-1])
 
 
+@pytest.mark.parametrize("location", ["header", "cookie"])
+@pytest.mark.parametrize("name", ["X-Key\r\nX-Evil", "x y", "", "Content-Length", "transfer-encoding"])
+async def test_a_card_names_a_header_and_nothing_else(name, location):
+    """What a stranger calls the key must not become another header, or say where the request ends."""
+    scheme = {"apiKeySecurityScheme": {"location": location, "name": name}}
+    async with scripted(guarded({"k": scheme}, [["k"]])) as peer, connect(peer.url, auth=ApiKey(SECRET)) as client:
+        with pytest.raises(BadCard, match="more than a key"):
+            await client.send("hello")
+    assert [request.verb for request in peer.requests] == ["GET"]
+
+
 async def test_schemes_that_go_together_are_sent_together():
     """One alternative may ask for two."""
     async with scripted(guarded({"k": KEY, "b": BEARER}, [["k", "b"]])) as peer:

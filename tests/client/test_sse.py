@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.client.sse import Sse, TooBig, read
+from accord.client.sse import Sse, TooBig, parse, read
 
 
 async def chunks(*pieces: bytes) -> AsyncIterator[bytes]:
@@ -32,8 +32,10 @@ async def parsed(*pieces: bytes, limit: int = 1 << 20) -> list[Sse]:
         (b'data: 1\n\ndata: {"a":', [Sse(b"1")]),
         (b"", []),
         (b"\n\n\n\n", []),
+        (b"id: 7\ndata: 1\n\nid:8\ndata: 2\n\n", [Sse(b"1", "7"), Sse(b"2", "8")]),
+        (b"id: a\0b\ndata: 1\n\nid: \0\nevent: x\ndata: 2\n\n", [Sse(b"1"), Sse(b"2", "", "x")]),
     ],
-    ids=["lf", "crlf", "cr", "fields", "many lines", "comments", "unknown", "not closed", "cut", "empty", "blank"],
+    ids=["lf", "crlf", "cr", "fields", "many lines", "comments", "unknown", "not closed", "cut", "empty", "blank", "ids", "no ids"],
 )
 async def test_every_way_to_write_it(text, events):
     """One shape of the same event per line (spec 3.4); half an event at the end is what a cut leaves, and is dropped."""
@@ -63,3 +65,15 @@ async def test_an_event_at_the_limit_is_taken():
     """The limit is for one event, not for the stream."""
     event = b"data: " + b"x" * 900 + b"\n\n"
     assert len(await parsed(*[event] * 50, limit=1000)) == 50
+
+
+LINE = st.lists(st.sampled_from([b"data: ", b"data:", b"id: ", b"id:", b"event: ", b" ", b":", b"x", b"7"]), max_size=4).map(
+    b"".join
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(LINE, max_size=4).map(b"\n".join))
+def test_the_short_way_reads_what_the_long_way_reads(block):
+    """A line nobody knows, put before, makes no difference but the way it is read."""
+    assert parse(block) == parse(b"x: y\n" + block)

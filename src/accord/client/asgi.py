@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from yarl import URL
-
 from .errors import BadAnswer, ConnectionLost, TooSlow
-from .http import Answer, Body, safe_url
+from .http import Answer, Body, Headers
+from .url import parse, safe_url
 
 __all__ = ["BASE_URL", "InProcess"]
 
@@ -122,8 +121,7 @@ class _Exchange:
             return
         if event["type"] == "http.response.start":
             self.status = event["status"]
-            headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in event.get("headers", ())}
-            self.headers = _Headers(headers)
+            self.headers = Headers.of(event.get("headers", ()))
             self.started.set_result(None)
         elif event["type"] == "http.response.body":
             if event.get("body"):
@@ -154,19 +152,6 @@ class _Exchange:
             if not self._task.done():
                 self._task.cancel()
                 await asyncio.wait([self._task])
-
-
-class _Headers(dict[str, str]):
-    """Header names in any case, as HTTP has them."""
-
-    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]  # narrower on purpose
-        return super().get(name.lower(), default)
-
-    def __getitem__(self, name: str) -> str:
-        return super().__getitem__(name.lower())
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and super().__contains__(name.lower())
 
 
 class _Lifespan:
@@ -206,10 +191,10 @@ class _Lifespan:
 
 
 def _scope(verb: str, url: str, headers: Mapping[str, str], body: bytes | None) -> MutableMapping[str, Any]:
-    where = URL(url, encoded=True)
-    raw = where.raw_path or "/"
+    where = parse(url)
+    raw = where.path or "/"
     lines = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    lines.append((b"host", where.raw_authority.encode("latin-1")))
+    lines.append((b"host", where.authority.encode("ascii")))
     if body is not None:
         lines.append((b"content-length", b"%d" % len(body)))
     return {
@@ -219,10 +204,10 @@ def _scope(verb: str, url: str, headers: Mapping[str, str], body: bytes | None) 
         "method": verb,
         "scheme": where.scheme,
         "path": unquote(raw),
-        "raw_path": raw.encode("latin-1"),
-        "query_string": where.raw_query_string.encode("latin-1"),
+        "raw_path": raw.encode("ascii"),
+        "query_string": where.query.encode("ascii"),
         "root_path": "",
         "headers": lines,
         "client": ("127.0.0.1", 0),
-        "server": (where.host or "localhost", where.port),
+        "server": (where.host, where.port),
     }

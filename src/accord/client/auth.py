@@ -13,7 +13,9 @@ from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
 from ..model import AgentCard, SecurityRequirement, SecurityScheme, Unauthenticated
-from .http import Answer, Body, Http, origin_of
+from .errors import BadCard
+from .http import Answer, Body, Http, may_be_set
+from .url import origin_of
 
 __all__ = ["ApiKey", "Auth", "Basic", "Bearer", "Chosen", "ClientCert", "Credential", "Signed", "choose", "tls_of"]
 
@@ -44,7 +46,10 @@ class ApiKey:
     async def apply(self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]) -> None:
         declared = scheme.api_key_security_scheme if scheme is not None else None
         name = declared.name if declared is not None else self._name
-        match declared.location.lower() if declared is not None else self._location:
+        where = declared.location.lower() if declared is not None else self._location
+        if where != "query" and not may_be_set(name):
+            raise BadCard("the agent", f"its card wants the API key as {name[:40]!r}, which would be more than a key")
+        match where:
             case "query":
                 query[name] = self._key
             case "cookie":

@@ -15,7 +15,8 @@ from ..model import A2AError, ParseError
 from . import sse
 from .budget import Budget, check_depth
 from .errors import BadAnswer
-from .http import Answer, Body, origin_of, safe_url
+from .http import Answer, Body
+from .url import origin_of, safe_url
 
 __all__ = [
     "NOTHING",
@@ -146,21 +147,28 @@ def _seconds(retry_after: str | None) -> str | None:
 
 
 async def events(body: Body, url: str, budget: Budget, read: Callable[[bytes], Frame]) -> AsyncGenerator[list[Item], None]:
-    """Yield the messages of an SSE body; `read` opens one."""
+    """Yield the messages of an SSE body; `read` opens one. What came before one that makes no sense is not lost for it."""
     try:
         async with aclosing(sse.read(body.chunks(), budget.event_bytes)) as source:
             async for batch in source:
-                items = []
-                for event in batch:
-                    check_depth(event.data, budget.depth)
-                    items.append(Item(read(event.data), event.id))
+                items: list[Item] = []
+                try:
+                    understood(url, "an event", _open, batch, read, budget.depth, items)
+                except A2AError:
+                    if items:
+                        yield items
+                    raise
                 yield items
     except sse.TooBig:
         raise BadAnswer(safe_url(url), f"an event is larger than {budget.event_bytes} bytes") from None
-    except ParseError as error:
-        raise BadAnswer(safe_url(url), f"an event can't be understood: {error}") from None
     finally:
         await body.close()
+
+
+def _open(batch: list[sse.Sse], read: Callable[[bytes], Frame], depth: int, items: list[Item]) -> None:
+    for event in batch:
+        check_depth(event.data, depth)
+        items.append(Item(read(event.data), event.id))
 
 
 async def read_all(body: Body, url: str, limit: int) -> Answer:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
-from yarl import URL
 
 from ..codec import peer_rest_v03, peer_rest_v1, peer_v01, peer_v03, peer_v1
 from ..model import AgentCapabilities, AgentCard, AgentInterface
@@ -18,11 +18,13 @@ from .budget import Budget
 from .client import Client
 from .discover import Cards, card_of, fetch_card, open_card
 from .errors import BadCard
-from .http import Http, Network, origin_of
+from .http import Http
 from .jsonrpc import JsonRpc, JsonRpc02
 from .line import Found, Line, Options
+from .network import Network
 from .rest import Rest
 from .retry import Retry
+from .url import host_of, origin_of, parse, safe_url
 
 __all__ = ["connect"]
 
@@ -180,13 +182,11 @@ def _as_url(given: str) -> str | None:
             return None
         given = ("http://" if given.startswith(("localhost", "127.", "[::1]")) else "https://") + given
     try:
-        url = URL(given)
-    except ValueError:
-        raise BadCard(given, "that is no URL") from None
-    if url.scheme not in ("http", "https") or not url.host:
-        raise BadCard(given, "not a URL of http or https")
-    if url.user is not None:
-        raise BadCard(str(url.with_user(None)), "credentials do not belong into a URL; connect with auth=Basic(user, password)")
+        parse(given)
+    except ValueError as error:
+        raise BadCard(safe_url(given), f"that is no URL: {error}") from None
+    if "@" in urlsplit(given).netloc:
+        raise BadCard(safe_url(given), "credentials do not belong into a URL; connect with auth=Basic(user, password)")
     return given
 
 
@@ -247,18 +247,18 @@ def _belongs(interface: AgentInterface, origin: str) -> bool:
     if interface.protocol_binding != "GRPC":
         return origin_of(interface.url) == origin
     # gRPC has a port of its own beside the one that was named; the host, and that it is secure, must be the same.
-    here, there = URL(origin), URL(_grpc_url(interface.url, origin))
-    return there.host == here.host and (there.scheme == "https" or here.scheme == "http")
+    there = _grpc_url(interface.url, origin)
+    return host_of(there) == host_of(origin) and (there.startswith("https") or origin.startswith("http:"))
 
 
 def _grpc_url(address: str, origin: str) -> str:
     """An address as a URL. A bare one is as secure as the card it came with; without that, plain only on this machine."""
     scheme, _, rest = address.rpartition("://")
-    host = URL(f"http://{rest}").host or ""
+    host = host_of(f"http://{rest}")
     if scheme:
         is_secure = scheme in ("https", "grpcs")
     else:
-        is_secure = URL(origin).scheme == "https" if origin else host not in ("localhost", "127.0.0.1", "::1")
+        is_secure = origin.startswith("https") if origin else host not in ("localhost", "127.0.0.1", "::1")
     return f"{'https' if is_secure else 'http'}://{rest}"
 
 

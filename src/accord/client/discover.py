@@ -4,16 +4,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urljoin
 
 import msgspec
-from yarl import URL
 
 from ..codec import text
 from ..model import AgentCard, ParseError, PermissionDenied, Unauthenticated
 from .budget import Budget, check_depth
 from .errors import AgentFault, BadAnswer, BadCard
-from .http import Answer, Http, safe_url
+from .http import Answer, Http
 from .repair import read_card
+from .url import host_of, parse, safe_url
 
 __all__ = ["PLACES", "Cards", "fetch_card", "open_card"]
 
@@ -47,7 +48,7 @@ class Cards:
         kept = self._kept.get(url)
         if kept is None or self._clock() >= kept.until:
             return None
-        return kept.body if self._trusts_loopback or URL(url).host not in LOOPBACK else None
+        return kept.body if self._trusts_loopback or host_of(url) not in LOOPBACK else None
 
     def conditions(self, url: str) -> dict[str, str]:
         """The headers that ask whether a card has changed."""
@@ -132,12 +133,12 @@ def card_of(value: Any, url: str, notes: list[str]) -> AgentCard:
 
 def _places(url: str) -> list[str]:
     """Where the card of `url` may be, the likeliest first."""
-    where = URL(url)
+    where = parse(url)
     if where.path.endswith(".json") or "/.well-known/" in where.path:
         return [url]
     path = where.path.rstrip("/")
     roots = [path, ""] if path else [""]
-    found = [str(where.with_query(None).with_fragment(None).with_path(root + place)) for root in roots for place in PLACES]
+    found = [str(where._replace(path=root + place, query="")) for root in roots for place in PLACES]
     if path:
         found.insert(2, url)
     return found
@@ -169,10 +170,10 @@ async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> A
                 return Answer(200, answer.headers, cards.take(place, answer))
             return answer
         try:
-            target = URL(url).join(URL(location))
+            target = parse(urljoin(url, location))
         except ValueError:
-            raise BadCard(safe_url(url), f"redirects to {location[:200]!r}, which is no URL") from None
-        if target.scheme not in ("http", "https") or (URL(url).scheme == "https" and target.scheme == "http"):
+            raise BadCard(safe_url(url), f"redirects to {location[:200]!r}, which is no URL to follow") from None
+        if url.startswith("https") and target.scheme == "http":
             raise BadCard(safe_url(url), f"redirects to {safe_url(str(target))[:200]}, which is not safe to follow")
         url = str(target)
     raise BadCard(safe_url(place), f"redirects more than {_REDIRECTS} times")

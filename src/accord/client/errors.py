@@ -12,7 +12,7 @@ What the agent reports is raised as the class of `accord.model.errors` that it m
 
 from ..model import InvalidAgentResponse
 
-__all__ = ["AgentFault", "BadAnswer", "BadCard", "ConnectionLost", "TooSlow", "Unreachable"]
+__all__ = ["AgentFault", "BadAnswer", "BadCard", "ConnectionLost", "TooSlow", "Unreachable", "why"]
 
 
 class AgentFault(Exception):
@@ -54,3 +54,9 @@ class BadAnswer(AgentFault, InvalidAgentResponse):
         self.http_status = http_status
         self.agent = agent
         self.fault = fault
+
+
+def why(error: Exception) -> str:
+    """An error of the system in a few words."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(text).split())[:200]

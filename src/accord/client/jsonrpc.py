@@ -13,7 +13,8 @@ from ..model import A2AError, UnsupportedOperation
 from .binding import NOTHING, Extra, Item, beside, events, moved, read_all, refusal, understood
 from .budget import Budget, check_depth
 from .errors import BadAnswer
-from .http import Answer, Http, safe_url
+from .http import Answer, Http
+from .url import safe_url
 
 __all__ = ["JsonRpc", "JsonRpc02"]
 
@@ -66,7 +67,7 @@ class JsonRpc:
         read = self._dialect.frames(request)
 
         def open_frame(data: bytes) -> Frame:
-            return understood(self.url, "an event", read, self._result(data, id_))
+            return read(self._result(_open(data), id_))
 
         if answer.status == 200 and answer.headers.get("Content-Type", "").startswith("text/event-stream"):
             async with aclosing(events(answer, self.url, budget, open_frame)) as source:
@@ -108,7 +109,7 @@ class JsonRpc:
 
     def _raw(self, operation: str, id_: int, answer: Answer) -> bytes:
         self._check(operation, answer)
-        return self._result(answer.body, id_)
+        return self._result(understood(self.url, "the answer", _open, answer.body), id_)
 
     def _check(self, operation: str, answer: Answer) -> None:
         if not 200 <= answer.status < 300:
@@ -120,9 +121,8 @@ class JsonRpc:
         error = body.get("error")
         return self._dialect.error(error) if isinstance(error, dict) else None
 
-    def _result(self, data: bytes, id_: int) -> bytes:
+    def _result(self, reply: _Reply, id_: int) -> bytes:
         """Return the result in an envelope, or raise the error in it."""
-        reply = understood(self.url, "the answer", _open, data)
         if reply.error is not None:
             raise self._dialect.error(reply.error)
         if reply.id != id_ and reply.id is not None and str(reply.id) != str(id_):

@@ -6,11 +6,11 @@ Pure. Each repair adds a line to the notes: the card works, and its author can b
 import re
 from collections.abc import Callable
 from typing import Any
-
-from yarl import URL
+from urllib.parse import urljoin
 
 from ..codec import lenient
 from ..model import AgentCard, InvalidParams
+from .url import Url, host_of, parse
 
 __all__ = ["read_card"]
 
@@ -39,7 +39,7 @@ _SINCE_02 = {
     "preferredTransport",
     "additionalInterfaces",
 }
-_EVERYWHERE = {"0.0.0.0", "::", ""}
+_EVERYWHERE = {"0.0.0.0", "::"}
 _HERE = {"localhost", "127.0.0.1", "::1"}
 _NEEDED = {"name", "supportedInterfaces", "version", "capabilities", "defaultInputModes", "defaultOutputModes", "skills"}
 
@@ -93,7 +93,7 @@ def _texts(card: Json, url: str, note: Note) -> Json:
     read: Json = {}
     name = card.get("name")
     if not isinstance(name, str) or not name.strip():
-        name = (URL(url).host if url else None) or "unnamed agent"
+        name = host_of(url) or "unnamed agent"
         note(f"the card has no name; called {name!r}")
     read["name"] = name[:200]
     read["description"] = card["description"] if isinstance(card.get("description"), str) else ""
@@ -225,32 +225,35 @@ def _url(given: object, base: str, binding: Any, note: Note) -> str | None:
     if isinstance(binding, str) and "grpc" in binding.lower():
         return given
     try:
-        where = URL(given)
-        if not where.absolute or where.scheme not in ("http", "https"):
-            if "://" in given and where.scheme not in ("http", "https"):
-                return None
+        if "://" in given:
+            where = parse(given)
+        else:
             where = _absolute(given, base)
             note(f"the url {given[:200]!r} is not complete; taken for {where}")
-        if base and where.host in _EVERYWHERE | _HERE and URL(base).host not in _HERE and where.host != URL(base).host:
-            # The address the agent was started with, not the one it is reached at.
-            moved = where.with_host(URL(base).host or "").with_port(URL(base).explicit_port).with_scheme(URL(base).scheme)
-            note(f"the url {where} can't be reached from here; taken for {moved}")
-            where = moved
-        elif base and where.host in _EVERYWHERE:
-            moved = where.with_host(URL(base).host or "localhost")
-            note(f"the url {where} is an address to listen on; taken for {moved}")
-            where = moved
+        return str(_from_outside(where, parse(base), note) if base else where)
     except ValueError:
         return None
-    return str(where)
 
 
-def _absolute(given: str, base: str) -> URL:
+def _from_outside(where: Url, base: Url, note: Note) -> Url:
+    """Return where an agent is reached that names the address it was started with."""
+    if where.host in _EVERYWHERE | _HERE and base.host not in _HERE and where.host != base.host:
+        moved = where._replace(scheme=base.scheme, host=base.host, port=base.port)
+        note(f"the url {where} can't be reached from here; taken for {moved}")
+        return moved
+    if where.host in _EVERYWHERE:
+        moved = where._replace(host=base.host)
+        note(f"the url {where} is an address to listen on; taken for {moved}")
+        return moved
+    return where
+
+
+def _absolute(given: str, base: str) -> Url:
     if re.match(r"[\w.\-]+(:\d+)(/|$)|localhost(/|$)|[\w\-]+\.[\w.\-]+(/|$)", given):
-        return URL(f"{URL(base).scheme if base else 'https'}://{given}")
+        return parse(f"{parse(base).scheme if base else 'https'}://{given}")
     if not base:
         raise ValueError("a relative url, and nothing to relate it to")
-    return URL(_home(base)).join(URL(given))
+    return parse(urljoin(_home(base), given))
 
 
 def _home(url: str) -> str:

@@ -237,14 +237,17 @@ class Stream:
                     return
                 event = fresh
             apply(self.task, event)
-            self._settle(self.task.status.state)
+            if isinstance(event, StatusUpdate):
+                self._settle(event.status.state)
         self._at = cursor or self._at
         self._ready.append((event, self._at))
 
     def _is_known(self, cursor: str) -> bool:
         """Whether an event of an agent that numbers them has come before."""
         at = self._at
-        return cursor.isdecimal() and at.isdecimal() and self._client.line.can_resume and int(cursor) <= int(at)
+        if len(cursor) > len(at) or (len(cursor) == len(at) and cursor > at):
+            return False  # as numbers that grow, nearly always, and at little cost
+        return cursor.isdecimal() and at.isdecimal() and int(cursor) <= int(at) and self._client.line.can_resume
 
     def _fresh(self, task: Task, event: ArtifactUpdate) -> ArtifactUpdate | None:
         """Return what of an artifact's event is new, after a cut that no cursor bridges."""

@@ -141,8 +141,10 @@ def _merge(artifacts: list[Artifact], event: ArtifactUpdate) -> None:
         if known.artifact_id == chunk.artifact_id:
             if event.append:
                 known.parts.extend(chunk.parts)
-                known.name = chunk.name or known.name
-                known.description = chunk.description or known.description
+                if chunk.name:
+                    known.name = chunk.name
+                if chunk.description:
+                    known.description = chunk.description
                 if chunk.metadata:
                     known.metadata = (known.metadata or {}) | chunk.metadata
             else:

@@ -82,6 +82,16 @@ def _lf(text: bytes) -> bytes:
 
 def parse(block: bytes) -> Sse | None:
     """Return the event in a block of lines, or None if it holds no data."""
+    head, _, data = block.partition(b"data: ")
+    if data and b"\n" not in data:  # how nearly every event is written: one line of data, after an id or nothing
+        if not head:
+            return Sse(data)
+        if head.startswith(b"id: ") and head.find(b"\n") == len(head) - 1:
+            return Sse(data, _id(head[4:-1]))
+    return _parse_lines(block)
+
+
+def _parse_lines(block: bytes) -> Sse | None:
     data: bytes | None = None
     id_ = event = ""
     for line in block.split(b"\n"):
@@ -91,7 +101,12 @@ def parse(block: bytes) -> Sse | None:
         if name == b"data":
             data = value if data is None else data + b"\n" + value
         elif name == b"id":
-            id_ = value.decode("utf-8", "replace")
+            id_ = _id(value)
         elif name == b"event":
             event = value.decode("utf-8", "replace")
     return Sse(data, id_, event) if data else None
+
+
+def _id(value: bytes) -> str:
+    """An id goes back to the agent in a header, where a zero has no place: as browsers do, none is taken from that."""
+    return value.decode("utf-8", "replace") if b"\0" not in value else ""

@@ -4,7 +4,9 @@ A version's dialect is a module (`peer_v1`, `peer_v03`, `peer_v01`) of pure func
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from ..model import (
     A2AError,
@@ -39,7 +41,7 @@ _BY_REASON |= {"UNAUTHORIZED": PermissionDenied}
 _BY_STATUS |= {502: Unavailable, 504: Unavailable}
 
 
-class Frame(NamedTuple):
+class Frame(msgspec.Struct, frozen=True, gc=False):
     """What one message of a stream holds: usually one event; none that counts, or several, in the old versions."""
 
     events: tuple[Event | Message, ...]
