@@ -110,8 +110,6 @@ REASONS = {
     "writing the answer); the rest is ours and flat: no function takes more than about 5 %.",
     "get": "A quarter of the time is writing the answer and a sixth the loop; no function of ours takes more than about 3 %. "
     "The bare uvicorn in the last column parses nothing.",
-    "gRPC": "grpc.aio writes once per message, and sends the initial metadata that carries the first number apart from the first "
-    "message. The bare grpc.aio server does not number its streams.",
     "import": "About a third is asyncio and ssl, which every server needs; the rest is spread over many files of ours. "
     "`import accord` alone is less than a tenth: names load on first use.",
     "durable": "Four commits instead of one: the start, two steps and the end, each on the disk before the run goes on.",

@@ -205,7 +205,7 @@ class App(Front):
     def listen(self, host: str, port: int, tls: Tls | None = None) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""
         try:
-            from .wire.grpc import GrpcDoor, GrpcServer  # grpcio comes with an extra, and is slow to import
+            from .wire.grpc import GrpcDoor, GrpcServer  # protobuf comes with an extra
         except ImportError as error:
             raise RuntimeError(f"gRPC needs an extra: pip install 'accord[grpc]' ({error})") from error
         self._grpc = GrpcServer(GrpcDoor(self._service, self.limits, self._versions), host, port, self.limits, tls)

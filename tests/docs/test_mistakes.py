@@ -100,9 +100,10 @@ def test_an_address_without_an_agent(tmp_path):
 
 
 def test_grpc_without_its_extra(tmp_path):
-    """The core does not bring grpcio; whoever asks for gRPC is told how to get it."""
+    """The core brings neither protobuf nor grpcio; whoever asks for gRPC is told how to get them."""
     (tmp_path / "hello.py").write_text(HELLO)
-    without = "import sys; sys.modules['grpc'] = None; from accord.cli import main; main(['serve', 'hello.py', '--grpc-port', '0'])"
+    missing = "import sys; sys.modules['grpc'] = sys.modules['google.protobuf'] = None; "
+    without = missing + "from accord.cli import main; main(['serve', 'hello.py', '--grpc-port', '0'])"
     done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, timeout=60, cwd=tmp_path)
     assert "pip install 'accord[grpc]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -147,3 +147,20 @@ async def test_http_and_grpc_share_the_options(certificates):
     finally:
         server.terminate()
         await asyncio.wait_for(server.wait(), 10)
+
+
+@pytest.mark.parametrize("protocols", [["http/1.1"], []])
+async def test_over_tls_only_http_2_is_spoken(certificates, protocols):
+    """Who did not agree to it is told so, and that is all."""
+    app = await opened(Tls(certificates / "server.pem", certificates / "server.key"))
+    secure = ssl.create_default_context(cafile=certificates / "ca.pem")
+    if protocols:
+        secure.set_alpn_protocols(protocols)
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", app.grpc_port, ssl=secure)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 505 ")
+    finally:
+        await app.close()

@@ -5,12 +5,9 @@ hold. So a gRPC request goes through the same checks as a JSON one and is refuse
 from the JSON it is stored in. Only bytes differ: they are bytes on the way in, and bytes or base64 on the way out.
 """
 
-import base64
-import calendar
 import functools
 import math
 import operator
-import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,22 +16,18 @@ from google.protobuf.message import DecodeError
 
 from ..model import InvalidAgentResponse, InvalidParams, ParseError
 from .proto.pool import message_class
+from .protobytes import TooDeep, writer
 
 __all__ = ["Kind", "kind"]
 
 Value = dict[str, Any]
 Read = Callable[[Any], Any]
-Write = Callable[[Any, Any], None]
 
 # Every whole number up to here is a double without loss; past it a double stays one.
 EXACT = 2**53
 
-# Readers stop at 100 messages inside each other. A JSON object takes three of them, and A2A's own objects the first few.
-ROOM = 93
-
 _FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 _first = operator.itemgetter(0)
-_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
 
 
 class Kind:
@@ -44,7 +37,7 @@ class Kind:
         self.name = name
         self._class = message_class(name)
         self._read = _reader(name)
-        self._write = _writer(name)
+        self._write = writer(name)
 
     def decode(self, data: bytes) -> Value:
         """Return the value of a message.
@@ -70,13 +63,10 @@ class Kind:
         Raises:
             InvalidAgentResponse: Something in it is nested deeper than protobuf can carry.
         """
-        message = self._class()
         try:
-            self._write(message, value)
-            data: bytes = message.SerializeToString()
-        except _TooDeep:
+            return self._write(value)
+        except TooDeep:
             raise InvalidAgentResponse("the answer is nested too deep for gRPC; read it over JSON-RPC or HTTP+JSON") from None
-        return data
 
 
 @functools.cache
@@ -91,10 +81,6 @@ class _Wrong(Exception):
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.path: list[str] = []
-
-
-class _TooDeep(Exception):
-    pass
 
 
 # Reading
@@ -209,131 +195,4 @@ _KNOWN_READERS: dict[str, Read] = {
     "google.protobuf.Struct": _read_struct,
     "google.protobuf.Timestamp": _read_timestamp,
     "google.protobuf.Value": _read_value,
-}
-
-
-# Writing
-
-_writers: dict[str, Write] = {}
-
-
-def _writer(name: str) -> Write:
-    found = _writers.get(name) or _KNOWN_WRITERS.get(name)
-    if found is not None:
-        return found
-    table: dict[str, Write] = {}
-
-    def write(message: Any, value: Value) -> None:
-        for json_name, item in value.items():
-            put = table.get(json_name)
-            if put is not None:
-                put(message, item)
-
-    _writers[name] = write
-    for field in message_class(name).DESCRIPTOR.fields:
-        table[field.json_name] = _field_writer(field)
-    return write
-
-
-def _field_writer(field: Any) -> Write:
-    name = field.name
-    if _is_map(field):
-        return _map_writer(name, field.message_type.fields_by_name["value"])
-    if field.message_type is not None:
-        return _message_writer(name, _writer(field.message_type.full_name), field.is_repeated)
-    if field.is_repeated:
-        return lambda message, items: getattr(message, name).extend(items)
-    if field.enum_type is not None:
-        numbers = {value.name: value.number for value in field.enum_type.values}
-        return lambda message, item: setattr(message, name, numbers[item])
-    if field.type == field.TYPE_BYTES:
-        return lambda message, item: setattr(message, name, base64.b64decode(item) if isinstance(item, str) else item)
-    return lambda message, item: setattr(message, name, item)
-
-
-def _message_writer(name: str, write: Write, is_repeated: bool) -> Write:
-    def write_one(message: Any, value: Any) -> None:
-        inner = getattr(message, name)
-        write(inner, value)
-        if not value:
-            inner.SetInParent()  # set, though nothing in it is
-
-    def write_all(message: Any, values: Any) -> None:
-        add = getattr(message, name).add
-        for value in values:
-            write(add(), value)
-
-    return write_all if is_repeated else write_one
-
-
-def _map_writer(name: str, of: Any) -> Write:
-    if of.message_type is None:
-        return lambda message, items: getattr(message, name).update(items)
-    write = _writer(of.message_type.full_name)
-
-    def write_map(message: Any, items: Value) -> None:
-        entries = getattr(message, name)
-        for key, value in items.items():
-            write(entries[key], value)
-
-    return write_map
-
-
-def _write_value(value: Any, item: Any, room: int = ROOM) -> None:
-    match item:
-        case str():
-            value.string_value = item
-        case bool():
-            value.bool_value = item
-        case int() | float():
-            value.number_value = item
-        case dict():
-            _write_struct(value.struct_value, item, room - 1)
-            value.struct_value.SetInParent()
-        case None:
-            value.null_value = 0
-        case _:
-            if room < 0:
-                raise _TooDeep
-            add = value.list_value.values.add
-            for inner in item:
-                _write_value(add(), inner, room - 2)
-            value.list_value.SetInParent()
-
-
-def _write_struct(struct: Any, items: Value, room: int = ROOM) -> None:
-    if room < 0:
-        raise _TooDeep
-    fields = struct.fields
-    for key, item in items.items():
-        _write_value(fields[key], item, room - 2)
-
-
-def _write_timestamp(moment: Any, text: str) -> None:
-    found = _RFC3339.fullmatch(text)
-    try:
-        if found is None:
-            raise ValueError
-        second, fraction, sign, hours, minutes = found.groups()
-        seconds = _seconds(second)
-    except ValueError:
-        raise InvalidAgentResponse(f"{text!r:.80} is no time like 2026-03-01T00:00:00Z") from None
-    if sign is not None:
-        away_s = int(hours) * 3600 + int(minutes) * 60
-        seconds += away_s if sign == "-" else -away_s
-    moment.seconds = seconds
-    if fraction is not None:
-        moment.nanos = int(fraction.ljust(9, "0"))
-
-
-@functools.lru_cache(64)
-def _seconds(text: str) -> int:
-    """Return a time of day in UTC as seconds since 1970. Most are the one that is now."""
-    return calendar.timegm(tuple(map(int, re.findall(r"\d+", text))))
-
-
-_KNOWN_WRITERS: dict[str, Write] = {
-    "google.protobuf.Struct": _write_struct,
-    "google.protobuf.Timestamp": _write_timestamp,
-    "google.protobuf.Value": _write_value,
 }

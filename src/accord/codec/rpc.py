@@ -33,6 +33,7 @@ class Rpc:
         self.name = method.name
         self.operation = operation
         self.codec = codec
+        self.is_as_stored = codec is v1.CODEC  # tasks and events are kept in this very shape
         self._limits = limits
         self._request = kind(method.input_type.full_name)
         self._answer = kind(method.output_type.full_name)
@@ -40,7 +41,7 @@ class Rpc:
     def decode(self, data: bytes) -> tuple[Any, Semantics]:
         """Return the request in `data`. Raises ParseError or InvalidParams."""
         value = self._request.decode(data)
-        if self.codec is v1.CODEC and len(data) <= SMALL:  # too little to break a limit
+        if self.is_as_stored and len(data) <= SMALL:  # too little to break a limit
             type_ = v1.REQUESTS[self.operation]
             try:
                 return msgspec.convert(value, type_), NOW
@@ -51,7 +52,7 @@ class Rpc:
         return self.codec.decode(self.operation, params)
 
     def result(self, answer: Any) -> bytes:
-        if isinstance(answer, Snapshot) and self.codec is v1.CODEC:
+        if isinstance(answer, Snapshot) and self.is_as_stored:
             is_small = len(answer.head) + len(answer.artifacts) <= SMALL
             task = _small_task(answer.head, answer.artifacts) if is_small else _TASK.encode(_JSON.decode(answer.data))
             return _in_field_1(task) if self.operation == "SendMessage" else task
@@ -59,7 +60,7 @@ class Rpc:
 
     def frames(self, data: bytes, *, is_last: bool, index: Callable[[str], int]) -> list[bytes]:
         """Return a stream's event, stored as `data`: usually one frame."""
-        if self.codec is v1.CODEC:  # stored in this very shape
+        if self.is_as_stored:
             return [self._answer.encode(_JSON.decode(data))]
         return self._frames(self.codec.frames(v1.decode_event(data), is_last=is_last, index=index))
 

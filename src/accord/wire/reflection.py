@@ -1,23 +1,24 @@
 """gRPC's server reflection, under both of its names: tools list what is served here and learn the messages."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-import grpc
 
 from ..codec.proto.pool import POOL
 from ..codec.protobuf import kind
-from ..model import A2AError
+from .exchange import CODES, Exchange, Method, framed
 
 __all__ = ["reflection"]
 
 _PACKAGES = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
 
 
-def reflection(services: Iterable[str]) -> list[Any]:
-    """Return the handlers that tell about `services` and about themselves."""
+def reflection(services: Iterable[str]) -> dict[str, Method]:
+    """Return the methods that tell about `services` and about themselves."""
     served = sorted([*services, *(package + ".ServerReflection" for package in _PACKAGES)])
-    return [_Reflection(package, served).handler for package in _PACKAGES]
+    return {
+        f"/{package}.ServerReflection/ServerReflectionInfo": Method(_Reflection(package, served).info, is_streaming=True)
+        for package in _PACKAGES
+    }
 
 
 class _Reflection:
@@ -25,17 +26,13 @@ class _Reflection:
         self._services = services
         self._request = kind(package + ".ServerReflectionRequest")
         self._response = kind(package + ".ServerReflectionResponse")
-        methods = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(self._info)}
-        self.handler = grpc.method_handlers_generic_handler(package + ".ServerReflection", methods)
 
-    async def _info(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-        async for data in requests:
-            try:
-                request = self._request.decode(data)
-            except A2AError as error:
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+    async def info(self, exchange: Exchange) -> None:
+        while (data := await exchange.next()) is not None:
+            request = self._request.decode(data)
             answer = {"validHost": request.get("host", ""), "originalRequest": request}
-            yield self._response.encode(answer | self._answer(request))
+            exchange.send(framed(self._response.encode(answer | self._answer(request))))
+            await exchange.drained()
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         match request:
@@ -47,7 +44,7 @@ class _Reflection:
                 return _file(lambda: POOL.FindFileByName(name), name)
             case {"allExtensionNumbersOfType": str(name)}:
                 return {"allExtensionNumbersResponse": {"baseTypeName": name}}  # proto3: there are none
-        return _error(grpc.StatusCode.NOT_FOUND, "no such extension here")
+        return _error("NOT_FOUND", "no such extension here")
 
 
 def _file(find: Any, name: str) -> dict[str, Any]:
@@ -55,7 +52,7 @@ def _file(find: Any, name: str) -> dict[str, Any]:
     try:
         found = find()
     except KeyError:
-        return _error(grpc.StatusCode.NOT_FOUND, f"nothing called {name!r:.80} here")
+        return _error("NOT_FOUND", f"nothing called {name!r:.80} here")
     files: dict[str, bytes] = {}
     _gather(found, files)
     return {"fileDescriptorResponse": {"fileDescriptorProto": list(files.values())}}
@@ -68,5 +65,5 @@ def _gather(file: Any, files: dict[str, bytes]) -> None:
             _gather(needed, files)
 
 
-def _error(code: grpc.StatusCode, what: str) -> dict[str, Any]:
-    return {"errorResponse": {"errorCode": code.value[0], "errorMessage": what}}
+def _error(name: str, what: str) -> dict[str, Any]:
+    return {"errorResponse": {"errorCode": CODES[name], "errorMessage": what}}

@@ -1,0 +1,308 @@
+"""One gRPC call: messages on an HTTP/2 stream, and the status at its end."""
+
+import asyncio
+import base64
+import functools
+import struct
+import sys
+import zlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+from urllib.parse import quote
+
+from ..codec.rpc import status
+from ..model import A2AError, BodyTooLarge, ParseError, TooManyRequests
+from .frames import Code
+from .head import ENCODINGS, Head
+from .hpack import Pair, size_of, written
+from .jsonrpc import opaque
+from .link import Link
+from .stream import Stream
+
+__all__ = ["CODES", "Exchange", "Metadata", "Method", "framed"]
+
+_NAMES = (
+    "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED "
+    "FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
+)
+CODES = {name: number for number, name in enumerate(_NAMES.split())}
+
+UNSENT_BYTES = 32 << 20  # waiting on one connection, before more of it is refused
+TRAILER_BYTES = 8 << 10  # clients take no more unless told to
+TEXT = 1_000  # of a status, when there would be more
+
+Metadata = tuple[tuple[str, str], ...]
+
+_OPENING = written([(b":status", b"200"), (b"content-type", b"application/grpc")])
+_OK = written([(b"grpc-status", b"0")])
+_ACCEPTED = (b"grpc-accept-encoding", ",".join(ENCODINGS).encode())
+_PLAIN = "".join(chr(n) for n in range(0x20, 0x7F) if chr(n) != "%")
+_prefix = struct.Struct(">BI").pack
+_WINDOW_BITS = {"gzip": 31, "deflate": 15}
+
+
+class Method(NamedTuple):
+    """How one method is answered."""
+
+    run: "Callable[[Exchange], Awaitable[None]]"
+    is_streaming: bool = False  # takes many messages, not one
+    text: Callable[[A2AError], str] = str
+
+
+def framed(message: bytes) -> bytes:
+    """Return a message as it stands in a stream of them."""
+    return _prefix(0, len(message)) + message
+
+
+@functools.lru_cache(512)
+def _opening(metadata: Metadata) -> bytes:
+    return _OPENING + written([(name.encode(), value.encode()) for name, value in metadata])
+
+
+class Exchange(Stream):
+    """A call and its answer.
+
+    - It starts when its one message has come whole; a method that takes many starts at once.
+    - A deadline, a client that hangs up, and one that takes nothing end the call, never what it has set in motion.
+    """
+
+    __slots__ = ("_buffer", "_got", "_held", "_inbox", "_is_begun", "_reader", "_since", "_task", "_timer", "head")
+
+    def __init__(self, link: Link, id: int, head: Head) -> None:
+        super().__init__(link, id)
+        self.head = head
+        self._buffer: bytearray | None = None  # a message, as far as it has come
+        self._inbox: deque[tuple[int, bytes]] = deque()  # whole ones, as they came: whether packed, and the bytes
+        self._held = 0  # bytes of both that our home knows of
+        self._got = 0
+        self._since = link.loop.time()
+        self._is_begun = False
+        self._reader: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    # What comes in
+
+    def opened(self) -> None:
+        head = self.head
+        if head.status:
+            self._end(b"", b"", written([(b":status", b"%d" % head.status)]))
+        elif head.problem is not None:
+            self.fail(*head.problem)
+        elif head.method is None:
+            self.fail("UNIMPLEMENTED", f"there is no {head.path!r:.200} here")
+        else:
+            if head.timeout_s is not None:
+                self._timer = self.link.loop.call_later(head.timeout_s, self._expire)
+            if head.method.is_streaming:
+                self._start()
+
+    def received(self, data: bytes) -> None:
+        if self.is_over:
+            return
+        size = len(data)
+        self._got += size
+        if not self.is_ended:
+            self._hold(size)
+        is_whole = self._buffer is None and size >= 5 and not data[0] and int.from_bytes(data[1:5], "big") == size - 5
+        if is_whole and size - 5 <= self.link.home.limits.body:
+            self._arrived(0, data[5:])
+        else:
+            self._gather(data)
+        if not self.is_ended and not self.is_over and self.link.home.is_full:
+            self.refuse(TooManyRequests("too many messages are on the way; try again", retry_after_s=1))
+
+    def _gather(self, data: bytes) -> None:
+        """Part of a message, or of several."""
+        most = self.link.home.limits.body
+        if self._buffer is None:
+            self._buffer = bytearray()
+        buffer = self._buffer
+        buffer += data
+        self._since = self.link.loop.time()
+        while len(buffer) >= 5 and not self.is_over:
+            flag, size = buffer[0], int.from_bytes(buffer[1:5], "big")
+            if flag > 1:
+                self.fail("INTERNAL", f"a message begins with {flag}, which means nothing")
+            elif size > most:
+                self.refuse(_too_large(most))
+            elif len(buffer) < size + 5:
+                return
+            else:
+                self._arrived(flag, bytes(buffer[5 : size + 5]))
+                del buffer[: size + 5]
+        self._buffer = buffer or None
+
+    def _arrived(self, flag: int, message: bytes) -> None:
+        if self._inbox and self.head.method is not None and not self.head.method.is_streaming:
+            self.fail("UNIMPLEMENTED", "this method takes one message, and more came")
+            return
+        self._inbox.append((flag, message))
+        self._wake_reader()
+
+    def ended(self) -> None:
+        if self.is_over:
+            return
+        if self.head.length is not None and self.head.length != self._got:
+            self.link.reset(self.id, Code.PROTOCOL_ERROR)
+        elif self._buffer or (not self._inbox and self._task is None):
+            self.refuse(ParseError("the call ended before its message was complete"))
+        elif self._task is None:
+            self._hold(-self._held)
+            self._start()
+        else:
+            self._wake_reader()
+
+    def message(self) -> bytes:
+        """Return the one message of a method that takes one; once.
+
+        Raises:
+            ParseError: It is not packed as the client says.
+            BodyTooLarge: It would be too large unpacked.
+        """
+        return self._unpacked(*self._inbox.popleft())
+
+    async def next(self) -> bytes | None:
+        """Return the next message of a method that takes many; None after the last. Raises as `message` does."""
+        while not self._inbox:
+            if self.is_ended:
+                return None
+            self._reader = self.link.loop.create_future()
+            await self._reader
+        flag, message = self._inbox.popleft()
+        self._hold(-min(self._held, len(message) + 5))
+        if not self.is_ended:
+            self.link.take(self, len(message) + 5)
+        return self._unpacked(flag, message)
+
+    def _unpacked(self, flag: int, data: bytes) -> bytes:
+        if not flag:
+            return data
+        encoding, most = self.head.encoding, self.link.home.limits.body
+        if encoding not in _WINDOW_BITS:
+            raise A2AError("a message is compressed, and grpc-encoding does not say how")
+        unpack = zlib.decompressobj(_WINDOW_BITS[encoding])
+        try:
+            message = unpack.decompress(data, most + 1)
+        except zlib.error:
+            raise ParseError(f"the message is not in {encoding}") from None
+        if len(message) > most:
+            raise _too_large(most)
+        if not unpack.eof or unpack.unused_data:
+            raise ParseError(f"the message is not in {encoding}")
+        return message
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        self.link.home.hold(size)
+
+    def _wake_reader(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    # What goes out
+
+    def answer(self, message: bytes, metadata: Metadata = ()) -> None:
+        """Send the one answer there is, and the end."""
+        self._check_room()
+        self._end(_opening(metadata), framed(message), _OK)
+
+    def send(self, data: bytes, metadata: Metadata = (), *, is_last: bool = False) -> None:
+        """Send framed messages, before the first of them the metadata, and after the last the end."""
+        self._check_room()
+        head = b"" if self._is_begun else _opening(metadata)
+        self._is_begun = True
+        if is_last:
+            self._end(head, data, _OK)
+        else:
+            self.write(head, data)
+
+    def _check_room(self) -> None:
+        if self.link.unsent > UNSENT_BYTES:
+            raise TooManyRequests("too much of what was asked for on this connection has not been taken", retry_after_s=1)
+
+    def refuse(self, error: A2AError) -> None:
+        """End the call with an error of the protocol."""
+        method = self.head.method
+        text = method.text(error) if method is not None else str(error)
+        extra = [(b"grpc-status-details-bin", _base64(status(CODES[error.grpc], text, error)))]
+        if error.retry_after_s is not None:
+            extra.append((b"retry-after", b"%d" % error.retry_after_s))
+        self.fail(error.grpc, text, extra)
+
+    def fail(self, name: str, text: str, extra: list[Pair] | None = None) -> None:
+        """End the call with a status."""
+        trailers = [(b"grpc-status", b"%d" % CODES[name]), (b"grpc-message", quote(text, _PLAIN).encode()), *(extra or ())]
+        if name == "UNIMPLEMENTED":
+            trailers.append(_ACCEPTED)
+        if size_of(trailers) > min(TRAILER_BYTES, self.link.most_headers):
+            # Better a short word than one the client may not read.
+            trailers = [trailers[0], (b"grpc-message", quote(text[:TEXT], _PLAIN).encode()), *trailers[3:]]
+        block = written(trailers)
+        self._end(b"", b"", block if self._is_begun else _OPENING + block)
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()  # somebody else said it
+
+    def _end(self, head: bytes, data: bytes, tail: bytes) -> None:
+        self._release()
+        self.write(head, data, tail)
+
+    def _release(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._held:
+            self._hold(-self._held)
+
+    # Its life
+
+    def _start(self) -> None:
+        if sys.version_info >= (3, 12):
+            self._task = asyncio.Task(self._run(), loop=self.link.loop, eager_start=True)
+        else:
+            self._task = self.link.loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        assert self.head.method is not None
+        try:
+            await self.head.method.run(self)
+            if not self.is_over:
+                self.send(b"", is_last=True)
+        except A2AError as error:
+            self.refuse(error)
+        except Exception:
+            self.refuse(opaque())
+
+    def _expire(self) -> None:
+        self.drop()
+        self.fail("DEADLINE_EXCEEDED", "the deadline of the call has passed")
+
+    def stalled(self) -> None:
+        stalled_s = self.link.home.limits.stalled_s
+        self.drop()
+        self.refuse(TooManyRequests(f"nothing was taken from this stream for {stalled_s:g} s; subscribe again"))
+
+    def stopped(self) -> None:
+        self.drop()
+        self.fail("UNAVAILABLE", "the server is stopping")
+
+    def look(self, now: float) -> None:
+        patience_s = self.link.home.limits.body_idle_s
+        if self._task is None and not self.is_over and now - self._since > patience_s:
+            self.fail("DEADLINE_EXCEEDED", f"the call was not complete within {patience_s:g} s")
+        super().look(now)
+
+    def lost(self) -> None:
+        self.is_over = True
+        self._release()
+        if self._task is not None:
+            self._task.cancel()
+
+
+def _too_large(most: int) -> BodyTooLarge:
+    return BodyTooLarge(f"the message is larger than {most} bytes")
+
+
+def _base64(data: bytes) -> bytes:
+    return base64.b64encode(data).rstrip(b"=")
