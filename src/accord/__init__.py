@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .app import Agent as Agent
+    from .agent import Agent as Agent
     from .auth import Caller as Caller
     from .client import connect as connect
     from .client import connect_sync as connect_sync
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .wire.tls import Tls as Tls
 
 _WHERE = {
-    "Agent": "app",
+    "Agent": "agent",
     "Artifact": "model",
     "Ask": "run.parts",
     "Caller": "auth",

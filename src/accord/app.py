@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -12,7 +11,7 @@ from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface,
 from .ops.call import IDEMPOTENT, RESUME
 from .ops.service import Service
 from .ops.table import served
-from .run import agent as run_agent
+from .run.agent import Agent
 from .run.context import Context
 from .run.engine import Engine
 from .run.upkeep import Retention
@@ -26,7 +25,7 @@ from .wire.wellknown import CardDoor
 if TYPE_CHECKING:
     from .wire.grpc import GrpcServer
 
-__all__ = ["Agent", "App"]
+__all__ = ["App"]
 
 _OUR_EXTENSIONS = (
     AgentExtension(uri=RESUME, description="Resume a stream after the event named by Last-Event-ID."),
@@ -38,129 +37,6 @@ async def _delegate(ctx: Context, agent: Any, message: Any, *, number: int) -> A
     from .delegate import delegate  # brings the client, which most agents never need
 
     return await delegate(ctx, agent, message, number=number)
-
-
-class Agent(run_agent.Agent):
-    """An agent made of functions (`@agent.skill`), to be served on its own with `run` or as an ASGI app with `app`.
-
-    Its keywords are the fields of the agent card: `description`, `version` (of the agent), `provider`, `documentation_url`,
-    `icon_url`, `input_modes` and `output_modes` (media types), `extensions`. With `strict_modes` a part of another media type is
-    refused.
-    """
-
-    def app(
-        self,
-        *,
-        store: str | Store = "memory://",
-        url: str | None = None,
-        rpc: str = "/",
-        rest: str = "/",
-        limits: Limits | None = None,
-        versions: Sequence[str] | None = None,
-        grpc_port: int | None = None,
-        grpc_host: str = "127.0.0.1",
-        tls: Tls | None = None,
-        retention: Retention | None = None,
-    ) -> "App":
-        """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette or FastAPI.
-
-        Args:
-            store: Where tasks are kept: `memory://`, `sqlite:///file`, or a store.
-            url: The address clients reach it at, for the agent card. Without it, the address they used.
-            rpc: The path of the JSON-RPC binding.
-            rest: The base path of the HTTP+JSON binding.
-            limits: What one caller may ask for.
-            versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
-            grpc_port: Where gRPC listens while the app is open; 0 for any free port. Needs `accord[grpc]`.
-            grpc_host: The address it listens on.
-            retention: How long tasks, their logs and idempotency keys are kept.
-            tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server this app runs in.
-        """
-        app = App(self, store=store, url=url, rpc=rpc, rest=rest, limits=limits or Limits(), versions=versions, retention=retention)
-        if grpc_port is not None:
-            app.listen(grpc_host, grpc_port, tls)
-        return app
-
-    @property
-    def default_store(self) -> str:
-        """The file `run` and `accord serve` keep this agent's tasks in, unless told otherwise."""
-        name = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-") or "agent"
-        return f"sqlite:///.accord/{name}.db"
-
-    def run(
-        self,
-        host: str = "127.0.0.1",
-        port: int = 8000,
-        *,
-        store: str | Store | None = None,
-        url: str | None = None,
-        limits: Limits | None = None,
-        versions: Sequence[str] | None = None,
-        log_level: str = "warning",
-        on_start: Callable[[str], None] | None = None,
-        grpc_port: int | None = None,
-        tls: Tls | None = None,
-        grace_s: float = 20.0,
-        retention: Retention | None = None,
-        no_auth: bool = False,
-    ) -> None:
-        """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a port.
-
-        Args:
-            host: The address to listen on. Other than loopback only with `no_auth`: there is no check of who calls.
-            port: The port to listen on; 0 for any free one.
-            store: Where tasks are kept: `sqlite:///file`, `memory://` to forget them when the server stops, or a store. By
-                default a file in `./.accord/` named after the agent.
-            url: The address clients reach it at, for the agent card. Without it, the address they used.
-            limits: What one caller may ask for.
-            versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
-            log_level: Of the HTTP server: `critical`, `error`, `warning`, `info` or `debug`.
-            on_start: Called with the address once it is served; by default that is printed.
-            grpc_port: Serve gRPC too, on this port; 0 for any free one. Needs `accord[grpc]`.
-            tls: The certificate HTTP and gRPC show, and whose they ask for.
-            grace_s: What running work gets to finish on SIGTERM; on Ctrl-C it is interrupted at once.
-            retention: How long tasks, their logs and idempotency keys are kept.
-            no_auth: Let anyone who can reach the address use the agent.
-
-        Raises:
-            ValueError: The address can be reached from other machines, and nobody said that anyone may call.
-        """
-        from .wire.server import is_loopback, serve  # uvicorn is only needed here, and slow to import
-
-        if not no_auth and not is_loopback(host):
-            raise ValueError(
-                f"this agent asks nobody who they are, and {host} can be reached from other machines; "
-                "serve 127.0.0.1 only, or say that anyone may call: --no-auth, no_auth=True"
-            )
-        app = self.app(
-            store=self.default_store if store is None else store,
-            url=url,
-            limits=limits,
-            versions=versions,
-            grpc_port=grpc_port,
-            grpc_host=host,
-            tls=tls,
-            retention=retention,
-        )
-
-        def started(address: str) -> None:
-            app.reached_at(url or address)
-            if on_start is not None:
-                on_start(address)
-            else:
-                print(f"{self.name} is served at {url or address}   (Ctrl-C stops it)", flush=True)
-
-        serve(
-            app,
-            app.close,
-            host=host,
-            port=port,
-            limits=app.limits,
-            log_level=log_level,
-            on_start=started,
-            tls=tls,
-            grace_s=grace_s,
-        )
 
 
 class App(Front):

@@ -18,7 +18,8 @@ import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .app import Agent, App
+from .agent import Agent
+from .app import App
 from .client import Client, connect
 from .model import Message
 from .run.context import Context

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import click
 
-from ..app import Agent
+from ..agent import Agent
 
 __all__ = ["load_agent"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ..app import Agent
+from ..agent import Agent
 from ..run.upkeep import Retention
 from ..wire.tls import Tls
 from .load import load_agent
