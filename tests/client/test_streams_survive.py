@@ -35,6 +35,7 @@ class Server:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", self.port)
             except OSError:
+                assert self._process.returncode is None, "the server ended before it listened"
                 await asyncio.sleep(0.02)
             else:
                 writer.close()

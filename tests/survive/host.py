@@ -59,9 +59,10 @@ class Host(Server):
 
 
 @contextlib.asynccontextmanager
-async def hosting(folder: Path, **settings: Any) -> AsyncIterator[Host]:
+async def hosting(folder: Path, *, is_forked: bool = True, **settings: Any) -> AsyncIterator[Host]:
     """A host on an empty database, running, for as long as the block lasts."""
     host = Host(folder, **settings)
+    host.is_forked = is_forked
     try:
         await host.start()
         yield host

@@ -13,6 +13,7 @@ from tests.survive.host import Host
 
 CALLS = "trace=pwrite64,write,writev,sendto,sendmsg,fsync,fdatasync"
 LINE = re.compile(r"^(?P<thread>\d+) +(?P<call>\w+)\((?P<what>\d+<[^>]*>)?")
+KINDS = ("new task", "question", "question", "answer", "cancel")
 RESUMED = re.compile(r"^(?P<thread>\d+) +<\.\.\. (?P<call>\w+) resumed>.*= (?P<result>-?\d+)")
 
 
@@ -72,17 +73,21 @@ def test_a_reply_that_leaves_too_early_is_seen() -> None:
 
 
 async def test_every_reply_follows_a_completed_flush_of_what_it_tells(tmp_path: Path) -> None:
-    """D2: sends one after the other, with every system call of the server traced: when a reply leaves, all that was written to
-    the database since the last reply has been flushed, and something was."""
+    """D2: new tasks, questions, answers and cancels one after the other, with every system call of the server traced: when a reply
+    leaves, all that was written to the database since the last reply has been flushed, and something was."""
     strace = tracer()
-    sends, trace = size(200, 1_000), tmp_path / "trace"
+    writes, trace = size(1_000, 5_000), tmp_path / "trace"
     host = Host(tmp_path, beat_s=3600)
+    host.is_forked = False
     host.command = [strace, "-D", "-f", "-yy", "-s", "16", "-e", CALLS, "-o", str(trace), *host.command]
     try:
         await host.start()
         client = host.client()
-        for _ in range(sends):
+        for _ in range(writes // len(KINDS)):
             await client.send(message("hello", "echo"))
+            asked = [(await client.send(message("hello", "talk")))["id"] for _ in range(2)]
+            await client.send(message("bye", task_id=asked[0]))
+            await client.cancel(asked[1])
         await host.kill()
     finally:
         await host.close()
@@ -91,8 +96,8 @@ async def test_every_reply_follows_a_completed_flush_of_what_it_tells(tmp_path: 
         if disk.saw(line):
             assert not disk.is_dirty, "a reply left before its data was flushed"
             replies.append(disk.flushes)
-    told = replies[-sends:]  # before them: the card, and who answers
-    assert len(told) == sends
+    told = replies[-writes:]  # before them: who answers
+    assert len(told) == writes
     flushed = [after - before for before, after in itertools.pairwise(told)]
     assert min(flushed) >= 1, "a reply left without a flush of its own"
-    report("D2", replies=len(told), flushes=told[-1] - told[0], early=0)
+    report("D2", kinds=len(set(KINDS)), replies=len(told), flushes=told[-1] - told[0], early=0)

@@ -1,4 +1,4 @@
-"""S4: a thousand readers of tasks in which nothing happens cost next to nothing, and leave nothing behind."""
+"""S4: thousands of readers of tasks in which nothing happens cost next to nothing, and leave nothing behind."""
 
 import asyncio
 import gc
@@ -16,7 +16,9 @@ from tests.survive.host import hosting
 from tests.survive.test_available import resident
 
 MOST_KIB = 20  # per reader
+MOST_MIB = 300  # in all
 READERS_PER_TASK = 500
+PATIENCE_S = 30  # until the memory of those who left is given back
 
 
 async def subscribe(port: int, task_id: str) -> asyncio.StreamWriter:
@@ -29,30 +31,32 @@ async def subscribe(port: int, task_id: str) -> asyncio.StreamWriter:
 
 
 async def test_idle_readers_are_cheap_and_leave_nothing_behind(tmp_path: Path) -> None:
-    """S4: memory per reader is bounded, and comes back when they go; the server answers meanwhile."""
-    readers = size(1_000, 10_000)
+    """S4: memory per reader is bounded, and given back to the system when a crowd of them has left.
+
+    Not all of it: Python keeps each MiB in which one thing is left, wherever that came to lie.
+    """
+    readers = size(3_000, 10_000)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < readers + 200:
         pytest.skip(f"the system allows {hard} open files, fewer than the readers of this test")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, readers + 200), hard))  # the server inherits it
-    async with hosting(tmp_path, limits={"streams": readers + 100}) as host:
+    async with hosting(tmp_path, is_forked=False, limits={"streams": readers + 100}) as host:
         client, port = host.client(), host._port
         tasks = [(await client.send(message("hello", "talk")))["id"] for _ in range(readers // READERS_PER_TASK)]
-        warm = await asyncio.gather(*(subscribe(port, tasks[0]) for _ in range(50)))
+        streams = await asyncio.gather(*(subscribe(port, task_id) for task_id in tasks for _ in range(5)))
         before = resident(host.pid)
-        streams: list[asyncio.StreamWriter] = []
         for start in range(0, readers, 50):
             streams += await asyncio.gather(*(subscribe(port, tasks[start // READERS_PER_TASK]) for _ in range(50)))
-        each_kib = (resident(host.pid) - before) / readers / 1024
-        assert each_kib <= MOST_KIB
-        for writer in [*streams, *warm]:
+        taken = resident(host.pid) - before
+        assert taken <= readers * MOST_KIB << 10
+        assert before + taken <= MOST_MIB << 20
+        for writer in streams:
             writer.close()
-        again = await asyncio.gather(*(subscribe(port, task_id) for task_id in tasks for _ in range(READERS_PER_TASK // 2)))
-        after = resident(host.pid)
-        assert after - before <= 1.2 * readers * each_kib * 1024, "readers who left are still held"
-        for writer in again:
-            writer.close()
-        report("S4", readers=readers, kib_each=round(each_kib, 1), kib_after=(after - before) >> 10)
+        most = max(0.6 * before, 0.2 * taken)
+        async with asyncio.timeout(PATIENCE_S):
+            while (kept := resident(host.pid) - before) > most:
+                await client.total()  # another process: looking is the only way to know
+        report("S4", readers=readers, kib_each=round(taken / readers / 1024, 1), kib_base=before >> 10, kib_kept=kept >> 10)
 
 
 def futures() -> int:

@@ -1,100 +1,66 @@
 """A model of tasks, and a machine that tries to catch the server disagreeing with it, over crashes and restarts.
 
-A crash here is the end of a life inside this process: its loop stops in mid-work, what its writer had not been handed is
-lost, its file lock falls, and its number stays in the database. Thousands of them fit where ten real kills would.
+Every life is a process of its own (`life.py`) on a real database, and a crash is `kill -9`.
 """
 
-import asyncio
 import itertools
+import json
 import shutil
-import tempfile
+import signal
+import socket
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from accord import Agent, Context
 from accord.run.engine import MAX_LIVES
-from accord.store.sqlite import SqliteStore
-from tests.reliability.harness import FINAL, Refused, message, report, size, state_of, text_of, told
-from tests.reliability.inside import Inside, pass_turns
+from tests.reliability.cradle import WORD, bear
+from tests.reliability.harness import FINAL, message, quick_folder, report, size, state_of, text_of, told
 
+LIFE = Path(__file__).parent / "life.py"
 COMPLETED, CANCELED, FAILED = "TASK_STATE_COMPLETED", "TASK_STATE_CANCELED", "TASK_STATE_FAILED"
 OPEN, WORKING = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_WORKING"
 NORMAL = {"echo": COMPLETED, "talk": OPEN, "plan": OPEN, "hold": WORKING, "keep": WORKING}  # where a task of a skill comes to
 DURABLE = ("plan", "keep")
+PATIENCE_S = 60
+AT_ONCE = 3
+MOST_DEATHS = size(4, 12)  # in one sequence: they cost more than all the rest
 
 
-class Mortal(SqliteStore):
-    """The real store, which can be left as a killed process leaves it."""
+class Life:
+    """A process with the app in it."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._is_dead = False
+    def __init__(self, folder: Path, door: socket.socket) -> None:
+        self.log = folder / "log"
+        self._pid, self._end = bear([str(LIFE), str(folder), door.getsockname()], {}, self.log)
+        self._end.settimeout(PATIENCE_S)
+        try:
+            self._line, _ = door.accept()
+        except TimeoutError:
+            raise AssertionError(f"it did not start:\n{self.log.read_text()}") from None
+        self._line.settimeout(PATIENCE_S)
+        self._answers = self._line.makefile("rb")
 
-    async def _in_writer(self, work: Any) -> Any:
-        if self._is_dead:
-            await asyncio.Event().wait()
-        return await super()._in_writer(work)
+    def call(self, method: str, params: dict[str, Any], **death: int) -> Any:
+        """The answer, the reason for a refusal, or None if it died before it answered."""
+        self._line.sendall(json.dumps({"method": method, "params": params, **death}).encode() + b"\n")
+        answer = self._answers.readline()
+        return json.loads(answer) if answer else None
 
-    def die(self) -> None:
-        """Write nothing from now on."""
-        self._is_dead = True
+    def close(self) -> None:
+        """Stop in good order."""
+        self._line.shutdown(socket.SHUT_WR)
+        assert self.ended() == 0, self.log.read_text()
 
-    def drop(self) -> None:
-        """Let go what the system takes from a dead process."""
-        assert self._thread is not None
-        self._jobs.put(None)
-        self._thread.join()
-        self._reader.close()
-        self._db.close()
-        self._lock.close()
-
-
-class World:
-    """What is outside of the process, and outlives it."""
-
-    def __init__(self) -> None:
-        self.done: Counter[str] = Counter()
-
-    def agent(self) -> Agent:
-        agent = Agent("Model")
-
-        async def do(what: str) -> str:
-            self.done[what] += 1
-            return what
-
-        @agent.skill
-        async def echo(text: str) -> str:
-            return text
-
-        @agent.skill
-        async def talk(text: str, ctx: Context) -> str:
-            heard = text
-            while heard != "stop":
-                heard = await ctx.ask(f"heard {heard}")
-            return text
-
-        @agent.skill(durable=True)
-        async def plan(text: str, ctx: Context):
-            yield await ctx.step(do, f"{text}/1") + ";"
-            while await ctx.ask("Go on?") != "stop":
-                pass
-            yield await ctx.step(do, f"{text}/2") + ";"
-
-        @agent.skill
-        async def hold(text: str) -> None:
-            await asyncio.Event().wait()
-
-        @agent.skill(durable=True)
-        async def keep(text: str, ctx: Context):
-            yield await ctx.step(do, f"{text}/1") + ";"
-            await asyncio.Event().wait()
-
-        return agent
+    def ended(self) -> int:
+        code = int(self._end.recv(WORD))
+        for thing in (self._answers, self._line, self._end):
+            thing.close()
+        return code
 
 
 class Known:
@@ -116,29 +82,37 @@ class Lives(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         Lives.sequences += 1
-        self.folder = Path(tempfile.mkdtemp())
-        self.world = World()
+        self.folder = quick_folder()
+        self.door = socket.socket(socket.AF_UNIX)
+        self.door.bind(str(self.folder / "calls"))
+        self.door.listen()
+        self.door.settimeout(PATIENCE_S)
         self.known: dict[str, Known] = {}
         self.texts = itertools.count(1)
-        self._open()
+        self.deaths = 0
+        self.life = Life(self.folder, self.door)
 
-    def _open(self) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.store = Mortal(self.folder / "accord.db")
-        self.app = self.world.agent().app(store=self.store)
-        self.inside = Inside(self.app)
-        self.run(self.app.open())
-
-    def run(self, work: Any) -> Any:
+    def call(self, method: str, params: dict[str, Any]) -> Any:
         Lives.calls += 1
-        return self.loop.run_until_complete(asyncio.wait_for(work, timeout=10))
+        return self.life.call(method, params)
+
+    def say(self, params: dict[str, Any]) -> Any:
+        """Send a message; return the task, or the reason for a refusal."""
+        answer = self.call("SendMessage", params)
+        return answer["task"] if isinstance(answer, dict) else answer
+
+    def all(self) -> dict[str, Any]:
+        """All tasks as they are, by their first text."""
+        page = self.call("ListTasks", {"pageSize": 100, "includeArtifacts": True})
+        assert page["nextPageToken"] == ""
+        return {first_text(task): task for task in page["tasks"]}
 
     # What clients do
 
     @rule(target=tasks, skill=st.sampled_from(sorted(NORMAL)))
     def send(self, skill: str) -> Any:
         text = f"{skill}-{next(self.texts)}"
-        task = self.run(self.inside.send(message(text, skill, returnImmediately=NORMAL[skill] == WORKING)))
+        task = self.say(message(text, skill, returnImmediately=NORMAL[skill] == WORKING))
         known = self.known[text] = Known(task["id"], skill, text, NORMAL[skill])
         self.expect(task, known)
         return text
@@ -149,8 +123,7 @@ class Lives(RuleBasedStateMachine):
         if known is None:
             return
         word = word if word == "stop" else f"more-{next(self.texts)}"
-        params = message(word, task_id=known.id, returnImmediately=known.state == WORKING)
-        reply = self.run(attempt(self.inside.send(params)))
+        reply = self.say(message(word, task_id=known.id, returnImmediately=known.state == WORKING))
         if known.state in FINAL:
             assert reply == "UNSUPPORTED_OPERATION"
             return
@@ -166,7 +139,7 @@ class Lives(RuleBasedStateMachine):
         known = self.known.get(task)
         if known is None:
             return
-        reply = self.run(attempt(self.inside.cancel(known.id)))
+        reply = self.call("CancelTask", {"id": known.id})
         if known.state in (COMPLETED, FAILED):
             assert reply == "TASK_NOT_CANCELABLE"
         else:
@@ -176,133 +149,132 @@ class Lives(RuleBasedStateMachine):
     @rule(task=tasks)
     def read(self, task: str) -> None:
         if known := self.known.get(task):
-            self.expect(self.run(self.inside.get(known.id)), known)
+            self.check(self.call("GetTask", {"id": known.id}), known)
 
     # What happens to processes
 
+    @precondition(lambda self: self.deaths < MOST_DEATHS)
     @rule()
     def restart(self) -> None:
-        self.run(self.app.close())
-        self.loop.run_until_complete(self.loop.shutdown_default_executor())
-        self.loop.close()
-        self._open()
+        self.deaths += 1
+        self.life.close()
+        self.life = Life(self.folder, self.door)
         self._look_at_all()
 
+    @precondition(lambda self: self.deaths < MOST_DEATHS)
     @rule()
     def crash(self) -> None:
-        self._crash()
+        self.deaths += 1
+        self._crash_in("ListTasks", {}, 0)
         self._look_at_all()
 
+    @precondition(lambda self: self.deaths < MOST_DEATHS)
     @rule(target=tasks, skill=st.sampled_from(sorted(NORMAL)), turns=st.integers(0, 12))
     def crash_in_a_send(self, skill: str, turns: int) -> Any:
         """The new task is there or not; if its sender was answered, it is."""
+        self.deaths += 1
         text = f"{skill}-{next(self.texts)}"
-        answered = self._crash_in(self.inside.send(message(text, skill)), turns)
-        self._look_at_all()
-        found = [t for t in self.run(self.inside.call("ListTasks", {"pageSize": 100}))["tasks"] if first_text(t) == text]
-        assert len(found) == 1 or (not found and answered is None), "an acknowledged task is lost"
-        for task in found:
-            task = self.run(self._rest(task["id"], skill))
-            assert state_of(task) == NORMAL[skill] or (skill not in DURABLE and state_of(task) == FAILED)
-            known = self.known[text] = Known(task["id"], skill, text, state_of(task))
-            known.crashes += 1
-            self.expect(task, known)
+        answered = self._crash_in("SendMessage", message(text, skill), turns)
+        found = self._look_at_all().get(text)
+        assert found or answered is None, "an acknowledged task is lost"
+        if found:
+            assert state_of(found) == NORMAL[skill] or (skill not in DURABLE and state_of(found) == FAILED)
+            known = self.known[text] = Known(found["id"], skill, text, state_of(found))
+            known.crashes = known.cuts = 1
+            self.check(found, known)
         return text  # known or not: whether it was stored in time is not for the machine's plan to depend on
 
+    @precondition(lambda self: self.deaths < MOST_DEATHS)
     @rule(task=tasks, turns=st.integers(0, 12))
     def crash_in_an_answer(self, task: str, turns: int) -> None:
         """The answer is in the history or not; a durable function goes on with it, another fails."""
+        self.deaths += 1
         known = self.known.get(task)
         if known is None or known.state != OPEN:
             return
-        answered = self._crash_in(self.inside.send(message("stop", task_id=known.id)), turns)
+        answered = self._crash_in("SendMessage", message("stop", task_id=known.id), turns)
         known.crashes += 1
-        found = self.run(self._rest(known.id, known.skill))
-        if isinstance(answered, dict):
+        state = state_of(self._at_rest()[task])
+        if answered is not None:
             known.said.add("stop")
-            assert state_of(found) == state_of(answered) == COMPLETED
-        known.state = state_of(found)
-        assert known.state in (OPEN, COMPLETED) or (known.skill not in DURABLE and known.state == FAILED)
+            assert state == state_of(answered["task"]) == COMPLETED
+        assert state in (OPEN, COMPLETED) or (known.skill not in DURABLE and state == FAILED)
+        known.state = state
         self._look_at_all()
 
-    def _crash_in(self, work: Any, turns: int) -> Any:
-        """Crash some turns of the loop into `work`; return its answer if it came before."""
-        doing = self.loop.create_task(attempt(work))
-        self.loop.run_until_complete(pass_turns(turns))
-        answered = doing.result() if doing.done() else None
-        self._crash()
-        return answered
-
-    def _crash(self) -> None:
+    def _crash_in(self, method: str, params: dict[str, Any], turns: int) -> Any:
+        """Crash some turns of the loop into a call; return its answer if it came before."""
         Lives.crashes += 1
-        self.store.die()
-        rest = asyncio.all_tasks(self.loop)
-        for task in rest:
-            task.cancel()
-        if rest:
-            self.loop.run_until_complete(asyncio.wait(rest, timeout=1))
-        self.store.drop()
-        self.loop.close()
-        self._open()
+        answered = self.life.call(method, params, turns=turns)
+        assert self.life.ended() == -signal.SIGKILL
+        self.life = Life(self.folder, self.door)
+        return answered
 
     # What must then be true
 
-    def _look_at_all(self) -> None:
-        for known in self.known.values():
+    def _at_rest(self) -> dict[str, Any]:
+        """All tasks, when every replay has come to where it waits."""
+        while True:
+            tasks = self.all()
+            if not any(state_of(task) == WORKING and not is_kept(task) for task in tasks.values()):
+                return tasks
+
+    def _look_at_all(self) -> dict[str, Any]:
+        """Hold every task against the model, after a life has ended."""
+        tasks = self._at_rest()
+        for text, known in self.known.items():
+            assert text in tasks, "an acknowledged task is lost"
             if known.state == WORKING:
                 known.cuts += 1
-                found = self.run(self._rest(known.id, known.skill))
-                if known.skill not in DURABLE or (known.cuts > MAX_LIVES and "at the same place" in told(found)):
+                if known.skill not in DURABLE or (known.cuts > MAX_LIVES and "at the same place" in told(tasks[text])):
                     known.state = FAILED
-                    assert told(found).startswith("interrupted")
-            self.expect(self.run(self._rest(known.id, known.skill)), known)
-
-    async def _rest(self, task_id: str, skill: str) -> Any:
-        """The task, when its replay has come to where it waits."""
-        while True:
-            task = await self.inside.get(task_id)
-            if state_of(task) != WORKING or (skill == "keep" and task.get("artifacts")):
-                return task
-            await asyncio.sleep(0)
+                    assert told(tasks[text]).startswith("interrupted")
+            self.check(tasks[text], known)
+        return tasks
 
     def expect(self, task: Any, known: Known) -> None:
         """A reply is what the model says, and what the store says."""
-        for shown in (task, self.run(self.inside.get(task["id"]))):
-            assert state_of(shown) == known.state, (known.skill, told(shown))
-            said = {m["parts"][0]["text"] for m in shown["history"] if m["role"] == "ROLE_USER"}
-            assert known.said <= said, "an acknowledged message is lost"
+        self.check(task, known)
+        self.check(self.call("GetTask", {"id": known.id}), known)
+
+    def check(self, task: Any, known: Known) -> None:
+        assert (task["id"], state_of(task)) == (known.id, known.state), (known.skill, told(task))
+        said = {m["parts"][0]["text"] for m in task["history"] if m["role"] == "ROLE_USER"}
+        assert known.said <= said, "an acknowledged message is lost"
         if known.skill == "plan" and known.state == COMPLETED:
             assert text_of(task) == f"{known.text}/1;{known.text}/2;"
-        for n in (1, 2):
-            assert self.world.done[f"{known.text}/{n}"] <= 1 + known.crashes, "a step was done twice"
+        if known.skill in DURABLE:
+            done = self._done()
+            assert max(done[f"{known.text}/1"], done[f"{known.text}/2"]) <= 1 + known.crashes, "a step was done twice"
+
+    def _done(self) -> Counter[str]:
+        path = self.folder / "done"
+        return Counter(path.read_text().split()) if path.exists() else Counter()
 
     def teardown(self) -> None:
-        self.run(self.app.close())
-        self.loop.run_until_complete(self.loop.shutdown_default_executor())
-        self.loop.close()
+        self.life.close()
+        self.door.close()
+        assert "Traceback" not in self.life.log.read_text()
         shutil.rmtree(self.folder)
 
 
-async def attempt(work: Any) -> Any:
-    """What a call gives: an answer, or the reason it is refused."""
-    try:
-        return await work
-    except Refused as error:
-        return error.reason
+def is_kept(task: Any) -> bool:
+    """It works for ever, and has come that far."""
+    return first_text(task).startswith("keep") and bool(task.get("artifacts"))
 
 
 def first_text(task: Any) -> str:
-    return task["history"][0]["parts"][0]["text"]
+    text: str = task["history"][0]["parts"][0]["text"]
+    return text
 
 
 def test_no_life_loses_what_another_acknowledged() -> None:
     """D1, D4, D6: sequences of calls, crashes and restarts against a model: nothing acknowledged is lost, an end is final,
     replies agree with the store, durable work goes on, and no step is done twice except one that a crash cut off."""
     health = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-    run_state_machine_as_test(
-        Lives,
-        settings=settings(
-            max_examples=size(50, 5_000), stateful_step_count=50, deadline=None, database=None, suppress_health_check=health
-        ),
-    )
+    enough = size(150, 5_000) // AT_ONCE
+    sized = settings(max_examples=enough, stateful_step_count=50, deadline=None, database=None, suppress_health_check=health)
+    with ThreadPoolExecutor(AT_ONCE) as threads:  # which wait for processes most of the time
+        for machine in [threads.submit(run_state_machine_as_test, Lives, settings=sized) for _ in range(AT_ONCE)]:
+            machine.result()
     report("model", sequences=Lives.sequences, calls=Lives.calls, crashes=Lives.crashes, contradictions=0)

@@ -15,27 +15,34 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from ..model import Limits
+from .memory import Spares
 from .tls import Tls
 
 __all__ = ["is_loopback", "serve"]
 
 log_ = logging.getLogger("accord")
 
-COLLECT_AFTER = 2_000  # connections
+CROWD = 200  # connections: when so many have left, and half of all, their memory is given back
 HEAD_S = 0.01  # how long a stream's head waits for its first event
 LEAVE_S = 0.5  # for what is cancelled at the very end
 LINGER_S = 2.0  # for a refusal to be heard by a client that is still sending
+LINGER_BYTES = 16 << 20  # what may be under way before a client looks at the answer: the buffers of two systems
 
 
 class Answer:
     """Sends one answer: the head leaves with the first piece of the body, in one write instead of uvicorn's two."""
 
-    __slots__ = ("_cycle", "_head", "_protocol")
+    __slots__ = ("_app", "_cycle", "_head", "_protocol")
 
-    def __init__(self, cycle: RequestResponseCycle, protocol: "Protocol") -> None:
+    def __init__(self, cycle: RequestResponseCycle, protocol: "Protocol", app: Any) -> None:
         self._cycle = cycle
         self._protocol = protocol
+        self._app = app
         self._head = b""
+
+    def run(self, scope: Any, receive: Any, send: Any) -> Any:
+        """The app, sending through us. (Put in the cycle, where uvicorn has its own, we and it would hold each other for ever.)"""
+        return self._app(scope, receive, self.send)
 
     async def send(self, message: Any) -> None:
         cycle = self._cycle
@@ -107,10 +114,11 @@ class Protocol(HttpToolsProtocol):
     """
 
     limits = Limits()
-    lost = 0  # connections, since the collector last looked at all there is
+    most = 0  # connections at once, since memory was last given back
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        Protocol.most = max(Protocol.most, len(self.connections))
         self._waiting_since = self.loop.time()  # for the headers, or for more of the body; 0: for nothing
         self._is_in_headers = True
         self._header_bytes = self._packet = 0
@@ -120,9 +128,10 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        Protocol.lost += 1
         if self.on_gone is not None:
             self.on_gone()
+        # They lead back here, and a circle stays until the collector comes by: with thousands of them that takes a second.
+        self.cycle = self.scope = None  # type: ignore[assignment]  # as before the first request
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -163,8 +172,7 @@ class Protocol(HttpToolsProtocol):
         return sum(len(name) + len(value) for name, value in self.headers) + len(self.url)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        cycle.send = Answer(cycle, self).send  # type: ignore[method-assign]  # uvicorn has no other place to plug it in
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, Answer(cycle, self, app).run)
 
     def on_body(self, body: bytes) -> None:
         self._waiting_since = self.loop.time()
@@ -226,7 +234,7 @@ class Protocol(HttpToolsProtocol):
 
     def _drop(self, data: bytes) -> None:
         self._dropped += len(data)
-        if self._dropped > self.limits.body:
+        if self._dropped > self.limits.body + LINGER_BYTES:
             self.transport.abort()
 
     def _look_stuck(self, now: float) -> None:
@@ -252,6 +260,7 @@ class Server(uvicorn.Server):
         self._drain = drain
         self._grace_s = grace_s
         self._on_start = on_start
+        self._connections = 0  # a second ago
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
         try:
@@ -260,6 +269,7 @@ class Server(uvicorn.Server):
             if isinstance(end.__context__, OSError):
                 raise SystemExit(_advice(self.config.host, self.config.port, end.__context__)) from None
             raise
+        self._spares = Spares()
         # All that was imported stays: looking through it again at every collection is the larger part of p99.
         gc.collect()
         gc.freeze()
@@ -279,10 +289,15 @@ class Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if isinstance(connection, Protocol):
                     connection.look(now)
-            if Protocol.lost >= COLLECT_AFTER:
-                Protocol.lost = 0
-                gc.collect()  # a connection is a circle, and one that was open for long is found by a full look only
+            await self._look_for_room()
         return await super().on_tick(counter)
+
+    async def _look_for_room(self) -> None:
+        """Give memory back when a crowd has left, and has done with leaving."""
+        before, self._connections = self._connections, len(self.server_state.connections)
+        if self._connections >= before and Protocol.most - self._connections > max(CROWD, self._connections):
+            Protocol.most = self._connections
+            await self._spares.give_back()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, at once if told twice. Told to stop, the process ends with code 0: uvicorn would die of the signal afterwards."""
