@@ -64,14 +64,28 @@ async def test_two_scopes_may_use_the_same_id(store):
 
 
 async def test_lines_after_the_snapshot_come_with_the_task(store):
-    """Loading is the snapshot and the lines since, private ones too, in order."""
-    first = write(store, state=WORKING, lines=[b"v1", b"ta"], pos=2)
+    """Loading is the snapshot and the lines since that change the task, in order; private ones are read with the log."""
+    first = write(store, state=WORKING, lines=[b"v1", b"ta"])
     await store.commit([first], [])
-    await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, pos=3, seq=1, row=1, lines=[b"mx"])], [])
-    await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, pos=5, seq=2, row=2, lines=[b"v2", b"my"])], [])
+    more = {"key": first.key, "state": WORKING, "was": WORKING}
+    await store.commit([write(store, **more, pos=2, lines=[b"mx", b"sa"])], [])
+    await store.commit([write(store, **more, pos=4, seq=2, row=2, lines=[b"v2", b"q1", b"my", b"sb"])], [])
+    await store.commit([write(store, **more, pos=4, seq=2, row=2, lines=[b"sc"], has_moved=False, is_private=True)], [])
     record = await store.load(ME, "t1")
     assert record.is_stale
     assert record.tail == [b"mx", b"v2", b"my"]
+
+
+async def test_private_lines_alone_leave_the_snapshot_fresh(store):
+    """The task stands as it did: it is shown as stored, and its log holds the lines."""
+    first = write(store, state=WORKING)
+    await store.commit([first], [])
+    private = {"state": WORKING, "was": WORKING, "has_moved": False, "is_private": True}
+    await store.commit([write(store, key=first.key, **private, lines=[b"sa"])], [])
+    await store.commit([write(store, key=first.key, **private, lines=[b"sb"])], [])
+    record = await store.load(ME, "t1")
+    assert (record.is_stale, record.tail) == (False, [])
+    assert await store.rows(first.key, 0) == [(1, b'v{"task":{}}\nsa\nsb')]
 
 
 async def test_a_new_snapshot_leaves_no_tail(store):
@@ -216,6 +230,23 @@ async def test_old_tasks_go_and_their_logs_go_before_them(store):
     page = await store.page(query())
     assert ([r.id for r in page.tasks], page.total) == (["open"], 1)
     assert await store.purge(Ages(tasks_ms=6_000, events_ms=6_000, keys_ms=0), 100) == 0
+
+
+async def test_a_task_begun_anew_after_its_log_went_is_open_again(store):
+    """It is not deleted as an ended one, is found waiting, and when it has ended again its new log goes too."""
+    first = write(store, at=1_000)
+    await store.commit([first], [])
+    assert await store.purge(Ages(tasks_ms=0, events_ms=2_000, keys_ms=0), 10) == 1
+    anew = write(store, key=first.key, state=INPUT_REQUIRED, was=COMPLETED, at=3_000, seq=2, pos=2, row=2, lines=[b"v2"])
+    await store.commit([anew], [])
+    assert [r.id for r in await store.waiting(9_000, 10)] == ["t1"]
+    assert await store.purge(Ages(tasks_ms=9_000, events_ms=9_000, keys_ms=0), 10) == 0
+    again = {"was": INPUT_REQUIRED, "at": 4_000, "seq": 3, "pos": 3, "row": 3, "lines": [b"v3"], "head": b'{"x":1}'}
+    await store.commit([write(store, key=first.key, **again)], [])
+    assert await store.purge(Ages(tasks_ms=0, events_ms=9_000, keys_ms=0), 10) == 1
+    assert await store.rows(first.key, 0) == []
+    assert await store.purge(Ages(tasks_ms=9_000, events_ms=9_000, keys_ms=0), 10) == 1
+    assert await store.load(ME, "t1") is None
 
 
 async def test_purging_goes_in_batches(store):

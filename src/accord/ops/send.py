@@ -28,7 +28,10 @@ async def send_message(service: Service, call: Call, request: SendMessageRequest
     if turn.refused is not None:
         raise turn.refused
     if turn.is_answered or (configuration is not None and configuration.return_immediately):
-        return await log.snapshot(history_length)
+        try:
+            return await log.snapshot(history_length)
+        finally:
+            service.engine.feed.let_go(log)  # brought back for a repeated send, it would be kept for nothing
     return await turn.answer(history_length)
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from ..codec import v1
-from ..model import StatusUpdate, Task, TaskState
+from ..model import Event, Message, StatusUpdate, Task, TaskState
 
-__all__ = ["STATE_NUMBER", "About", "Entry", "TurnBegin", "entries_of", "state_of"]
+__all__ = ["STATE_NUMBER", "About", "Entry", "TurnBegin", "entries_of", "event_of", "state_of"]
 
 _STATES = list(TaskState)
 STATE_NUMBER = {state: number for number, state in enumerate(_STATES)}  # the proto's: what stores keep
@@ -44,6 +44,13 @@ def entries_of(row: int, lines: bytes) -> list[Entry]:
     """Return the visible entries of a stored row."""
     visible = [line[1:] for line in lines.split(b"\n") if line.startswith(b"v")]
     return [Entry(row + i, data, _state_of(data)) for i, data in enumerate(visible)]
+
+
+def event_of(data: bytes) -> Event:
+    """Return the event of a visible line."""
+    event = v1.decode_event(data)
+    assert not isinstance(event, Message)  # a message never enters a task's log as an event
+    return event
 
 
 def _state_of(data: bytes) -> TaskState | None:

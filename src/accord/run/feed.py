@@ -1,17 +1,18 @@
 """All tasks, live or stored, to whoever looks for one or reads along."""
 
+import sys
 from collections import Counter
 
 import msgspec
 
 from ..codec import v1
 from ..codec.contract import Snapshot
-from ..model import FINAL, Limits, Message, Task, TooManyRequests
+from ..model import FINAL, InvalidAgentResponse, Limits, Task, TooManyRequests
 from ..store import Page, Query, Record, Scope, Store
-from .entry import About, Entry, entries_of, state_of
+from .entry import About, Entry, entries_of, event_of, state_of
 from .log import Book, Log
 
-__all__ = ["Feed", "check_whole", "snapshot_of", "task_of"]
+__all__ = ["Feed", "check_whole", "task_of"]
 
 _decode_about = msgspec.json.Decoder(About).decode
 _skim = msgspec.json.Decoder(msgspec.Raw).decode
@@ -25,6 +26,8 @@ class Feed(Book):
 
     def __init__(self, store: Store, limits: Limits) -> None:
         super().__init__(store, limits)
+        # What is stored was allowed when it was said: a lower limit of today does not make it unreadable.
+        self._stored_limits = msgspec.structs.replace(limits, artifacts=sys.maxsize)
         self._readers = 0
         self._readers_of: Counter[str] = Counter()
 
@@ -59,7 +62,7 @@ class Feed(Book):
         """Return the log of a stored task; live from now on, unless the task has ended."""
         size = len(record.head) + len(record.artifacts) + sum(map(len, record.tail))
         place = {"at_ms": record.at_ms, "seq": record.seq, "pos": record.pos, "size": size}
-        log = Log(self, record.key, record.scope, task_of(record), _decode_about(record.about), **place)
+        log = Log(self, record.key, record.scope, task_of(record, self._stored_limits), _decode_about(record.about), **place)
         if log.task.status.state not in FINAL:
             self.logs[record.scope, record.id] = log
         return log
@@ -89,7 +92,7 @@ class Feed(Book):
             if not self.store.is_volatile:
                 check_whole(record)
             return Snapshot(record.seq, state_of(record.state), record.head, record.artifacts)
-        return snapshot_of(record, history_length)
+        return _snapshot_of(record, history_length, self._stored_limits)
 
     async def page(self, query: Query) -> Page:
         """Return a page of stored tasks."""
@@ -158,22 +161,27 @@ def check_whole(record: Record) -> None:
             piece.decode()
 
 
-def task_of(record: Record) -> Task:
-    """Return a stored task: its snapshot, brought up to date by the lines after it."""
+def task_of(record: Record, limits: Limits) -> Task:
+    """Return a stored task: its snapshot, brought up to date by the lines after it.
+
+    Raises:
+        ValueError: It is not what was written.
+    """
     task = v1.decode_task(record.head)
     task.artifacts = v1.decode_artifacts(record.artifacts)
-    for line in record.tail:
-        if line.startswith(b"v"):
-            event = v1.decode_event(line[1:])
-            assert not isinstance(event, Message)  # a message never enters a task's log as an event
-            task.apply(event)
-        elif line.startswith(b"m"):
-            task.add(v1.decode_message(line[1:]))
+    try:
+        for line in record.tail:
+            if line.startswith(b"v"):
+                task.apply(event_of(line[1:]), limits)
+            elif line.startswith(b"m"):
+                task.add(v1.decode_message(line[1:]), limits)
+    except InvalidAgentResponse as error:
+        raise ValueError(f"the log is broken: {error}") from error
     return task
 
 
-def snapshot_of(record: Record, history_length: int | None) -> Snapshot:
-    task = task_of(record)
+def _snapshot_of(record: Record, history_length: int | None, limits: Limits) -> Snapshot:
+    task = task_of(record, limits)
     if history_length is not None:
         task.history = task.history[max(len(task.history) - history_length, 0) :]
     artifacts, task.artifacts = task.artifacts, []

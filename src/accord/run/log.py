@@ -34,7 +34,7 @@ from ..model import (
 )
 from ..store import CommitFailed, Fenced, Keep, Scope, Store, Write
 from ..store.failpoints import is_armed, point
-from .entry import STATE_NUMBER, About, Entry, TurnBegin
+from .entry import STATE_NUMBER, About, Entry, TurnBegin, event_of
 
 __all__ = ["Book", "Log", "Turn", "not_stored", "stopping"]
 
@@ -180,15 +180,18 @@ class Log:
 
     # Appending
 
-    def append(self, event: Event) -> None:
-        """Add a visible event. Does not wait."""
+    def append(self, event: Event, *, is_ours: bool = True) -> None:
+        """Add a visible event. Does not wait.
+
+        One with something in it that the agent still holds, and may change, is not `is_ours`: the draft then gets its own copy.
+        """
         data = v1.encode_event(event)
         limits = self.book.limits
         state = None if isinstance(event, ArtifactUpdate) else event.status.state
         if self.size + len(data) > limits.task_size and (state is None or _may_be_too_much(event)):
             raise InvalidAgentResponse(f"task {self.task.id} would hold more than {limits.task_size} bytes")
         if self.seq:
-            self.task.apply(event, limits)
+            self.task.apply(event if is_ours else event_of(data), limits)
         self.seq += 1
         self.pos += 1
         self._entries.append(Entry(self.seq, data, state))
@@ -199,9 +202,11 @@ class Log:
     def set_status(self, state: TaskState, message: Message | None = None, metadata: Metadata | None = None) -> None:
         """Give the task a new status, now."""
         task = self.task
-        self.at_ms, now = moment(self.at_ms)  # a clock set back does not reorder a task's own history
+        at_ms, now = moment(self.at_ms)  # a clock set back does not reorder a task's own history
         status = TaskStatus(state=state, message=message, timestamp=now)
-        self.append(StatusUpdate(task_id=task.id, context_id=task.context_id, status=status, metadata=metadata))
+        event = StatusUpdate(task_id=task.id, context_id=task.context_id, status=status, metadata=metadata)
+        self.append(event, is_ours=message is None and metadata is None)
+        self.at_ms = at_ms
 
     def add(self, message: Message) -> None:
         """Log a message of the user, at once: it is kept whatever becomes of the run."""
@@ -576,12 +581,13 @@ class Book:
             logs = [log for log in logs if log.lines]
             keeps, self._keeps = self._keeps, []
             told: Exception | None = None
+            writes, lost = self._taken(logs)
+            kept = [keep for keep, _ in keeps if (keep.scope, keep.task_id) not in lost]
             try:
-                writes = [log.take() for log in logs]
                 try:
-                    await self.store.commit(writes, [keep for keep, _ in keeps])
+                    await self.store.commit(writes, kept)
                 except CommitFailed as error:
-                    await self._insist(writes, [keep for keep, _ in keeps], error)
+                    await self._insist(writes, kept, error)
             except CommitFailed as error:
                 self._abandon(logs, error)
                 told = not_stored()
@@ -597,6 +603,19 @@ class Book:
                     del self._unstored[keep.scope, keep.key]
                 if stored is not None and not stored.done():
                     stored.set_exception(told) if told else stored.set_result(None)
+
+    def _taken(self, logs: list[Log]) -> tuple[list[Write], set[tuple[Scope, str]]]:
+        """What the logs hand over. One that can't be written is given up and taken out, lest it stop the others."""
+        writes: list[Write] = []
+        lost: set[tuple[Scope, str]] = set()
+        for log in list(logs):
+            try:
+                writes.append(log.take())
+            except Exception as error:  # the agent has changed what it had said, and it is no longer JSON
+                logs.remove(log)
+                lost.add((log.scope, log.task.id))
+                self._abandon([log], error)
+        return writes, lost
 
     async def flush(self) -> None:
         """Return when everything appended so far is stored."""
@@ -623,7 +642,7 @@ class Book:
             self.is_failing = False
             self._wake_readers()
 
-    def _abandon(self, logs: list[Log], error: CommitFailed) -> None:
+    def _abandon(self, logs: list[Log], error: Exception) -> None:
         log_.error("commit given up: %s", error, extra={"tasks": [log.task.id for log in logs]})
         for log in logs:
             self.given_up.add((log.scope, log.task.id))

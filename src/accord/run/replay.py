@@ -43,6 +43,11 @@ class Past:
 
     # Going through it again
 
+    @property
+    def left(self) -> int:
+        """Steps that were done and have not come up again."""
+        return len(self._done)
+
     def answer(self, n: int, history: list[Message]) -> Message | None:
         """The next recorded answer to question n; None if it has to be asked (again)."""
         found = self._answers.get(n)

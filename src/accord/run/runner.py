@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..auth import Caller
 from ..codec import v1
@@ -55,6 +55,9 @@ log_ = logging.getLogger("accord")
 
 CANCEL_GRACE_S = 3.0
 _BREATH = 64  # events between two turns given to the rest of the loop
+_LOOKS, _LOOK_S = 50, 0.02  # how often and at what distance a replay looks for what is not in its place
+
+T = TypeVar("T")
 
 
 class Accepted(NamedTuple):
@@ -151,6 +154,8 @@ class Run:
     _asked = 0
     _delegated = 0
     _under_way = 0  # steps
+    _stepper: asyncio.Task[Any] | None = None  # who called the first step
+    _is_parallel = False  # someone else called one too: in the next life steps may come in another order
     _events = 0
 
     def __init__(
@@ -344,7 +349,8 @@ class Run:
                 return
             artifact, append = new
         self.log.append(
-            ArtifactUpdate(task_id=task.id, context_id=task.context_id, artifact=artifact, append=append, last_chunk=is_last)
+            ArtifactUpdate(task_id=task.id, context_id=task.context_id, artifact=artifact, append=append, last_chunk=is_last),
+            is_ours=isinstance(value, str),
         )
 
     def add_artifact(
@@ -392,7 +398,7 @@ class Run:
         while True:
             answer = None
             if self._past is not None:
-                answer = self._past.answer(self._asked, self.log.task.history)
+                answer = await self._answered(self._past)
             if answer is None:
                 self._question(f"{wrong}\n{question}" if wrong else question, type_)
                 self.log.note(b"q", b"%d" % self._asked)
@@ -405,43 +411,80 @@ class Run:
             except InvalidParams as error:
                 wrong = f"That does not fit: {error}"
 
+    async def _answered(self, past: Past) -> Message | None:
+        """What an earlier life was told at this question."""
+        n = self._asked
+        return await self._recall(lambda: past.answer(n, self.log.task.history))
+
     async def step(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
         self._must_be_async("step")
         name = name or getattr(function, "__name__", type(function).__name__)
         n = self._steps[name] = self._steps.get(name, 0) + 1
-        done = self._past.step(name, n) if self._past is not None else None
+        task = asyncio.current_task()
+        self._stepper = self._stepper or task
+        self._is_parallel = self._is_parallel or task is not self._stepper
+        past = self._past
+        done = await self._recall(lambda: past.step(name, n)) if past is not None else None
         if done is None:
-            if is_armed:
-                point("step.begun")
             self._under_way += 1
-            self._unnoted[name, n] = None
-            done = await do_step(Step(name, n), function, args, retries, self._runs.threads)
-            if is_armed:
-                point("step.done")
-            self._unnoted.pop((name, n), None)
-            if self._unnoted:
-                self._note_begun()
-            self.log.note(b"s", v1.encode(done))
-            await self.log.stored()  # in the log before anything is built on it
-            self._under_way -= 1
+            try:
+                done = await self._do(Step(name, n), function, args, retries)
+            finally:
+                self._under_way -= 1
+                if self._is_leaving and not self._under_way:
+                    self.stop()
             if is_armed:
                 point("step.stored")
-            if self._is_leaving and not self._under_way:
-                self.stop()
+            if self.is_over:
                 await asyncio.sleep(0)  # it ends here; the next life goes on from here
         return value_of(done, function)
 
+    async def _do(self, step: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int) -> Step:
+        """Do a step, and return what came of it when that is stored."""
+        if is_armed:
+            point("step.begun")
+        self._unnoted[step.name, step.n] = None
+        if self._is_parallel:
+            self._note_begun()
+        done = await do_step(step, function, args, retries, self._runs.threads)
+        if is_armed:
+            point("step.done")
+        self._unnoted.pop((step.name, step.n), None)
+        self._note_begun()
+        self.log.note(b"s", v1.encode(done))
+        await self.log.stored()  # in the log before anything is built on it
+        return done
+
     def _note_begun(self) -> None:
-        """Log the steps under way, before one of them is logged as done: called first in the next life, they are not new."""
+        """Log the steps under way, at the latest before one of them is logged as done: called first in the next life, they
+        are not new. One after the other they always come in their order, and need no line of their own.
+        """
         for step in self._unnoted:
             self.log.note(b"s", v1.encode(Step(*step)))
         self._unnoted.clear()
 
+    async def _recall(self, look: Callable[[], T]) -> T:
+        """Look something up in the record. If it is new, what runs beside it may only be on its way to what was done before:
+        it gets a while, for as long as it gets on.
+        """
+        assert self._past is not None  # there is a record
+        left, looks = self._past.left, 0
+        while True:
+            try:
+                return look()
+            except Differs:
+                if self._past.left < left:
+                    left, looks = self._past.left, 0
+                if looks == _LOOKS:
+                    raise
+                looks += 1
+                await asyncio.sleep(_LOOK_S)
+
     async def require_auth(self, text: str, until: Awaitable[Any] | None) -> Any:
         self._must_be_async("require_auth")
         self._asked += 1
-        if self._past is not None and (said := self._past.answer(self._asked, self.log.task.history)) is not None:
-            return said
+        if self._past is not None and (answer := await self._answered(self._past)) is not None:
+            return answer
         self.status(TaskState.AUTH_REQUIRED, text)
         self.log.note(b"q", b"%d" % self._asked)
         message = asyncio.ensure_future(self._next_message())

@@ -54,7 +54,7 @@ class MemoryStore:
             if write.head is not None:
                 record.head, record.artifacts, record.snap_pos, record.tail = write.head, write.artifacts, write.pos, []
             else:
-                record.tail.extend(write.lines)
+                record.tail += [line for line in write.lines if line.startswith((b"v", b"m"))]
         for keep in keeps:
             self._kept[keep.scope, keep.key] = keep
 

@@ -1,15 +1,16 @@
 """Bring a database to the newest schema: numbered SQL files, each applied once."""
 
 import sqlite3
-from importlib.resources import files
+from pathlib import Path
 
 __all__ = ["migrate_sqlite", "scripts"]
+
+_SCHEMA = Path(__file__).parent / "schema"
 
 
 def scripts(engine: str) -> list[tuple[int, str]]:
     """Return (number, SQL) of every schema step of `engine`, in order."""
-    found = (files(__package__) / "schema" / engine).iterdir()
-    return sorted((int(f.name[:4]), f.read_text()) for f in found if f.name.endswith(".sql"))
+    return sorted((int(file.name[:4]), file.read_text()) for file in (_SCHEMA / engine).glob("*.sql"))
 
 
 def migrate_sqlite(db: sqlite3.Connection) -> int:

@@ -37,13 +37,15 @@ log_ = logging.getLogger("accord")
 _ROW_BITS = 24
 _PIECE = 256
 _COUNT = "INSERT INTO counts VALUES (?,?,?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
+_MADE = b'v{"task":'
 _COLUMNS = "key, id, context, state, at_ms, seq, pos, snap_pos, about, head, artifacts"
 
 # What a commit does to the tasks it is about: made, only their log grew, they stand elsewhere, they have a new snapshot.
 _NEW = f"INSERT INTO tasks (scope, owner, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _KEPT = "UPDATE tasks SET seq=?, pos=?, owner=? WHERE key=?"
-_MOVED = "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=? WHERE key=?"
-_FOLDED = "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=?, snap_pos=?, head=?, artifacts=? WHERE key=?"
+# One that stands elsewhere has a log again, also if it had ended and its log had gone.
+_MOVED = "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=?, folded=0 WHERE key=?"
+_FOLDED = "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=?, folded=0, snap_pos=?, head=?, artifacts=? WHERE key=?"
 
 
 class SqliteStore:
@@ -130,7 +132,7 @@ class SqliteStore:
             loop, done, work = job
             try:
                 result = work()
-            except (sqlite3.Error, CommitFailed) as error:
+            except Exception as error:  # whatever it is, the next job must be done
                 failed = error if isinstance(error, CommitFailed) else CommitFailed(str(error))
                 loop.call_soon_threadsafe(_settle, done, None, failed)
             else:
@@ -254,10 +256,11 @@ class SqliteStore:
                     break
         except sqlite3.Error as error:
             raise self._unreadable(error) from error
-        if record.snap_pos < 0:  # written by an older version: all of the log, which begins with the task as it was made
-            first = backwards.pop() if backwards else b""
-            record.head, record.artifacts = first.removeprefix(b'v{"task":')[:-1], b"[]"
-        record.tail = backwards[: min(missing, len(backwards))][::-1]
+        if record.snap_pos < 0 and backwards and backwards[-1].startswith(_MADE):
+            # Written by an older version: all of the log, which begins with the task as it was made. If that has gone, the
+            # task had ended and was begun anew: its snapshot is that end, and all of the log came after.
+            record.head, record.artifacts = backwards.pop().removeprefix(_MADE)[:-1], b"[]"
+        record.tail = backwards[:missing][::-1]
 
     async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:
         base = key << _ROW_BITS
