@@ -297,6 +297,19 @@ async def test_calls_that_do_not_end_are_told_that_the_server_stops():
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+async def test_a_server_can_stop_while_a_connection_had_its_last_word():
+    """What a client got wrong ended it; that the client has not hung up yet is nothing to fail over."""
+    agent = Agent("Echo")
+    agent.skill(echo)
+    app = agent.app(grpc_port=0)
+    await app.open()
+    async with connected(f"127.0.0.1:{app.grpc_port}") as peer:
+        peer.send(frame(f.PUSH_PROMISE, 0, 1))
+        await peer.until(f.GOAWAY)
+        await app.close()
+        assert await peer.read() is None
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1", "[::1]", "0.0.0.0", "::"])
 async def test_every_kind_of_address_is_listened_on(host):
     """By number or by name; a name with two addresses has one port."""

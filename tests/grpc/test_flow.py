@@ -1,8 +1,12 @@
 """What may be sent, and when: windows in both directions, and readers of every pace."""
 
 import asyncio
+import contextlib
+import os
+import socket
 
 import grpc
+import pytest
 from a2a.types import a2a_pb2 as pb
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
 
@@ -150,6 +154,7 @@ async def test_an_answer_nobody_takes_is_given_up(connect_grpc):
         peer.send(call(1, a_send().SerializeToString(), b"SendMessage"))
         answer = await peer.answer(1)
         assert (answer.status, answer.data) == ("8", b"")
+        assert ":status" not in answer.trailers  # it came with the headers, and must not come again
 
 
 async def test_a_client_that_reads_nothing_at_all_is_cut(connect_grpc):
@@ -185,18 +190,46 @@ async def test_too_much_that_waits_is_refused(connect_grpc):
             assert (await peer.answer(39)).status == "8"
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the server's socket is found there")
+async def test_small_answers_do_not_wait_for_those_on_the_way(connect_grpc):
+    """Nagle's algorithm would hold one back until the client has acknowledged the last: up to 40 ms, doing nothing."""
+    async with connect_grpc(echo) as client, connected(client.address) as peer:
+        peer.send(call(1, GET))
+        await peer.answer(1)
+        port = int(client.address.rpartition(":")[2])
+        delays = [one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0 for one in connections_to(port)]
+        assert delays
+        assert not any(delays)
+
+
+def connections_to(port):
+    """This process's ends of all connections to one of its ports."""
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as one:
+            if one.getpeername() and one.getsockname()[1] == port:
+                yield one
+
+
 # To the server
 
 
 async def test_more_than_the_window_of_a_stream_ends_the_stream(connect_grpc):
     """Its window is as large as the largest message."""
-    async with connect_grpc(echo, limits=Limits(body=10_000)) as client, connected(client.address) as peer:
+    async with connect_grpc(echo, limits=Limits(body=100_000)) as client, connected(client.address) as peer:
         peer.send(
             frame(f.HEADERS, f.END_HEADERS, 1, request()),
-            frame(f.DATA, 0, 1, b"\0\0\0\x27\x10"),
-            frame(f.DATA, 0, 1, b"x" * 10_001),
+            frame(f.DATA, 0, 1, b"\0" + (100_000).to_bytes(4, "big")),
+            *(frame(f.DATA, 0, 1, b"x" * 10_000) for _ in range(10)),
+            frame(f.DATA, 0, 1, b"x"),
         )
         assert (await peer.answer(1)).reset is Code.FLOW_CONTROL_ERROR
+
+
+async def test_who_has_not_heard_of_our_windows_yet_may_send_as_usual(connect_grpc):
+    """65,535 bytes (RFC 9113, 6.9.2); that the message is too large is said in gRPC's words."""
+    async with connect_grpc(echo, limits=Limits(body=1_000)) as client, connected(client.address, is_polite=False) as peer:
+        peer.send(f.PREFACE, settings({}), call(1, b"x" * 30_000))
+        assert (await peer.answer(1)).status == "8"
 
 
 async def test_the_window_of_the_connection_is_given_back(connect_grpc):

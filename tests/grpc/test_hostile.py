@@ -121,6 +121,17 @@ async def test_what_is_nested_too_deep_for_grpc_is_said_plainly(connect_grpc):
         assert (refused.error["status"], refused.reason) == ("INTERNAL", "INVALID_AGENT_RESPONSE")
 
 
+async def test_a_number_too_large_for_grpc_is_said_plainly(connect_grpc):
+    """JSON has whole numbers of any length, protobuf's values are doubles."""
+
+    async def count(request: str):
+        return {"n": 10**400}
+
+    async with connect_grpc(count) as client:
+        refused = await refusal_of(client.send("go"))
+        assert (refused.error["status"], refused.reason) == ("INTERNAL", "INVALID_AGENT_RESPONSE")
+
+
 async def test_unknown_methods_and_services_are_unimplemented(connect_grpc):
     """The native answer of gRPC."""
     async with connect_grpc(echo) as client:

@@ -81,5 +81,5 @@ async def test_a_blocking_send_travels_no_further_than_it_does_now():
     entered = await trace()
     print(shown(entered))
     assert len({file for file, _ in entered}) <= 10
-    assert len(entered) <= 46
-    assert entered.total() <= 70
+    assert len(entered) <= 40
+    assert entered.total() <= 62

@@ -8,6 +8,7 @@ from the JSON it is stored in. Only bytes differ: they are bytes on the way in, 
 import functools
 import math
 import operator
+import struct
 import time
 from collections.abc import Callable
 from typing import Any
@@ -61,12 +62,14 @@ class Kind:
         """Return the bytes of a message with this value. Members the type does not have are left out.
 
         Raises:
-            InvalidAgentResponse: Something in it is nested deeper than protobuf can carry.
+            InvalidAgentResponse: Something in it is nested deeper, or a number larger, than protobuf can carry.
         """
         try:
             return self._write(value)
         except TooDeep:
             raise InvalidAgentResponse("the answer is nested too deep for gRPC; read it over JSON-RPC or HTTP+JSON") from None
+        except struct.error:  # a whole number beyond all doubles
+            raise InvalidAgentResponse("the answer has a number too large for gRPC; read it over JSON-RPC or HTTP+JSON") from None
 
 
 @functools.cache
@@ -177,9 +180,9 @@ def _read_number(number: float) -> int | float:
     return number
 
 
-def _read_struct(struct: Any) -> Value:
+def _read_struct(message: Any) -> Value:
     # Protobuf's maps come in any order, another one each time: sorted, the same request is the same bytes again.
-    return {key: _read_value(value) for key, value in sorted(struct.fields.items(), key=_first)}
+    return {key: _read_value(value) for key, value in sorted(message.fields.items(), key=_first)}
 
 
 def _read_timestamp(moment: Any) -> str:

@@ -34,6 +34,7 @@ from .contract import NOW, Semantics, Snapshot, Tasks
 
 __all__ = [
     "DOMAIN",
+    "OPEN",
     "decode_artifacts",
     "decode_event",
     "decode_message",
@@ -70,7 +71,7 @@ _decode: dict[str, Callable[[bytes], Any]] = {
     operation: msgspec.json.Decoder(type_).decode for operation, type_ in REQUESTS.items()
 }
 
-_OPEN: dict[type, bytes] = {
+OPEN: dict[type, bytes] = {
     Task: b'{"task":',
     Message: b'{"message":',
     StatusUpdate: b'{"statusUpdate":',
@@ -80,7 +81,7 @@ _OPEN: dict[type, bytes] = {
 
 def encode_event(event: Event | Message) -> bytes:
     """Return `event` as a StreamResponse."""
-    return _OPEN[type(event)] + encode(event) + b"}"
+    return OPEN[type(event)] + encode(event) + b"}"
 
 
 def decode_event(data: bytes) -> Event | Message:

@@ -256,22 +256,22 @@ def now_ms() -> int:
 
 def moment(since_ms: int = 0) -> tuple[int, str]:
     """Return the time now, as a number and as text; no earlier than `since_ms`, should the clock have been set back."""
+    global _ms, _text
     ms = max(time.time_ns() // 1_000_000, since_ms)
-    return ms, _text if ms == _ms else timestamp(ms)
+    if ms != _ms:
+        _ms, _text = ms, _TIME % (_second_text(ms // 1000), ms % 1000)
+    return ms, _text
 
 
 def timestamp(ms: int) -> str:
     """Return `ms` since 1970 as the protocol writes time: UTC, milliseconds, Z."""
-    global _ms, _text
-    if ms != _ms:
-        _text = f"{_second_text(ms // 1000)}.{ms % 1000:03d}Z"
-        _ms = ms
-    return _text
+    return _TIME % (_second_text(ms // 1000), ms % 1000)
 
 
 # The newest text: the statuses of a quick run share it, and formatting costs more than the rest of a status.
 _ms = -1
 _text = ""
+_TIME = "%s.%03dZ"
 
 
 @functools.lru_cache(maxsize=2)

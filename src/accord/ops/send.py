@@ -1,16 +1,16 @@
 """SendMessage and SendStreamingMessage: a message becomes a task, a turn of one, or a bare reply."""
 
-from collections.abc import Iterable
+import asyncio
 
 from ..codec import v1
 from ..codec.contract import Snapshot
-from ..model import Limits, Message, PushNotificationNotSupported, Role, SendMessageRequest
+from ..model import Message, PushNotificationNotSupported, Role, SendMessageRequest
 from ..run.engine import Accepted
 from ..run.entry import Entry
 from ..run.reader import Reader
 from ..store import Keep, Scope
 from .call import Call
-from .check import check_id, refuse, wrong_history_length, wrong_id, wrong_metadata
+from .check import check_id, check_send
 from .once import key_of
 from .service import Service
 
@@ -32,7 +32,9 @@ async def send_message(service: Service, call: Call, request: SendMessageRequest
             return await log.snapshot(history_length)
         finally:
             service.engine.feed.let_go(log)  # brought back for a repeated send, it would be kept for nothing
-    return await turn.answer(history_length)
+    answer: asyncio.Future[Snapshot] = asyncio.get_running_loop().create_future()
+    turn.waiting.append((answer, history_length))
+    return await answer
 
 
 async def send_streaming_message(service: Service, call: Call, request: SendMessageRequest) -> Reader | Message:
@@ -57,11 +59,25 @@ def entry_of(snapshot: Snapshot) -> Entry:
 
 
 async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:
-    service.engine.feed.check_accepting()
+    feed, limits = service.engine.feed, service.limits
+    if feed.is_draining or len(feed.logs) >= limits.tasks:
+        raise feed.refusal()
     if service.required:
         service.check_extensions(call)
-    _check(request, service.limits)
-    if request.configuration is not None and request.configuration.task_push_notification_config is not None:
+    message, configuration = request.message, request.configuration
+    if not (  # nothing is wrong with the usual message: that is seen at a glance
+        len(message.parts) == 1
+        and message.parts[0].metadata is None
+        and (message.metadata is None or len(v1.encode(message.metadata)) <= limits.metadata)
+        and request.metadata is None
+        and (configuration is None or configuration.history_length is None)
+        and message.role is not Role.UNSPECIFIED
+        and message.message_id
+        and len(ids := message.message_id + message.task_id + message.context_id + request.tenant) <= limits.id_length
+        and ids.isprintable()
+    ):
+        check_send(request, limits)
+    if configuration is not None and configuration.task_push_notification_config is not None:
         raise PushNotificationNotSupported()
     if not call.idempotency_key and not call.extensions:
         return await _begin(service, call, request, None)
@@ -95,44 +111,3 @@ async def _begin(service: Service, call: Call, request: SendMessageRequest, keep
         keep.reply = v1.encode(reply)
         await engine.feed.keep_reply(keep)
     return reply
-
-
-def _check(request: SendMessageRequest, limits: Limits) -> None:
-    """Raise InvalidParams naming every field that is wrong."""
-    message, configuration = request.message, request.configuration
-    if (
-        len(message.parts) == 1
-        and message.parts[0].metadata is None
-        and (message.metadata is None or len(v1.encode(message.metadata)) <= limits.metadata)
-        and request.metadata is None
-        and (configuration is None or configuration.history_length is None)
-        and message.role is not Role.UNSPECIFIED
-        and message.message_id
-        and len(ids := message.message_id + message.task_id + message.context_id + request.tenant) <= limits.id_length
-        and ids.isprintable()
-    ):
-        return  # nothing is wrong with the usual message: that is seen at a glance
-    wrong = list(_wrong_message(message, limits))
-    wrong += wrong_metadata("metadata", request.metadata, limits)
-    wrong += wrong_id("tenant", request.tenant, limits)
-    if configuration is not None:
-        wrong += wrong_history_length("configuration.historyLength", configuration.history_length)
-    refuse(wrong)
-
-
-def _wrong_message(message: Message, limits: Limits) -> Iterable[tuple[str, str]]:
-    if not message.message_id:
-        yield "message.messageId", "is required"
-    yield from wrong_id("message.messageId", message.message_id, limits)
-    yield from wrong_id("message.taskId", message.task_id, limits)
-    yield from wrong_id("message.contextId", message.context_id, limits)
-    if message.role is Role.UNSPECIFIED:
-        yield "message.role", "is required: ROLE_USER"
-    if not message.parts:
-        yield "message.parts", "needs at least one part"
-    elif len(message.parts) > limits.parts:
-        yield "message.parts", f"has {len(message.parts)} parts; {limits.parts} are allowed"
-    yield from wrong_metadata("message.metadata", message.metadata, limits)
-    for i, part in enumerate(message.parts):
-        if part.metadata is not None:
-            yield from wrong_metadata(f"message.parts[{i}].metadata", part.metadata, limits)

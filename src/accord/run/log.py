@@ -65,13 +65,7 @@ class Turn(msgspec.Struct, eq=False):
     last: int = 0
     is_answered: bool = False
     refused: A2AError | None = None
-    waiting: list[tuple[asyncio.Future[Snapshot], int | None]] = []
-
-    def answer(self, history_length: int | None = None) -> asyncio.Future[Snapshot]:
-        """The task at the end of this turn."""
-        waiter: asyncio.Future[Snapshot] = asyncio.get_running_loop().create_future()
-        self.waiting.append((waiter, history_length))
-        return waiter
+    waiting: list[tuple[asyncio.Future[Snapshot], int | None]] = []  # who is to be told, with how much history
 
     def refuse(self, error: A2AError) -> None:
         """This message gets no turn."""
@@ -185,7 +179,7 @@ class Log:
 
         One with something in it that the agent still holds, and may change, is not `is_ours`: the draft then gets its own copy.
         """
-        data = v1.encode_event(event)
+        data = v1.OPEN[type(event)] + v1.encode(event) + b"}"
         limits = self.book.limits
         state = None if isinstance(event, ArtifactUpdate) else event.status.state
         if self.size + len(data) > limits.task_size and (state is None or _may_be_too_much(event)):
@@ -235,8 +229,11 @@ class Log:
     def _note(self, line: bytes) -> None:
         if self.is_dead:
             raise Unavailable("this task could not be stored and was given up", retry_after_s=5)
-        if not self.lines:
-            self.book.changed(self)
+        if not self.lines:  # the first since the last commit
+            book = self.book
+            book.dirty.append(self)
+            if book.wake is not None and not book.wake.done():
+                book.wake.set_result(None)
         self.lines.append(line)
         self._bytes += len(line)
         self.size += len(line)
@@ -463,10 +460,10 @@ class Book:
         self._loading: dict[tuple[Scope, str], set[object]] = {}  # who waits for a task from the store
         self._resting: OrderedDict[tuple[Scope, str], Log] = OrderedDict()
         self._resting_bytes = 0
-        self._dirty: list[Log] = []
+        self.dirty: list[Log] = []
         self._keeps: list[tuple[Keep, asyncio.Future[None] | None]] = []
         self._unstored: dict[tuple[Scope, str], Keep] = {}  # the keys among them, until their commit is made
-        self._wake: asyncio.Future[None] | None = None
+        self.wake: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -496,12 +493,11 @@ class Book:
     def live(self) -> list[Log]:
         return list(self.logs.values())
 
-    def check_accepting(self) -> None:
-        """Raise Unavailable if the server takes no new work: it is stopping, or does as much as it can."""
+    def refusal(self) -> A2AError:
+        """Why no new work is taken: the server is stopping, or does as much as it can."""
         if self.is_draining:
-            raise stopping()
-        if len(self.logs) >= self.limits.tasks:
-            raise TooManyRequests(f"{len(self.logs)} tasks are being worked on, the most this server does at once", retry_after_s=1)
+            return stopping()
+        return TooManyRequests(f"{len(self.logs)} tasks are being worked on, the most this server does at once", retry_after_s=1)
 
     def create(self, scope: Scope, task: Task, about: About, at_ms: int) -> Log:
         """Return the log of a new task, which is its first event."""
@@ -530,12 +526,6 @@ class Book:
 
     # Group commit
 
-    def changed(self, log: Log) -> None:
-        """Called by a log with its first uncommitted line."""
-        self._dirty.append(log)
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
-
     def keep(self, keep: Keep) -> None:
         """Store an idempotency key with the next commit, the one that stores what it stands for."""
         self._keeps.append((keep, None))
@@ -561,23 +551,23 @@ class Book:
             raise stopping()
 
     def _stir(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        if self.wake is not None and not self.wake.done():
+            self.wake.set_result(None)
 
     async def _write(self) -> None:
         """Commit what has gathered, tell who waits, again and again."""
         loop = asyncio.get_running_loop()
         while True:
-            if not self._dirty and not self._keeps:
+            if not self.dirty and not self._keeps:
                 if self.is_closing:
                     return
-                self._wake = loop.create_future()
-                await self._wake
-            logs, self._dirty = self._dirty, []
+                self.wake = loop.create_future()
+                await self.wake
+            logs, self.dirty = self.dirty, []
             await asyncio.sleep(0)  # runs that were started with these lines may end in this turn: then one commit holds it all
             if self._keeps:  # a key goes with what it stands for, which may have come meanwhile
-                logs += self._dirty
-                self._dirty = []
+                logs += self.dirty
+                self.dirty = []
             logs = [log for log in logs if log.lines]
             keeps, self._keeps = self._keeps, []
             told: Exception | None = None

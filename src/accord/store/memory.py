@@ -40,7 +40,15 @@ class MemoryStore:
         for write in writes:
             record = self._tasks.get((write.scope, write.id))
             if record is None:
-                record = self._add(write)
+                place, scope = (write.at_ms, write.key), write.scope
+                record = Record(
+                    write.key, scope, write.id, write.context_id, write.state, write.at_ms, 0, 0, 0, write.about, b"", b""
+                )
+                self._tasks[scope, write.id] = self._by_key[write.key] = record
+                self._rows[write.key] = ([], [])
+                insort(self._all[scope], place)
+                insort(self._by_state[scope, write.state], place)
+                insort(self._by_context[scope, write.context_id], place)
             elif (record.at_ms, record.state) != (write.at_ms, write.state):
                 self._move(record, write)
             record.seq, record.pos = write.seq, write.pos
@@ -57,18 +65,6 @@ class MemoryStore:
                 record.tail += [line for line in write.lines if line.startswith((b"v", b"m"))]
         for keep in keeps:
             self._kept[keep.scope, keep.key] = keep
-
-    def _add(self, write: Write) -> Record:
-        record = Record(
-            write.key, write.scope, write.id, write.context_id, write.state, write.at_ms, 0, 0, 0, write.about, b"", b""
-        )
-        self._tasks[write.scope, write.id] = self._by_key[write.key] = record
-        self._rows[write.key] = ([], [])
-        place, scope = (write.at_ms, write.key), write.scope
-        insort(self._all[scope], place)
-        insort(self._by_state[scope, write.state], place)
-        insort(self._by_context[scope, write.context_id], place)
-        return record
 
     def _move(self, record: Record, write: Write) -> None:
         old, new = (record.at_ms, record.key), (write.at_ms, write.key)

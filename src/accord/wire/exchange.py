@@ -30,7 +30,8 @@ CODES = {name: number for number, name in enumerate(_NAMES.split())}
 
 UNSENT_BYTES = 32 << 20  # waiting on one connection, before more of it is refused
 TRAILER_BYTES = 8 << 10  # clients take no more unless told to
-TEXT = 1_000  # of a status, when there would be more
+TEXT = 500  # letters of a status, when there would be more: up to twelve bytes each
+UNREAD = 1_000  # messages of one stream: empty ones take more room here than on the wire
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -67,7 +68,7 @@ class Exchange(Stream):
     - A deadline, a client that hangs up, and one that takes nothing end the call, never what it has set in motion.
     """
 
-    __slots__ = ("_buffer", "_got", "_held", "_inbox", "_is_begun", "_reader", "_since", "_task", "_timer", "head")
+    __slots__ = ("_buffer", "_got", "_held", "_inbox", "_is_begun", "_reader", "_task", "_timer", "head")
 
     def __init__(self, link: Link, id: int, head: Head) -> None:
         super().__init__(link, id)
@@ -76,7 +77,6 @@ class Exchange(Stream):
         self._inbox: deque[tuple[int, bytes]] = deque()  # whole ones, as they came: whether packed, and the bytes
         self._held = 0  # bytes of both that our home knows of
         self._got = 0
-        self._since = link.loop.time()
         self._is_begun = False
         self._reader: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -120,7 +120,7 @@ class Exchange(Stream):
             self._buffer = bytearray()
         buffer = self._buffer
         buffer += data
-        self._since = self.link.loop.time()
+        self.since = self.link.loop.time()
         while len(buffer) >= 5 and not self.is_over:
             flag, size = buffer[0], int.from_bytes(buffer[1:5], "big")
             if flag > 1:
@@ -137,6 +137,9 @@ class Exchange(Stream):
     def _arrived(self, flag: int, message: bytes) -> None:
         if self._inbox and self.head.method is not None and not self.head.method.is_streaming:
             self.fail("UNIMPLEMENTED", "this method takes one message, and more came")
+            return
+        if len(self._inbox) >= UNREAD:
+            self.refuse(TooManyRequests("too many messages wait to be read; take some answers first", retry_after_s=1))
             return
         self._inbox.append((flag, message))
         self._wake_reader()
@@ -205,8 +208,7 @@ class Exchange(Stream):
 
     def answer(self, message: bytes, metadata: Metadata = ()) -> None:
         """Send the one answer there is, and the end."""
-        self._check_room()
-        self._end(_opening(metadata), framed(message), _OK)
+        self.send(framed(message), metadata, is_last=True)
 
     def send(self, data: bytes, metadata: Metadata = (), *, is_last: bool = False) -> None:
         """Send framed messages, before the first of them the metadata, and after the last the end."""
@@ -289,7 +291,7 @@ class Exchange(Stream):
 
     def look(self, now: float) -> None:
         patience_s = self.link.home.limits.body_idle_s
-        if self._task is None and not self.is_over and now - self._since > patience_s:
+        if self._task is None and not self.is_over and now - self.since > patience_s:
             self.fail("DEADLINE_EXCEEDED", f"the call was not complete within {patience_s:g} s")
         super().look(now)
 

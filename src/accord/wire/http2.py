@@ -52,6 +52,8 @@ BLOCK_BYTES = 256 << 10  # of the same as it is written: who sends too many is t
 INTAKE = 16 << 20  # what a connection may send before it hears from us
 FRAME_MOST = 64 << 10  # that we send, whatever the client would take
 HEADS = 64  # blocks of headers remembered
+HEAD_BYTES = 2 << 10  # of one that is worth it
+YOUNG_S = 1.0  # a stream that is reset later is no flood: only so many are open at once
 
 
 class Connection(Link):
@@ -207,7 +209,7 @@ class Connection(Link):
             self.reset(id_, Code.PROTOCOL_ERROR)
             return
         if self.has_left:
-            self.cut[id_] = None  # after our GOAWAY: the client knows that it was not seen
+            self.ignore(id_)  # after our GOAWAY: the client knows that it was not seen
             return
         if len(self.streams) >= STREAMS:
             self._nuisance.spend("streams")
@@ -248,7 +250,7 @@ class Connection(Link):
             finally:
                 if self._decoder.changes != before or len(self._heads) >= HEADS:
                     self._heads.clear()
-            if self._decoder.changes == before:
+            if self._decoder.changes == before and len(block) <= HEAD_BYTES:
                 self._heads[block] = head
         return head
 
@@ -257,6 +259,11 @@ class Connection(Link):
             return self._decoder.decode(block, HEADER_BYTES)
         except BadBlock as bad:
             raise Broken(Code.COMPRESSION_ERROR, str(bad)) from None
+
+    def reset(self, id: int, code: Code) -> None:
+        if id in self.streams:
+            self._resets.spend("streams that are opened and broken")  # as good as reset (CVE-2025-8671)
+        super().reset(id, code)
 
     def _on_priority(self, flags: int, id_: int, payload: bytes) -> None:
         if not id_:
@@ -270,10 +277,9 @@ class Connection(Link):
             raise Broken(Code.FRAME_SIZE_ERROR, "RST_STREAM has four bytes")
         self._check_known(id_)
         stream = self.streams.get(id_)
-        if stream is None:
-            self._nuisance.spend("frames on closed streams")
-        else:
-            self._resets.spend("streams that are opened and reset")  # each cost us a beginning
+        if stream is not None:
+            if self.loop.time() - stream.since < YOUNG_S:
+                self._resets.spend("streams that are opened and reset")  # each cost us a beginning
             self.forget(stream)
             stream.lost()
 
@@ -321,7 +327,9 @@ class Connection(Link):
         if id_:
             raise Broken(Code.PROTOCOL_ERROR, "pings are of the connection")
         if not flags & ACK:
-            self._nuisance.spend("pings")
+            if not self.has_spoken:  # clients measure the line with a ping for what they got, as often as it comes
+                self._nuisance.spend("pings")
+            self.has_spoken = False
             self.send((frame(PING, ACK, 0, payload),))
         elif payload == LEAVING and self.is_leaving:
             self.leave_now()

@@ -9,6 +9,7 @@ import itertools
 __all__ = ["CODES", "BadHuffman", "decode"]
 
 EOS = 256
+USUAL_BYTES = 2 << 10  # of a text that may well come again, and is remembered: a token, say
 
 # How many bits each byte takes, and the end of the text: (bits, how many bytes in a row).
 _RUNS = (
@@ -84,13 +85,16 @@ def _step(bits: int, length: int, nibble: int, tree: dict[tuple[int, int], int],
 _STEPS, _FINAL = _machine()
 
 
-@functools.lru_cache(1024)
 def decode(data: bytes) -> bytes:
     """Return the text in `data`.
 
     Raises:
         BadHuffman: There is an end in the middle, or what fills the last byte is not the beginning of one.
     """
+    return _usual(data) if len(data) <= USUAL_BYTES else _decode(data)
+
+
+def _decode(data: bytes) -> bytes:
     found = bytearray()
     state = 0
     try:
@@ -106,3 +110,6 @@ def decode(data: bytes) -> bytes:
     if state not in _FINAL:
         raise BadHuffman("a text is not filled up with ones")
     return bytes(found)
+
+
+_usual = functools.lru_cache(1024)(_decode)

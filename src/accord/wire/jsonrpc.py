@@ -56,6 +56,7 @@ class JsonRpcDoor:
             if call.extensions:
                 extra = activated(self._service, call, headers)
             answer = await operation.run(self._service, call, request)
+            result = b"" if operation.is_stream else codec.result(operation.name, answer)
         except A2AError as error:
             if isinstance(error, InvalidRequest) and id_ == text.NO_ID:
                 id_ = text.id_of(body)
@@ -83,7 +84,6 @@ class JsonRpcDoor:
                     frames.error_event = b""  # an event like any other, to clients that know no other names
                 await stream(scope, receive, send, answer, frames, headers=extra)
             else:
-                result = codec.result(operation.name, answer)
                 await respond(send, 200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result), headers=extra)
 
 

@@ -13,6 +13,7 @@ from .stream import Stream
 __all__ = ["LEAVING", "Home", "Link"]
 
 FLUSH_BYTES = 256 << 10
+DEAF_BYTES = 1 << 20  # on the way to a client that takes nothing, before we stop to listen: data stops long before, headers do not
 CUT = 1_000  # streams we ended, whose last frames may still be on the way
 
 QUIET_S = 300.0  # before a connection without streams is asked whether it still lives
@@ -72,9 +73,11 @@ class Link(asyncio.Protocol):
         self.is_paused = False
         self.is_over = False  # the last word has been said
         self.has_heard = False
+        self.has_spoken = False  # on a stream, since its client last asked whether we live
         self.has_left = False  # streams that are opened now were not seen
         self.is_left = False  # by the other side, which opens no more
         self.is_leaving = False
+        self._named = WINDOW_MOST  # the last stream that a GOAWAY of ours has said is served
         self._transport: Any = None
         self.unsent = 0  # bytes that wait in all streams together
         self._out: list[bytes] = []
@@ -85,6 +88,7 @@ class Link(asyncio.Protocol):
         self._pinged_at = 0.0
         self._stuck_since, self._stuck_bytes = 0.0, 0
         self._dropped = 0
+        self._is_deaf = False
 
     # The transport's side
 
@@ -103,6 +107,9 @@ class Link(asyncio.Protocol):
     def resume_writing(self) -> None:
         self.is_paused = False
         self._stuck_since = 0.0
+        if self._is_deaf:
+            self._is_deaf = False
+            self._transport.resume_reading()
         self.pump()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -129,6 +136,9 @@ class Link(asyncio.Protocol):
         if out:
             if self._transport is not None:
                 self._transport.write(b"".join(out))
+                if self.is_paused and not self._is_deaf and self._transport.get_write_buffer_size() > DEAF_BYTES:
+                    self._is_deaf = True
+                    self._transport.pause_reading()
             out.clear()
             self._out_bytes = 0
 
@@ -164,6 +174,10 @@ class Link(asyncio.Protocol):
 
     def _cut(self, id: int, code: Code) -> None:
         self.send((frame(RST_STREAM, 0, id, code.to_bytes(4, "big")),))
+        self.ignore(id)
+
+    def ignore(self, id: int) -> None:
+        """What still comes on a stream is no mistake of its client, and not needed."""
         self.cut[id] = None
         if len(self.cut) > CUT:
             del self.cut[next(iter(self.cut))]
@@ -181,7 +195,7 @@ class Link(asyncio.Protocol):
         """Say why, and no more."""
         if not self.is_over:
             self.is_over = True
-            self.send((_goaway(self.last, code, what),))
+            self.send((_goaway(min(self.last, self._named), code, what),))
             self._lose_streams()
             self._linger()
 
@@ -223,11 +237,14 @@ class Link(asyncio.Protocol):
         """The client has heard it: what it opened before has come."""
         if not self.has_left:
             self.has_left = True
+            self._named = self.last
             self.send((_goaway(self.last, Code.NO_ERROR),))
             self.close_if_done()
 
     def end(self) -> None:
         """End all streams, with a word to each, and the connection."""
+        if self.is_over:
+            return  # it had its last word, which may still be on its way
         for stream in list(self.streams.values()):
             stream.stopped()
         self.leave_now()

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..model import Limits
 from . import head as heads
 from .exchange import Exchange, Method
+from .frames import WINDOW, WINDOW_MOST
 from .head import Head
 from .health import Health
 from .hpack import Pair
@@ -51,7 +52,7 @@ class GrpcServer:
         self._timer: asyncio.TimerHandle | None = None
         self._held = 0
         self.limits = limits
-        self.intake = min(limits.body + 5, 2**31 - 1)
+        self.intake = min(max(limits.body + 5, WINDOW), WINDOW_MOST)  # no less: streams may open before the client knows of it
         self.port = port
 
     async def start(self) -> None:
@@ -108,10 +109,10 @@ class GrpcServer:
     def _look(self) -> None:
         """Look through all connections: a timer for each call would cost more than the call."""
         loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(min(LOOK_S, self.limits.stalled_s / 2), self._look)
         now = loop.time()
         for link in list(self._links):
             link.look(now)
-        self._timer = loop.call_later(min(LOOK_S, self.limits.stalled_s / 2), self._look)
 
     # What a connection asks of its home
 
@@ -167,7 +168,8 @@ async def _sockets(host: str, port: int) -> list[socket.socket]:
 
 
 def _bound(family: int, address: Any) -> socket.socket:
-    one = socket.socket(family, socket.SOCK_STREAM)
+    # By its full name: only then does asyncio send what is small at once, without waiting for what is on the way (TCP_NODELAY).
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:

@@ -195,6 +195,7 @@ class RestDoor:
             if call.extensions:
                 extra = activated(self._service, call, headers)
             answer = await operation.run(self._service, call, request)
+            result = b"" if operation.is_stream else codec.result(operation.name, answer)
         except A2AError as error:
             allow = ((b"allow", error.detail["allow"].encode()),) if isinstance(error, MethodNotAllowed) else ()
             # Some clients read an error only if it says plain JSON (spec 7, A2).
@@ -208,7 +209,6 @@ class RestDoor:
                 frames = Frames(codec, b"", b"", lambda error: codec.failure(error)[1])
                 await stream(scope, receive, send, answer, frames, headers=extra)
                 return
-            result = codec.result(operation.name, answer)
             kind = codec.answer_type(headers.get(b"accept", b""), headers.get(b"content-type", b""))
             await respond(send, 200 if result else 204, result, kind, extra)
 

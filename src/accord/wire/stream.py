@@ -19,7 +19,7 @@ class Stream:
     What can't leave yet waits here: until the other side opens its window, or takes what is on the way to it.
     """
 
-    __slots__ = ("_pending", "_tail", "_waiter", "id", "intake", "is_ended", "is_over", "link", "room", "stuck_since")
+    __slots__ = ("_pending", "_tail", "_waiter", "id", "intake", "is_ended", "is_over", "link", "room", "since", "stuck_since")
 
     def __init__(self, link: "Link", id: int) -> None:
         self.link = link
@@ -28,6 +28,7 @@ class Stream:
         self.intake = link.home.intake  # bytes it may send
         self.is_ended = False  # the other side has said all
         self.is_over = False  # we have, or there is nobody to say it to
+        self.since = link.loop.time()  # when it was opened, or what is still incomplete last grew
         self.stuck_since = 0.0  # when last something left, while something waits
         self._pending: bytearray | None = None
         self._tail = b""
@@ -62,6 +63,7 @@ class Stream:
         if tail:
             self.is_over = True
         link, id_, size = self.link, self.id, len(data)
+        link.has_spoken = True
         is_quick = size <= self.room and size <= link.room and size <= link.frame_bytes
         if is_quick and not self._pending and not link.is_paused:
             self.room -= size
@@ -116,6 +118,7 @@ class Stream:
             del pending[:size]
         if moved:
             link.unsent -= moved
+            link.has_spoken = True
             self.stuck_since = link.loop.time()
         if pending:
             if self.room > 0:
