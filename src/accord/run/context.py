@@ -1,6 +1,6 @@
 """What a skill can do while it runs."""
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from ..auth import Caller
@@ -116,14 +116,14 @@ class Context:
         """
         return await self._task_run.ask(question, type)
 
-    async def step(self, function: Callable[..., Any], *args: Any, name: str = "", retries: int = 0) -> Any:
+    def step(self, function: Callable[..., Any], *args: Any, name: str = "", retries: int = 0) -> Coroutine[Any, Any, Any]:
         """Call a function once, even if the process dies after it: its result is in the log before this returns.
 
         After a restart the recorded result is given back and the function is not called. It may be called twice if the
         process dies during it, so it should be safe to repeat. The result must be JSON (or of the annotated type); what the
         function raises in the end is recorded too. `retries` is how often it is tried again, with growing pauses.
         """
-        return await self._task_run.step(function, args, name, retries)
+        return self._task_run.step(function, args, name, retries)
 
     async def delegate(self, agent: Any, message: Any) -> Any:
         """Have another agent do a part of this task, and return its reply (as `connect(agent).send` does).

@@ -41,6 +41,7 @@ __all__ = ["Book", "Log", "Turn", "not_stored", "stopping"]
 log_ = logging.getLogger("accord")
 
 GIVE_UP_S = 10.0
+TURNS = 4  # of the loop that a commit waits for more to come along, while it does
 RESTING = 1_000
 RESTING_BYTES = 64 << 20
 
@@ -565,6 +566,12 @@ class Book:
                 await self.wake
             logs, self.dirty = self.dirty, []
             await asyncio.sleep(0)  # runs that were started with these lines may end in this turn: then one commit holds it all
+            for _ in range(TURNS):
+                if not self.dirty:
+                    break
+                logs += self.dirty  # more came, and may in the next turn too: fewer commits, each of more
+                self.dirty = []
+                await asyncio.sleep(0)
             if self._keeps:  # a key goes with what it stands for, which may have come meanwhile
                 logs += self.dirty
                 self.dirty = []

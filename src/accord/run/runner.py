@@ -428,7 +428,19 @@ class Run:
         if done is None:
             self._under_way += 1
             try:
-                done = await self._do(Step(name, n), function, args, retries)
+                if is_armed:
+                    point("step.begun")
+                self._unnoted[name, n] = None
+                if self._is_parallel:
+                    self._note_begun()
+                done = await do_step(Step(name, n), function, args, retries, self._runs.threads)
+                if is_armed:
+                    point("step.done")
+                self._unnoted.pop((name, n), None)
+                if self._unnoted:
+                    self._note_begun()
+                self.log.note(b"s", v1.encode(done))
+                await self.log.stored()  # in the log before anything is built on it
             finally:
                 self._under_way -= 1
                 if self._is_leaving and not self._under_way:
@@ -438,22 +450,6 @@ class Run:
             if self.is_over:
                 await asyncio.sleep(0)  # it ends here; the next life goes on from here
         return value_of(done, function)
-
-    async def _do(self, step: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int) -> Step:
-        """Do a step, and return what came of it when that is stored."""
-        if is_armed:
-            point("step.begun")
-        self._unnoted[step.name, step.n] = None
-        if self._is_parallel:
-            self._note_begun()
-        done = await do_step(step, function, args, retries, self._runs.threads)
-        if is_armed:
-            point("step.done")
-        self._unnoted.pop((step.name, step.n), None)
-        self._note_begun()
-        self.log.note(b"s", v1.encode(done))
-        await self.log.stored()  # in the log before anything is built on it
-        return done
 
     def _note_begun(self) -> None:
         """Log the steps under way, at the latest before one of them is logged as done: called first in the next life, they
