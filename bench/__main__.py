@@ -8,6 +8,7 @@ import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from .clients import CLIENT_ROWS
 from .grpc import GRPC_ROWS
 from .install import measure_installs
 from .picture import chart
@@ -19,7 +20,7 @@ from .run import measure_all
 from .server import pin_load
 from .targets import TARGETS
 
-ROWS = (*HTTP_ROWS, *GRPC_ROWS)
+ROWS = (*HTTP_ROWS, *GRPC_ROWS, *CLIENT_ROWS)
 ROOT = Path(__file__).parent.parent
 FULL = Effort(rounds=3, seconds=0.7, warm_s=0.2)
 QUICK = Effort(rounds=2, seconds=0.25, warm_s=0.1, is_quick=True)
