@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ OPEN, WORKING = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_WORKING"
 NORMAL = {"echo": COMPLETED, "talk": OPEN, "plan": OPEN, "hold": WORKING, "keep": WORKING}  # where a task of a skill comes to
 DURABLE = ("plan", "keep")
 PATIENCE_S = 60
-AT_ONCE = 3
 MOST_DEATHS = size(4, 12)  # in one sequence: they cost more than all the rest
 
 
@@ -272,9 +270,8 @@ def test_no_life_loses_what_another_acknowledged() -> None:
     """D1, D4, D6: sequences of calls, crashes and restarts against a model: nothing acknowledged is lost, an end is final,
     replies agree with the store, durable work goes on, and no step is done twice except one that a crash cut off."""
     health = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-    enough = size(150, 5_000) // AT_ONCE
-    sized = settings(max_examples=enough, stateful_step_count=50, deadline=None, database=None, suppress_health_check=health)
-    with ThreadPoolExecutor(AT_ONCE) as threads:  # which wait for processes most of the time
-        for machine in [threads.submit(run_state_machine_as_test, Lives, settings=sized) for _ in range(AT_ONCE)]:
-            machine.result()
+    sized = settings(
+        max_examples=size(150, 5_000), stateful_step_count=50, deadline=None, database=None, suppress_health_check=health
+    )
+    run_state_machine_as_test(Lives, settings=sized)
     report("model", sequences=Lives.sequences, calls=Lives.calls, crashes=Lives.crashes, contradictions=0)

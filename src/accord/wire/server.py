@@ -34,6 +34,9 @@ class Answer:
 
     __slots__ = ("_app", "_cycle", "_head", "_protocol")
 
+    given: list[tuple[bytes, bytes]] = []
+    block = b""
+
     def __init__(self, cycle: RequestResponseCycle, protocol: "Protocol", app: Any) -> None:
         self._cycle = cycle
         self._protocol = protocol
@@ -59,9 +62,9 @@ class Answer:
         cycle = self._cycle
         cycle.response_started = True
         cycle.waiting_for_100_continue = False
-        lines = [STATUS_LINE[status]]
+        lines = [STATUS_LINE[status], self._common()]
         has_length = status in (204, 304)
-        for name, value in (*cycle.default_headers, *headers):
+        for name, value in headers:
             if b"\n" in value or b"\r" in value:
                 raise ValueError(f"the header {name!r} would break the answer apart")
             lines.append(b"%b: %b\r\n" % (name, value))
@@ -78,6 +81,13 @@ class Answer:
             asyncio.get_running_loop().call_later(HEAD_S, self._flush)
         lines.append(b"\r\n")
         self._head = b"".join(lines)
+
+    def _common(self) -> bytes:
+        """The headers all answers have, for as long as uvicorn leaves them as they are: a second, because of the date."""
+        given = self._cycle.default_headers
+        if given is not Answer.given:
+            Answer.given, Answer.block = given, b"".join([b"%b: %b\r\n" % pair for pair in given])
+        return Answer.block
 
     def _flush(self) -> None:
         if self._head and not self._cycle.transport.is_closing():
@@ -122,6 +132,7 @@ class Protocol(HttpToolsProtocol):
         self._waiting_since = self.loop.time()  # for the headers, or for more of the body; 0: for nothing
         self._is_in_headers = True
         self._header_bytes = self._packet = 0
+        self._idle_since = 0.0  # for the next request; 0: it is not waited for
         self._dropped = -1  # bytes that came after a refusal; -1: there was none
         self._stuck_since, self._stuck_bytes = 0.0, 0  # the client does not take what is sent; 0: it does
         self.on_gone: Callable[[], None] | None = None  # set by a stream that wants to know
@@ -155,6 +166,7 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._waiting_since = self.loop.time()
+        self._idle_since = 0.0
         self._is_in_headers = True
         self._header_bytes = 0
         self.scope["extensions"] = {"accord.connection": self}  # type: ignore[dict-item]  # for our own app
@@ -184,10 +196,23 @@ class Protocol(HttpToolsProtocol):
             self._waiting_since = 0.0
             super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """As uvicorn has it, but for the timer: setting one for every answer is a good part of what a small answer costs."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since = self.loop.time()
+
     def look(self, now: float) -> None:
-        """Close the connection if its request has not gone on for too long; cut a client that takes nothing any more."""
+        """Close the connection if its request has not gone on for too long, or none comes; cut a client that takes nothing."""
         if self._stuck_since:
             self._look_stuck(now)
+        if self._idle_since and now - self._idle_since > self.timeout_keep_alive:
+            self.transport.close()
         if not self._waiting_since:
             return
         if self._dropped >= 0:
