@@ -99,11 +99,7 @@ class App(Front):
         """Open the store, recover, listen; once, however many ask."""
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open())
-        try:
-            await asyncio.shield(self._opening)
-        except Exception:
-            self._opening = None  # whoever comes next tries again: what was in the way may have gone
-            raise
+        await asyncio.shield(self._opening)
         self.is_open = True
 
     async def _open(self) -> None:
