@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 DEV    := $(VENV)/.dev
 RUN    := $(VENV)/.run
+FUZZ   := $(VENV)/.fuzz
 OLD    := .venv-03/.done
 JS     := tests/legacy/js/node_modules
 
@@ -56,7 +57,13 @@ format: $(DEV) ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix-only .
 
-soak: $(DEV) ## Run the long forms of the reliability tests
+# Makes hostile input by what it reaches in our code; without it that is random.
+$(FUZZ): $(DEV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]' \
+	|| echo "no Atheris here: hostile input is random"
+	@touch $@
+
+soak: $(DEV) $(FUZZ) ## Run the long forms of the reliability tests
 	ACCORD_SOAK=1 $(BIN)/python -m pytest -s tests/reliability tests/survive tests/hostile tests/limits tests/client/test_streams_survive.py
 
 protos: $(DEV) ## Compile the .proto files of gRPC

@@ -106,10 +106,8 @@ def _cost(value: float, unit: str) -> str:
 
 # Where the time goes where a target is hard to reach: shares of the server's time, sampled by hand with py-spy under that load.
 REASONS = {
-    "send": "It swings around its target from run to run. On memory a good third of the time is the server's (uvicorn, the loop, "
-    "writing the answer); the rest is ours and flat: no function takes more than about 5 %.",
-    "get": "A quarter of the time is writing the answer and a sixth the loop; no function of ours takes more than about 3 %. "
-    "The bare uvicorn in the last column parses nothing.",
+    "send": "It swings around its target from run to run. What it costs is flat: no function of ours takes more than about "
+    "5 %. The bare uvicorn in the last column parses nothing.",
     "import": "About a third is asyncio and ssl, which every server needs; the rest is spread over many files of ours. "
     "`import accord` alone is less than a tenth: names load on first use.",
     "durable": "Four commits instead of one: the start, two steps and the end, each on the disk before the run goes on.",

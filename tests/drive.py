@@ -14,9 +14,11 @@ from urllib.parse import quote
 
 import aiohttp
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from accord.wire.server import Protocol as HttpProtocol
+from accord.wire.front import Front
+from accord.wire.http import HttpServer
 
 __all__ = [
     "BINDINGS",
@@ -290,24 +292,31 @@ BINDINGS: dict[str, type[JsonRpc | Rest]] = {"jsonrpc": JsonRpc, "rest": Rest}
 
 @asynccontextmanager
 async def serving(app: Any, close: Callable[[], Any]) -> AsyncIterator[str]:
-    """Serve an ASGI app on a free loopback port, in this loop, with the HTTP protocol `accord serve` uses; yield its URL.
+    """Serve an app on a free loopback port, in this loop; yield its URL. Ours as `accord serve` does it, any other with uvicorn.
 
     No lifespan is run: the app has to start itself, as when it is mounted in another.
     """
-    config = uvicorn.Config(
-        app,
-        http=HttpProtocol,
-        lifespan="off",
-        ws="none",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-    )
+    if not isinstance(app, Front):
+        async with serving_asgi(app, close) as url:
+            yield url
+        return
+    server = HttpServer(app.answer, "127.0.0.1", 0, app.limits)
+    await server.start()
+    try:
+        yield server.url
+    finally:
+        await close()
+        await server.stop()
+
+
+@asynccontextmanager
+async def serving_asgi(app: Any, close: Callable[[], Any]) -> AsyncIterator[str]:
+    """Serve any ASGI app, with uvicorn."""
+    config = uvicorn.Config(app, lifespan="off", ws="none", access_log=False, log_config=None, proxy_headers=False)
     config.load()
     state = ServerState()
     listener = await asyncio.get_running_loop().create_server(
-        lambda: HttpProtocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        lambda: HttpToolsProtocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
     )
     try:
         yield "http://127.0.0.1:%d" % listener.sockets[0].getsockname()[1]

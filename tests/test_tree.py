@@ -64,7 +64,7 @@ def test_root_exports_are_exact():
 
 def test_the_server_does_not_import_the_client():
     """Root names load on first use (design, rule 28): a server pays for no client, and for no gRPC."""
-    heavy = "('asyncio', 'accord.app', 'accord.client', 'uvicorn', 'click', 'grpc', 'sqlite3')"
+    heavy = "('asyncio', 'accord.app', 'accord.client', 'httptools', 'click', 'grpc', 'sqlite3')"
     code = f"import sys; from accord import Agent, Context; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -8,9 +8,8 @@ import contextlib
 import sys
 
 import click
-import uvicorn
 
-from accord import Agent, connect
+from accord import connect
 from accord.model import StatusUpdate
 
 from . import facilities, hr, it
@@ -19,35 +18,10 @@ from .onboarding import onboarding_agent
 ANSWERS = {"When does": "2026-12-01", "Which laptop": "16"}
 
 
-class Server(uvicorn.Server):
-    """A server in this process that says when it is ready."""
-
-    def __init__(self, agent: Agent) -> None:
-        super().__init__(uvicorn.Config(agent.app(), port=0, log_level="warning", lifespan="on"))
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets=None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-
-@contextlib.asynccontextmanager
-async def serving(agent: Agent):
-    """Serve an agent on a free port, and give its URL."""
-    server = Server(agent)
-    task = asyncio.create_task(server.serve())
-    await server.ready.wait()
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        await task
-
-
 async def main(name: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        departments = [await stack.enter_async_context(serving(m.agent)) for m in (hr, it, facilities)]
-        url = await stack.enter_async_context(serving(onboarding_agent(departments)))
+        departments = [await stack.enter_async_context(m.agent.app().serving()) for m in (hr, it, facilities)]
+        url = await stack.enter_async_context(onboarding_agent(departments).app().serving())
         async with connect(url) as pro:
             click.secho(f"{pro.card.name} at {url}", bold=True)
             await onboard(pro, {"name": name, "role": "Engineer"})

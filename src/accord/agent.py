@@ -1,5 +1,6 @@
 """The agent a user makes: functions, and two ways to serve them."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -92,7 +93,7 @@ class Agent(run.Agent):
             url: The address clients reach it at, for the agent card. Without it, the address they used.
             limits: What one caller may ask for.
             versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
-            log_level: Of the HTTP server: `critical`, `error`, `warning`, `info` or `debug`.
+            log_level: Of `logging.getLogger("accord")`, if that has none: `critical`, `error`, `warning`, `info` or `debug`.
             on_start: Called with the address once it is served; by default that is printed.
             grpc_port: Serve gRPC too, on this port; 0 for any free one. Needs `accord[grpc]`.
             tls: The certificate HTTP and gRPC show, and whose they ask for.
@@ -101,10 +102,12 @@ class Agent(run.Agent):
             no_auth: Let anyone who can reach the address use the agent.
 
         Raises:
-            ValueError: The address can be reached from other machines, and nobody said that anyone may call.
+            ValueError: The address can be reached from other machines, and nobody said that anyone may call; or a setting is wrong.
         """
-        from .wire.server import is_loopback, serve  # uvicorn is only needed here, and slow to import
+        from .wire.server import is_loopback, serve  # what an app that is served elsewhere does not need
 
+        if not 0 <= grace_s < math.inf:
+            raise ValueError(f"grace_s is {grace_s}; give seconds, 0 or more")
         if not no_auth and not is_loopback(host):
             raise ValueError(
                 f"this agent asks nobody who they are, and {host} can be reached from other machines; "
@@ -130,7 +133,6 @@ class Agent(run.Agent):
 
         serve(
             app,
-            app.close,
             host=host,
             port=port,
             limits=app.limits,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,12 @@ from .ops.call import IDEMPOTENT, RESUME
 from .ops.service import Service
 from .ops.table import served
 from .run.agent import Agent
-from .run.context import Context
 from .run.engine import Engine
+from .run.runner import Delegates
 from .run.upkeep import Retention
 from .store import Store, open_store
-from .wire.asgi import Front, Receive, Send
+from .wire.asgi import Receive, Send
+from .wire.front import Front
 from .wire.jsonrpc import JsonRpcDoor
 from .wire.rest import RestDoor
 from .wire.tls import Tls
@@ -27,16 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["App"]
 
-_OUR_EXTENSIONS = (
-    AgentExtension(uri=RESUME, description="Resume a stream after the event named by Last-Event-ID."),
-    AgentExtension(uri=IDEMPOTENT, description="The same messageId gives the same task for 24 hours."),
-)
 
+def _delegates() -> Delegates:
+    from . import delegate  # brings the client, which most agents never need
 
-async def _delegate(ctx: Context, agent: Any, message: Any, *, number: int) -> Any:
-    from .delegate import delegate  # brings the client, which most agents never need
-
-    return await delegate(ctx, agent, message, number=number)
+    return delegate.Delegates()
 
 
 class App(Front):
@@ -56,13 +53,13 @@ class App(Front):
     ) -> None:
         self.agent = agent
         self._versions = served(versions)
-        self.limits = limits
         self._rpc_url = "/" + rpc.strip("/")
         self._rest_url = "/" + rest.strip("/") if rest.strip("/") else ""
         self._url = url
         self._grpc: GrpcServer | None = None
+        self.is_ours = isinstance(store, str)
         self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store, limits, retention)
-        self._engine.delegate = _delegate
+        self._engine.delegates = _delegates
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
         super().__init__(
             JsonRpcDoor(service, limits, self._versions),
@@ -70,13 +67,14 @@ class App(Front):
             CardDoor(self.card, url, time.time(), self._versions),
             rpc_path=self._rpc_url,
             rest_path=self._rest_url,
+            limits=limits,
         )
         self._opening: asyncio.Task[None] | None = None
         self._is_closed = False
 
     @property
-    def is_ready(self) -> bool:
-        return self.is_open and not self._engine.feed.is_draining
+    def trouble(self) -> str:
+        return self._engine.feed.trouble if self.is_open else "starting"
 
     def listen(self, host: str, port: int, tls: Tls | None = None) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""
@@ -84,7 +82,8 @@ class App(Front):
             from .wire.grpc import GrpcDoor, GrpcServer  # protobuf comes with an extra
         except ImportError as error:
             raise RuntimeError(f"gRPC needs an extra: pip install 'accord[grpc]' ({error})") from error
-        self._grpc = GrpcServer(GrpcDoor(self._service, self.limits, self._versions), host, port, self.limits, tls)
+        door = GrpcDoor(self._service, self.limits, self._versions)
+        self._grpc = GrpcServer(door, host, port, self.limits, tls, is_ready=lambda: not self.trouble)
 
     def reached_at(self, address: str) -> None:
         """Say where HTTP is served, for cards that are not asked for over HTTP."""
@@ -132,6 +131,21 @@ class App(Front):
         finally:
             await self.close()
 
+    @contextlib.asynccontextmanager
+    async def serving(self, port: int = 0) -> AsyncIterator[str]:
+        """Serve HTTP within this program, to this machine alone, while the block lasts; gives the address."""
+        from .wire.http import HttpServer  # an app that is served elsewhere needs none
+
+        server = HttpServer(self.answer, "127.0.0.1", port, self.limits)
+        await server.start()
+        try:
+            await self.open()
+            self.reached_at(self._url or server.url)
+            yield server.url
+        finally:
+            await self.close()
+            await server.stop()
+
     async def live(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
@@ -163,7 +177,7 @@ class App(Front):
                 streaming=True,
                 push_notifications=False,
                 extended_agent_card=False,
-                extensions=[*_OUR_EXTENSIONS, *agent.extensions],
+                extensions=[*self._our_extensions(), *agent.extensions],
             ),
             default_input_modes=agent.input_modes,
             default_output_modes=agent.output_modes,
@@ -172,6 +186,14 @@ class App(Front):
         if agent.edit_card is not None:
             card = agent.edit_card(card) or card
         return card
+
+    def _our_extensions(self) -> list[AgentExtension]:
+        hours = self._engine.retention.keys_s / 3600
+        how_long = "for ever" if math.isinf(hours) else f"for {hours:g} hours"
+        return [
+            AgentExtension(uri=RESUME, description="Resume a stream after the event named by Last-Event-ID."),
+            AgentExtension(uri=IDEMPOTENT, description=f"The same messageId gives the same task {how_long}."),
+        ]
 
     def _grpc_interfaces(self, base: str) -> list[AgentInterface]:
         """gRPC has bare addresses: the host clients reach us at, and its own port."""

@@ -5,16 +5,19 @@ The other agent's progress becomes ours, its questions are asked of our own clie
 
 import asyncio
 import contextlib
+import zlib
 from typing import Any
 
 from . import observe
 from .client import Client, connect
 from .client.errors import AgentFault
 from .client.reply import Reply
-from .model import A2AError, Message, StatusUpdate, TaskState
-from .run.context import Context, Fail
+from .codec import v1
+from .model import A2AError, Message, StatusUpdate, Task, TaskState
+from .run.context import Fail
+from .run.runner import Run
 
-__all__ = ["Declined", "delegate"]
+__all__ = ["Declined", "Delegates"]
 
 CANCEL_S = 2.0
 
@@ -29,63 +32,76 @@ class Declined(Fail):
         self.reply = reply
 
 
-async def delegate(ctx: Context, agent: Any, message: Any, *, number: int) -> Reply:
-    """Have another agent do something, and return what it answered.
+class Delegates:
+    """Has other agents do parts of our tasks."""
 
-    Args:
-        ctx: The task this is a part of.
-        agent: A URL, a card, an Agent, or a client of one.
-        message: What `Client.send` takes.
-        number: Which delegation of its run this is. Repeated after a restart, it is the same message to an agent that knows
-            our idempotency extension.
+    async def ask(self, run: Run, agent: Any, message: Any, key: str) -> Any:
+        """Have another agent do something, and return what it answered, as JSON.
 
-    Raises:
-        Declined: Its task failed, was rejected or canceled.
-        AgentFault: It can't be reached, or makes no sense.
-    """
-    if isinstance(agent, Client):
-        return await _converse(ctx, agent, message, number)
-    async with connect(agent, headers={"traceparent": observe.child()}) as client:
-        return await _converse(ctx, client, message, number)
+        Args:
+            run: Whose task this is a part of.
+            agent: A URL, a card, an Agent, or a client of one.
+            message: What `Client.send` takes.
+            key: What this delegation is called in every life of its run. Repeated after a restart, it is the same message to an
+                agent that knows our idempotency extension.
+
+        Raises:
+            AgentFault: It can't be reached, or makes no sense.
+        """
+        if isinstance(agent, Client):
+            return await _converse(run, agent, message, key)
+        async with connect(agent, headers={"traceparent": observe.child()}) as client:
+            return await _converse(run, client, message, key)
+
+    def reply(self, agent: Any, answered: Any) -> Reply:
+        """Return what `ask` has, as a user wants to hold it.
+
+        Raises:
+            Declined: Its task failed, was rejected or canceled.
+        """
+        found = v1.decode_event(answered["said"].encode())
+        assert isinstance(found, (Task, Message))  # it is what `ask` gave
+        reply = Reply(agent if isinstance(agent, Client) else connect(agent), found)
+        if reply.state in _ENDED_BADLY:
+            raise Declined(f"{answered['agent']} {_ENDED_BADLY[reply.state]}{_reason(reply)}", reply)
+        return reply
 
 
-async def _converse(ctx: Context, client: Client, message: Any, number: int) -> Reply:
+async def _converse(run: Run, client: Client, message: Any, key: str) -> Any:
     await client.open()
     task_id = ""
     turn = 0
     while True:
         turn += 1
-        key = f"{ctx.task_id}/{number}/{turn}" if client.deduplicates else ""  # another agent would be sent the same work twice
-        stream = client.stream(message, task_id=task_id, key=key)
+        name = f"{key}/{turn}"
+        stream = client.stream(message, task_id=task_id, key=name if client.deduplicates else "")
         try:
             async for event in stream:
                 task_id = getattr(event, "task_id", "") or getattr(event, "id", "") or task_id
                 if isinstance(event, StatusUpdate) and event.status.state is TaskState.WORKING and event.status.message:
-                    await ctx.status(f"{client.card.name}: {event.status.message.text}")
+                    run.progress(f"{client.card.name}: {event.status.message.text}", None)
+                    await run.room()
+            reply = stream.reply
+            task_id = reply.task_id
+            if reply.state is TaskState.INPUT_REQUIRED:
+                said = reply.task.status.message if reply.task is not None else None
+                question = said if said is not None else f"{client.card.name} needs an answer"
+                message = (await run.ask(question, Message, _place(name))).parts
+            elif reply.state is TaskState.AUTH_REQUIRED:
+                message = (await run.require_auth(f"{client.card.name}: {reply.question}", None, _place(name))).parts
+            else:
+                found = reply.task or reply.message
+                assert found is not None  # it is one or the other
+                return {"agent": client.card.name, "said": v1.encode_event(found).decode()}
         except asyncio.CancelledError:
-            await _cancel(client, task_id)
+            if not run.is_let_go:
+                await _cancel(client, task_id)
             raise
-        reply = stream.reply
-        task_id = reply.task_id
-        if reply.state is TaskState.INPUT_REQUIRED:
-            message = await _ask(ctx, client, reply, task_id)
-        elif reply.state is TaskState.AUTH_REQUIRED:
-            message = (await ctx.require_auth(f"{client.card.name}: {reply.question}")).parts
-        elif reply.state in _ENDED_BADLY:
-            raise Declined(f"{client.card.name} {_ENDED_BADLY[reply.state]}{_reason(reply)}", reply)
-        else:
-            return reply
 
 
-async def _ask(ctx: Context, client: Client, reply: Reply, task_id: str) -> Any:
-    """Pass a question on to our own client, with its schema, and return the answer."""
-    said = reply.task.status.message if reply.task is not None else None
-    try:
-        answer = await ctx.ask(said if said is not None else f"{client.card.name} needs an answer", Message)
-    except asyncio.CancelledError:
-        await _cancel(client, task_id)
-        raise
-    return answer.parts
+def _place(name: str) -> int:
+    """The number of a question another agent asks: not one of our own."""
+    return 1 << 32 | zlib.crc32(name.encode())
 
 
 async def _cancel(client: Client, task_id: str) -> None:

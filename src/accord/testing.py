@@ -10,13 +10,11 @@ async with FakeAgent("Sunny", Ask("Which day?")) as weather:     # somebody else
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, TypeAlias
 
 import msgspec
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .agent import Agent
 from .app import App
@@ -24,23 +22,15 @@ from .client import Client, connect
 from .model import Message
 from .run.context import Context
 from .run.parts import Ask
+from .wire import request as wire
+from .wire.asgi import Receive, Scope, Send, converse
+from .wire.http import HttpServer
 
 __all__ = ["Ask", "Cut", "Delay", "Duplicate", "FakeAgent", "Fault", "Status", "client_fixture"]
 
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Answer: TypeAlias = Any  # a value, a list of chunks, Ask, an exception, or a function of the message that gives one of those
 
 _CARD = "/.well-known/"
-_ABORT = "accord.testing.abort"
-
-
-class _Wire(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, with a way to break the connection off."""
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = {_ABORT: self.transport.abort}  # type: ignore[dict-item]  # a callable, for the faults below
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -93,47 +83,39 @@ class FakeAgent:
         self._agent = Agent(name, description="Does as it is told.")
         self._agent.skill(id="answer", description="Give the next answer.")(self._answer)
         self._app: App | None = None
-        self._server: asyncio.Server | None = None
-        self._connections = uvicorn.server.ServerState()
+        self._server: HttpServer | None = None
 
     def fail(self, *faults: Fault) -> None:
         """Let the next requests go wrong, one fault each; the card is always served."""
         self._faults.extend(faults)
 
-    def app(self) -> Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]:
+    def app(self) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         """Return the agent as an ASGI app, faults included."""
-        if self._app is None:
-            self._app = self._agent.app()
         return self._serve
 
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._opened()
+        if scope["type"] == "http":
+            await converse(self._respond, scope, receive, send, app.limits)
+        else:
+            await app(scope, receive, send)
+
+    def _opened(self) -> App:
+        if self._app is None:
+            self._app = self._agent.app()
+        return self._app
+
     async def __aenter__(self) -> "FakeAgent":
-        config = uvicorn.Config(
-            self.app(),
-            http=_Wire,
-            interface="asgi3",
-            lifespan="off",
-            ws="none",
-            access_log=False,
-            log_config=None,
-            proxy_headers=False,
-        )
-        config.load()
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: _Wire(config=config, server_state=self._connections, app_state={}), "127.0.0.1", 0
-        )
-        self.url = "http://127.0.0.1:%d" % self._server.sockets[0].getsockname()[1]
+        self._server = HttpServer(self._respond, "127.0.0.1", 0, self._opened().limits)
+        await self._server.start()
+        self.url = self._server.url
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._server is not None:
-            self._server.close()
         if self._app is not None:
             await self._app.close()
-        for connection in list(self._connections.connections):
-            connection.shutdown()
-        if self._connections.tasks:
-            await asyncio.wait(self._connections.tasks, timeout=5)
+        if self._server is not None:
+            await self._server.stop()
 
     async def _answer(self, message: Message, ctx: Context) -> Any:
         self.messages.append(message)
@@ -148,86 +130,73 @@ class FakeAgent:
             return None
         return answer
 
-    async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        app = self._app
-        assert app is not None  # made by `app()`, which is how this came to be called
-        if scope["type"] != "http" or scope["path"].startswith(_CARD):
-            await app(scope, receive, send)
-            return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        self.requests.append(Request(scope["method"], scope["path"], headers))
+    async def _respond(self, request: wire.Request) -> wire.Answer | wire.Stream:
+        app, target = self._opened(), request.target
+        if target.path.startswith(_CARD):
+            return await app.answer(request)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.pairs}
+        self.requests.append(Request(target.verb, target.path, headers))
         fault = self._faults.popleft() if self._faults else None
         match fault:
             case Status():
-                await _refuse(send, fault)
-                return
+                wait = fault.retry_after_s
+                return wire.Answer(fault.status, headers=((b"retry-after", b"%d" % wait),) if wait is not None else ())
             case Delay():
                 await asyncio.sleep(fault.seconds)
-            case Cut():
-                send = _cutting(scope, send, fault.after)
-            case Duplicate():
-                send = _doubling(send)
-        await app(scope, receive, send)
-        if isinstance(fault, Cut):
-            while (await receive())["type"] != "http.disconnect":  # the server must not take the cut for a mistake of the app
-                pass
+        answer = await app.answer(request)
+        if isinstance(fault, Cut) and (fault.after == 0 or not isinstance(answer, wire.Answer)):
+            return _Faulty(answer, cut_after=fault.after)
+        if isinstance(fault, Duplicate) and not isinstance(answer, wire.Answer):
+            return _Faulty(answer, times=2)
+        return answer
 
 
-async def _refuse(send: Send, fault: Status) -> None:
-    headers = [(b"content-length", b"0")]
-    if fault.retry_after_s is not None:
-        headers.append((b"retry-after", b"%d" % fault.retry_after_s))
-    await send({"type": "http.response.start", "status": fault.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
+class _Faulty:
+    """A stream that does not go as it should: cut after so many events, or with every event more than once."""
 
+    def __init__(self, answer: wire.Answer | wire.Stream, *, cut_after: int | None = None, times: int = 1) -> None:
+        self.headers = answer.headers
+        self._answer = answer
+        self._left = cut_after
+        self._times = times
 
-def _cutting(scope: MutableMapping[str, Any], send: Send, after: int) -> Send:
-    """A connection that breaks when `after` events have gone over it."""
-    left, is_cut, is_stream = after, False, False
+    async def send(self, out: wire.Out) -> None:
+        self._out = out
+        if self._left == 0 or isinstance(self._answer, wire.Answer):
+            out.abort()
+        else:
+            await self._answer.send(self)
 
-    def break_off() -> None:
-        nonlocal is_cut
-        is_cut = True
-        abort = scope.get("extensions", {}).get(_ABORT)
-        if abort is None:
-            raise ConnectionResetError("cut, as asked for")
-        abort()
+    # Where the stream believes it goes to
 
-    async def cut(event: MutableMapping[str, Any]) -> None:
-        nonlocal left, is_stream
-        if is_cut:
+    @property
+    def is_gone(self) -> bool:
+        return self._out.is_gone or self._left == 0
+
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+        if self._left is None:
+            frames = [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]
+            await self._out.write(b"".join(frame * self._times for frame in frames), is_last=is_last)
             return
-        if event["type"] == "http.response.start":
-            is_stream = (b"content-type", b"text/event-stream") in event.get("headers", ())
-            if after == 0:
-                break_off()
-            else:
-                await send(event)
-            return
-        if not is_stream:
-            await send(event)
-            return
-        frames = _frames(event)
-        await send({**event, "body": b"".join(frames[:left]), "more_body": True})
-        left -= len(frames)
-        if left <= 0 or not event.get("more_body", False):
-            break_off()
+        frames = [frame + b"\n\n" for frame in data.split(b"\n\n") if frame][: self._left]
+        self._left -= len(frames)
+        await self._out.write(b"".join(frames))
+        if is_last or not self._left:
+            self._left = 0
+            self.abort()
 
-    return cut
+    def close(self) -> None:
+        if not isinstance(self._answer, wire.Answer):
+            self._answer.close()
 
+    async def flush(self) -> None:
+        await self._out.flush()
 
-def _doubling(send: Send) -> Send:
-    async def double(event: MutableMapping[str, Any]) -> None:
-        if event["type"] == "http.response.body":
-            event = {**event, "body": b"".join(frame + frame for frame in _frames(event))}
-        await send(event)
+    def idle(self, on_gone: Callable[[], None]) -> None:
+        self._out.idle(on_gone)
 
-    return double
-
-
-def _frames(event: MutableMapping[str, Any]) -> list[bytes]:
-    body: bytes = event.get("body", b"")
-    return [frame + b"\n\n" for frame in body.split(b"\n\n") if frame]
+    def abort(self) -> None:
+        self._out.abort()
 
 
 def client_fixture(agent: Any, **options: Any) -> Any:

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from accord.client.retry import Pause
+
 PATIENCE_S = 20.0  # far more than anything here takes: a test that hangs fails, with a name
 
 Json = dict[str, Any]
@@ -186,6 +188,35 @@ class Proxy:
                 return
             writer.write(data)
             await writer.drain()
+
+
+class Gate(Proxy):
+    """The way to a server that can go away and come back: whoever is inside is thrown out, and nobody is let in."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(int(url.rpartition(":")[2].rstrip("/")), 0.0, seed=0)
+
+    async def shut(self) -> None:
+        await self.__aexit__()
+
+    async def open(self) -> None:
+        """Let in again, at the same address."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", int(self.url.rpartition(":")[2]))
+
+
+class Later:
+    """What is to happen when a client has paused so many times: no clock decides when an agent comes back."""
+
+    def __init__(self, after: int, then: Callable[[], Awaitable[None]]) -> None:
+        self.pauses: list[Pause] = []
+        self._after = after
+        self._then = then
+        self._doing: asyncio.Future[None] | None = None
+
+    def __call__(self, pause: Pause) -> None:
+        self.pauses.append(pause)
+        if len(self.pauses) == self._after:
+            self._doing = asyncio.ensure_future(self._then())
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

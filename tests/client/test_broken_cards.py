@@ -7,7 +7,7 @@ import json
 import pytest
 
 from accord.client import AgentFault, BadCard, Budget, Retry, connect
-from accord.model import A2AError
+from accord.model import A2AError, TooManyRequests, Unavailable
 from tests.client.peers import PATIENCE_S, answer, card, scripted
 
 HERE = "http://127.0.0.1:1/"
@@ -93,12 +93,23 @@ async def test_cards_that_can_not_be_used(name):
     assert any(word in str(fault) for word in (peer.url, "Dock clerk", "x", HERE))
 
 
-@pytest.mark.parametrize("status", [400, 404, 410, 500, 502, 503])
-async def test_no_card_there(status):
-    """Both well-known places are tried, and named in the complaint."""
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, BadCard),
+        (404, BadCard),
+        (410, BadCard),
+        (500, BadCard),
+        (502, Unavailable),
+        (503, Unavailable),
+        (429, TooManyRequests),
+    ],
+)
+async def test_no_card_there(status, kind):
+    """Both well-known places are tried, and named in the complaint; a server that is not ready is not one without a card."""
     async with scripted(lambda request: answer({"name": "x"}, status)) as peer:
         fault = await fault_of(peer.url)
-    assert isinstance(fault, BadCard)
+    assert isinstance(fault, kind)
     assert "agent-card.json" in str(fault)
     assert "agent.json" in str(fault)
 

@@ -55,6 +55,14 @@ async def test_pieces_make_no_difference(sizes, newline):
     assert await parsed(*[p for p in pieces if p]) == [Sse(b'{"x":\n1}', "1"), Sse(b"2"), Sse(b"3")]
 
 
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([b"data: 1", b"\n", b"\r", b"\r\n"]), max_size=12), st.integers(1, 9))
+async def test_pieces_make_no_difference_to_mixed_ends(words, size):
+    """Nor do ends of lines of several kinds in one stream: an event ends where the standard says, when all is there or not."""
+    text = b"".join(words)
+    assert await parsed(*[text[at : at + size] for at in range(0, len(text), size)]) == await parsed(text)
+
+
 async def test_an_endless_line_is_given_up():
     """A stranger can't make us keep more than the budget."""
     with pytest.raises(TooBig):

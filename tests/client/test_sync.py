@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from accord import Agent, Context
-from accord.client import Client, Unreachable, connect_sync
+from accord.client import Client, Retry, Unreachable, connect_sync
 from accord.model import ArtifactUpdate, StatusUpdate, Task, TaskNotFound
 
 
@@ -45,7 +45,7 @@ def test_errors_are_the_same(trip):
     with connect_sync(trip) as client, pytest.raises(TaskNotFound):
         client.get("nope")
     with pytest.raises(Unreachable):
-        connect_sync("http://127.0.0.1:9")
+        connect_sync("http://127.0.0.1:9", retry=Retry(attempts=1))
 
 
 def test_it_has_every_name_of_the_client(trip):

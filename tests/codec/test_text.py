@@ -45,3 +45,29 @@ def test_what_is_not_json_is_a_parse_error(raw):
 def test_of_duplicate_keys_the_last_wins():
     """On every binding alike (design, rule 20)."""
     assert text.loads(b'{"a":1,"a":2}') == {"a": 2}
+
+
+LARGE = b"A" * 100_000
+
+
+@pytest.mark.parametrize("raw", [
+    b'{"a":"%b","b":"[[[\\"{{{","c":"\\\\"}' % LARGE,
+    b'{"a":"' + b'[{:\\"' * 20_000 + b'"}',
+    b'["' + b"9" * 100_000 + b'", 1]',
+    b"[" + b",".join([b'"a"'] * 20_000) + b"]",
+])  # fmt: skip
+def test_what_stands_in_the_strings_of_a_large_text_breaks_no_limit(raw):
+    """They are skipped, by the thousand or one by one; an escaped quote ends none."""
+    text.check(raw)
+
+
+@pytest.mark.parametrize(("raw", "what"), [
+    (b'{"a":"%b","b\\\\":%b}' % (LARGE, b"[" * 65), "nested deeper than 64"),
+    (b'{"a":"\\"%b","b":%b}' % (LARGE, b"9" * 65), "more than 64 digits"),
+    (b'{"x":"%b",' % LARGE + b",".join(b'"k%d":1' % i for i in range(10_000)) + b"}", "more than 10000 members"),
+    (b"[" + b",".join([b'"a"'] * 20_000) + b"," + b"[" * 65 + b"]" * 65 + b"]", "nested deeper than 64"),
+    (b'{"a":"%b\xff"}' % LARGE, "not UTF-8"),
+])  # fmt: skip
+def test_what_stands_between_the_strings_of_a_large_text_is_bounded_as_ever(raw, what):
+    with pytest.raises(ParseError, match=what):
+        text.check(raw)

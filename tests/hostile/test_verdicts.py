@@ -14,6 +14,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError, Se
 from accord import Agent, Message
 from tests.drive import JsonRpc, Rest, say, serving
 from tests.drive_grpc import refused_by
+from tests.reliability.harness import report
 
 M = '"messageId": "m", "role": "ROLE_USER"'
 PARTS = '"parts": [{"text": "hi"}]'
@@ -223,7 +224,7 @@ async def test_the_two_http_bindings_agree_on_every_text():
         assert wrong == {}
         page = await doors[0].list(pageSize=100)
         assert page["totalSize"] == accepted, "every refusal left nothing, every other left one task"
-        print(f"\nF2: {len(CORPUS)} texts, {2 * len(CORPUS)} requests, {accepted} accepted")
+        report("F2", texts=len(CORPUS), requests=2 * len(CORPUS), accepted=accepted, disagreements=0)
 
 
 async def test_grpc_agrees_where_it_can_be_said(connect_grpc):
@@ -251,7 +252,7 @@ async def test_grpc_agrees_where_it_can_be_said(connect_grpc):
                 wrong[name] = (found, expected)
         assert wrong == {}
         assert asked > 20
-        print(f"\nF2: {asked} of {len(CORPUS)} over gRPC too")
+        report("F2 over gRPC", texts=f"{asked} of {len(CORPUS)}, the rest it can't say", disagreements=0)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What a skill may return, raise and be: functions of every kind, several of them, and failing ones."""
 
-import asyncio
 import logging
 import threading
 from dataclasses import dataclass
@@ -117,11 +116,21 @@ async def test_a_plain_function_may_leave_a_question(connect):
         assert text_of((await client.send(say("nine", taskId=asked["id"])))["task"]) == "at nine"
 
 
-async def test_a_plain_function_cannot_wait_for_an_answer(connect_rpc, caplog):
-    """ask in a thread fails, and the log says what to write instead (design, rule 14)."""
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda ctx: ctx.ask("When?"),
+        lambda ctx: ctx.step(str),
+        lambda ctx: ctx.delegate("http://127.0.0.1:1", "go"),
+        lambda ctx: ctx.require_auth("sign in"),
+        lambda ctx: ctx.conversation(),
+    ],
+)
+async def test_a_plain_function_cannot_wait_for_an_answer(connect_rpc, caplog, wait):
+    """What has to be awaited fails in a thread, at the call, and the log says what to write instead (design, rule 14)."""
 
     def book(request: str, ctx: Context):
-        asyncio.run(ctx.ask("When?"))
+        wait(ctx)
 
     async with connect_rpc(book) as client:
         task = (await client.send("go"))["task"]

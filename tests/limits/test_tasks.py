@@ -201,3 +201,61 @@ async def test_a_stream_that_ends_makes_room(connect):
                 else:
                     break
         assert list(await second.next()) == ["task"]
+
+
+async def test_tasks_that_wait_for_their_client_leave_room_for_others(connect):
+    """A question may stay open for days: it is no work. Nor can it lock the server: its answer is always taken."""
+    gate = asyncio.Event()
+
+    async def talk(request: str, ctx: Context):
+        if request == "work":
+            await gate.wait()
+        return await ctx.ask("?")
+
+    async with connect(talk, limits=Limits(tasks=2)) as client:
+        asked = [(await client.send("hi"))["task"]["id"] for _ in range(5)]
+        for _ in range(2):
+            await client.send(say("work", configuration=NOW))
+        is_busy(await refusal_of(client.send("one more")), "2 tasks are being worked on")
+        answers = [(await client.send(say("4", taskId=id_)))["task"] for id_ in asked]
+        assert {(state_of(task), text_of(task)) for task in answers} == {("completed", "4")}
+        is_busy(await refusal_of(client.send("one more")), "2 tasks are being worked on")
+        gate.set()
+
+
+async def test_an_answer_to_a_function_that_is_no_longer_in_memory_is_taken_too(connect_rpc, lasting):
+    """It is called again, though the server does all it may: whoever was asked is heard."""
+    gate = asyncio.Event()
+
+    async def talk(request: str, ctx: Context):
+        if request == "work":
+            await gate.wait()
+        return await ctx.ask("?")
+
+    async with connect_rpc(talk, store=lasting) as client:
+        asked = (await client.send("hi"))["task"]["id"]
+    async with connect_rpc(talk, store=lasting, limits=Limits(tasks=1)) as client:
+        await client.send(say("work", configuration=NOW))
+        is_busy(await refusal_of(client.send("one more")), "1 tasks are being worked on")
+        assert text_of((await client.send(say("4", taskId=asked)))["task"]) == "4"
+        gate.set()
+
+
+async def test_answers_make_a_server_work_on_no_more_than_it_has_room_for(connect_rpc, monkeypatch):
+    """Open questions are kept on the disk, as many as there are; all answered at once they would be a crowd. What was being worked
+    on ends by itself, so that the answer is only late."""
+    monkeypatch.setattr("accord.run.feed.MAX_PARKED", 1)
+    gate = asyncio.Event()
+
+    async def work(request: str):
+        if request == "ask":
+            return Ask("?")
+        await gate.wait()
+
+    async with connect_rpc(work, limits=Limits(tasks=1)) as client:
+        asked = [(await client.send("ask"))["task"]["id"] for _ in range(3)]
+        for id_ in asked[:2]:
+            await client.send(say("work", taskId=id_, configuration=NOW))
+        is_busy(await refusal_of(client.send(say("work", taskId=asked[2]))), "2 tasks are being worked on")
+        assert state_of(await client.get(asked[2])) == "input-required"
+        gate.set()

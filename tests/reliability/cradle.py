@@ -26,14 +26,16 @@ from typing import Any
 __all__ = ["WORD", "Process", "bear"]
 
 ROOT = Path(__file__).parent.parent.parent
-FRESH = "ACCORD_FAIL_POINT"  # read when Accord is imported
+ARMED = "ACCORD_FAIL_POINT"
 IMPORTED = (
     "accord.app",
     "accord.store.sqlite",
+    "accord.wire.grpc",
     "accord.wire.server",
-    "importlib.readers",  # these are imported when a server starts
-    "uvicorn.lifespan.on",
-    "uvicorn.loops.uvloop",
+    "encodings.idna",  # these are imported when a server starts
+    "importlib.readers",
+    "uvloop",
+    "tests.reliability.agents.busy",
     "tests.reliability.inside",  # what scripts share
 )
 WORD = 8  # bytes of a pid or an exit code on the line
@@ -170,9 +172,8 @@ def live(job: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (job["files"], most))
     os.environ.clear()
     os.environ.update(job["environment"])
-    if FRESH in os.environ:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "accord"]:
-            del sys.modules[name]
+    if ARMED in os.environ:
+        arm()
     sys.argv = job["command"]
     sys.path[0] = str(Path(sys.argv[0]).parent)
     program = sys.modules["__main__"] = ModuleType("__main__")
@@ -180,11 +181,19 @@ def live(job: dict[str, Any]) -> None:
     exec(job["code"], vars(program))
 
 
+def arm() -> None:
+    """Set the fail points anew: they are read when Accord is imported, which was before we knew."""
+    failpoints = importlib.reload(sys.modules["accord.store.failpoints"])
+    for module in [module for name, module in sys.modules.items() if name.startswith("accord.")]:
+        for name in vars(module).keys() & {"is_armed", "point"}:
+            setattr(module, name, getattr(failpoints, name))
+
+
 def main() -> None:
     sys.path.insert(1, str(ROOT))
     for name in IMPORTED:
         importlib.import_module(name)
-
+    sys.modules["tests.reliability.agents.busy"].agent.app(grpc_port=0)  # what is made once in a process is there now
     gc.freeze()
     job = births(sys.argv[1])
     if job is not None:

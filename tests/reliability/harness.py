@@ -1,28 +1,31 @@
-"""A server in a process of its own, clients that write raw JSON, and what a broken stream looks like to them."""
+"""A server in a process of its own, to be killed as often as wanted, and the clients that talk to it."""
 
 import asyncio
 import contextlib
-import itertools
-import json
 import os
+import random
 import signal
 import socket
 import sys
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any
 
 import aiohttp
 
+from tests.reliability.clients import BROKEN, FINAL, RESUME, Client, Frame, GrpcClient, HttpClient, state_of
 from tests.reliability.cradle import Process
+from tests.reliability.line import Line
+from tests.reliability.ways import WAYS, Refused
 
 __all__ = [
     "BROKEN",
     "FINAL",
     "RESUME",
+    "WAYS",
     "Client",
     "Died",
     "Frame",
@@ -34,25 +37,15 @@ __all__ = [
     "running",
     "size",
     "state_of",
+    "tally",
     "text_of",
     "told",
 ]
 
 AGENTS = Path(__file__).parent / "agents"
 JSON = {"content-type": "application/json", "a2a-version": "1.0"}
-RESUME = {"a2a-extensions": "urn:accord:resume:1"}
-FINAL = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"}
-BROKEN = (aiohttp.ClientError, ConnectionError, asyncio.TimeoutError)  # how a killed server looks from outside
 
 _IS_SOAK = bool(os.environ.get("ACCORD_SOAK"))
-_PATHS = {
-    "SendMessage": ("POST", "/message:send"),
-    "SendStreamingMessage": ("POST", "/message:stream"),
-    "GetTask": ("GET", "/tasks/{id}"),
-    "ListTasks": ("GET", "/tasks"),
-    "CancelTask": ("POST", "/tasks/{id}:cancel"),
-    "SubscribeToTask": ("POST", "/tasks/{id}:subscribe"),
-}
 
 
 def size(normal: int, soak: int) -> int:
@@ -71,6 +64,11 @@ def report(promise: str, **figures: object) -> None:
     print(f"\n{promise}: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in figures.items()))
 
 
+def tally(counts: Counter[str]) -> str:
+    """How many of something came over which way."""
+    return f"{counts.total()} ({', '.join(f'{name} {counts[name]}' for name in WAYS if counts[name])})"
+
+
 def message(text: str, skill: str = "", *, task_id: str = "", **configuration: object) -> dict[str, Any]:
     """The params of a send, with a message id of its own."""
     said: dict[str, Any] = {"messageId": uuid.uuid4().hex, "role": "ROLE_USER", "parts": [{"text": text}]}
@@ -79,10 +77,6 @@ def message(text: str, skill: str = "", *, task_id: str = "", **configuration: o
     if task_id:
         said["taskId"] = task_id
     return {"message": said, **({"configuration": configuration} if configuration else {})}
-
-
-def state_of(task: dict[str, Any]) -> str:
-    return task["status"]["state"]
 
 
 def text_of(task: dict[str, Any]) -> str:
@@ -96,124 +90,12 @@ def told(task: dict[str, Any]) -> str:
     return said["parts"][0]["text"] if said else ""
 
 
-class Refused(Exception):
-    """An A2A error came back."""
-
-    def __init__(self, error: dict[str, Any]) -> None:
-        super().__init__(error["message"])
-        self.reason = (error.get("data") or error.get("details"))[0]["reason"]
-
-
 class Died(AssertionError):
     """A server ended before it answered."""
 
 
-class Frame(NamedTuple):
-    """One server-sent event: its number, and the stream response in it."""
-
-    id: int
-    event: dict[str, Any]
-
-    @property
-    def state(self) -> str:
-        """The state it shows; empty for an artifact."""
-        shown = self.event.get("task") or self.event.get("statusUpdate")
-        return state_of(shown) if shown else ""
-
-    @property
-    def is_final(self) -> bool:
-        return self.state in FINAL
-
-    @property
-    def task_id(self) -> str:
-        (inside,) = self.event.values()
-        return inside.get("taskId") or inside["id"]
-
-
-class Client:
-    """Says one thing to a server over one of the two HTTP bindings."""
-
-    def __init__(self, session: aiohttp.ClientSession, url: str, binding: str) -> None:
-        self.binding = binding
-        self._session = session
-        self._url = url
-        self._ids = itertools.count(1)
-
-    async def call(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> dict[str, Any]:
-        """Return the result. Raises Refused for an A2A error, one of BROKEN if there is no answer."""
-        async with self._request(method, params, headers) as answer:
-            body = await answer.json(content_type=None)
-        if "error" in body:
-            raise Refused(body["error"])
-        return body["result"] if self.binding == "jsonrpc" else body
-
-    async def send(self, params: dict[str, Any], headers: dict[str, str] | None = None) -> dict[str, Any]:
-        return (await self.call("SendMessage", params, headers))["task"]
-
-    async def get(self, task_id: str) -> dict[str, Any]:
-        return await self.call("GetTask", {"id": task_id})
-
-    async def cancel(self, task_id: str) -> dict[str, Any]:
-        return await self.call("CancelTask", {"id": task_id})
-
-    async def total(self, status: str = "") -> int:
-        """How many tasks there are, all or in one state."""
-        return (await self.call("ListTasks", {"pageSize": 1, **({"status": status} if status else {})}))["totalSize"]
-
-    async def every_task(self) -> AsyncIterator[dict[str, Any]]:
-        token = ""
-        while True:
-            page = await self.call("ListTasks", {"pageSize": 100, "includeArtifacts": True, "pageToken": token})
-            for task in page["tasks"]:
-                yield task
-            token = page["nextPageToken"]
-            if not token:
-                return
-
-    async def stream(
-        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None, comments: list[str] | None = None
-    ) -> AsyncIterator[Frame]:
-        """Yield the frames of a stream to its proper end; comments are added to `comments`.
-
-        Raises Refused for an error in place of the stream or as its last event, one of BROKEN if it was cut.
-        """
-        async with self._request(method, params, headers) as answer:
-            if not answer.headers["content-type"].startswith("text/event-stream"):
-                raise Refused((await answer.json(content_type=None))["error"])
-            number = 0
-            async for raw in answer.content:
-                line = raw.decode().rstrip("\n")
-                if line.startswith("id: "):
-                    number = int(line[4:])
-                elif line.startswith("data: "):
-                    found = json.loads(line[6:])
-                    if "error" in found:
-                        raise Refused(found["error"])
-                    yield Frame(number, found["result"] if self.binding == "jsonrpc" else found)
-                elif line.startswith(":") and comments is not None:
-                    comments.append(line)
-
-    def subscribe(self, task_id: str, after: int | None = None, comments: list[str] | None = None) -> AsyncIterator[Frame]:
-        """Subscribe; with `after`, resume behind that event."""
-        headers = {} if after is None else RESUME | {"last-event-id": str(after)}
-        return self.stream("SubscribeToTask", {"id": task_id}, headers, comments)
-
-    def _request(self, method: str, params: dict[str, Any], headers: dict[str, str] | None) -> Any:
-        headers = JSON | (headers or {})
-        if self.binding == "jsonrpc":
-            body = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
-            return self._session.post(self._url + "/", json=body, headers=headers)
-        verb, path = _PATHS[method]
-        rest = {name: value for name, value in params.items() if "{%s}" % name not in path}
-        url = self._url + path.replace("{id}", quote(str(params.get("id", "")), safe=""))
-        if verb == "GET":
-            query = {k: str(v).lower() if isinstance(v, bool) else v for k, v in rest.items()}
-            return self._session.get(url, params=query, headers=headers)
-        return self._session.post(url, json=rest, headers=headers)
-
-
 class Server:
-    """One server on one port and one database file, started and killed as often as wanted.
+    """One server with its ports and one database file, started and killed as often as wanted.
 
     `start` returns only when the process it started is the one that answers: a leftover server on the port would make
     every later result worthless.
@@ -224,24 +106,28 @@ class Server:
         self.log = folder / "server.log"
         self.up = asyncio.Event()
         self.starts = 0
-        self._port = _free_port()
-        self.command = [sys.executable, str(AGENTS / "serve.py")]
-        self.command += [agent, str(self._port), str(self.database), str(keep_alive_s), str(grace_s)]
+        self._port, self._grpc_port = _free_port(), _free_port()
+        self.command = [sys.executable, str(AGENTS / "serve.py"), agent, str(self._port), str(self._grpc_port)]
+        self.command += [str(self.database), str(keep_alive_s), str(grace_s)]
         self.environment: dict[str, str] = {}
+        self.ways = list(WAYS)
         self.is_forked = True  # otherwise an interpreter of its own: to measure its memory, to trace it
         self._process: Process | asyncio.subprocess.Process | None = None
         self._session: aiohttp.ClientSession | None = None
+        self._line = Line(self._grpc_port)
 
-    def client(self, binding: str = "jsonrpc") -> Client:
+    def client(self, way: str = "jsonrpc") -> Client:
+        if WAYS[way].is_grpc:
+            return GrpcClient(self._line, WAYS[way])
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0)
             patience = aiohttp.ClientTimeout(total=None, sock_read=60)
             self._session = aiohttp.ClientSession(connector=connector, timeout=patience, read_bufsize=1 << 20)
-        return Client(self._session, f"http://127.0.0.1:{self._port}", binding)
+        return HttpClient(self._session, f"http://127.0.0.1:{self._port}", WAYS[way])
 
-    def clients(self) -> tuple[Client, Client]:
-        """One client for each binding."""
-        return self.client("jsonrpc"), self.client("rest")
+    def clients(self) -> list[Client]:
+        """One client for each way to talk to it."""
+        return [self.client(way) for way in self.ways]
 
     async def start(self) -> None:
         environment = os.environ | self.environment
@@ -299,6 +185,7 @@ class Server:
         """Let nothing run on, and see that the server never had a fault of its own."""
         if self._process is not None and self._process.returncode is None:
             await self.kill()
+        self._line.close()
         if self._session is not None:
             await self._session.close()
         log = self.log.read_text() if self.log.exists() else ""
@@ -317,6 +204,9 @@ async def running(folder: Path, **options: Any) -> AsyncIterator[Server]:
 
 
 def _free_port() -> int:
-    with contextlib.closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port below those the system gives to clients: one of them could take it while the server is dead."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with contextlib.closing(socket.socket()) as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -4,14 +4,13 @@ The same requests as over a socket, without one: the only scheduling left is the
 """
 
 import asyncio
-import json
+from collections.abc import Callable
 from typing import Any
 
-from tests.reliability.harness import Frame, Refused
+from tests.reliability.clients import Frame
+from tests.reliability.ways import WAYS
 
 __all__ = ["Inside", "pass_turns"]
-
-_HEADERS = [(b"content-type", b"application/json"), (b"a2a-version", b"1.0")]
 
 
 async def pass_turns(count: int) -> None:
@@ -21,17 +20,16 @@ async def pass_turns(count: int) -> None:
 
 
 class Inside:
-    """Says JSON-RPC to an ASGI app."""
+    """Talks to an ASGI app, over one of the ways that are HTTP."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, way: str = "jsonrpc") -> None:
         self._app = app
+        self._way = WAYS[way]
 
     async def call(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> dict[str, Any]:
         """Return the result. Raises Refused for an A2A error."""
-        body = json.loads(await self._post(method, params, headers))
-        if "error" in body:
-            raise Refused(body["error"])
-        return body["result"]
+        status, body = await self._request(method, params, headers)
+        return self._way.result(method, body, status)
 
     async def send(self, params: dict[str, Any], headers: dict[str, str] | None = None) -> dict[str, Any]:
         return (await self.call("SendMessage", params, headers))["task"]
@@ -44,22 +42,44 @@ class Inside:
 
     async def stream(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> list[Frame]:
         """Return all frames of a stream, at its end. Raises Refused if it is or ends with an error."""
-        text = (await self._post(method, params, headers)).decode()
-        if text.startswith("{"):
-            raise Refused(json.loads(text)["error"])
-        return [_frame(block) for block in text.split("\n\n") if block and not block.startswith(":")]
+        status, body = await self._request(method, params, headers)
+        if body.startswith(b"{"):
+            self._way.result(method, body, status)
+            raise AssertionError("an answer instead of a stream")
+        return [self._frame(block) for block in body.split(b"\n\n") if block and not block.startswith(b":")]
 
-    async def _post(self, method: str, params: dict[str, Any], headers: dict[str, str] | None) -> bytes:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    async def first(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> Frame:
+        """Return the first frame of a stream, as soon as it is sent, and hang up. Raises Refused if there is none but an error."""
+        sent: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        request = asyncio.create_task(self._request(method, params, headers, lambda data: sent.done() or sent.set_result(data)))
+        try:
+            body = await sent
+        finally:
+            request.cancel()
+        if body.startswith(b"{"):
+            self._way.result(method, body)
+        return self._frame(body.partition(b"\n\n")[0])
+
+    def _frame(self, block: bytes) -> Frame:
+        fields = dict(line.split(b": ", 1) for line in block.split(b"\n"))
+        event = self._way.event(fields[b"data"])
+        return Frame(int(fields[b"id"]), event)
+
+    async def _request(
+        self, method: str, params: dict[str, Any], headers: dict[str, str] | None, on_data: Callable[[bytes], Any] | None = None
+    ) -> tuple[int, bytes]:
+        verb, path, headers, body = self._way.request(method, params, headers or {})
+        path, _, query = path.partition("?")
         scope = {
             "type": "http",
-            "method": "POST",
-            "path": "/",
-            "raw_path": b"/",
-            "query_string": b"",
-            "headers": [*_HEADERS, *((k.encode(), v.encode()) for k, v in (headers or {}).items())],
+            "method": verb,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         }
         asked = False
+        status = 0
         gone = asyncio.Event()
         pieces: list[bytes] = []
 
@@ -72,15 +92,11 @@ class Inside:
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(event: dict[str, Any]) -> None:
+            nonlocal status
+            status = event.get("status", status)
             pieces.append(event.get("body", b""))
+            if on_data is not None and pieces[-1]:
+                on_data(pieces[-1])
 
         await self._app(scope, receive, send)
-        return b"".join(pieces)
-
-
-def _frame(block: str) -> Frame:
-    fields = dict(line.split(": ", 1) for line in block.split("\n"))
-    found = json.loads(fields["data"])
-    if "error" in found:
-        raise Refused(found["error"])
-    return Frame(int(fields["id"]), found["result"])
+        return status, b"".join(pieces)

@@ -4,13 +4,15 @@ import asyncio
 import random
 import shutil
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from accord import Agent
 from tests.reliability.agents.busy import agent as busy
@@ -20,6 +22,8 @@ from tests.reliability.inside import Inside, pass_turns
 COMPLETED, FAILED, CANCELED = "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED"
 OPEN, WORKING = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_WORKING"
 PATIENCE_S = 60  # also of a machine that has others to serve
+PROCESSES = 2
+MOST_RESTARTS = 4  # in one sequence: else they are half of it, and cost more than all the rest
 
 
 async def attempt(work: Any) -> Any:
@@ -116,6 +120,7 @@ class Life(RuleBasedStateMachine):
         Life.sequences += 1
         self.folder = quick_folder()
         self.is_durable = is_durable
+        self.restarts = 0
         self.states: dict[str, str] = {}
         self.loop = asyncio.new_event_loop()
         self._open()
@@ -196,10 +201,10 @@ class Life(RuleBasedStateMachine):
             assert [frame.id for frame in frames] == list(range(1, len(frames) + 1))
             assert [frame.state for frame in frames if frame.is_final] == [self.states[task_id]] == [frames[-1].state]
 
+    @precondition(lambda self: self.is_durable and self.restarts < MOST_RESTARTS)
     @rule()
     def restart(self) -> None:
-        if not self.is_durable:
-            return
+        self.restarts += 1
         self.run(self.app.close())
         self._open()
         for task_id, state in self.states.items():
@@ -217,14 +222,25 @@ class Life(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
 
 
+def live(sequences: int) -> tuple[int, int]:
+    """Try so many sequences in this process; return how many it were in the end, and how many calls."""
+    health = [HealthCheck.too_slow, HealthCheck.filter_too_much]
+    sized = settings(
+        max_examples=sequences,
+        stateful_step_count=50,
+        deadline=None,
+        database=None,
+        derandomize=False,  # or both processes would try the same
+        suppress_health_check=health,
+    )
+    run_state_machine_as_test(Life, settings=sized)
+    return Life.sequences, Life.steps
+
+
 def test_no_sequence_of_calls_changes_an_end() -> None:
     """D6: a state machine tries sequences of sends, answers, cancels, races and restarts on both stores."""
-    sequences = size(500, 20_000)
-    health = [HealthCheck.too_slow, HealthCheck.filter_too_much]
-    run_state_machine_as_test(
-        Life,
-        settings=settings(
-            max_examples=sequences, stateful_step_count=50, deadline=None, database=None, suppress_health_check=health
-        ),
-    )
-    report("D6 sequences", sequences=Life.sequences, calls=Life.steps, contradictions=0)
+    share = size(500, 20_000) // PROCESSES
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        done = list(pool.map(live, [share] * PROCESSES))
+    sequences, calls = (sum(counts) for counts in zip(*done, strict=True))
+    report("D6 sequences", sequences=sequences, calls=calls, contradictions=0)

@@ -26,7 +26,7 @@ async def in_process(path: Path) -> list[str]:
 async def in_a_process_of_its_own(path: Path) -> list[str]:
     async with running(path) as server:
         clients = server.clients()
-        tasks = await asyncio.gather(*(clients[i % 2].send(message("hello", "echo")) for i in range(AT_ONCE)))
+        tasks = await asyncio.gather(*(clients[i % len(clients)].send(message("hello", "echo")) for i in range(AT_ONCE)))
         assert await clients[0].total() == AT_ONCE
     return [state_of(task) for task in tasks]
 

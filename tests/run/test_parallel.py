@@ -86,7 +86,7 @@ async def test_work_done_at_once_goes_on_after_a_death_between_any_two_commits(t
         await inside.send(message("go"))
     for copy in store.copies:
         with contextlib.closing(sqlite3.connect(copy)) as db:
-            log = b"\n".join(data for (data,) in db.execute("SELECT data FROM events")).decode()
+            log = b"\n".join(data for (data,) in db.execute("SELECT data FROM events UNION ALL SELECT data FROM notes")).decode()
         recorded = {place for place in PLACES if f'"value":"{place}"' in log}
         again: list[str] = []
         async with living(traveller(again), SqliteStore(copy)) as inside:

@@ -70,7 +70,7 @@ async def test_lines_after_the_snapshot_come_with_the_task(store):
     more = {"key": first.key, "state": WORKING, "was": WORKING}
     await store.commit([write(store, **more, pos=2, lines=[b"mx", b"sa"])], [])
     await store.commit([write(store, **more, pos=4, seq=2, row=2, lines=[b"v2", b"q1", b"my", b"sb"])], [])
-    await store.commit([write(store, **more, pos=4, seq=2, row=2, lines=[b"sc"], has_moved=False, is_private=True)], [])
+    await store.commit([Write(first.key, 2, [b"sc"])], [])
     record = await store.load(ME, "t1")
     assert record.is_stale
     assert record.tail == [b"mx", b"v2", b"my"]
@@ -80,12 +80,12 @@ async def test_private_lines_alone_leave_the_snapshot_fresh(store):
     """The task stands as it did: it is shown as stored, and its log holds the lines."""
     first = write(store, state=WORKING)
     await store.commit([first], [])
-    private = {"state": WORKING, "was": WORKING, "has_moved": False, "is_private": True}
-    await store.commit([write(store, key=first.key, **private, lines=[b"sa"])], [])
-    await store.commit([write(store, key=first.key, **private, lines=[b"sb"])], [])
+    await store.commit([Write(first.key, 1, [b"sa"])], [])
+    await store.commit([Write(first.key, 1, [b"sb"])], [])
     record = await store.load(ME, "t1")
     assert (record.is_stale, record.tail) == (False, [])
-    assert await store.rows(first.key, 0) == [(1, b'v{"task":{}}\nsa\nsb')]
+    assert await store.rows(first.key, 0) == [(1, b'v{"task":{}}')]
+    assert await store.notes(first.key) == [(1, b"sa"), (1, b"sb")]
 
 
 async def test_a_new_snapshot_leaves_no_tail(store):
@@ -173,7 +173,7 @@ async def test_an_idempotency_key_is_kept_with_its_commit(store):
 
 
 async def test_a_restart_takes_over_what_was_submitted_or_working(tmp_path):
-    """D4: what a dead process left running is found, once; what waits for the client is left alone."""
+    """D4: what a dead process left running is found, once, and what waits for an authorization; questions are left alone."""
     url = f"sqlite:///{tmp_path}/tasks.db"
     dead = open_store(url)
     await dead.open()
@@ -181,9 +181,9 @@ async def test_a_restart_takes_over_what_was_submitted_or_working(tmp_path):
     dead._lock.close()  # as the system does when a process is killed
     heir = open_store(url)
     await heir.open()
-    assert [record.id for record in await heir.take_over(15_000)] == ["1", "2"]
+    assert [record.id for record in await heir.take_over(15_000)] == ["1", "2", "8"]
     await heir.commit([write(heir, "1", key=1, state=FAILED, was=1, seq=2, pos=2, row=2)], [])
-    assert [record.id for record in await heir.take_over(15_000)] == ["2"]
+    assert [record.id for record in await heir.take_over(15_000)] == ["2", "8"]
     await heir.close()
     await close_dead(dead)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from tests.reliability.harness import Server
+from tests.reliability.harness import WAYS, Server
 
 __all__ = ["Host", "hosting"]
 
@@ -16,17 +16,24 @@ SCRIPT = Path(__file__).parent / "serve.py"
 
 
 class Host(Server):
-    """One server on one port and one database, and the world its agent acts on."""
+    """One server on one database, and the world its agent acts on. Over gRPC too, if wanted: that costs memory some measure."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, *, has_grpc: bool = False, **settings: Any) -> None:
         super().__init__(folder)
         self.folder = folder
+        self.ways = [name for name, way in WAYS.items() if has_grpc or not way.is_grpc]
         settings = {"port": self._port, "database": str(self.database), "folder": str(folder)} | settings
+        if has_grpc:
+            settings["grpc_port"] = self._grpc_port
         self.command = [sys.executable, str(SCRIPT), json.dumps(settings)]
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def grpc_port(self) -> int:
+        return self._grpc_port
 
     @property
     def done(self) -> list[str]:
@@ -59,9 +66,9 @@ class Host(Server):
 
 
 @contextlib.asynccontextmanager
-async def hosting(folder: Path, *, is_forked: bool = True, **settings: Any) -> AsyncIterator[Host]:
+async def hosting(folder: Path, *, is_forked: bool = True, has_grpc: bool = False, **settings: Any) -> AsyncIterator[Host]:
     """A host on an empty database, running, for as long as the block lasts."""
-    host = Host(folder, **settings)
+    host = Host(folder, has_grpc=has_grpc, **settings)
     host.is_forked = is_forked
     try:
         await host.start()

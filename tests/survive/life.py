@@ -1,7 +1,7 @@
 """One life of the server in test_model.py: `life.py FOLDER CALLS`. It takes calls from the socket CALLS, and dies when told to.
 
-The app is called without HTTP, so that a death can be put between two turns of its loop. It is a real one: SIGKILL, with the
-store's writer in the middle of whatever it does.
+The app is called on its own loop, so that a death can be put between two turns of it: without HTTP, and over gRPC by a client that
+lives here too. The death is a real one: SIGKILL, with the store's writer in the middle of whatever it does.
 """
 
 import asyncio
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from accord import Agent, Context
-from tests.reliability.harness import Refused
+from tests.reliability.clients import GrpcClient
 from tests.reliability.inside import Inside, pass_turns
+from tests.reliability.line import Line
+from tests.reliability.ways import WAYS, Refused
 
 
 def make(folder: Path) -> Agent:
@@ -57,13 +59,16 @@ def make(folder: Path) -> Agent:
 
 
 async def live(folder: Path, calls: str) -> None:
-    app = make(folder).app(store=f"sqlite:///{folder / 'accord.db'}")
+    app = make(folder).app(store=f"sqlite:///{folder / 'accord.db'}", grpc_port=0)
     await app.open()
-    inside = Inside(app)
+    assert app.grpc_port is not None
+    line = Line(app.grpc_port)
+    clients = {name: GrpcClient(line, way) if way.is_grpc else Inside(app, name) for name, way in WAYS.items()}
+    await clients["grpc"].call("ListTasks", {"pageSize": 1})  # connected: a call takes no more turns than it must
     reader, writer = await asyncio.open_unix_connection(calls)
     while request := await reader.readline():
         asked = json.loads(request)
-        call = asyncio.create_task(attempt(inside.call(asked["method"], asked["params"])))
+        call = asyncio.create_task(attempt(clients[asked["way"]].call(asked["method"], asked["params"])))
         if "turns" in asked:  # left to live
             await pass_turns(asked["turns"])
             if call.done():
@@ -71,6 +76,7 @@ async def live(folder: Path, calls: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         writer.write(await call)
     await app.close()
+    os._exit(0)  # all is said and stored; taking the interpreter apart takes longer than the life did
 
 
 async def attempt(work: Any) -> bytes:

@@ -1,6 +1,6 @@
 """The server process of these tests: `serve.py '{"port": ..., "database": ..., "folder": ..., ...}'`.
 
-Its settings are those of a server, and how often upkeep looks around: a test has no minute to wait for it.
+Its settings are those of a server, and how often upkeep looks around and does what: a test has no minute to wait for it.
 """
 
 import json
@@ -18,6 +18,7 @@ import agents
 
 def main(text: str) -> None:
     settings = json.loads(text)
+    upkeep.LOOK_S = settings.get("look_s", upkeep.LOOK_S)
     upkeep.BEAT_S = settings.get("beat_s", upkeep.BEAT_S)
     upkeep.PURGE_S = settings.get("purge_s", upkeep.PURGE_S)
     log.GIVE_UP_S = settings.get("give_up_s", log.GIVE_UP_S)

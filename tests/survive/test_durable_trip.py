@@ -11,7 +11,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.reliability.harness import BROKEN, Client, message, report, state_of, text_of, told
+from tests.reliability.clients import Client, HttpClient
+from tests.reliability.harness import BROKEN, WAYS, message, report, state_of, text_of, told
 from tests.survive.test_fail_points import settled
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "durable_trip.py"
@@ -45,7 +46,7 @@ class Trip:
         )
         async with asyncio.timeout(30):
             line = (await self._process.stdout.readline()).decode()
-        return Client(self._session, re.search(r"http://[\d.:]+", line)[0], "jsonrpc")
+        return HttpClient(self._session, re.search(r"http://[\d.:]+", line)[0], WAYS["jsonrpc"])
 
     async def died(self) -> int:
         return await asyncio.wait_for(self._process.wait(), timeout=30)

@@ -112,3 +112,26 @@ async def test_durable_work_that_can_no_longer_be_called_has_failed_and_says_why
         task = await client.get(task["id"])
     assert state_of(task) == "failed"
     assert "can't be taken up again" in text_of(task["status"]["message"])
+
+
+async def test_work_of_a_skill_that_is_gone_has_failed_and_says_so(connect_rpc: Any, lasting: str) -> None:
+    """Removed or renamed: to send the message again would be no help."""
+    entered = asyncio.Event()
+
+    def an_agent(name: str) -> Agent:
+        agent = Agent("Changing")
+
+        @agent.skill(id=name, durable=True)
+        async def work(text: str) -> None:
+            entered.set()
+            await asyncio.Event().wait()
+
+        return agent
+
+    async with connect_rpc(an_agent("book"), store=lasting) as client:
+        task = (await client.send(say("go", configuration={"returnImmediately": True})))["task"]
+        await entered.wait()
+    async with connect_rpc(an_agent("reserve"), store=lasting) as client:
+        task = await client.get(task["id"])
+    assert state_of(task) == "failed"
+    assert text_of(task["status"]["message"]).endswith("the agent no longer has skill 'book'")

@@ -97,20 +97,6 @@ async def test_a_key_that_is_gone_stands_for_nothing(connect_rpc: Any, store: st
         assert (await client.send(request, headers=key))["task"]["id"] != first
 
 
-async def test_much_is_purged_in_small_batches_while_others_work(connect_rpc: Any, lasting: str, apps: list[Any]) -> None:
-    """A purge of more than a batch is several commits, with others' in between: nobody waits for all of it."""
-    async with connect_rpc(an_agent(), store=lasting) as client:
-        await asyncio.gather(*(client.send(f"{n}") for n in range(1_200)))
-        await asyncio.sleep(0.002)
-        purging = asyncio.create_task(Kept(apps[0]).tidy(tasks_s=0, events_s=0))
-        during = 0
-        while not purging.done():
-            await client.send("meanwhile")
-            during += 1
-        assert during
-        assert (await client.list())["totalSize"] <= during
-
-
 async def test_a_broken_upkeep_goes_on(connect_rpc: Any, lasting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One failure of upkeep is not the end of heartbeats: the next look-around comes."""
     store, beats = open_store(lasting), asyncio.Event()

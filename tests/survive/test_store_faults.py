@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import resource
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,40 @@ async def test_a_database_that_can_not_be_read_is_said_to_be_unavailable(connect
         store._reader.close()
         store._reader = reader
         assert await client.get(task["id"]) == task
+
+
+@contextlib.contextmanager
+def slow(store: SqliteStore) -> Iterator[threading.Event]:
+    """A commit takes until the event is set."""
+    go_on = threading.Event()
+    store._db.set_trace_callback(lambda sql: sql == "COMMIT" and go_on.wait(30))
+    try:
+        yield go_on
+    finally:
+        go_on.set()
+        store._db.set_trace_callback(None)
+
+
+async def test_a_slow_disk_holds_up_answers_and_nobody_who_reads(connect: Any, tmp_path: Path) -> None:
+    """V4: what is answered is stored, however long that takes; what was stored before can be read meanwhile."""
+    store = SqliteStore(tmp_path / "tasks.db")
+    async with connect(an_agent(), store=store) as client:
+        done = (await client.send("before"))["task"]
+        with slow(store) as go_on:
+            sending = [asyncio.create_task(client.send(f"{n}")) for n in range(20)]
+            for _ in range(20):
+                assert await client.get(done["id"]) == done
+                assert (await client.list())["totalSize"] == 1
+            assert not any(task.done() for task in sending), "acknowledged, and not stored"
+            go_on.set()
+            for task in asyncio.as_completed(sending):
+                assert in_file(store, (await task)["task"]["id"]), "acknowledged, and not stored"
+        assert (await client.list())["totalSize"] == 21
+
+
+def in_file(store: SqliteStore, task_id: str) -> bool:
+    with contextlib.closing(sqlite3.connect(store.path)) as db:
+        return db.execute("SELECT 1 FROM tasks WHERE id = ?", (task_id,)).fetchone() is not None
 
 
 BROKEN_ROWS = {

@@ -9,6 +9,7 @@ __all__ = ["main"]
 _VERBS = {
     "serve": ("serve", "serve"),
     "send": ("send", "send"),
+    "task": ("task", "task"),
     "card": ("card", "card"),
     "db": ("db", "db"),
 }

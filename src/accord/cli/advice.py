@@ -1,17 +1,56 @@
-"""What to type next, when a command about an agent failed."""
+"""What to type next, when a command about an agent failed, and what is going on while it tries again."""
+
+import shlex
 
 import click
 
-from ..client.errors import AgentFault, BadCard, Unreachable
-from ..model import A2AError, TaskNotFound, UnsupportedOperation
+from ..client.errors import AgentFault, BadCard, Unreachable, task_of
+from ..client.retry import Pause, Retry, is_cut
+from ..model import A2AError, TaskNotFound, TooManyRequests, UnsupportedOperation
 
-__all__ = ["advised"]
+__all__ = ["PATIENCE", "advised", "patient", "typed"]
+
+PATIENCE = click.option(
+    "--patience",
+    type=click.FloatRange(min=0),
+    help="Seconds to try again while the server is away.  [default: 30; 5 where nobody has ever answered]",
+)
 
 
-def advised(error: A2AError | AgentFault) -> click.ClickException:
-    """Return the error as the command line shows it: what is wrong, then what helps."""
-    said = str(error)
+def patient(patience_s: float | None) -> Retry:
+    """How a command tries again: for so long, and not in silence."""
+    if patience_s is None:
+        return Retry(on_pause=_say)
+    return Retry(patience_s=patience_s, first_patience_s=patience_s, on_pause=_say)
+
+
+def _say(pause: Pause) -> None:
+    if pause.attempt == 1:
+        how = "busy" if isinstance(pause.error, TooManyRequests) else "away"
+        task_id = task_of(pause.error)
+        why = f"task {task_id} goes on when it is back" if task_id else pause.error
+        click.secho(f"the server is {how}, trying again ...   ({why})", err=True, dim=True)
+
+
+def typed(*words: str) -> str:
+    """A command as it is typed."""
+    return shlex.join(["accord", *words])
+
+
+def advised(error: A2AError | AgentFault, url: str = "", again: str = "") -> click.ClickException:
+    """Return the error as the command line shows it: what is wrong, then what helps.
+
+    Args:
+        error: What went wrong.
+        url: The agent that was asked for something.
+        again: What brings the answer without having the work done twice; empty if nothing does.
+    """
+    said, task_id = str(error), task_of(error)
     match error:
+        case _ if task_id and url and is_cut(error):
+            help_ = f"The agent may go on with its task. Ask for it with:  {typed('task', 'get', url, task_id, '--wait')}"
+        case _ if again and is_cut(error):
+            help_ = f"The agent may have begun. To get its answer, and not a second one:  {again}"
         case Unreachable() if "no secure connection" in said:
             help_ = "If the agent has no TLS, its address begins with http://, not https://."
         case Unreachable():
@@ -19,7 +58,7 @@ def advised(error: A2AError | AgentFault) -> click.ClickException:
         case BadCard():
             help_ = "Give the address an agent is served at, as accord serve prints it, or the address of its card."
         case TaskNotFound():
-            help_ = "Leave --task-id out to start a new task."
+            help_ = "It may have been deleted, or be someone else's. Leave --task-id out to start a new task."
         case UnsupportedOperation() if "takes no more messages" in said:
             help_ = "Here: leave --task-id out, and give that context with --context-id to go on with the conversation."
         case _:

@@ -7,6 +7,7 @@ import msgspec
 
 from ..client import connect
 from ..client.errors import AgentFault
+from ..client.retry import NO_RETRY
 from ..codec import v1
 from ..model import A2AError, AgentCard
 from .advice import advised
@@ -42,7 +43,7 @@ def get(url: str, output: str) -> None:
 
 
 async def _fetch(url: str) -> AgentCard:
-    async with connect(url) as agent:
+    async with connect(url, retry=NO_RETRY) as agent:
         return agent.card
 
 

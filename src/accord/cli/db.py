@@ -1,57 +1,72 @@
-"""accord db: look after the database of an agent that is not running."""
+"""accord db: look at the database of an agent, and look after that of one that is not running."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
 
 import click
 
 from ..model import TaskState
-from ..store import open_store
+from ..store import CommitFailed, open_store
+from ..store.look import check_file, look
+from ..store.migrate import newest
 from ..store.sqlite import SqliteStore
 
 __all__ = ["db"]
-
-T = TypeVar("T")
 
 _STORE = click.option("--store", help="The store, as given to accord serve. By default the only one in ./.accord/.")
 
 
 @click.group()
 def db() -> None:
-    """Look after an agent's database. Stop its server first: one process at a time may use the file."""
+    """Look at an agent's database, or after it. For all but stats stop its server first: one process may use the file."""
 
 
 @db.command()
 @_STORE
 def stats(store: str | None) -> None:
-    """Say how much is in the store."""
-    found = _with(store, lambda opened: opened.stats())
+    """Say how much is in the store. Changes nothing, and may be used while the server runs."""
+    path, schema = _found(store)
+    try:
+        found = look(path)
+    except RuntimeError as error:
+        raise click.ClickException(str(error)) from error
     states = list(TaskState)
     for state, count in sorted(found.tasks.items()):
         click.echo(f"  {states[state].word:<16} {count:>12,}")
     total = sum(found.tasks.values())
     click.echo(f"{total:,} tasks, {found.events:,} log rows, {found.keys:,} idempotency keys, {found.size:,} bytes")
+    if schema < newest("sqlite"):
+        click.echo(f"schema {schema}; the newest is {newest('sqlite')}, which accord serve and accord db migrate bring it to")
 
 
 @db.command()
 @_STORE
 def vacuum(store: str | None) -> None:
     """Give the room of deleted tasks back to the disk."""
-    before = _with(store, lambda opened: opened.stats()).size
-    click.echo("rewriting the file ...", err=True)
-    _with(store, lambda opened: opened.vacuum())
-    after = _with(store, lambda opened: opened.stats()).size
-    click.echo(f"{before:,} bytes before, {after:,} after")
+    path, _ = _found(store)
+    before = path.stat().st_size
+
+    async def rewrite(opened: SqliteStore) -> None:
+        click.echo("rewriting the file ...", err=True)
+        await opened.vacuum()
+
+    _with(path, rewrite)
+    click.echo(f"{before:,} bytes before, {path.stat().st_size:,} after")
 
 
 @db.command()
 @_STORE
 def migrate(store: str | None) -> None:
     """Bring the database to the newest schema. `accord serve` does this by itself when it starts."""
-    _with(store, lambda opened: opened.stats())
-    click.echo("the schema is the newest")
+    path, schema = _found(store)
+
+    async def nothing(opened: SqliteStore) -> None:
+        """To open it was all."""
+
+    _with(path, nothing)
+    is_old = schema < newest("sqlite")
+    click.echo(f"the schema was {schema}, and is now the newest, {newest('sqlite')}" if is_old else "the schema is the newest")
 
 
 def _only_store() -> str:
@@ -62,22 +77,34 @@ def _only_store() -> str:
     return f"sqlite:///{found[0]}"
 
 
-def _with(url: str | None, work: Callable[[SqliteStore], Awaitable[T]]) -> T:
-    """Open the store, which migrates it, do something, close it."""
-
-    async def run() -> T:
+def _found(url: str | None) -> tuple[Path, int]:
+    """The file a store is kept in, which is one of ours, and the number of its schema."""
+    try:
         store = open_store(url or _only_store())
         if not isinstance(store, SqliteStore):
             raise click.ClickException(f"{url} keeps nothing on a disk; give sqlite:///FILE")
-        if not store.path.exists():
-            raise click.ClickException(f"there is no database {store.path}; accord serve makes one")
+        schema = check_file(store.path)
+    except (RuntimeError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    if not schema:
+        raise click.ClickException(f"there is no database {store.path}; accord serve makes one")
+    return store.path, schema
+
+
+def _with(path: Path, work: Callable[[SqliteStore], Awaitable[None]]) -> None:
+    """Open the store, which migrates it, do something, close it."""
+
+    async def run() -> None:
+        store = SqliteStore(path)
         await store.open()
         try:
-            return await work(store)
+            await work(store)
         finally:
             await store.close()
 
     try:
-        return asyncio.run(run())
-    except (RuntimeError, ValueError) as error:
+        asyncio.run(run())
+    except RuntimeError as error:
         raise click.ClickException(str(error)) from error
+    except CommitFailed as error:
+        raise click.ClickException(f"{path} could not be rewritten, and is as it was: {error}") from error

@@ -1,16 +1,16 @@
 """accord send: one message to an agent, and its answer."""
 
 import asyncio
-import sys
 
 import click
 import msgspec
 
-from ..client import connect
+from ..client import Client, connect
 from ..client.errors import AgentFault
-from ..client.reply import Reply
-from ..model import A2AError, ArtifactUpdate, Part, StatusUpdate, Task, TaskState
-from .advice import advised
+from ..client.resume import Stream
+from ..model import A2AError, new_id
+from .advice import PATIENCE, advised, patient, typed
+from .show import show_reply, show_stream
 
 __all__ = ["send"]
 
@@ -21,64 +21,71 @@ __all__ = ["send"]
 @click.option("--stream", "is_stream", is_flag=True, help="Show the answer as it is made.")
 @click.option("--task-id", default="", help="Continue this task: answer its question.")
 @click.option("--context-id", default="", help="Start a new task in this conversation.")
-def send(url: str, text: str, is_stream: bool, task_id: str, context_id: str) -> None:
+@click.option("--key", default="", help="Name this message: sent again under the same name, its work is not done twice.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to wait for the answer.  [default: 600]")
+@PATIENCE
+def send(
+    url: str, text: str, is_stream: bool, task_id: str, context_id: str, key: str, timeout: float | None, patience: float | None
+) -> None:
     """Send TEXT to the agent at URL and print what it answers.
 
     \b
     accord send http://localhost:8000 "A weekend in Rome"
     accord send http://localhost:8000 3 --task-id 0192... --stream
     """
+    sending = _Sending(url, text, is_stream, task_id, context_id, key, timeout)
     try:
-        asyncio.run(_send(url, text, is_stream, task_id, context_id))
+        asyncio.run(sending.send(patience))
     except (A2AError, AgentFault) as error:
-        raise advised(error) from error
+        raise advised(error, url, sending.again) from error
     except KeyboardInterrupt:
-        click.secho("\nno longer waiting; what the agent has begun goes on", err=True)
+        click.secho(f"\nno longer waiting; what the agent has begun goes on\n{sending.later}".rstrip(), err=True)
         raise click.exceptions.Exit(130) from None
 
 
-async def _send(url: str, text: str, is_stream: bool, task_id: str, context_id: str) -> None:
-    async with connect(url) as agent:
-        if is_stream:
-            reply = await _show(agent.stream(text, task_id=task_id, context_id=context_id))
-        else:
-            reply = await agent.send(text, task_id=task_id, context_id=context_id)
-            if shown := _answer(reply):
-                click.echo(shown)
-        _say_how_it_ended(reply, url)
+class _Sending(msgspec.Struct):
+    """What was typed, and what is known of it by now."""
 
+    url: str
+    text: str
+    is_stream: bool
+    task_id: str
+    context_id: str
+    key: str
+    timeout_s: float | None
+    stream: Stream | None = None
 
-async def _show(stream: "object") -> Reply:
-    """Print a stream as it comes: the agent's output to stdout, its progress to stderr."""
-    async for event in stream:  # type: ignore[attr-defined]
-        if isinstance(event, ArtifactUpdate):
-            sys.stdout.write("".join(_shown(part) for part in event.artifact.parts))
-            sys.stdout.flush()
-        elif isinstance(event, StatusUpdate) and event.status.message is not None:
-            click.secho(f"\n[{event.status.state.word}] {event.status.message.text}", err=True, dim=True)
-    click.echo()
-    return stream.reply  # type: ignore[attr-defined,no-any-return]
+    async def send(self, patience_s: float | None) -> None:
+        async with connect(self.url, retry=patient(patience_s)) as agent:
+            if not self.key and agent.deduplicates:
+                self.key = new_id()  # so that what is typed again is the same message
+            if self.is_stream:
+                await self._read(agent)
+            else:
+                reply = await agent.send(
+                    self.text, task_id=self.task_id, context_id=self.context_id, key=self.key, timeout_s=self.timeout_s
+                )
+                show_reply(reply, self.url)
 
+    async def _read(self, agent: Client) -> None:
+        self.stream = agent.stream(
+            self.text, task_id=self.task_id, context_id=self.context_id, key=self.key, timeout_s=self.timeout_s
+        )
+        await show_stream(self.stream)
+        show_reply(self.stream.reply, self.url, is_shown=self.stream.task is not None)
 
-def _answer(reply: Reply) -> str:
-    """The text of an answer, then its data as JSON and its files by name. The schema of a question is for programs."""
-    others = [] if reply.question else [_shown(part) for part in reply.parts if not isinstance(part.text, str)]
-    return "\n".join(filter(None, [reply.text, *others]))
+    @property
+    def again(self) -> str:
+        """What to type to be told the answer, without having the work done twice; empty if the agent can't tell."""
+        if not self.key:
+            return ""
+        named = {"--task-id": self.task_id, "--context-id": self.context_id, "--key": self.key}
+        options = [word for name, value in named.items() if value for word in (name, value)]
+        return typed("send", self.url, self.text, *options, *(["--stream"] if self.is_stream else []))
 
-
-def _shown(part: Part) -> str:
-    if isinstance(part.text, str):
-        return part.text
-    if part.data is not msgspec.UNSET:
-        return msgspec.json.format(msgspec.json.encode(part.data), indent=2).decode()
-    return f"[{part.media_type or 'file'} {part.filename}]"
-
-
-def _say_how_it_ended(reply: Reply, url: str) -> None:
-    task = reply.task
-    if not isinstance(task, Task):
-        return
-    state = task.status.state
-    click.secho(f"task {task.id} is {state.word}", err=True, dim=True)
-    if state is TaskState.INPUT_REQUIRED:
-        click.secho(f'answer with:  accord send {url} "..." --task-id {task.id}', err=True)
+    @property
+    def later(self) -> str:
+        """What to type to see how it went."""
+        task_id = self.stream.task_id if self.stream is not None else self.task_id
+        look = typed("task", "get", self.url, task_id, "--wait") if task_id else self.again
+        return f"ask for it with:  {look}" if look else ""

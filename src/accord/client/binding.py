@@ -29,6 +29,7 @@ __all__ = [
     "moved",
     "read_all",
     "refusal",
+    "seconds",
     "understood",
 ]
 
@@ -81,7 +82,10 @@ class Binding(Protocol):
         ...
 
     def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncGenerator[list[Item], None]:
-        """Yield the messages of a stream as they come, what came together together. Ends where the connection ends."""
+        """Yield the messages of a stream as they come, what came together together; none, once the agent has begun one.
+
+        Ends where the connection ends.
+        """
         ...
 
     async def close(self) -> None:
@@ -112,9 +116,10 @@ def refusal(
         value = None
     said = read(value) if isinstance(value, dict) else None
     what = str(said) if said is not None else f"{safe_url(url)}: HTTP {status}"
-    by_status = status_error(status, what, _seconds(retry_after))
+    by_status = status_error(status, what, seconds(retry_after))
     if by_status is not None:
         if said is None or type(said) is A2AError:
+            by_status.detail = said.detail if said is not None else {}
             return by_status
         said.retry_after_s = by_status.retry_after_s
     if said is not None:
@@ -135,7 +140,7 @@ def moved(url: str, status: int, location: str | None) -> str | None:
         return None
 
 
-def _seconds(retry_after: str | None) -> str | None:
+def seconds(retry_after: str | None) -> str | None:
     """Retry-After as seconds: it may also be a date."""
     if retry_after is None or retry_after.isdigit():
         return retry_after

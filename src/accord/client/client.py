@@ -11,6 +11,7 @@ import msgspec
 from ..model import (
     FINAL,
     INTERRUPTED,
+    A2AError,
     AgentCard,
     AuthenticationInfo,
     CancelTaskRequest,
@@ -31,13 +32,15 @@ from ..model import (
     TaskNotCancelable,
     TaskPushNotificationConfig,
     TaskState,
+    Unavailable,
     new_id,
 )
 from .conversation import Conversation
-from .errors import BadAnswer, TooSlow
+from .errors import AgentFault, BadAnswer, TooSlow, about_task, task_of
 from .line import Line
 from .reply import Content, Reply, parts_of
 from .resume import Stream
+from .seen import has_come
 
 __all__ = ["Client"]
 
@@ -305,13 +308,13 @@ class Client:
             request.configuration = request.configuration or SendConfiguration()
             request.configuration.return_immediately = True
         deadline = self._deadline(timeout_s)
-        response = await self.line.call(
-            "SendMessage",
-            request,
-            is_send=True,
-            key=key,
-            deadline=deadline,
-        )
+        try:
+            response = await self.line.call("SendMessage", request, is_send=True, key=key, deadline=deadline)
+        except Unavailable as error:
+            # Not to be sent again, for all we know; but the agent says which task it will go on with.
+            if not task_of(error) or self.line.may_send_again(key) or not self.line.retry.is_on:
+                raise
+            return await self._taken_up(request, task_of(error), error, deadline)
         task = response.task
         if task is None:
             message: Message = response.message
@@ -321,6 +324,13 @@ class Client:
         found: Task = task
         return found
 
+    async def _taken_up(self, request: SendMessageRequest, task_id: str, error: Unavailable, deadline: float) -> Task:
+        """Wait for the task of a message whose sender was sent away."""
+        task = await self._settled(task_id, deadline)
+        if not has_come(request, task):
+            raise error
+        return task
+
     async def _settled(self, task_id: str, deadline: float, task: Task | None = None) -> Task:
         """Ask for a task until it has ended or asks something, at growing intervals."""
         loop = asyncio.get_running_loop()
@@ -328,11 +338,14 @@ class Client:
         while task is None or task.status.state not in _SETTLED:
             if task is not None:
                 if loop.time() + pause_s > deadline:
-                    what = f"task {task_id} is still {task.status.state.word}; wait({task_id!r}) goes on waiting"
-                    raise TooSlow(self.line.name, what)
+                    what = f"still {task.status.state.word} when the time was up; wait({task_id!r}) goes on waiting"
+                    raise about_task(TooSlow(self.line.name, what), task_id)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, _POLL_MOST_S)
-            found: Task = await self.line.call("GetTask", GetTaskRequest(id=task_id), deadline=deadline)
+            try:
+                found: Task = await self.line.call("GetTask", GetTaskRequest(id=task_id), deadline=deadline)
+            except (A2AError, AgentFault) as error:
+                raise about_task(error, task_id) from None
             task = found
         return task
 

@@ -72,7 +72,7 @@ def connect(
         tenant: Instead of the one the card names.
         headers: Sent with every call. Not for credentials: these are not bound to an origin.
         extensions: Activated with every call.
-        retry: How failed calls are repeated.
+        retry: How failed calls are repeated, and for how long an agent that is away is waited for.
         budget: How much is read, and how long is waited.
         cards: A cache of cards of your own.
     """
@@ -97,12 +97,13 @@ def connect(
         bound: dict[tuple[str, str, str], Binding] = {}
 
         def bind(interface: AgentInterface) -> Binding:
-            binding, version, url = interface.protocol_binding, interface.protocol_version, interface.url
-            if binding == "GRPC":
-                made: Binding = _grpc(url, version, budget, headers or {}, origin, chosen)
-            else:
-                made = SPOKEN[binding, version](http, url, budget, headers or {})
-            return bound.setdefault((binding, version, url), made)
+            key = binding, version, url = interface.protocol_binding, interface.protocol_version, interface.url
+            if key not in bound:
+                if binding == "GRPC":
+                    bound[key] = _grpc(url, version, budget, headers or {}, origin, chosen)
+                else:
+                    bound[key] = SPOKEN[binding, version](http, url, budget, headers or {})
+            return bound[key]
 
         async def close() -> None:
             for binding in bound.values():

@@ -9,7 +9,9 @@ from urllib.parse import urljoin
 import msgspec
 
 from ..codec import text
+from ..codec.peer import status_error
 from ..model import AgentCard, ParseError, PermissionDenied, Unauthenticated
+from .binding import seconds
 from .budget import Budget, check_depth
 from .errors import AgentFault, BadAnswer, BadCard
 from .http import Answer, Http
@@ -22,6 +24,7 @@ PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 MAX_SIGNATURES = 8
 _REDIRECTS = 3
+_NOT_NOW = (429, 502, 503, 504)
 _KEEP_S = 3600.0
 
 _json = msgspec.json.Decoder()
@@ -88,9 +91,11 @@ async def fetch_card(url: str, http: Http, budget: Budget, cards: Cards | None, 
     Raises:
         BadCard: There is none, or none that can be used.
         AgentFault: The agent can't be reached.
+        Unavailable, TooManyRequests: Not now.
         Unauthenticated, PermissionDenied: The card is not for everyone.
     """
     tried: list[str] = []
+    not_now: Answer | None = None
     for place in _places(url):
         answer = await _get(place, http, budget, cards)
         if answer.status == 200 and _may_be_card(answer, place, url):
@@ -102,7 +107,14 @@ async def fetch_card(url: str, http: Http, budget: Budget, cards: Cards | None, 
         if answer.status == 403:
             raise PermissionDenied(f"{safe_url(place)}: these credentials do not open the card")
         tried.append(f"{safe_url(place)} (HTTP {answer.status})")
-    raise BadCard(safe_url(url), "no agent card there; looked at " + ", ".join(tried))
+        if answer.status in _NOT_NOW:
+            not_now = answer
+    what = "no agent card there; looked at " + ", ".join(tried)
+    if not_now is not None:
+        refused = status_error(not_now.status, f"{safe_url(url)}: {what}", seconds(not_now.headers.get("Retry-After")))
+        assert refused is not None  # that is what `_NOT_NOW` lists
+        raise refused
+    raise BadCard(safe_url(url), what)
 
 
 def open_card(body: bytes, url: str, budget: Budget, notes: list[str]) -> AgentCard:

@@ -10,13 +10,18 @@
 What the agent reports is raised as the class of `accord.model.errors` that it means.
 """
 
-from ..model import InvalidAgentResponse
+from ..model import A2AError, InvalidAgentResponse
 
-__all__ = ["AgentFault", "BadAnswer", "BadCard", "ConnectionLost", "TooSlow", "Unreachable", "why"]
+__all__ = ["AgentFault", "BadAnswer", "BadCard", "ConnectionLost", "TooSlow", "Unreachable", "about_task", "task_of", "why"]
 
 
 class AgentFault(Exception):
-    """Something is wrong with an agent. The text names the agent and the fault; `agent` and `fault` hold them apart."""
+    """Something is wrong with an agent. The text names the agent and the fault; `agent` and `fault` hold them apart.
+
+    `task_id` is the task that was being waited for, if it is known: it may go on without us.
+    """
+
+    task_id = ""
 
     def __init__(self, agent: str, fault: str) -> None:
         super().__init__(f"{agent}: {fault}")
@@ -24,11 +29,18 @@ class AgentFault(Exception):
         self.fault = fault
 
     def __str__(self) -> str:
-        return f"{self.agent}: {self.fault}"
+        return f"{self.agent}: {self.fault}" + (f" (task {self.task_id} may go on)" if self.task_id else "")
 
 
 class Unreachable(AgentFault, ConnectionError):
-    """No connection: nothing was sent, so it is safe to try again."""
+    """No connection: nothing was sent, so it is safe to try again.
+
+    `is_lasting` if that is not because nobody is there now: a name that is not known, a certificate that is not trusted.
+    """
+
+    def __init__(self, agent: str, fault: str, *, is_lasting: bool = False) -> None:
+        super().__init__(agent, fault)
+        self.is_lasting = is_lasting
 
 
 class ConnectionLost(AgentFault, ConnectionError):
@@ -54,6 +66,22 @@ class BadAnswer(AgentFault, InvalidAgentResponse):
         self.http_status = http_status
         self.agent = agent
         self.fault = fault
+
+
+def about_task(error: A2AError | AgentFault, task_id: str) -> A2AError | AgentFault:
+    """Return an error that says which task was being waited for: whoever catches it can ask for that."""
+    if isinstance(error, AgentFault):
+        error.task_id = task_id
+    elif task_id:
+        error.detail.setdefault("taskId", task_id)
+    return error
+
+
+def task_of(error: BaseException) -> str:
+    """The task an error leaves behind, as the agent or the client has named it; empty if none is known."""
+    if isinstance(error, AgentFault):
+        return error.task_id
+    return error.detail.get("taskId", "") if isinstance(error, A2AError) else ""
 
 
 def why(error: Exception) -> str:

@@ -46,7 +46,14 @@ class Grpc:
         self._budget = budget
         self._chosen = chosen
         self._metadata = [(name.lower(), value) for name, value in headers.items()] + [("a2a-version", dialect.version)]
-        options = [("grpc.max_receive_message_length", budget.answer_bytes), ("grpc.max_send_message_length", -1)]
+        options = [
+            ("grpc.max_receive_message_length", budget.answer_bytes),
+            ("grpc.max_send_message_length", -1),
+            # How long grpcio answers for a server that was away before it looks again: by default up to two minutes.
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.min_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+        ]
         address = url.partition("://")[2].rstrip("/") if "://" in url else url
         if is_secure:
             secure = grpc.ssl_channel_credentials(*tls.pems()) if tls is not None else grpc.ssl_channel_credentials()
@@ -71,6 +78,7 @@ class Grpc:
         try:
             async with asyncio.timeout(timeout_s):
                 seq = _number(await call.initial_metadata())
+            yield []
             while True:
                 async with asyncio.timeout(idle_s):
                     frame = await call.read()

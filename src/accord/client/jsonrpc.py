@@ -70,6 +70,7 @@ class JsonRpc:
             return read(self._result(_open(data), id_))
 
         if answer.status == 200 and answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+            yield []  # it is a stream
             async with aclosing(events(answer, self.url, budget, open_frame)) as source:
                 async for items in source:
                     yield items

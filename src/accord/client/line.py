@@ -1,6 +1,7 @@
 """The line to one agent: found once, then calls over the interface that works, repeated where that is safe."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
@@ -19,11 +20,12 @@ from ..model import (
 )
 from .binding import Binding, Extra, Items
 from .budget import Budget
-from .errors import AgentFault, BadAnswer, TooSlow, Unreachable
-from .retry import Retry, may_repeat
+from .errors import AgentFault, BadAnswer, TooSlow, Unreachable, about_task, task_of
+from .retry import Failures, Pause, Retry, is_cut, may_repeat
 
 __all__ = ["Found", "Line", "Options"]
 
+log_ = logging.getLogger("accord")
 
 # What every agent of every version understands: if one of these is not known, it is the version that is wrong.
 _FIRST_WORDS = ("SendMessage", "SendStreamingMessage", "GetTask")
@@ -61,6 +63,8 @@ class Line:
         self._interface: AgentInterface | None = None
         self._binding: Binding | None = None
         self._is_proven = False
+        self._is_reached = False  # someone was there: from then on it is waited for, not passed over
+        self._away: set[str] = set()  # where nobody was, since the preferred interface was tried
         self._is_closed = False
         self._extra = Extra()
         self._tenant = ""
@@ -89,7 +93,20 @@ class Line:
     # Opening and closing
 
     async def open(self) -> None:
-        """Find the agent and choose how to talk to it. Done once, however many ask."""
+        """Find the agent and choose how to talk to it, waiting for it if it is away. Done once, however many ask."""
+        failures = Failures(self.retry)
+        while True:
+            try:
+                return await self._open()
+            except (A2AError, AgentFault) as error:
+                pause = self.pause_after(error, failures, None) if is_cut(error) else None
+                if pause is None:
+                    raise
+                if pause.attempt == 1 and self.retry.on_pause is None:
+                    log_.warning("%s; trying again", error)
+                await self.pause(pause)
+
+    async def _open(self) -> None:
         if self._is_closed:
             raise RuntimeError("this client is closed; connect again")
         if self._found is None:
@@ -117,7 +134,7 @@ class Line:
     # Streams
 
     async def can_stream(self) -> bool:
-        await self.open()
+        await self._open()
         return self.found.card.capabilities.streaming is True
 
     @property
@@ -157,7 +174,7 @@ class Line:
                 # Closed with us: a connection must not live on because nobody has collected its generator yet.
                 async with aclosing(binding.stream(operation, request, extra, timeout_s or self.budget.work_s)) as source:
                     async for items in source:
-                        self._is_proven = True
+                        self._is_proven = self._is_proven or bool(items)
                         yield items
                 return
             except (A2AError, AgentFault) as error:
@@ -181,37 +198,60 @@ class Line:
         A send is done twice only if the agent will notice, or if told to; anything else may be. `on_repeat` is called before that.
         """
         loop = asyncio.get_running_loop()
-        attempt = 1
+        failures: Failures | None = None
         before: Exception | None = None
+        task_id = ""
         binding: Binding | None = None
         while True:
             try:
                 binding = self._binding or await self._opened()
                 if self._tenant and not request.tenant:
                     request.tenant = self._tenant
-                timeout_s = self.budget.call_s if deadline is None else max(deadline - loop.time(), 0.001)
+                timeout_s = self._time_for(is_send, deadline, loop.time())
                 result = await binding.call(operation, request, self._with(key) if key else self._extra, timeout_s)
             except (A2AError, AgentFault) as error:
                 if self._fall_back(operation, error, binding):
                     continue
-                pause_s = self.retry.pause_s(attempt, error)
+                failures = failures or Failures(self.retry)
+                task_id = task_of(error) or task_id
                 is_safe = not is_send or self.may_send_again(key)
-                is_late = deadline is not None and loop.time() + pause_s >= deadline
-                if attempt >= self.retry.attempts or is_late or not may_repeat(error, is_safe=is_safe):
+                pause = self.pause_after(error, failures, deadline) if may_repeat(error, is_safe=is_safe) else None
+                if pause is None:
                     if isinstance(error, TooSlow) and before is not None:
                         error.fault = f"not done in time; the attempt before this one ended with: {before}"
-                    raise self.named(error) from None
+                    raise about_task(self.named(error), task_id) from None
                 before = error
                 if on_repeat is not None and not isinstance(error, Unreachable):
                     on_repeat()
-                attempt += 1
-                await asyncio.sleep(pause_s)
+                await self.pause(pause)
             else:
                 self._is_proven = True
                 return result
 
+    def _time_for(self, is_send: bool, deadline: float | None, now: float) -> float:
+        """How long one attempt may take: a send all there is, anything else no longer than such a thing takes."""
+        left_s = max(deadline - now, 0.001) if deadline is not None else self.budget.call_s
+        return left_s if is_send else min(left_s, self.budget.call_s)
+
+    def pause_after(self, error: A2AError | AgentFault, failures: Failures, deadline: float | None) -> Pause | None:
+        """Return the pause before the next attempt, or None if it is time to give up."""
+        is_first = self._found is None and isinstance(error, Unreachable)
+        if isinstance(error, Unreachable) and is_first and error.is_lasting:
+            return None
+        return failures.pause(error, asyncio.get_running_loop().time(), deadline, is_first=is_first)
+
+    async def pause(self, pause: Pause) -> None:
+        """Wait before the next attempt. While nobody was there, that begins with the preferred interface again."""
+        if self.retry.on_pause is not None:
+            self.retry.on_pause(pause)
+        found = self._found
+        if found is not None and self._away and not self._is_reached and self._interface is not found.interfaces[0]:
+            self._use(found, found.interfaces[0])
+        self._away.clear()
+        await asyncio.sleep(pause.seconds)
+
     async def _opened(self) -> Binding:
-        await self.open()
+        await self._open()
         assert self._binding is not None  # that is what opening is
         return self._binding
 
@@ -228,6 +268,7 @@ class Line:
 
     def _use(self, found: Found, interface: AgentInterface) -> None:
         self._interface = interface
+        self._is_reached = False
         self._binding = found.bind(interface)
         self._offered = frozenset(extension.uri for extension in found.card.capabilities.extensions)
         self._tenant = self._options.tenant if self._options.tenant is not None else interface.tenant
@@ -235,7 +276,7 @@ class Line:
         for extension in found.card.capabilities.extensions:
             if extension.required and extension.uri not in (*wanted, IDEMPOTENT, RESUME):
                 found.notes.append(f"the agent requires the extension {extension.uri}; activate it with extensions=")
-        if self.retry.attempts > 1:
+        if self.retry.is_on:
             wanted += [uri for uri in (IDEMPOTENT, RESUME) if self._offers(uri) and uri not in wanted]
         self._extra = Extra(extensions=", ".join(wanted))
 
@@ -247,15 +288,17 @@ class Line:
         if used is not self._binding:
             return True  # another call has found out before, and turned
         rest = found.interfaces[found.interfaces.index(interface) + 1 :]
-        if not rest:
+        if isinstance(error, Unreachable):
+            self._away.add(_place(interface))
+            # What is served at the same place is away with it; and where a message has arrived, it is sent again.
+            rest = [] if self._is_reached else [other for other in rest if _place(other) not in self._away]
+        else:
+            self._is_reached = True
+        if not rest or not (isinstance(error, Unreachable) or _is_wrong_door(operation, error, interface, rest[0])):
             return False
-        # The same door under another version is a guess: there an old agent may refuse the new words in any way it likes.
-        is_guess = rest[0].url == interface.url and rest[0].protocol_binding == interface.protocol_binding
-        is_nowhere = isinstance(error, BadAnswer) and error.http_status in (400, 404, 405)
-        is_refused = is_guess and isinstance(error, (MethodNotFound, InvalidRequest)) and operation in _FIRST_WORDS
-        if not (isinstance(error, (Unreachable, VersionNotSupported)) or is_nowhere or is_refused):
-            return False
-        found.notes.append(f"{_words(interface)} did not work ({error}); went on with {_words(rest[0])}")
+        note = f"{_words(interface)} did not work ({error}); went on with {_words(rest[0])}"
+        if note not in found.notes:
+            found.notes.append(note)
         self._use(found, rest[0])
         return True
 
@@ -268,3 +311,17 @@ class Line:
 
 def _words(interface: AgentInterface) -> str:
     return f"{interface.protocol_binding} {interface.protocol_version} at {interface.url}"
+
+
+def _is_wrong_door(operation: str, error: A2AError | AgentFault, used: AgentInterface, other: AgentInterface) -> bool:
+    """Whether an agent refused an interface as such, not what was asked of it."""
+    # The same door under another version is a guess: there an old agent may refuse the new words in any way it likes.
+    is_guess = other.url == used.url and other.protocol_binding == used.protocol_binding
+    is_nowhere = isinstance(error, BadAnswer) and error.http_status in (400, 404, 405)
+    is_refused = is_guess and isinstance(error, (MethodNotFound, InvalidRequest)) and operation in _FIRST_WORDS
+    return isinstance(error, VersionNotSupported) or is_nowhere or is_refused
+
+
+def _place(interface: AgentInterface) -> str:
+    """The host and port it is at."""
+    return (interface.url.partition("://")[2] or interface.url).partition("/")[0]

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
@@ -117,7 +118,7 @@ class Network:
         try:
             parts = parse(url)
         except ValueError:
-            raise Unreachable(safe_url(url), "that is no URL to connect to") from None
+            raise Unreachable(safe_url(url), "that is no URL to connect to", is_lasting=True) from None
         if len(self._targets) >= _TARGETS:
             self._targets.clear()
         line = f" {parts.target} HTTP/1.1\r\n".encode("ascii")
@@ -154,9 +155,11 @@ class Network:
                 raise TooSlow(where, f"no answer within {patience_s:.3g} s") from None
             raise Unreachable(where, "no connection in time") from None
         except ssl.SSLError as error:
-            raise Unreachable(where, f"no secure connection: {why(error)}") from None
+            # With a reason it is the other side's certificate or manners; without one, it just went away.
+            is_lasting = bool(error.reason) and not isinstance(error, ssl.SSLEOFError)
+            raise Unreachable(where, f"no secure connection: {why(error)}", is_lasting=is_lasting) from None
         except OSError as error:
-            raise Unreachable(where, f"no connection: {why(error)}") from None
+            raise Unreachable(where, f"no connection: {why(error)}", is_lasting=isinstance(error, socket.gaierror)) from None
         if self._is_closed:
             connection.close()
             raise ConnectionLost(where, "the connection broke off: this client was closed")

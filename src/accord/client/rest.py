@@ -65,6 +65,7 @@ class Rest:
                 raise self._error_in(data) or fault from None
 
         if answer.status == 200 and answer.headers.get("Content-Type", "").startswith("text/event-stream"):
+            yield []  # it is a stream
             async with aclosing(events(answer, self.url, self._budget, open_frame)) as source:
                 async for items in source:
                     yield items

@@ -28,10 +28,10 @@ from ..model import (
     TaskStatus,
 )
 from .binding import Item
-from .errors import AgentFault, ConnectionLost, TooSlow
+from .errors import AgentFault, ConnectionLost, TooSlow, about_task, task_of
 from .reply import Reply
-from .retry import is_cut, may_repeat
-from .seen import Echo, Gap, apply, own, reconcile, unseen
+from .retry import Failures, is_cut, may_repeat
+from .seen import Echo, Gap, apply, has_come, own, reconcile, unseen
 
 if TYPE_CHECKING:
     from .client import Client
@@ -76,11 +76,13 @@ class Stream:
         self._deadline: float | None = None  # runs from the first read
         self._ready: deque[tuple[StreamEvent, str]] = deque()
         self._source: AsyncIterator[list[Item]] | None = None
+        self._answered_at = 0.0  # since when this connection is a stream
         self._mode = _LIVE
-        self._failures = 0
+        self._failures = Failures(client.line.retry)
         self._sends = 0
         self._polls = 0
         self._is_over = False
+        self._is_asking = False  # by calls, which are patient themselves
         self._is_restarting = False
         self._is_blind = False  # went on without knowing for sure: to be compared with the task in the end
         self._echo: Echo | None = None
@@ -141,7 +143,8 @@ class Stream:
             await self._drop()
             if isinstance(error, AgentFault):
                 raise
-            raise TooSlow(self._client.line.name, f"the stream did not end within {timeout_s:.3g} s") from None
+            late = TooSlow(self._client.line.name, f"the stream did not end within {timeout_s:.3g} s")
+            raise about_task(late, self.task_id) from None
 
     async def _more(self) -> None:
         try:
@@ -155,6 +158,8 @@ class Stream:
             self._source = None
             await self._recover(error)
         else:
+            if not items:
+                self._answered_at = asyncio.get_running_loop().time()
             self._take(items)
             if self._is_restarting:
                 self._is_restarting = False
@@ -215,7 +220,7 @@ class Stream:
                 return
 
     def _accept(self, event: Task | StatusUpdate | ArtifactUpdate | Message, cursor: str) -> None:
-        self._failures = 0
+        self._failures.forget()
         if self._is_known(cursor):
             return
         mode, self._mode = self._mode, _LIVE
@@ -306,31 +311,44 @@ class Stream:
         await self._recover(ConnectionLost(self._client.line.name, f"the stream ended {state}"))
 
     async def _recover(self, error: A2AError | AgentFault) -> None:
-        line, retry = self._client.line, self._client.line.retry
+        line = self._client.line
         if not is_cut(error):
             if self._mode == _LIVE or isinstance(error, AgentFault):
                 raise line.named(error)
             await self._instead_of_subscribing()
             return
-        if self.task is None and self._is_send and not may_repeat(error, is_safe=line.may_send_again(self._key)):
-            if not (line.names_tasks and self._is_new_task):
-                raise line.named(error)
-            await self._find_by_our_name()
-        self._failures += 1
-        if self._failures >= retry.attempts:
-            raise line.named(error)
-        await asyncio.sleep(retry.pause_s(self._failures, error))
+        now = asyncio.get_running_loop().time()
+        if self._answered_at and now - self._answered_at > line.retry.most_s:
+            self._failures.forget()  # it was there for a while, with nothing to say
+        self._answered_at = 0.0
+        pause = line.pause_after(error, self._failures, self._deadline)
+        is_lost = self.task is None and self._is_send and not may_repeat(error, is_safe=line.may_send_again(self._key))
+        if pause is None or self._is_asking or (is_lost and not self._name_after(error)):
+            raise about_task(line.named(error), self.task_id or task_of(error))
+        await line.pause(pause)
+        if is_lost:
+            await self._find(self._name_after(error), error)
 
-    async def _find_by_our_name(self) -> None:
-        """Ask for the task under the id we gave it: what was begun is gone on with, what never arrived can be sent again."""
+    def _name_after(self, error: A2AError | AgentFault) -> str:
+        """The id of the task a message became, though no answer came: as we named it, or as the agent says."""
         assert isinstance(self._request, SendMessageRequest)  # only a message makes a task
+        named = self._request.message.message_id if self._client.line.names_tasks and self._is_new_task else ""
+        return named or task_of(error)
+
+    async def _find(self, task_id: str, error: A2AError | AgentFault) -> None:
+        """Ask for a task: what was begun is gone on with; under a name of ours, what never arrived can be sent again."""
+        line = self._client.line
         try:
-            found = await self._client.get(self._request.message.message_id)
+            found = await self._client.get(task_id)
         except TaskNotFound:
-            return
-        failures = self._failures
+            if line.names_tasks:
+                return
+            raise line.named(error) from None
+        except (A2AError, AgentFault) as gone:
+            raise about_task(gone, task_id) from None
+        if not has_come(self._request, found):
+            raise line.named(error)
         self._accept(found, "")
-        self._failures = failures
 
     async def _instead_of_subscribing(self) -> None:
         """The agent refuses the subscription: the task has ended meanwhile, or can only be asked for."""
@@ -353,6 +371,7 @@ class Stream:
     # Without streaming
 
     async def _begin_polling(self) -> AsyncIterator[list[Item]]:
+        self._is_asking = True
         request = self._request
         if isinstance(request, SendMessageRequest):
             found = await self._client.send_request(request, key=self._key, wait=False, timeout_s=self._timeout_s)
@@ -363,6 +382,7 @@ class Stream:
 
     async def _poll(self) -> AsyncIterator[list[Item]]:
         """Ask for the task again and again, at growing intervals while nothing changes."""
+        self._is_asking = True
         while not self._is_over:
             await asyncio.sleep(min(self._client.line.retry.first_s * 2 ** min(self._polls, 8), _POLL_MOST_S))
             await self._look()

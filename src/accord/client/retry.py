@@ -12,26 +12,76 @@ import msgspec
 from ..model import A2AError, TooManyRequests, Unavailable
 from .errors import ConnectionLost, TooSlow, Unreachable
 
-__all__ = ["NO_RETRY", "Retry", "is_cut", "may_repeat"]
+__all__ = ["NO_RETRY", "Failures", "Pause", "Retry", "is_cut", "may_repeat"]
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """An attempt has failed, and there will be another."""
+
+    error: Exception
+    attempt: int  # the one that failed, counted from 1
+    seconds: float
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how patiently to try again. Each pause is a random part of a limit that doubles (full jitter)."""
+    """How patiently to try again. Each pause is a random part of a limit that doubles (full jitter).
 
-    attempts: int = 6  # the first one included; for a stream: in a row without an event in between
+    An agent that is away is waited for `patience_s`, counted from the first failure: time enough to restart its server. What a
+    call has been given (`timeout_s`) can only make that shorter.
+    """
+
+    patience_s: float = 30.0  # for a stream: without an event in between
+    first_patience_s: float = 5.0  # with an address where nobody has ever answered: it may be a wrong one
+    attempts: int | None = None  # the first one included; None: as many as there is time for
     first_s: float = 0.1
-    most_s: float = 5.0
+    most_s: float = 3.0
     unsafe: bool = False  # repeat a send even if the agent may do the work twice
     chance: Callable[[], float] = random.random
+    on_pause: Callable[[Pause], None] | None = None  # told before each pause
+
+    @property
+    def is_on(self) -> bool:
+        return self.attempts != 1 and self.patience_s > 0
 
     def pause_s(self, attempt: int, error: Exception | None = None) -> float:
         """Return how long to wait after failed attempt number `attempt`, counted from 1; what the agent asks for is honoured."""
-        own: float = min(self.first_s * 2 ** (attempt - 1), self.most_s) * self.chance()
-        asked = error.retry_after_s if isinstance(error, A2AError) and error.retry_after_s is not None else 0.0
-        return max(own, asked)
+        own: float = min(self.first_s * 2 ** min(attempt - 1, 30), self.most_s) * self.chance()
+        return max(own, _asked_s(error))
 
 
 NO_RETRY = Retry(attempts=1)
+
+
+class Failures:
+    """The failures of one call or stream, one after the other: when to give up, and how long to pause until then."""
+
+    def __init__(self, retry: Retry) -> None:
+        self.count = 0
+        self._retry = retry
+        self._since = 0.0
+
+    def forget(self) -> None:
+        """The agent was there: what comes now is a new failure."""
+        self.count = 0
+
+    def pause(self, error: Exception, now: float, deadline: float | None, *, is_first: bool = False) -> Pause | None:
+        """Count a failure; return the pause before the next attempt, or None if it is time to give up.
+
+        `is_first`: nobody has ever answered there.
+        """
+        retry = self._retry
+        if self.count == 0:
+            self._since = now
+        self.count += 1
+        patience_s = min(retry.patience_s, retry.first_patience_s) if is_first else retry.patience_s
+        left_s = self._since + patience_s - now
+        if left_s <= 0 or self.count == retry.attempts:
+            return None
+        asked_s = _asked_s(error)
+        seconds = max(min(retry.pause_s(self.count), left_s), asked_s)
+        # What the agent asks for may take longer than our patience, if the caller has given the time.
+        is_late = now + seconds >= deadline if deadline is not None else asked_s > left_s
+        return None if is_late else Pause(error, self.count, seconds)
 
 
 def is_cut(error: Exception) -> bool:
@@ -47,3 +97,7 @@ def may_repeat(error: Exception, *, is_safe: bool) -> bool:
     if isinstance(error, (Unreachable, TooManyRequests)):
         return True
     return is_safe and isinstance(error, (ConnectionLost, TooSlow, Unavailable))
+
+
+def _asked_s(error: Exception | None) -> float:
+    return error.retry_after_s or 0.0 if isinstance(error, A2AError) else 0.0

@@ -4,9 +4,21 @@ from typing import Any
 
 import msgspec
 
-from ..model import Artifact, ArtifactUpdate, Event, Message, Part, Role, StatusUpdate, Task, TaskState
+from ..model import (
+    Artifact,
+    ArtifactUpdate,
+    Event,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    StatusUpdate,
+    SubscribeRequest,
+    Task,
+    TaskState,
+)
 
-__all__ = ["Echo", "Gap", "apply", "own", "reconcile", "unseen"]
+__all__ = ["Echo", "Gap", "apply", "has_come", "own", "reconcile", "unseen"]
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -39,6 +51,13 @@ def apply(task: Task, event: Event) -> None:
             task.metadata = (task.metadata or {}) | event.metadata
     elif isinstance(event, ArtifactUpdate):
         _merge(task.artifacts, event)
+
+
+def has_come(request: SendMessageRequest | SubscribeRequest, task: Task) -> bool:
+    """Whether a task has had a message: one that made it has, one that was to go on with it is in its history."""
+    if isinstance(request, SubscribeRequest) or not request.message.task_id:
+        return True
+    return any(said.message_id == request.message.message_id for said in task.history)
 
 
 def reconcile(seen: Task, now: Task) -> list[Event | Gap]:

@@ -4,14 +4,11 @@ Takes what real servers write: LF, CRLF or CR, a space after the colon or none, 
 does not know, an event without its closing blank line at the end.
 """
 
-import re
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import msgspec
 
 __all__ = ["Sse", "TooBig", "read"]
-
-_END = re.compile(rb"\n\n|\r\n\r\n|\r\r|\n\r\n")
 
 
 class Sse(msgspec.Struct, gc=False):
@@ -34,15 +31,24 @@ async def read(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[list[
     more: list[bytes] = []  # what came since `rest` was looked at: joined once, however many pieces an event comes in
     size = 0
     edge = b""
+    is_half = False  # the last thing that came was a CR, which may be half of a CRLF
     async for chunk in chunks:
-        seam, edge = edge + chunk, (edge + chunk)[-3:]
+        if is_half and chunk[:1] == b"\n":
+            chunk = chunk[1:]
+            is_half = False
+        if not chunk:
+            continue
+        is_half = chunk[-1:] == b"\r"
+        chunk = _lf(chunk)
+        has_end = b"\n\n" in chunk or edge + chunk[:1] == b"\n\n"
+        edge = chunk[-1:]
         size += len(chunk)
         more.append(chunk)
-        if _END.search(seam) is None:
+        if not has_end:
             if size > limit:
                 raise TooBig
             continue
-        blocks, rest = _split(b"".join((rest, *more)))
+        *blocks, rest = b"".join((rest, *more)).split(b"\n\n")
         more.clear()
         if any(len(block) > limit for block in blocks):
             raise TooBig
@@ -52,7 +58,7 @@ async def read(chunks: AsyncIterator[bytes], limit: int) -> AsyncGenerator[list[
         size = len(rest)
         if size > limit:
             raise TooBig
-    last = parse(_lf(b"".join((rest, *more))))
+    last = parse(b"".join((rest, *more)))
     if last is not None and _is_whole(last.data):
         yield [last]
 
@@ -64,16 +70,6 @@ def _is_whole(data: bytes) -> bool:
     except (msgspec.DecodeError, ValueError, RecursionError):
         return False
     return True
-
-
-def _split(text: bytes) -> tuple[list[bytes], bytes]:
-    if b"\r" not in text:
-        *blocks, rest = text.split(b"\n\n")
-        return blocks, rest
-    # A CR at the very end may be half of a CRLF: it stays for the next chunk.
-    tail = b"\r" if text.endswith(b"\r") else b""
-    *blocks, rest = _lf(text[: len(text) - len(tail)]).split(b"\n\n")
-    return blocks, rest + tail
 
 
 def _lf(text: bytes) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from ..model import FINAL, Event, InvalidParams, Message, StatusUpdate, Task, TaskState
+from ..model import FINAL, A2AError, Event, InvalidParams, Message, StatusUpdate, Task, TaskState
 from . import lenient, text
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Json",
     "convert",
     "drop_marks",
+    "error_data",
     "load",
     "mark",
     "need",
@@ -362,3 +363,8 @@ def wrapped(event: Event | Message) -> Json:
     else:
         name = "message" if isinstance(event, Message) else "artifactUpdate"
     return {name: msgspec.to_builtins(event)}
+
+
+def error_data(error: A2AError) -> Json:
+    """What is told beside code and text. Of what is an HTTP status, the reason: an error in a stream comes without one."""
+    return error.detail | ({"reason": error.reason} if error.is_http_level else {})

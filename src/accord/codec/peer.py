@@ -100,17 +100,18 @@ def status_error(status: int, message: str, retry_after: str | None = None) -> A
 
 def _details(details: object) -> tuple[str, JsonObject, tuple[tuple[str, str], ...]]:
     """Reason, metadata and field violations from the typed details of 1.0, or from whatever object stands there."""
-    if isinstance(details, dict):
-        details = [details]
     reason = ""
     metadata: JsonObject = {}
+    if isinstance(details, dict):
+        metadata = {name: value for name, value in details.items() if isinstance(value, (str, int, float))}
+        details = [details]
     violations: tuple[tuple[str, str], ...] = ()
     for item in details if isinstance(details, list) else ():
         if not isinstance(item, dict):
             continue
         if isinstance(item.get("reason"), str) and not reason:
             reason = item["reason"][:80]
-            metadata = item["metadata"] if isinstance(item.get("metadata"), dict) else {}
+            metadata = item["metadata"] if isinstance(item.get("metadata"), dict) else metadata
         fields = item.get("fieldViolations")
         if isinstance(fields, list):
             violations = tuple(

@@ -166,4 +166,4 @@ def _name(message: JsonObject | None) -> None:
 
 
 def error(error: JsonObject) -> A2AError:
-    return error_of(error.get("code"), error.get("message"), None, codes=_CODES)
+    return error_of(error.get("code"), error.get("message"), error.get("data"), codes=_CODES)

@@ -325,8 +325,8 @@ class V01:
 
     def error(self, error: A2AError) -> Json:
         written: Json = {"code": _CODES.get(error.code, error.code), "message": str(error)}
-        if error.detail:
-            written["data"] = dict(error.detail)
+        if data := old.error_data(error):
+            written["data"] = data
         return written
 
 

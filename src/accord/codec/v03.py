@@ -439,6 +439,6 @@ def write_error(error: A2AError) -> Json:
     if isinstance(error, ExtensionSupportRequired):
         return {"code": -32600, "message": str(error), "data": {"extensions": error.detail.get("extensions", "").split(", ")}}
     written: Json = {"code": error.code, "message": str(error)}
-    if error.detail:
-        written["data"] = dict(error.detail)
+    if data := old.error_data(error):
+        written["data"] = data
     return written

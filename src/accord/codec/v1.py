@@ -30,11 +30,11 @@ from ..model import (
     TaskPushNotificationConfig,
 )
 from . import lenient, text
-from .contract import NOW, Semantics, Snapshot, Tasks
+from .contract import LARGE, NOW, Semantics, Snapshot, Tasks
 
 __all__ = [
     "DOMAIN",
-    "OPEN",
+    "FRAMES",
     "decode_artifacts",
     "decode_event",
     "decode_message",
@@ -71,17 +71,35 @@ _decode: dict[str, Callable[[bytes], Any]] = {
     operation: msgspec.json.Decoder(type_).decode for operation, type_ in REQUESTS.items()
 }
 
-OPEN: dict[type, bytes] = {
-    Task: b'{"task":',
-    Message: b'{"message":',
-    StatusUpdate: b'{"statusUpdate":',
-    ArtifactUpdate: b'{"artifactUpdate":',
+
+class _TaskFrame(msgspec.Struct, gc=False):
+    task: Task
+
+
+class _MessageFrame(msgspec.Struct, gc=False):
+    message: Message
+
+
+class _StatusFrame(msgspec.Struct, gc=False):
+    status: StatusUpdate = msgspec.field(name="statusUpdate")
+
+
+class _ArtifactFrame(msgspec.Struct, gc=False):
+    artifact: ArtifactUpdate = msgspec.field(name="artifactUpdate")
+
+
+# A StreamResponse around each kind of event, for encoding.
+FRAMES: dict[type, Callable[[Any], msgspec.Struct]] = {
+    Task: _TaskFrame,
+    Message: _MessageFrame,
+    StatusUpdate: _StatusFrame,
+    ArtifactUpdate: _ArtifactFrame,
 }
 
 
 def encode_event(event: Event | Message) -> bytes:
     """Return `event` as a StreamResponse."""
-    return OPEN[type(event)] + encode(event) + b"}"
+    return encode(FRAMES[type(event)](event))
 
 
 def decode_event(data: bytes) -> Event | Message:
@@ -106,8 +124,11 @@ class V1:
         """Encode an answer; tasks are spliced in as they were stored."""
         match answer:
             case Snapshot(head=head, artifacts=artifacts):
-                task = head if artifacts == b"[]" else b'%b,"artifacts":%b}' % (head[:-1], artifacts)
-                return b'{"task":%b}' % task if operation == "SendMessage" else task
+                if operation != "SendMessage":
+                    return answer.data
+                if artifacts == b"[]" or len(head) > LARGE:
+                    return answer.within(b'{"task":', b"}")
+                return b'{"task":%b,"artifacts":%b}}' % (head[:-1], artifacts)
             case Message():
                 return encode_event(answer)
             case Tasks():

@@ -22,7 +22,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     artifacts: int = 10_000  # of a task
     task_size: int = 32 << 20
     waiting_messages: int = 32  # for the next turn of one task
-    tasks: int = 20_000  # live at once: worked on, waiting with their function in memory, or read
+    tasks: int = 20_000  # worked on at once; what waits for its client is not, and its answer is taken beyond the limit
     streams_per_task: int = 1_000
     streams_per_caller: int = 1_000  # not counted for anonymous callers, who are all one
     streams: int = 10_000  # of this process

@@ -1,23 +1,26 @@
 """Safe to send again, when asked: one key, one task (design, rule 26).
 
-A caller who gives an idempotency key gets the same task or reply for 24 hours: while it runs, after the answer, after a crash.
+A caller who gives an idempotency key gets the same task or reply for as long as keys are kept: while it runs, after the
+answer, after a crash.
 """
 
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from ..codec import v1
-from ..model import InvalidParams, Message, SendMessageRequest, now_ms
+from ..model import InvalidParams, Message, Part, SendMessageRequest, now_ms
 from ..run.engine import Accepted
 from ..run.feed import Feed
 from ..run.log import Log, Turn
+from ..run.upkeep import before_ms
 from ..store import Keep, Scope
 from .call import IDEMPOTENT, Call
 
 __all__ = ["Claims", "key_of"]
 
-KEEP_MS = 24 * 3600 * 1000
 MAX_KEY = 256
 
 
@@ -33,8 +36,9 @@ def key_of(call: Call, request: SendMessageRequest) -> str:
 class Claims:
     """Who is doing the work of a key right now. What is done is in the store."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, keys_s: float) -> None:
         self._feed = feed
+        self._keys_s = keys_s  # how long one is good
         self._running: dict[tuple[Scope, str], tuple[bytes, asyncio.Future[Accepted | Message]]] = {}
 
     async def once(
@@ -70,7 +74,7 @@ class Claims:
         return found
 
     async def _earlier(self, scope: Scope, key: str, digest: bytes) -> Accepted | Message | None:
-        keep = await self._feed.kept(scope, key, now_ms() - KEEP_MS)
+        keep = await self._feed.kept(scope, key, before_ms(self._keys_s))
         if keep is None:
             return None
         _same(keep.digest, digest, key)
@@ -83,13 +87,41 @@ class Claims:
 
 
 def _digest(request: SendMessageRequest) -> bytes:
-    """What is asked for, whatever the message is called: a version without message ids gets a new one every time."""
-    message = request.message
-    name, message.message_id = message.message_id, ""
-    try:
-        return hashlib.sha256(v1.encode(request)).digest()
-    finally:
-        message.message_id = name
+    """What is asked for, whichever way it came.
+
+    Left out: how the answer is to be told (history, waiting), and what only some versions have a place for (the id of a message;
+    the name and type of a part that is no file).
+    """
+    message, configuration = request.message, request.configuration
+    asked = (
+        message.role,
+        message.task_id,
+        message.context_id,
+        [_content(part) for part in message.parts],
+        message.metadata or None,
+        message.extensions,
+        message.reference_task_ids,
+        request.metadata or None,
+        configuration.accepted_output_modes if configuration is not None else [],
+        configuration.task_push_notification_config if configuration is not None else None,
+    )
+    return hashlib.sha256(_encode(_decode(_encode(asked)))).digest()
+
+
+def _content(part: Part) -> Part:
+    if part.text is msgspec.UNSET and part.data is msgspec.UNSET:
+        return part
+    return msgspec.structs.replace(part, filename="", media_type="")
+
+
+def _number(text: str) -> int | float:
+    """A number as protobuf has it, which does not know 2.0 from 2."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode  # protobuf's maps have no order of their own
+_decode = msgspec.json.Decoder(float_hook=_number).decode
 
 
 def _turn(log: Log, message_id: str) -> Turn:

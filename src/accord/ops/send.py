@@ -9,7 +9,7 @@ from ..run.engine import Accepted
 from ..run.entry import Entry
 from ..run.reader import Reader
 from ..store import Keep, Scope
-from .call import Call
+from .call import Call, in_task
 from .check import check_id, check_send
 from .once import key_of
 from .service import Service
@@ -32,7 +32,7 @@ async def send_message(service: Service, call: Call, request: SendMessageRequest
             return await log.snapshot(history_length)
         finally:
             service.engine.feed.let_go(log)  # brought back for a repeated send, it would be kept for nothing
-    answer: asyncio.Future[Snapshot] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[Snapshot] = log.book.loop.create_future()
     turn.waiting.append((answer, history_length))
     return await answer
 
@@ -60,7 +60,7 @@ def entry_of(snapshot: Snapshot) -> Entry:
 
 async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:
     feed, limits = service.engine.feed, service.limits
-    if feed.is_draining or len(feed.logs) >= limits.tasks:
+    if feed.is_draining or feed.is_failing or feed.is_fenced:
         raise feed.refusal()
     if service.required:
         service.check_extensions(call)
@@ -92,20 +92,25 @@ async def _begin(service: Service, call: Call, request: SendMessageRequest, keep
     engine, scope, semantics = service.engine, Scope(request.tenant, call.caller.name), call.semantics
     if request.message.task_id:
         return await engine.resume(request, scope, call.caller, keep=keep, reopen=semantics.reopen)
-    agent, message = engine.agent, request.message
+    agent, message, task_id = engine.agent, request.message, semantics.new_task_id
+    if not task_id and len(engine.feed.working) >= service.limits.tasks:
+        engine.feed.check_room()
+    if agent.router is not None:
+        await in_task()
     is_plain = message.metadata is None and request.metadata is None and agent.router is None
     skill = agent.default if is_plain else await agent.choose(request)
     if agent.strict_modes:
         agent.check_modes(skill, message)
-    task_id = semantics.new_task_id
     if task_id:
         check_id("id", task_id, "", service.limits)
         if await engine.feed.find(scope, task_id) is not None:
             request.message.task_id = task_id
             return await engine.resume(request, scope, call.caller, keep=keep, reopen=semantics.reopen)
+        engine.feed.check_room()
     if skill.makes_task or semantics.always_task:
         # Nothing is awaited since `find`: two senders of one new id can't both make it.
         return engine.start(skill, request, scope, call.caller, keep=keep, origin=call.origin, task_id=task_id)
+    await in_task()
     reply = await engine.reply(skill, request, call.caller)
     if keep is not None:
         keep.reply = v1.encode(reply)

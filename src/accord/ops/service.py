@@ -17,7 +17,7 @@ class Service:
         self.engine = engine
         self.limits = engine.limits
         self.card = card
-        self.claims = Claims(engine.feed)
+        self.claims = Claims(engine.feed, engine.retention.keys_s)
         self.required = frozenset(e.uri for e in card.capabilities.extensions if e.required)
         self.offered = frozenset(e.uri for e in card.capabilities.extensions)
 

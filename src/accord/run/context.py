@@ -1,5 +1,6 @@
 """What a skill can do while it runs."""
 
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
@@ -54,6 +55,13 @@ class Context:
             raise TypeError("a skill annotated -> Reply has no task; drop the annotation to use this")
         return self._run
 
+    def _waiting(self, verb: str) -> "Run":
+        """The run, for something that has to be awaited: said at the call, since nobody awaits it in a plain function."""
+        run = self._task_run
+        if not run.is_here:
+            raise TypeError(f"ctx.{verb} has to be awaited, which a plain function can't; write async def {run.skill.id}")
+        return run
+
     @property
     def task_id(self) -> str:
         return self._task_run.log.task.id
@@ -73,9 +81,9 @@ class Context:
         """The media types the client says it can take; empty if it did not say (spec SND-10)."""
         return list(self._task_run.output_modes)
 
-    async def conversation(self, limit: int = 20) -> list[Task]:
+    def conversation(self, limit: int = 20) -> Coroutine[Any, Any, list[Task]]:
         """The newest earlier tasks of this conversation (the same contextId), oldest of them first, this one left out."""
-        return await self._task_run.conversation(limit)
+        return self._waiting("conversation").conversation(limit)
 
     def status(self, text: str, *, metadata: dict[str, Any] | None = None) -> Awaitable[None]:
         """Say how far the work is. The task stays working."""
@@ -103,44 +111,48 @@ class Context:
         return Done(run)
 
     @overload
-    async def ask(self, question: str | Message) -> str: ...
+    def ask(self, question: str | Message) -> Coroutine[Any, Any, str]: ...
 
     @overload
-    async def ask(self, question: str | Message, type: type[T]) -> T: ...
+    def ask(self, question: str | Message, type: type[T]) -> Coroutine[Any, Any, T]: ...
 
-    async def ask(self, question: str | Message, type: Any = str) -> Any:
+    def ask(self, question: str | Message, type: Any = str) -> Coroutine[Any, Any, Any]:
         """Ask the client and wait for the answer: the task is input-required until then.
 
         With a type other than `str` the question carries its JSON Schema and the answer is checked; a wrong one is asked
         again, saying what was wrong. With `Message` the whole answer is returned.
         """
-        return await self._task_run.ask(question, type)
+        return self._waiting("ask").ask(question, type)
 
     def step(self, function: Callable[..., Any], *args: Any, name: str = "", retries: int = 0) -> Coroutine[Any, Any, Any]:
         """Call a function once, even if the process dies after it: its result is in the log before this returns.
 
         After a restart the recorded result is given back and the function is not called. It may be called twice if the
-        process dies during it, so it should be safe to repeat. The result must be JSON (or of the annotated type); what the
-        function raises in the end is recorded too. `retries` is how often it is tried again, with growing pauses.
+        process dies during it, so it should be safe to repeat. Built-in values come back as they are; a dataclass, msgspec or
+        pydantic object if the function's return annotation names it. A result that would not come back the same is an
+        error at once. What the function raises in the end is recorded too. `retries` is how often it is called again if it
+        raises, with growing pauses.
         """
-        return self._task_run.step(function, args, name, retries)
+        run = self._run
+        if run is None or run.thread != threading.get_ident():
+            run = self._waiting("step")  # says what is wrong
+        return run.steps.do(function, args, name, retries)
 
-    async def delegate(self, agent: Any, message: Any) -> Any:
+    def delegate(self, agent: Any, message: Any) -> Coroutine[Any, Any, Any]:
         """Have another agent do a part of this task, and return its reply (as `connect(agent).send` does).
 
         `agent` is a URL, a card, an Agent or a client. Its progress becomes ours, its questions are asked of our own client,
         and cancelling this task cancels its. If it fails or declines, this raises `Fail`, and so fails this task unless
         caught. To an agent that knows our idempotency extension, a delegation repeated after a restart is the same one.
         """
-        return await self._task_run.delegate(self, agent, message)
+        return self._waiting("delegate").steps.delegate(agent, message)
 
-    async def require_auth(self, text: str, *, until: Awaitable[T] | None = None) -> T | Message:
+    def require_auth(self, text: str, *, until: Awaitable[T] | None = None) -> Coroutine[Any, Any, T | Message]:
         """Say what has to be authorized and wait: for `until`, if given, or for a message of the client.
 
         Open streams stay open meanwhile (spec ITA-3). A message is returned as it is; it authorizes nothing by itself.
         """
-        granted: T | Message = await self._task_run.require_auth(text, until)
-        return granted
+        return self._waiting("require_auth").require_auth(text, until)
 
     def reject(self, reason: str) -> NoReturn:
         """Decline the task. Nothing after this is run."""

@@ -25,7 +25,8 @@ from ..model import (
 from ..model import INTERRUPTED as _INTERRUPTED
 from ..store import Keep, Record, Scope, Store
 from .agent import Agent
-from .log import Log, Turn, stopping
+from .entry import STATE_NUMBER
+from .log import Log, Turn, going_on
 from .replay import Past, read_past
 from .reply import call_reply
 from .runner import Accepted, Run, Runs
@@ -38,6 +39,7 @@ __all__ = ["INTERRUPTED", "Accepted", "Engine"]
 log_ = logging.getLogger("accord")
 
 LEASE_MS = 15_000
+SUSPECT, SUSPECT_S = 2, 30.0  # replays that died, after which a run is tried alone, and for how long
 MAX_LIVES = 5  # replays that die without getting any further: what kills its process is not tried for ever
 _BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
 NOT_STORED = "interrupted: what the agent did could not be stored; send the message again"
@@ -54,8 +56,10 @@ class Engine(Runs):
     def __init__(self, agent: Agent, store: Store, limits: Limits, retention: Retention | None = None) -> None:
         agent.resolve()
         super().__init__(agent, store, limits)
-        self._upkeep = Upkeep(self.feed, retention or Retention(), look_again=self._look_again)
-        self._tending: asyncio.Task[None] | None = None
+        self.retention = retention or Retention()
+        self._upkeep = Upkeep(self.feed, self.retention, threads=self.threads, look_again=self._look_again)
+        self._suspects: list[tuple[int, Run]] = []
+        self._tending: list[asyncio.Task[None]] = []
 
     # Life
 
@@ -63,7 +67,11 @@ class Engine(Runs):
         """Open the store and take up or end what a dead process left running (design, rule 18)."""
         await self.feed.open()
         left = await self.feed.store.take_over(LEASE_MS)
+        watching = [record for record in left if record.state == STATE_NUMBER[TaskState.AUTH_REQUIRED]]
+        left = [record for record in left if record not in watching]
         taken_up = [await self._take_up(record) for record in left]
+        for record in watching:
+            await self._watch_again(record)
         await self.feed.flush()  # in one commit: nobody is shown any of them as working any more
         if left:
             log_.warning(
@@ -72,22 +80,22 @@ class Engine(Runs):
                 sum(taken_up),
                 taken_up.count(False),
             )
-        self._tending = asyncio.get_running_loop().create_task(self._upkeep.run())
+        self._tending = [asyncio.create_task(self._upkeep.run()), asyncio.create_task(self._try_suspects())]
 
     async def drain(self, grace_s: float) -> None:
         """Take no new work, let go what can be taken up again, and give the rest `grace_s` to end."""
         self.feed.drain()
         for run in self._runs():
             if run.is_waiting or run.skill.is_durable:
-                run.release() if grace_s > 0 else run.stop()
-                run.log.refuse(stopping())  # who waits for its answer asks the next process
+                run.release() if grace_s > 0 else run.park()
+                run.log.refuse(going_on(run.log.task))  # who waits for its answer asks the next process
                 if run.skill.is_durable and not run.is_waiting and not run.log.is_dead:
                     run.log.note(b"l")
-        loop = asyncio.get_running_loop()
+        loop = self.feed.loop
         deadline = loop.time() + grace_s
         # Messages that were accepted get their turn, so that one run may be followed by another.
-        while (working := [run.task for run in self._runs() if not run.is_over]) and (left := deadline - loop.time()) > 0:
-            await asyncio.wait(working, timeout=left)
+        while any(not run.is_over for run in self._runs()) and (left := deadline - loop.time()) > 0:
+            await asyncio.wait({self.next_end()}, timeout=left)
 
     def _runs(self) -> list[Run]:
         return [log.run for log in self.feed.live() if isinstance(log.run, Run)]
@@ -98,15 +106,15 @@ class Engine(Runs):
         for run in self._runs():
             run.interrupt(INTERRUPTED)
         for log in self.feed.live():
-            log.refuse(stopping())  # whoever is left without an answer gets this one
-        if self._tending is not None:
-            self._tending.cancel()
+            log.refuse(going_on(log.task))  # whoever is left without an answer gets this one
+        for tending in self._tending:
+            tending.cancel()
         await self.feed.close()
         self.threads.close()
 
     async def _look_again(self) -> None:
         """End or take up what was given up when the store failed: it is stored as being worked on, and nobody does."""
-        while self.feed.given_up and not self.feed.is_failing:
+        while self.feed.given_up and not self.feed.fault:
             log = await self.feed.find(*self.feed.given_up.pop())
             if log is not None and log.run is None and log.task.status.state in (TaskState.SUBMITTED, TaskState.WORKING):
                 await self._go_on(log, NOT_STORED)
@@ -122,33 +130,67 @@ class Engine(Runs):
             return False
         return await self._go_on(log, INTERRUPTED)
 
+    async def _watch_again(self, record: Record) -> None:
+        """Call a function again that did not wait for its client alone: what it waits for may come without a message."""
+        try:
+            log = self.feed.revive(record)
+            past = read_past(await self.feed.whole(log), log.task)
+            if past is not None and past.is_watching and log.run is None:
+                skill = self.skill_of(log)
+                Run(self, log, skill, Turn(past.turn), skill.binding.values(past.message), Caller(log.scope.owner), past=past)
+        except (A2AError, *_BROKEN):
+            log_.exception("task %s waits for an authorization, and can't be taken up again", record.id)
+        else:
+            self.feed.let_go(log)
+
     async def _go_on(self, log: Log, reason: str) -> bool:
         """Go on with a run that was cut off, if its skill is durable; else fail it for this reason. Return whether it goes on."""
         skill = self.agent.skills.get(log.about.skill)
+        if skill is None:
+            reason = f"interrupted, and can't be taken up again: the agent no longer has skill {log.about.skill!r}"
         if skill is None or not skill.is_durable:
             set_status(log, TaskState.FAILED, reason)
             return False
         try:
-            past = read_past(await self.feed.whole(log.key))
+            past = read_past(await self.feed.whole(log), log.task)
             if log.run is not None:
                 return True  # a message was faster
-            said = {message.message_id: message for message in log.task.history}
-            first = said[past.message_id] if past is not None else log.task.history[0]
+            first = past.message if past is not None else log.task.history[0]
             values = skill.binding.values(first)
         except (A2AError, *_BROKEN) as error:
             set_status(log, TaskState.FAILED, f"interrupted, and can't be taken up again: {error}")
             return False
-        turn = Turn(first)
-        if past is not None:
-            if past.lives >= MAX_LIVES:
-                set_status(log, TaskState.FAILED, f"interrupted {past.lives + 1} times at the same place, and given up")
-                return False
+        if past is None:
+            Run(self, log, skill, Turn(first), values, Caller(log.scope.owner))
+            return True
+        if past.lives >= MAX_LIVES:
+            set_status(log, TaskState.FAILED, f"interrupted {past.lives + 1} times at the same place, and given up")
+            return False
+        turn = Turn(past.turn)
+        log.turns.append(turn)  # begun in an earlier life; whoever asks for it again waits for its end
+        log.inbox.extend(Turn(message) for message in past.waiting)
+        gate = None
+        if past.lives < SUSPECT:
             log.note(b"r")
-            turn = Turn(said.get(past.turn_id, first))
-            log.turns.append(turn)  # begun in an earlier life; whoever asks for it again waits for its end
-            log.inbox.extend(Turn(said[id_]) for id_ in past.waiting if id_ in said)
-        Run(self, log, skill, turn, values, Caller(log.scope.owner), past=past, message=first)
+        else:
+            gate = self.feed.loop.create_future()
+        run = Run(self, log, skill, turn, values, Caller(log.scope.owner), past=past, gate=gate)
+        if gate is not None:
+            self._suspects.append((past.lives, run))
         return True
+
+    async def _try_suspects(self) -> None:
+        """Go on with runs that were there each time the process died. One of them may be what killed it, so they go one by one,
+        the one that has died most often first, and each gets a while to show that it is not it. Of those that died equally often
+        the last go first the next time: sooner or later what kills is the first, and alone.
+        """
+        self._suspects.sort(key=lambda suspect: (suspect[0], suspect[1].log.key * (-1) ** suspect[0]))
+        while self._suspects:
+            _, run = self._suspects.pop()
+            size, until = run.log.size, self.feed.loop.time() + SUSPECT_S
+            run.open_gate()
+            while not run.is_over and run.log.size <= size + len(b"r") and self.feed.loop.time() < until:  # noqa: ASYNC110  a log tells nobody that it grew before it is stored
+                await asyncio.sleep(0.05)
 
     # Messages
 
@@ -199,6 +241,8 @@ class Engine(Runs):
             )
         if len(log.inbox) >= self.limits.waiting_messages:
             raise TooManyRequests(f"{len(log.inbox)} messages already wait for task {task.id}", retry_after_s=1, taskId=task.id)
+        if run is None:
+            self.feed.check_room(is_answer=task.status.state not in FINAL)
         message.context_id = task.context_id
         turn = Turn(message)
         if isinstance(run, Run):
@@ -207,14 +251,13 @@ class Engine(Runs):
             run.deliver(turn)
         elif past is not None and past.asked:
             skill = self.skill_of(log)
-            first = next((m for m in task.history if m.message_id == past.message_id), task.history[0])
-            values = skill.binding.values(first)  # refused before anything is stored
+            values = skill.binding.values(past.message)  # refused before anything is stored
             log.add(message)
             self._keep(keep, log, message)
             log.begin(turn, past.asked)
             log.set_status(TaskState.WORKING)
             past.add_answer(message)
-            Run(self, log, skill, turn, values, Caller(log.scope.owner), past=past, message=first)
+            Run(self, log, skill, turn, values, Caller(log.scope.owner), past=past)
         else:
             skill = self.skill_of(log)
             values = skill.binding.values(message)  # refused before anything is stored
@@ -234,7 +277,7 @@ class Engine(Runs):
             while log.run is None and not log.is_clear and log.task.status.state in _INTERRUPTED:
                 pos = log.pos
                 await log.stored()
-                past = read_past(await self.feed.whole(log.key))
+                past = read_past(await self.feed.whole(log), log.task)
                 if log.pos == pos:  # else another message was faster, and what was read is no longer all of it
                     return past
             return None

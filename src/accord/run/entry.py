@@ -1,5 +1,6 @@
 """What stands in a task's log, and what is kept beside it."""
 
+import functools
 from typing import Any
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from ..codec import v1
 from ..model import Event, Message, StatusUpdate, Task, TaskState
 
-__all__ = ["STATE_NUMBER", "About", "Entry", "TurnBegin", "entries_of", "event_of", "state_of"]
+__all__ = ["STATE_NUMBER", "About", "Entry", "TurnBegin", "encoded", "entries_of", "event_of", "state_of"]
 
 _STATES = list(TaskState)
 STATE_NUMBER = {state: number for number, state in enumerate(_STATES)}  # the proto's: what stores keep
@@ -26,11 +27,17 @@ class Entry(msgspec.Struct, gc=False):
     shapes: dict[Any, list[bytes]] | None = None  # the same event as other versions write it, made when first asked for
 
 
-class About(msgspec.Struct, omit_defaults=True):
+class About(msgspec.Struct, omit_defaults=True, frozen=True):
     """What is fixed when a task is made and shown to nobody: the skill that does it, the wire it came over."""
 
     skill: str
     origin: str = ""
+
+
+@functools.lru_cache(maxsize=256)
+def encoded(about: About) -> bytes:
+    """The text of it, one object for all tasks that have the same."""
+    return v1.encode(about)
 
 
 class TurnBegin(msgspec.Struct, array_like=True):

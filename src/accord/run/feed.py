@@ -1,18 +1,20 @@
 """All tasks, live or stored, to whoever looks for one or reads along."""
 
 import sys
-from collections import Counter
+from collections import Counter, deque
 
 import msgspec
 
 from ..codec import v1
 from ..codec.contract import Snapshot
-from ..model import FINAL, InvalidAgentResponse, Limits, Task, TooManyRequests
+from ..model import FINAL, A2AError, InvalidAgentResponse, Limits, Task, TooManyRequests, Unavailable
 from ..store import Page, Query, Record, Scope, Store
 from .entry import About, Entry, entries_of, event_of, state_of
-from .log import Book, Log
+from .log import Book, Log, not_stored, stopping
 
 __all__ = ["Feed", "check_whole", "task_of"]
+
+MAX_PARKED = 10_000  # functions in memory that wait for their client
 
 _decode_about = msgspec.json.Decoder(About).decode
 _skim = msgspec.json.Decoder(msgspec.Raw).decode
@@ -106,6 +108,35 @@ class Feed(Book):
             self.logs[scope, task_id] = log
         return log
 
+    # Room for more
+
+    @property
+    def trouble(self) -> str:
+        """Why no new work should come here; empty if it may."""
+        if self.is_draining:
+            return "stopping"
+        if self.is_fenced:
+            return "another process has taken over the store"
+        return "the store can't be written" if self.fault else ""
+
+    def refusal(self) -> A2AError:
+        """What a sender is told whose message is not even looked at."""
+        if self.is_draining:
+            return stopping()
+        if self.is_fenced:
+            return Unavailable("another server has taken over from this one; send it there", retry_after_s=5)
+        return not_stored()
+
+    def check_room(self, *, is_answer: bool = False) -> None:
+        """Raise TooManyRequests if as much is being worked on as may be.
+
+        What waits for its client is not work, and its answer is taken by a full server too: else one full of questions would stay
+        so. Only as many as may wait in memory are taken beyond the limit: what is worked on ends without anyone's help.
+        """
+        count = len(self.working)
+        if count >= self.limits.tasks + (MAX_PARKED if is_answer else 0):
+            raise TooManyRequests(f"{count} tasks are being worked on, the most this server does at once", retry_after_s=1)
+
     # Readers
 
     def check_readers(self, scope: Scope, task_id: str) -> None:
@@ -116,6 +147,8 @@ class Feed(Book):
             (self._readers_of[scope.owner] if scope.owner else 0, self.limits.streams_per_caller, "you"),
             (self._readers, self.limits.streams, "this server"),
         )
+        if self.is_fenced:
+            raise self.refusal()  # nothing would ever be told of it here
         for count, most, whose in counts:
             if count >= most:
                 raise TooManyRequests(f"{count} streams of {whose} are open, the most allowed", retry_after_s=5)
@@ -134,16 +167,20 @@ class Feed(Book):
 
     # Reading the store
 
-    async def whole(self, key: int) -> list[bytes]:
-        """Return the lines of a task's whole log, row by row."""
+    async def whole(self, log: Log) -> list[bytes]:
+        """Return the lines of a task's whole log, row by row. The private ones count for its size too, in every life alike."""
+        notes = deque(await self.store.notes(log.key))
         rows: list[bytes] = []
         last = -1
-        while True:
-            piece = [(row, lines) for row, lines in await self.store.rows(key, max(last, 0)) if row > last]
-            if not piece:
-                return rows
-            rows += [lines for _, lines in piece]
+        while piece := [(row, lines) for row, lines in await self.store.rows(log.key, max(last, 0)) if row > last]:
+            for row, lines in piece:
+                while notes and notes[0][0] < row:
+                    rows.append(notes.popleft()[1])
+                rows.append(lines)
             last = piece[-1][0]
+        rows += [lines for _, lines in notes]
+        log.size = max(log.size, sum(len(lines) - lines.count(b"\n") for lines in rows))
+        return rows
 
     async def stored(self, key: int, after: int) -> list[Entry]:
         """Return stored entries after number `after`, a bounded piece; empty if there are none."""

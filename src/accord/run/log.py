@@ -27,16 +27,16 @@ from ..model import (
     Task,
     TaskState,
     TaskStatus,
-    TooManyRequests,
     Unavailable,
     UnsupportedOperation,
     moment,
 )
 from ..store import CommitFailed, Fenced, Keep, Scope, Store, Write
 from ..store.failpoints import is_armed, point
-from .entry import STATE_NUMBER, About, Entry, TurnBegin, event_of
+from .entry import STATE_NUMBER, About, Entry, TurnBegin, encoded, event_of
+from .picture import LARGE, LONG, Texts
 
-__all__ = ["Book", "Log", "Turn", "not_stored", "stopping"]
+__all__ = ["Book", "Log", "Turn", "going_on", "not_stored", "stopping"]
 
 log_ = logging.getLogger("accord")
 
@@ -69,7 +69,7 @@ class Turn(msgspec.Struct, eq=False):
     waiting: list[tuple[asyncio.Future[Snapshot], int | None]] = []  # who is to be told, with how much history
 
     def refuse(self, error: A2AError) -> None:
-        """This message gets no turn."""
+        """This message gets no turn, or its end is not told here."""
         self.refused, self.is_answered = error, True
         for waiter, _ in self.waiting:
             if not waiter.done():
@@ -98,7 +98,6 @@ class Log:
         "_bytes",
         "_entries",
         "_grew",
-        "_history",
         "_is_stored",
         "_picture",
         "_room",
@@ -107,6 +106,7 @@ class Log:
         "_stored_at_ms",
         "_stored_pos",
         "_stored_state",
+        "_texts",
         "about",
         "at_ms",
         "book",
@@ -167,7 +167,7 @@ class Log:
         self._answers: list[Answer] = []
         self.flight: tuple[list[Entry], list[Answer]] | None = None  # handed over, not yet committed
         self._picture: tuple[int, Snapshot] | None = None
-        self._history: list[bytes] = []
+        self._texts: Texts | None = None  # of a task that is long or large
         self._grew: dict[asyncio.Future[None], None] = {}
         self._room: list[asyncio.Future[None]] = []
         self._since_snapshot = 0
@@ -180,17 +180,25 @@ class Log:
 
         One with something in it that the agent still holds, and may change, is not `is_ours`: the draft then gets its own copy.
         """
-        data = v1.OPEN[type(event)] + v1.encode(event) + b"}"
+        data = v1.encode(v1.FRAMES[type(event)](event))
         limits = self.book.limits
         state = None if isinstance(event, ArtifactUpdate) else event.status.state
         if self.size + len(data) > limits.task_size and (state is None or _may_be_too_much(event)):
             raise InvalidAgentResponse(f"task {self.task.id} would hold more than {limits.task_size} bytes")
         if self.seq:
             self.task.apply(event if is_ours else event_of(data), limits)
+        if self.size + len(data) > LARGE:
+            self._texts = self._texts or Texts()
+            self._texts.keep(event, data)
         self.seq += 1
         self.pos += 1
         self._entries.append(Entry(self.seq, data, state))
-        self._note(b"v" + data)
+        if self.seq == 1:
+            self._note(data)
+        else:  # the ids of the task, which every line would repeat, are left out
+            at = data.index(b',"artifact":' if state is None else b',"status":')
+            self._note((b"a" if state is None else b"w") + data[at:])
+            self.size += at
         if state in INTERRUPTED or state in FINAL:
             self._end_turns(state)
 
@@ -215,6 +223,9 @@ class Log:
                 contextId=self.task.context_id,
             )
         self.task.add(message, limits)
+        if len(data) > LARGE:
+            self._texts = self._texts or Texts()
+            self._texts.keep_message(self.task.history, data)
         self.pos += 1
         self._note(b"m" + data)
 
@@ -255,8 +266,15 @@ class Log:
             self._refuse_waiting()
 
     def refuse(self, error: A2AError) -> None:
-        """Tell everyone who still waits for the end of a turn that it will not come from here."""
+        """Tell everyone who still waits for the end of a turn that it will not come from here.
+
+        What the error tells of the task has to be stored first, like everything else.
+        """
+        later = self._answers if self.lines else self.flight[1] if self.flight is not None else None
         for turn in [*self.turns, *self.inbox]:
+            if later is not None:
+                later += [(waiter, error) for waiter, _ in turn.waiting]
+                turn.waiting.clear()
             turn.refuse(error)
 
     def _refuse_waiting(self) -> None:
@@ -286,7 +304,7 @@ class Log:
     async def room(self) -> None:
         """Wait until the commit has caught up."""
         while self.is_far_ahead:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiter: asyncio.Future[None] = self.book.loop.create_future()
             self._room.append(waiter)
             await waiter
 
@@ -298,29 +316,20 @@ class Log:
         is_whole = history_length is None or len(task.history) <= history_length
         if is_whole and self._picture is not None and self._picture[0] == self.pos:
             return self._picture[1]  # a sender's answer and the stored snapshot are often the same
-        artifacts, history = task.artifacts, task.history
-        is_long = len(history) > 8
-        task.artifacts = _NOTHING
-        if is_long:
-            task.history = _NOTHING
-        elif not is_whole:
-            task.history = history[len(history) - (history_length or 0) :]
-        try:
-            head = v1.encode(task)
-        finally:
-            task.artifacts, task.history = artifacts, history
-        if is_long and history_length != 0:
-            head = b'%b,"history":[%b]}' % (head[:-1], b",".join(self._encoded_history(history_length)))
-        picture = Snapshot(self.seq, task.status.state, head, v1.encode(artifacts) if artifacts else b"[]")
+        if self._texts is None and (not is_whole or len(task.history) > LONG):
+            self._texts = Texts()
+        if self._texts is not None:
+            picture = self._texts.picture(task, self.seq, history_length)
+        else:
+            artifacts, task.artifacts = task.artifacts, _NOTHING
+            try:
+                head = v1.encode(task)
+            finally:
+                task.artifacts = artifacts
+            picture = Snapshot(self.seq, task.status.state, head, v1.encode(artifacts) if artifacts else b"[]")
         if is_whole:
             self._picture = (self.pos, picture)
         return picture
-
-    def _encoded_history(self, length: int | None) -> list[bytes]:
-        """The newest messages, each encoded once however often a long conversation is shown."""
-        history, done = self.task.history, self._history
-        done += [v1.encode(message) for message in history[len(done) :]]
-        return done if length is None else done[-length:]
 
     def snapshot(self, history_length: int | None = None) -> asyncio.Future[Snapshot]:
         """The task as it stands now, told as soon as all of it is stored."""
@@ -328,9 +337,11 @@ class Log:
 
     def stored(self, value: Any = None) -> asyncio.Future[Any]:
         """Done when everything appended so far is stored; gives `value` then."""
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Any] = self.book.loop.create_future()
         if self.lines:
             self._answers.append((answer, value))
+        elif self.is_dead:
+            answer.set_exception(not_stored())
         elif self.flight is not None:
             self.flight[1].append((answer, value))
         else:
@@ -346,7 +357,7 @@ class Log:
 
     def grew(self) -> asyncio.Future[None]:
         """Done at the next commit of this task."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = self.book.loop.create_future()
         self._grew[waiter] = None
         return waiter
 
@@ -364,27 +375,20 @@ class Log:
     def take(self) -> Write:
         """Hand over what has gathered."""
         lines, self.lines = self.lines, []
-        entries, self._entries = self._entries, []
-        self.flight, self._answers = (entries, self._answers), []
         self._since_snapshot += self._bytes
         self._bytes = 0
+        if self.pos == self._stored_pos:
+            self.flight, self._answers = (_NOTHING, self._answers), []
+            return Write(self.key, self.seq, lines)  # all of them private: the task stands as it did
+        entries, self._entries = self._entries, []
+        self.flight, self._answers = (entries, self._answers), []
         task = self.task
         state = STATE_NUMBER[task.status.state]
-        write = Write(
-            self.key,
-            self.scope,
-            task.id,
-            task.context_id,
-            not self._is_stored,
-            state,
-            self._stored_state,
-            self.at_ms,
-            self.seq,
-            self.pos,
-            entries[0].seq if entries else self.seq,
-            lines,
-            b"" if self._is_stored else v1.encode(self.about),
-        )
+        row = entries[0].seq if entries else self.seq
+        write = Write(self.key, row, lines, state, self.scope, self._stored_state, self.at_ms, self.seq, self.pos)
+        write.has_moved = state != self._stored_state or self.at_ms != self._stored_at_ms
+        if not self._is_stored:
+            write.is_new, write.id, write.context_id, write.about = True, task.id, task.context_id, encoded(self.about)
         pause = SNAPSHOT_AFTER if task.status.state in INTERRUPTED else SNAPSHOT_RUNNING
         is_due = self._since_snapshot > pause + 2 * self._size
         if is_due or not self._is_stored or task.status.state in FINAL:
@@ -392,8 +396,6 @@ class Log:
             write.head, write.artifacts = picture.head, picture.artifacts
             self._size = len(picture.head) + len(picture.artifacts)
             self._since_snapshot = 0
-        write.has_moved = state != self._stored_state or self.at_ms != self._stored_at_ms
-        write.is_private = self.pos == self._stored_pos
         self._stored_pos = self.pos
         self._stored_state = state
         self._stored_at_ms = self.at_ms
@@ -417,8 +419,10 @@ class Log:
                 answer.set_exception(picture)
             else:
                 answer.set_result(picture)
-        if self._grew or self._room:
-            self.wake()
+        if entries and self._grew:
+            _wake(self._grew)
+        if self._room:
+            _wake(self._room)
 
     def _trim(self) -> None:
         """Keep a short tail; readers further behind read the store."""
@@ -432,10 +436,10 @@ class Log:
 
     def abandon(self, error: A2AError) -> None:
         """The commit cannot be made: the task stays as last stored, and everyone who waits is told so."""
+        self.refuse(error)
         for answer, _ in [*(self.flight[1] if self.flight else ()), *self._answers]:
             if not answer.done():
                 answer.set_exception(error)
-        self.refuse(error)
         self.is_dead = True
         self.lines.clear()
         self.inbox.clear()
@@ -456,8 +460,11 @@ class Book:
         self.store = store
         self.limits = limits
         self.logs: dict[tuple[Scope, str], Log] = {}
+        self.working: set[Stoppable] = set()  # runs that do not wait for their client
         self.given_up: set[tuple[Scope, str]] = set()  # tasks the store failed, to be looked at when it works again
-        self.is_failing = self.is_closing = self.is_draining = False
+        self.is_failing = self.is_closing = self.is_draining = self.is_fenced = False
+        self.fault = ""  # what the store said when it began to fail; nothing while it works
+        self._failed_s = 0.0
         self._loading: dict[tuple[Scope, str], set[object]] = {}  # who waits for a task from the store
         self._resting: OrderedDict[tuple[Scope, str], Log] = OrderedDict()
         self._resting_bytes = 0
@@ -469,12 +476,13 @@ class Book:
 
     async def open(self) -> None:
         await self.store.open()
-        self._writer = asyncio.get_running_loop().create_task(self._write(), name="accord-writer")
+        self.loop = asyncio.get_running_loop()  # asked for each time, it would ask the system
+        self._writer = self.loop.create_task(self._write(), name="accord-writer")
 
     def drain(self) -> None:
         """From now on, readers of tasks nobody works on here are told to go elsewhere."""
         self.is_draining = True
-        asyncio.get_running_loop().call_soon(self._wake_readers)
+        self.loop.call_soon(self._wake_readers)
 
     def _wake_readers(self) -> None:
         for log in self.live():
@@ -493,12 +501,6 @@ class Book:
 
     def live(self) -> list[Log]:
         return list(self.logs.values())
-
-    def refusal(self) -> A2AError:
-        """Why no new work is taken: the server is stopping, or does as much as it can."""
-        if self.is_draining:
-            return stopping()
-        return TooManyRequests(f"{len(self.logs)} tasks are being worked on, the most this server does at once", retry_after_s=1)
 
     def create(self, scope: Scope, task: Task, about: About, at_ms: int) -> Log:
         """Return the log of a new task, which is its first event."""
@@ -536,7 +538,7 @@ class Book:
     async def keep_reply(self, keep: Keep) -> None:
         """Store an idempotency key that stands for a reply without a task; return when it is stored."""
         self.check_open()
-        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        stored: asyncio.Future[None] = self.loop.create_future()
         self._keeps.append((keep, stored))
         self._stir()
         await stored
@@ -557,12 +559,11 @@ class Book:
 
     async def _write(self) -> None:
         """Commit what has gathered, tell who waits, again and again."""
-        loop = asyncio.get_running_loop()
         while True:
             if not self.dirty and not self._keeps:
                 if self.is_closing:
                     return
-                self.wake = loop.create_future()
+                self.wake = self.loop.create_future()
                 await self.wake
             logs, self.dirty = self.dirty, []
             await asyncio.sleep(0)  # runs that were started with these lines may end in this turn: then one commit holds it all
@@ -588,7 +589,11 @@ class Book:
             except CommitFailed as error:
                 self._abandon(logs, error)
                 told = not_stored()
+                if self.is_fenced:
+                    self.forget_all()
             else:
+                if self.fault:
+                    self.works()
                 for log in logs:
                     log.publish()
                     if log.run is None:
@@ -620,12 +625,13 @@ class Book:
 
     async def _insist(self, writes: list[Write], keeps: list[Keep], error: CommitFailed) -> None:
         """Try a failed commit again for a while: a full disk may get room, a locked file may be let go. Runs are held meanwhile."""
-        give_up = time.monotonic() + GIVE_UP_S
         pause_s = 0.05
         try:
             while True:
                 log_.error("commit failed, trying again: %s", error, extra={"tasks": len(writes)})
-                if time.monotonic() + pause_s > give_up or self.is_closing or isinstance(error, Fenced):
+                self.fails(error)
+                # Once given up, nothing is held until the store works again: whoever comes is told at once.
+                if time.monotonic() + pause_s > self._failed_s + GIVE_UP_S or self.is_closing or self.is_fenced:
                     raise error
                 self.is_failing = True
                 await asyncio.sleep(pause_s)
@@ -639,6 +645,28 @@ class Book:
             self.is_failing = False
             self._wake_readers()
 
+    def fails(self, error: CommitFailed) -> None:
+        """The store has not taken something: until it takes the next, no new work should come."""
+        if isinstance(error, Fenced) and not self.is_fenced:
+            self.is_fenced = True
+            log_.critical("%s: nothing done here counts any more, and no more work is taken; stop this process", error)
+        if not self.fault:
+            self.fault, self._failed_s = str(error), time.monotonic()
+
+    def works(self) -> None:
+        """The store has taken something."""
+        if self.fault and not self.is_fenced:
+            log_.warning("the store works again; it had failed for %.1f s: %s", time.monotonic() - self._failed_s, self.fault)
+            self.fault = ""
+
+    def forget_all(self) -> None:
+        """Another process goes on with every task: what is in memory here is no longer what they are."""
+        for log in self.live():
+            log.abandon(not_stored())
+        self.logs.clear()
+        self._resting.clear()
+        self.given_up.clear()
+
     def _abandon(self, logs: list[Log], error: Exception) -> None:
         log_.error("commit given up: %s", error, extra={"tasks": [log.task.id for log in logs]})
         for log in logs:
@@ -649,6 +677,17 @@ class Book:
 
 def stopping() -> Unavailable:
     return Unavailable("the server is stopping; try again in a moment", retry_after_s=1)
+
+
+def going_on(task: Task) -> Unavailable:
+    """The server is stopping, and this task is not over: sent again without a key, its work would be done twice."""
+    return Unavailable(
+        f"the server is stopping, and task {task.id} goes on when it is back: get it by its id, "
+        "or send again with the same idempotency key",
+        retry_after_s=1,
+        taskId=task.id,
+        contextId=task.context_id,
+    )
 
 
 def not_stored() -> Unavailable:

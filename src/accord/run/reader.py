@@ -5,7 +5,7 @@ import asyncio
 from ..model import FINAL
 from .entry import Entry
 from .feed import Feed
-from .log import Log, Turn, not_stored, stopping
+from .log import Log, Turn, going_on, not_stored
 
 __all__ = ["Reader"]
 
@@ -53,7 +53,7 @@ class Reader:
                 return []  # resumed after the last event: nothing follows it
             is_stopping = self._feed.is_closing or (self._feed.is_draining and log.run is None)
             if is_stopping and log.committed == log.seq:  # else the end of this task is still to come
-                raise stopping()
+                raise going_on(log.task)
             self._waiter = log.grew()
             self._be_patient(patience_s)
             try:
@@ -78,7 +78,7 @@ class Reader:
 
     def _be_patient(self, patience_s: float) -> None:
         """Wait no longer than this. One timer serves many waits: most end long before it would ring."""
-        loop = asyncio.get_running_loop()
+        loop = self._log.book.loop
         self._until = loop.time() + patience_s
         if self._timer is None:
             self._timer = loop.call_at(self._until, self._ring)
@@ -87,7 +87,7 @@ class Reader:
         self._timer = None
         if self._waiter is None or self._waiter.done():
             return
-        loop = asyncio.get_running_loop()
+        loop = self._log.book.loop
         if loop.time() + 0.001 >= self._until:
             self.nudge()
         else:

@@ -28,7 +28,7 @@ async def call_reply(skill: Skill, values: dict[str, Any], caller: Caller, conte
         values[skill.binding.caller] = caller
     try:
         if skill.kind == "thread":
-            value = await threads.run(lambda: skill.function(**values))
+            value = await threads.run(lambda: skill.function(**values), skill.id)
         else:
             value = await skill.function(**values)
         return said(value, "", context_id)

@@ -4,17 +4,17 @@ One asyncio task per run, no queue. Nothing else writes the log of a task while 
 """
 
 import asyncio
+import contextlib
 import copy
 import logging
 import secrets
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from ..auth import Caller
-from ..codec import v1
 from ..model import (
     FINAL,
     A2AError,
@@ -35,7 +35,6 @@ from ..model import (
     new_id,
 )
 from ..store import Keep, Scope, Store
-from ..store.failpoints import is_armed, point
 from .agent import Agent
 from .context import Context, Fail, Reject
 from .entry import About
@@ -46,18 +45,23 @@ from .replay import Differs, Past
 from .say import read_answer, said
 from .shape import Shape
 from .skill import Skill
-from .step import Step, do_step, value_of
+from .steps import Steps
 from .threads import Threads
 
-__all__ = ["Accepted", "Run", "Runs"]
+__all__ = ["Accepted", "Delegates", "Run", "Runs"]
 
 log_ = logging.getLogger("accord")
 
 CANCEL_GRACE_S = 3.0
 _BREATH = 64  # events between two turns given to the rest of the loop
-_LOOKS, _LOOK_S = 50, 0.02  # how often and at what distance a replay looks for what is not in its place
 
-T = TypeVar("T")
+
+class Delegates(Protocol):
+    """Has other agents do things; what they answered can be noted, and read again in a later life."""
+
+    async def ask(self, run: "Run", agent: Any, message: Any, key: str) -> Any: ...
+
+    def reply(self, agent: Any, answered: Any) -> Any: ...
 
 
 class Accepted(NamedTuple):
@@ -76,7 +80,8 @@ class Runs:
         self.limits = limits
         self.feed = Feed(store, limits)
         self.threads = Threads()
-        self.delegate: Callable[..., Awaitable[Any]] | None = None  # put in by the app, which knows the client
+        self._next_end: asyncio.Future[None] | None = None
+        self.delegates: Callable[[], Delegates] | None = None  # put in by the app, which knows the client
 
     def start(
         self,
@@ -113,6 +118,9 @@ class Runs:
         if log.run is not run:
             return  # it has been told before
         log.run = None
+        self.feed.working.discard(run)
+        if self._next_end is not None and not self._next_end.done():
+            self._next_end.set_result(None)
         if self.feed.is_closing:
             return  # nothing can be stored any more
         if self.feed.is_draining and run.skill.is_durable:
@@ -129,6 +137,11 @@ class Runs:
             Run(self, log, skill, turn, values, run.caller)
             return
         self.feed.let_go(log)
+
+    def next_end(self) -> asyncio.Future[None]:
+        """Done when a run is over, and what waited for it has begun."""
+        self._next_end = self.feed.loop.create_future()
+        return self._next_end
 
     def skill_of(self, log: Log) -> Skill:
         """Return the skill a task was begun by."""
@@ -147,15 +160,13 @@ class Run:
     is_over = False
     worked_s = 0.0  # before the last question; waiting for the client is not work
     _is_canceled = False
-    _is_leaving = False
+    is_leaving = False  # it is to be let go, and begins nothing new
     _answer: asyncio.Future[Message] | None = None
     _last_word: Message | None = None
     _chunks = ""  # the artifact the yields feed, once there is one
     _asked = 0
-    _delegated = 0
-    _under_way = 0  # steps
-    _stepper: asyncio.Task[Any] | None = None  # who called the first step
-    _is_parallel = False  # someone else called one too: in the next life steps may come in another order
+    _place = 0  # the question it is in
+    _steps: Steps | None = None
     _events = 0
 
     def __init__(
@@ -168,32 +179,32 @@ class Run:
         caller: Caller,
         *,
         past: Past | None = None,
-        message: Message | None = None,
+        gate: asyncio.Future[None] | None = None,
         output_modes: Sequence[str] = (),
     ) -> None:
         self._runs = runs
         self.log = log
         self.skill = skill
         self.caller = caller
-        self.message = message if message is not None else turn.message
+        self.message = turn.message if past is None else past.message
         self.output_modes = output_modes
         self.since_s = time.monotonic()
         self._values = values
         self._past = past
+        self._gate = gate
         self._artifacts = len(log.task.artifacts) if past is None else past.artifacts
-        self._steps: dict[str, int] = {}
-        self._unnoted: dict[tuple[str, int], None] = {}  # steps under way that the log does not know of
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self.loop = runs.feed.loop
+        self.thread = threading.get_ident()
         log.run = self
+        runs.feed.working.add(self)
         log.is_clear = False
         if past is None:
             log.begin(turn)
             log.set_status(TaskState.WORKING)
         if sys.version_info >= (3, 12):
-            self.task: asyncio.Task[None] = asyncio.Task(self._drive(), loop=self._loop, eager_start=True)
+            self.task: asyncio.Task[None] = asyncio.Task(self._drive(), loop=self.loop, eager_start=True)
         else:
-            self.task = self._loop.create_task(self._drive())
+            self.task = self.loop.create_task(self._drive())
 
     # Driving
 
@@ -204,6 +215,9 @@ class Run:
         if binding.caller:
             values[binding.caller] = self.caller
         try:
+            if self._gate is not None:
+                await self._gate
+                self.log.note(b"r")
             if self.skill.is_durable:
                 await self.log.stored()  # a run that is to be taken up again has to be known before it does anything
             if self.skill.kind == "coroutine":
@@ -243,7 +257,7 @@ class Run:
         return self._last_word
 
     async def _await_thread(self, values: dict[str, Any]) -> Any:
-        return await self._runs.threads.run(lambda: self.skill.function(**values))
+        return await self._runs.threads.run(lambda: self.skill.function(**values), self.skill.id)
 
     async def _iterate_thread(self, values: dict[str, Any]) -> Any:
         async def pass_on(item: Any) -> None:
@@ -261,9 +275,9 @@ class Run:
                     return end.value if end.value is not None else self._last_word
                 if isinstance(item, Ask):
                     return item
-                asyncio.run_coroutine_threadsafe(pass_on(item), self._loop).result()
+                asyncio.run_coroutine_threadsafe(pass_on(item), self.loop).result()
 
-        return await self._runs.threads.run(work)
+        return await self._runs.threads.run(work, self.skill.id)
 
     def _finish(self, value: Any) -> None:
         """The function has returned: say so."""
@@ -293,14 +307,19 @@ class Run:
 
     # What the function says
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the thread of the loop, and not one in which a plain function runs."""
+        return threading.get_ident() == self.thread
+
     def act(self, action: Callable[[], None]) -> None:
         """Do something to the log at once, or from another thread as soon as the loop gets to it."""
-        if threading.get_ident() == self._thread:
+        if self.is_here:
             action()
             return
-        self._loop.call_soon_threadsafe(self._act_late, action)
+        self.loop.call_soon_threadsafe(self._act_late, action)
         if self.log.is_far_ahead:
-            asyncio.run_coroutine_threadsafe(self.log.room(), self._loop).result()
+            asyncio.run_coroutine_threadsafe(self.log.room(), self.loop).result()
 
     def _act_late(self, action: Callable[[], None]) -> None:
         try:
@@ -361,6 +380,8 @@ class Run:
 
     def _drop(self) -> None:
         """After the end nothing is heard: a cancelled thread may go on talking for a while."""
+        if self.is_leaving:
+            return  # its next life says it
         log_.warning("skill %s: output after the end was dropped", self.skill.id, extra={"task_id": self.log.task.id})
 
     def _message(self, word: Any) -> Message:
@@ -372,6 +393,8 @@ class Run:
             await asyncio.sleep(0)
         if self.log.is_far_ahead:
             await self.log.room()
+        if self.is_leaving and self.is_over:
+            await self.begin_nothing()
 
     async def room(self) -> None:
         await self._breathe()
@@ -381,126 +404,88 @@ class Run:
         found = await self._runs.feed.context(self.log.scope, task.context_id, limit + 1)
         return [other for other in reversed(found) if other.id != task.id][-limit:]
 
-    async def delegate(self, ctx: Context, agent: Any, message: Any) -> Any:
-        if self._runs.delegate is None:
+    # What is done once
+
+    @property
+    def steps(self) -> Steps:
+        if self._steps is None:
+            self._steps = Steps(self, self._past)
+        return self._steps
+
+    @property
+    def threads(self) -> Threads:
+        return self._runs.threads
+
+    @property
+    def delegates(self) -> Delegates:
+        if self._runs.delegates is None:
             raise TypeError("ctx.delegate needs an agent that is served: use accord.Agent, and its app() or run()")
-        self._delegated += 1
-        return await self._runs.delegate(ctx, agent, message, number=self._delegated)
+        return self._runs.delegates()
 
     # Questions
 
-    async def ask(self, question: str | Message, type_: Any) -> Any:
-        self._must_be_async("ask")
-        if self._answer is not None:
-            raise RuntimeError("one question at a time: a message can't say which of two it answers")
-        self._asked += 1
-        wrong = ""
-        while True:
-            answer = None
-            if self._past is not None:
-                answer = await self._answered(self._past)
-            if answer is None:
-                self._question(f"{wrong}\n{question}" if wrong else question, type_)
-                self.log.note(b"q", b"%d" % self._asked)
-                answer = await self._next_message()
-            self.message = answer
-            if type_ is Message:
+    async def ask(self, question: str | Message, type_: Any, place: int = 0) -> Any:
+        """Ask the client. Questions are known by their number, or by a `place` of their own."""
+        with self._asking(place) as place:
+            wrong = ""
+            while True:
+                answer = await self._answered(place)
+                if answer is None:
+                    self._question(f"{wrong}\n{question}" if wrong else question, type_)
+                    self.log.note(b"q", b"%d" % place)
+                    answer = await self._next_message(place)
+                self.message = answer
+                if type_ is Message:
+                    return answer
+                try:
+                    return read_answer(answer, type_)
+                except InvalidParams as error:
+                    wrong = f"That does not fit: {error}"
+
+    async def require_auth(self, text: str, until: Awaitable[Any] | None, place: int = 0) -> Any:
+        with self._asking(place) as place:
+            answer = await self._answered(place)
+            if answer is not None:
                 return answer
+            if self._past is None or self._past.asked != place:  # else it has been said, and nothing has come of it yet
+                self.status(TaskState.AUTH_REQUIRED, text)
+                self.log.note(b"q", b"%d" % place if until is None else b"%d+" % place)
+            message = asyncio.ensure_future(self._next_message(place))
+            if until is None:
+                return await message
+            granted = asyncio.ensure_future(until)
             try:
-                return read_answer(answer, type_)
-            except InvalidParams as error:
-                wrong = f"That does not fit: {error}"
-
-    async def _answered(self, past: Past) -> Message | None:
-        """What an earlier life was told at this question."""
-        n = self._asked
-        return await self._recall(lambda: past.answer(n, self.log.task.history))
-
-    async def step(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
-        self._must_be_async("step")
-        name = name or getattr(function, "__name__", type(function).__name__)
-        n = self._steps[name] = self._steps.get(name, 0) + 1
-        task = asyncio.current_task()
-        self._stepper = self._stepper or task
-        self._is_parallel = self._is_parallel or task is not self._stepper
-        past = self._past
-        done = await self._recall(lambda: past.step(name, n)) if past is not None else None
-        if done is None:
-            self._under_way += 1
-            try:
-                if is_armed:
-                    point("step.begun")
-                self._unnoted[name, n] = None
-                if self._is_parallel:
-                    self._note_begun()
-                done = await do_step(Step(name, n), function, args, retries, self._runs.threads)
-                if is_armed:
-                    point("step.done")
-                self._unnoted.pop((name, n), None)
-                if self._unnoted:
-                    self._note_begun()
-                self.log.note(b"s", v1.encode(done))
-                await self.log.stored()  # in the log before anything is built on it
+                await asyncio.wait({message, granted}, return_when=asyncio.FIRST_COMPLETED)
+                if message.done():
+                    return message.result()
+                self._answer = None
+                self.status(TaskState.WORKING)
+                return granted.result()
             finally:
-                self._under_way -= 1
-                if self._is_leaving and not self._under_way:
-                    self.stop()
-            if is_armed:
-                point("step.stored")
-            if self.is_over:
-                await asyncio.sleep(0)  # it ends here; the next life goes on from here
-        return value_of(done, function)
+                message.cancel()
+                granted.cancel()
 
-    def _note_begun(self) -> None:
-        """Log the steps under way, at the latest before one of them is logged as done: called first in the next life, they
-        are not new. One after the other they always come in their order, and need no line of their own.
-        """
-        for step in self._unnoted:
-            self.log.note(b"s", v1.encode(Step(*step)))
-        self._unnoted.clear()
-
-    async def _recall(self, look: Callable[[], T]) -> T:
-        """Look something up in the record. If it is new, what runs beside it may only be on its way to what was done before:
-        it gets a while, for as long as it gets on.
-        """
-        assert self._past is not None  # there is a record
-        left, looks = self._past.left, 0
-        while True:
-            try:
-                return look()
-            except Differs:
-                if self._past.left < left:
-                    left, looks = self._past.left, 0
-                if looks == _LOOKS:
-                    raise
-                looks += 1
-                await asyncio.sleep(_LOOK_S)
-
-    async def require_auth(self, text: str, until: Awaitable[Any] | None) -> Any:
-        self._must_be_async("require_auth")
-        self._asked += 1
-        if self._past is not None and (answer := await self._answered(self._past)) is not None:
-            return answer
-        self.status(TaskState.AUTH_REQUIRED, text)
-        self.log.note(b"q", b"%d" % self._asked)
-        message = asyncio.ensure_future(self._next_message())
-        if until is None:
-            return await message
-        granted = asyncio.ensure_future(until)
+    @contextlib.contextmanager
+    def _asking(self, place: int) -> Iterator[int]:
+        if self._place:
+            raise RuntimeError("one question at a time: a message can't say which of two it answers")
+        if not place:
+            self._asked += 1
+        self._place = place or self._asked
         try:
-            await asyncio.wait({message, granted}, return_when=asyncio.FIRST_COMPLETED)
-            if message.done():
-                return message.result()
-            self._answer = None
-            self.status(TaskState.WORKING)
-            return granted.result()
+            yield self._place
         finally:
-            message.cancel()
-            granted.cancel()
+            self._place = 0
 
-    def _must_be_async(self, verb: str) -> None:
-        if threading.get_ident() != self._thread:
-            raise TypeError(f"ctx.{verb} waits for the client, which a plain function can't; write async def {self.skill.id}")
+    async def _answered(self, place: int) -> Message | None:
+        """What an earlier life was told at this question."""
+        past = self._past
+        if past is None:
+            return None
+        answer = await self.steps.recall(past, lambda: past.answer(place))
+        if answer is None and past.is_unanswered(place):
+            await self.loop.create_future()  # the function stopped waiting then, and will again
+        return answer
 
     def _question(self, question: str | Message, type_: Any) -> None:
         parts = list(question.parts) if isinstance(question, Message) else [Part(text=question)]
@@ -508,18 +493,29 @@ class Run:
             parts.append(Part(data=Shape(type_).schema(), media_type="application/schema+json"))
         self.status(TaskState.INPUT_REQUIRED, parts)
 
-    async def _next_message(self) -> Message:
+    async def _next_message(self, place: int) -> Message:
         """The oldest message that waits for a turn, or the next to come."""
         if self.log.inbox:
             self._take(self.log.inbox.popleft())
             return self.message
-        self._answer = self._loop.create_future()
+        self._answer = self.loop.create_future()
         self.worked_s += time.monotonic() - self.since_s
+        feed = self._runs.feed
+        feed.working.discard(self)
+        if feed.is_draining:
+            self.release()  # nobody can answer here any more
         try:
             return await self._answer
+        except asyncio.CancelledError:
+            if not (self.is_over or self._is_canceled):
+                self.log.note(b"u", b"%d" % place)  # the function has stopped waiting
+                self.status(TaskState.WORKING)
+            raise
         finally:
             self._answer = None
             self.since_s = time.monotonic()
+            if self.log.run is self:
+                feed.working.add(self)
 
     def deliver(self, turn: Turn) -> None:
         """A message for this run, already logged: taken at once if it is waited for, else it waits for its turn."""
@@ -531,7 +527,7 @@ class Run:
 
     def _take(self, turn: Turn) -> None:
         self.message = turn.message
-        self.log.begin(turn, self._asked)
+        self.log.begin(turn, self._place)
         self.status(TaskState.WORKING)  # in the commit that stores the message: nobody is shown the old question
 
     @property
@@ -540,6 +536,10 @@ class Run:
         return self._answer is not None
 
     # Ending
+
+    def open_gate(self) -> None:
+        if self._gate is not None and not self._gate.done():
+            self._gate.set_result(None)
 
     async def cancel(self) -> None:
         """Stop the function, giving it a moment to clean up; the task is terminal afterwards."""
@@ -553,20 +553,56 @@ class Run:
                 self._runs.ended(self)  # cancelled before its first step, it has not said so itself
 
     def release(self) -> None:
-        """Stop the function where its next life can go on: at once, or when the step it is in has been done."""
-        self._is_leaving = True
-        if not self._under_way:
-            self.stop()
+        """Leave the function where its next life can go on: at once, or when the steps it is in have been done."""
+        self.is_leaving = True
+        self.step_ended()
+
+    def step_ended(self) -> None:
+        if self.is_leaving and not (self._steps is not None and self._steps.under_way):
+            self.park()
+
+    def park(self) -> None:
+        """Never go on with the function, and don't cancel it: as far as it can tell, its process has died. Whatever it does to
+        clean up would be done to work that goes on.
+        """
+        if self.is_over:
+            return
+        self.is_over = self.is_leaving = True
+        _forget(self.task)
+        self._runs.ended(self)
 
     def stop(self) -> None:
-        """Stop the function and say nothing: the task stays as last stored."""
+        """Cancel the function and say nothing: the task stays as last stored."""
         self.is_over = True
         self.task.cancel()
+
+    @property
+    def is_let_go(self) -> bool:
+        """It is over here, but not its task: another life goes on."""
+        return self.is_over and self.log.task.status.state not in FINAL
+
+    async def begin_nothing(self) -> None:
+        """Here this life ends, if another goes on: for ever, or, where someone cancels it, with that."""
+        if not (self.is_leaving or self.is_let_go):
+            return  # its task has ended: it may clean up
+        task = asyncio.current_task(self.loop)
+        if self.is_leaving and task is not None and not task.cancelling():
+            await self.loop.create_future()
+        raise asyncio.CancelledError
 
     def interrupt(self, reason: str) -> None:
         """Stop the function and fail its task, for a reason of the server's."""
         self._end(TaskState.FAILED, reason)
         self.task.cancel()
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    """Have nobody cancel or clean up a task, at the end of the loop or of the process: its function would run its `finally`."""
+    import ctypes  # slow to import, and needed at the very end
+
+    asyncio.tasks._unregister_task(task)
+    if hasattr(ctypes, "pythonapi"):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
 
 _CALL: dict[str, Callable[[Run, dict[str, Any]], Coroutine[Any, Any, Any]]] = {

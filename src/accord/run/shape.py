@@ -4,6 +4,8 @@ One face for dataclasses, msgspec structs, typed dicts, plain types and pydantic
 """
 
 import dataclasses
+import inspect
+import pathlib
 import typing
 from typing import Any, cast
 
@@ -12,9 +14,7 @@ import msgspec
 from ..codec import lenient, text
 from ..model import InvalidParams, ParseError
 
-__all__ = ["Shape", "is_data_type", "to_builtins"]
-
-_PLAIN = (str, int, float, bool)
+__all__ = ["Shape", "is_data_type", "load_model", "load_other", "to_builtins"]
 
 
 class Shape:
@@ -28,7 +28,7 @@ class Shape:
         if hasattr(self.type, "model_validate"):
             return self._read_pydantic(value, where)
         try:
-            return msgspec.convert(value, self.type)
+            return msgspec.convert(value, self.type, dec_hook=_load_foreign, str_keys=True)
         except msgspec.ValidationError as error:
             raise _below(where, lenient.bad_field(error).violations) from None
 
@@ -56,13 +56,52 @@ class Shape:
 
     def _read_pydantic(self, value: Any, where: str) -> Any:
         try:
-            return self.type.model_validate(value)
-        except ValueError as error:  # pydantic.ValidationError is one, and pydantic may not be installed
-            errors = getattr(error, "errors", None)
-            if errors is None:
-                raise
+            return load_model(self.type, value)
+        except _Misfit as error:
+            raise _below(where, error.violations) from None
+
+
+class _Misfit(ValueError):
+    """A pydantic model refuses a value."""
+
+    def __init__(self, violations: tuple[tuple[str, str], ...]) -> None:
+        super().__init__("; ".join(f"{field}: {what}" if field else what for field, what in violations))
+        self.violations = violations
+
+
+def load_model(type_: Any, value: Any, *, by_name: bool = False) -> Any:
+    """Return the JSON value as this pydantic model; `by_name`, if its fields stand under their own names, not their aliases.
+
+    Raises:
+        ValueError: It does not fit.
+    """
+    options = {"by_name": True} if by_name and "by_name" in inspect.signature(type_.model_validate).parameters else {}
+    try:
+        return type_.model_validate(value, **options)
+    except ValueError as error:  # pydantic.ValidationError is one, and pydantic may not be installed
+        errors = getattr(error, "errors", None)
+        if errors is None:
+            raise
+        try:
+            return type_.model_validate_json(msgspec.json.encode(value), **options)  # strict models take a date as text only there
+        except ValueError:
             found = [(".".join(str(step) for step in e["loc"]), str(e["msg"])) for e in errors()]
-            raise _below(where, tuple(found)) from None
+            raise _Misfit(tuple(found)) from None
+
+
+def load_other(type_: Any, value: Any) -> Any:
+    """Return the JSON value as a class of the user's that is a kind of text or number, or a path. Raises TypeError for others."""
+    class_ = typing.get_origin(type_) or type_
+    if isinstance(class_, type):
+        if isinstance(value, class_):
+            return value
+        if issubclass(class_, (str, int, float, pathlib.PurePath)):
+            return class_(value)
+    raise TypeError(f"{type_} can't be read from JSON")
+
+
+def _load_foreign(type_: Any, value: Any) -> Any:
+    return load_model(type_, value) if hasattr(type_, "model_validate") else load_other(type_, value)
 
 
 def is_data_type(type_: Any) -> bool:
@@ -85,6 +124,12 @@ def to_builtins(value: Any) -> Any:
 def _dump_foreign(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()  # nobody will await it
+        raise TypeError(
+            f"a {type(value).__name__} can't be sent: write `await` before the call that made it, as in `await ctx.step(...)`"
+        )
     raise TypeError(
         f"a {type(value).__name__} can't be sent: return str, a dataclass, msgspec or pydantic object, dict, list, File or Part"
     )

@@ -4,20 +4,23 @@ import asyncio
 import inspect
 import logging
 import types
-import typing
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from .shape import Shape, to_builtins
+from .kept import IS_JSON, Unkept, annotation_of, keep, read_back, returned_by
+from .shape import Shape
 from .threads import Threads
 
-__all__ = ["Step", "StepFailed", "do_step", "value_of"]
+__all__ = ["Step", "StepFailed", "do_step", "refuse", "value_of"]
 
 log_ = logging.getLogger("accord")
 
-_PLAIN = (str, int, float, bool)
+MOST_SAID = 10_000  # of what a step raised: the text of an exception may be as long as what it is about
+
+_COROUTINE = inspect.CO_COROUTINE
+_NAMES = {str: "str", int: "int", float: "float", bool: "bool", types.NoneType: "None"}
 
 
 class StepFailed(Exception):
@@ -31,51 +34,101 @@ class Step(msgspec.Struct, omit_defaults=True):
     n: int
     value: Any = msgspec.UNSET
     error: str = ""
+    args: str = ""  # what tells it from others of its name
+    form: str = ""  # how the value is to be read, see `kept`; empty: by the annotation if there is one, as earlier releases did
+    has_tags: bool = False
 
     @property
     def is_done(self) -> bool:
         return self.value is not msgspec.UNSET or bool(self.error)
 
 
-async def do_step(step: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int, threads: Threads) -> Step:
-    """Call the function, again if it fails, and return the step with what came of it."""
+async def do_step(step: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int, threads: Threads) -> Any:
+    """Call the function, again if it fails, and put into the step what came of it. Return what it gave, as any later life does."""
     for attempt in range(retries + 1):
         try:
             if _is_async(function):
                 value = await function(*args)
             else:
-                value = await threads.run(lambda: function(*args))
-            step.value = value if type(value) in _PLAIN else to_builtins(value)
-            return step
+                value = await threads.run(lambda: function(*args), f"step {step.name}")
+                if type(value) not in _NAMES and inspect.isawaitable(value):
+                    value = await value  # as of a lambda that calls an async function
         except Exception as error:
             log_.warning("step %s failed, attempt %d of %d", step.name, attempt + 1, retries + 1, exc_info=True)
-            step.error = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            if attempt < retries:
-                step.error = ""
+            if attempt == retries:
+                step.error = _said(error)
+            else:
                 await asyncio.sleep(min(0.1 * 2**attempt, 30))
+        else:
+            return _put(step, value, function)  # what can't be kept can't be kept next time either: it is not done again
+    return None
+
+
+def refuse(step: Step, size: int, most: int) -> Step:
+    """Make a step with too large a result one that has failed, now and in any later life."""
+    _fail(step, f"gave {size} bytes, and its task would hold more than the {most} it may (Limits.task_size)")
     return step
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
-    if isinstance(function, types.FunctionType) and function.__code__.co_flags & inspect.CO_COROUTINE:
-        return True  # seen ten times as fast as below
-    return inspect.iscoroutinefunction(function)
-
-
 def value_of(step: Step, function: Callable[..., Any]) -> Any:
-    """Return what a step gave, as the function's annotation has it: the same in the first life as in any later one.
+    """Return what a step gave in an earlier life.
 
     Raises:
         StepFailed: It ended with an error.
     """
     if step.error:
         raise StepFailed(step.error)
-    is_plain = isinstance(function, types.FunctionType) or inspect.isroutine(function)
-    type_ = getattr(function, "__annotations__", {}).get("return") if is_plain else None
-    if type_ is type(step.value) and type_ in _PLAIN:
+    if step.form:
+        try:
+            return read_back(step.value, step.form, step.has_tags, function)
+        except Exception as error:  # the classes are the user's
+            what = f"step {step.name!r} gave in an earlier life what its annotation {returned_by(function)} does not fit: {error}"
+            raise StepFailed(what) from error
+    type_ = returned_by(function)
+    if type_ is type(step.value) and type_ in _NAMES:
         return step.value
-    if isinstance(type_, str):  # written as text, as all are with `from __future__ import annotations`
-        type_ = typing.get_type_hints(function).get("return")
-    if type_ in (None, Any, types.NoneType):
-        return step.value
-    return Shape(type_).read(step.value, step.name)
+    type_ = annotation_of(function)
+    return step.value if type_ is None else Shape(type_).read(step.value, step.name)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    if isinstance(function, types.FunctionType) and function.__code__.co_flags & _COROUTINE:
+        return True  # seen ten times as fast as below
+    return inspect.iscoroutinefunction(function)
+
+
+def _put(step: Step, value: Any, function: Callable[..., Any]) -> Any:
+    try:
+        if (
+            type(function) is types.FunctionType
+            and function.__annotations__.get("return") is type(value) is str
+            and value.isascii()
+        ):
+            step.value = value  # most steps
+            return value
+    except NameError:  # of the annotation; since Python 3.14 names are looked up only now
+        pass
+    type_ = returned_by(function)
+    if type(value) in _NAMES and type_ in (None, type(value), _NAMES[type(value)]) and IS_JSON[type(value)](value):
+        step.value = value
+        return value
+    try:
+        step.value, step.form, step.has_tags, value = keep(value, function)
+    except Unkept as error:
+        _fail(step, f"gave {error}")
+    return value
+
+
+def _fail(step: Step, what: str) -> None:
+    step.value, step.form, step.has_tags = msgspec.UNSET, "", False
+    step.error = _clean(f"step {step.name!r} was done, but {what}")
+    log_.error("%s", step.error)
+
+
+def _said(error: Exception) -> str:
+    return _clean(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+def _clean(text: str) -> str:
+    """What the log can hold: no endless text, no halves of characters."""
+    return text[:MOST_SAID].encode(errors="replace").decode()

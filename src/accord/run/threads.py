@@ -2,14 +2,21 @@
 
 import asyncio
 import contextvars
+import logging
 import queue
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 __all__ = ["Threads"]
 
-Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
+log_ = logging.getLogger("accord")
+
+STUCK_S = 10.0  # without a free thread, while someone waits for one
+
+Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any], str]
 
 
 class Threads:
@@ -24,22 +31,30 @@ class Threads:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads = 0
         self._open = 0  # jobs handed over and not over yet; only the loop counts
+        self._doing: dict[int, str] = {}
+        self._moved_s = 0.0  # when the first began to wait, or a thread last took something up
+        self._is_told = False
 
-    def run(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Call `function` in a thread, with the context variables of the caller."""
+    def run(self, function: Callable[[], Any], name: str) -> asyncio.Future[Any]:
+        """Call `function` in a thread, with the context variables of the caller. By this name an operator knows it."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
         self._open += 1
         if self._threads < min(self._open, self._size):
             self._threads += 1
-            threading.Thread(target=self._work, name=f"accord-skill-{self._threads}", daemon=True).start()
-        self._jobs.put((loop, done, lambda: context.run(function)))
+            thread = threading.Thread(target=self._work, args=(self._threads,), name=f"accord-skill-{self._threads}", daemon=True)
+            thread.start()
+        elif self._open == self._size + 1:
+            self._moved_s = time.monotonic()
+        self._jobs.put((loop, done, lambda: context.run(function), name))
         return done
 
-    def _work(self) -> None:
+    def _work(self, number: int) -> None:
         while (job := self._jobs.get()) is not None:
-            loop, done, function = job
+            loop, done, function, name = job
+            self._doing[number] = name
+            self._moved_s = time.monotonic()
             value: Any = None
             error: BaseException | None = None
             try:
@@ -49,6 +64,7 @@ class Threads:
                 error = RuntimeError(f"the function raised {stop!r}")
             except BaseException as raised:
                 error = raised
+            del self._doing[number]
             if loop.is_closed():
                 return  # nobody listens any more
             loop.call_soon_threadsafe(self._settle, done, value, error)
@@ -62,6 +78,19 @@ class Threads:
             done.set_result(value)
         else:
             done.set_exception(error)
+
+    def look(self) -> None:
+        """Say so in the log, once, if functions hang: a thread can't be taken away from one, and every other waits for it."""
+        waiting, still_s = self._open - self._size, time.monotonic() - self._moved_s
+        is_stuck = waiting > 0 and still_s > STUCK_S
+        if is_stuck and not self._is_told:
+            busy = ", ".join(f"{count} in {name}" for name, count in Counter(list(self._doing.values())).most_common())
+            log_.warning(
+                "all %d threads for plain functions are busy, and none has become free for %.0f s: %s. %d call%s wait%s for one, "
+                "like all that are to come; see that these functions end, or write async def",
+                *(self._size, still_s, busy, waiting, "" if waiting == 1 else "s", "s" if waiting == 1 else ""),
+            )
+        self._is_told = is_stuck
 
     def close(self) -> None:
         """Let threads that are free end, and the others after what they do."""

@@ -3,7 +3,8 @@
 A task's log is kept as rows: one per task and commit, holding the lines that commit added. A line is one letter and
 one JSON text: `v` an event a stream can show (these are numbered, from 1), `m` a message, or a private entry; what is not
 numbered is stored under the number it follows. A row is found by the number of its first visible line, or by the number its
-lines follow.
+lines follow. A `v` may be written shorter (`short.py`), and is given back in full. A commit of private lines alone has a place of
+its own, beside the rows.
 
 The snapshot is the task as JSON in two pieces, `head` (all but the artifacts) and `artifacts`, so that a list needs no
 decoding and a finished task is two slices of bytes.
@@ -33,25 +34,24 @@ class Scope(NamedTuple):
 
 
 class Write(msgspec.Struct, gc=False):
-    """What one commit adds to one task."""
+    """What one commit adds to one task: lines to its log, and, unless all of them are private, where it then stands."""
 
     key: int
-    scope: Scope
-    id: str
-    context_id: str
-    is_new: bool
-    state: int  # the proto number, small and stable
-    was: int  # the state before, 0 for a new task: counters move by the difference
-    at_ms: int  # of the status: what lists sort by
-    seq: int  # the last visible number after this commit
-    pos: int  # how many lines the task is the fold of after this commit: visible ones and messages
     row: int  # the number this commit's lines are stored under
     lines: list[bytes]
-    about: bytes  # private, fixed when the task is made
+    state: int = 0  # the proto number, small and stable; 0: the task stands as it did, and nothing below is said
+    scope: Scope = Scope()
+    was: int = 0  # the state before, 0 for a new task: counters move by the difference
+    at_ms: int = 0  # of the status: what lists sort by
+    seq: int = 0  # the last visible number after this commit
+    pos: int = 0  # how many lines the task is the fold of after this commit: visible ones and messages
+    has_moved: bool = True  # the state or its time differ from what is stored: only then has it another place in lists
     head: bytes | None = None  # a new snapshot, if one is due
     artifacts: bytes = b""
-    has_moved: bool = True  # the state or its time differ from what is stored: only then has it another place in lists
-    is_private: bool = False  # only private lines: the task stands as it did
+    is_new: bool = False
+    id: str = ""  # this and the rest never change, and are given with a new task
+    context_id: str = ""
+    about: bytes = b""  # private
 
 
 class Keep(msgspec.Struct, gc=False):
@@ -154,6 +154,10 @@ class Store(Protocol):
         """
         ...
 
+    async def notes(self, key: int) -> list[tuple[int, bytes]]:
+        """Return (number they follow, lines) of the commits that only added private lines, in order."""
+        ...
+
     async def page(self, query: Query) -> Page: ...
 
     async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None: ...
@@ -165,7 +169,7 @@ class Store(Protocol):
         ...
 
     async def take_over(self, lease_ms: int) -> list[Record]:
-        """Fence every owner not heard of for `lease_ms`, and return its submitted and working tasks, which are now ours."""
+        """Fence every owner not heard of for `lease_ms`, and return its submitted, working and auth-required tasks, now ours."""
         ...
 
     # Upkeep: old things go, in small batches

@@ -3,34 +3,142 @@
 import itertools
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from .contract import Ages, Keep, Page, Query, Record, Scope, Stats, Write
+from .pieces import LONG, cut, fill
+from .short import lengthen
 
 __all__ = ["MemoryStore"]
 
 _ENDED = (3, 4, 5, 7)
 _WAITING = (6, 8)
 _PIECE = 256  # rows returned by one `rows` call
+_KEY_BITS = 40
+_KEY = (1 << _KEY_BITS) - 1
+_FIRST = (1,)  # the numbers of a log of one row, which most are
+_NO_LINES: list[bytes] = []
+_NO_NOTES: list[tuple[int, bytes]] = []
+_CONTEXT = b',"contextId":"'
+_MADE = b"\1"
+_BRACE = ord("}")
+_CHANGES = (b"v", b"w", b"a", b"m")  # what begins a line that changes the task
 
-Place = tuple[int, int]  # (at_ms, key): where a task stands in a list, oldest first
+Place: TypeAlias = int  # a time, and the key of a task, as one number: where it stands in a list, oldest first
+
+
+class Kept(Record):
+    """A task and its log. Once it has ended, as nearly every task has, both are put away small.
+
+    The task as it was made, the first line of the log, ends as the snapshot does: there it has a byte no JSON has.
+    """
+
+    numbers: list[int] | tuple[int, ...] = ()
+    rows: list[bytes] | bytes = b""  # one text when put away
+    notes: list[tuple[int, bytes]] = _NO_NOTES  # until it ends: nobody takes it up again then
+    pieces: tuple[bytes, ...] = ()  # what is long, and was both in the log and in the snapshot
+
+    def put_away(self, lines: list[bytes]) -> None:
+        """Make it small. These are the lines of its log, with an empty one between two rows."""
+        self.notes = _NO_NOTES
+        head, artifacts, first = self.head, self.artifacts, lines[0]
+        at, is_large = head.find(_CONTEXT), len(head) + len(artifacts) > LONG
+        made = memoryview(head)[at:] if is_large else head[at:]
+        if first[-1] == _BRACE and first.endswith(made, 0, -1):
+            lines = [first[: -len(made) - 1] + _MADE, *lines[1:]]
+        if is_large:
+            lines, (self.head, self.artifacts), pieces = cut(lines, (head, artifacts))
+            self.pieces = tuple(map(bytes, pieces))
+        else:  # what comes from an encoder has room for more at its end: a copy has not
+            self.head, self.artifacts = head[:at] + made, artifacts[:1] + artifacts[1:]
+        self.rows = b"\n".join(lines)
+
+    def log(self) -> list[bytes]:
+        """The rows as they were given."""
+        if isinstance(self.rows, list):
+            return self.rows
+        if not self.numbers:
+            return []
+        head = self.whole().head
+        text = self.rows.replace(_MADE, head[head.find(_CONTEXT) :] + b"}")
+        return fill(text, self.pieces.__getitem__).split(b"\n\n")
+
+    def whole(self) -> Record:
+        """The task as its readers know it."""
+        if not self.pieces and not self.tail:
+            return self
+        piece = self.pieces.__getitem__
+        tail = lengthen(b"\n".join(self.tail), self.id, self.context_id).split(b"\n") if self.tail else []
+        return replace(self, head=fill(self.head, piece), artifacts=fill(self.artifacts, piece), pieces=(), tail=tail)
+
+    def add(self, number: int, lines: list[bytes]) -> None:
+        """Add a commit's lines to the log. If it had been put away, more is to come: it is as it was given again."""
+        if isinstance(self.rows, bytes) or isinstance(self.numbers, tuple):
+            self.numbers, self.rows = list(self.numbers), self.log()
+        if self.numbers and self.numbers[-1] == number:
+            self.rows[-1] += b"\n" + b"\n".join(lines)
+        else:
+            self.numbers.append(number)
+            self.rows.append(b"\n".join(lines))
+
+
+class Shelf:
+    """The tasks of one scope, and sorted lists of their places so that a page costs the page."""
+
+    __slots__ = ("by_context", "by_state", "places", "scope", "tasks")
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.tasks: dict[str, Kept] = {}
+        # Nearly every change is near the newest end, where inserting into a list moves next to nothing.
+        self.places: list[Place] = []
+        self.by_state: defaultdict[int, list[Place]] = defaultdict(list)
+        self.by_context: dict[str, list[Place] | Place] = {}  # most contexts have one task
+
+    def put(self, place: Place, task: Kept) -> None:
+        insort(self.places, place)
+        insort(self.by_state[task.state], place)
+        there = self.by_context.get(task.context_id)
+        if there is None:
+            self.by_context[task.context_id] = place
+        elif isinstance(there, int):
+            self.by_context[task.context_id] = sorted((there, place))
+        else:
+            insort(there, place)
+
+    def remove(self, place: Place, task: Kept) -> None:
+        for places in (self.places, self.by_state[task.state]):
+            del places[bisect_left(places, place)]
+        there = self.by_context[task.context_id]
+        if isinstance(there, int) or len(there) == 1:
+            del self.by_context[task.context_id]
+        else:
+            del there[bisect_left(there, place)]
+
+    def candidates(self, query: Query) -> tuple[list[Place], int]:
+        """The shortest list that holds every match, and the state still to filter by (0: none)."""
+        if query.context_id:
+            there = self.by_context.get(query.context_id, [])
+            return [there] if isinstance(there, int) else there, query.state
+        if query.state:
+            return self.by_state[query.state], 0
+        return self.places, 0
 
 
 class MemoryStore:
-    """Tasks in dictionaries, and sorted lists of their places so that a page costs the page."""
+    """Tasks on shelves."""
 
     is_volatile = True
 
     def __init__(self) -> None:
         self.new_key = itertools.count(1).__next__
-        self._tasks: dict[tuple[Scope, str], Record] = {}
-        self._rows: dict[int, tuple[list[int], list[bytes]]] = {}
-        self._by_key: dict[int, Record] = {}
+        self._shelves: dict[Scope, Shelf] = {}
+        self._by_key: list[Kept | None] = []  # from key `_gone` on: a list is a fifth of a dictionary
+        self._gone = 1
         self._kept: dict[tuple[Scope, str], Keep] = {}
-        # Nearly every change is near the newest end, where inserting into a list moves next to nothing.
-        self._all: defaultdict[Scope, list[Place]] = defaultdict(list)
-        self._by_state: defaultdict[tuple[Scope, int], list[Place]] = defaultdict(list)
-        self._by_context: defaultdict[tuple[Scope, str], list[Place]] = defaultdict(list)
 
     async def open(self) -> None: ...
 
@@ -38,82 +146,101 @@ class MemoryStore:
 
     async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
         for write in writes:
-            record = self._tasks.get((write.scope, write.id))
-            if record is None:
-                place, scope = (write.at_ms, write.key), write.scope
-                record = Record(
-                    write.key, scope, write.id, write.context_id, write.state, write.at_ms, 0, 0, 0, write.about, b"", b""
-                )
-                self._tasks[scope, write.id] = self._by_key[write.key] = record
-                self._rows[write.key] = ([], [])
-                insort(self._all[scope], place)
-                insort(self._by_state[scope, write.state], place)
-                insort(self._by_context[scope, write.context_id], place)
-            elif (record.at_ms, record.state) != (write.at_ms, write.state):
-                self._move(record, write)
-            record.seq, record.pos = write.seq, write.pos
-            numbers, rows = self._rows[write.key]
-            lines = b"\n".join(write.lines)
-            if numbers and numbers[-1] == write.row:
-                rows[-1] += b"\n" + lines
-            else:
-                numbers.append(write.row)
-                rows.append(lines)
-            if write.head is not None:
-                record.head, record.artifacts, record.snap_pos, record.tail = write.head, write.artifacts, write.pos, []
-            else:
-                record.tail += [line for line in write.lines if line.startswith((b"v", b"m"))]
+            task = self._make(write) if write.is_new else self._get(write.key)
+            assert task is not None  # what is written to is not purged
+            if not write.state:
+                task.notes = [] if task.notes is _NO_NOTES else task.notes
+                task.notes.append((write.row, b"\n".join(write.lines)))
+                continue
+            is_end = write.state in _ENDED and write.head is not None
+            if is_end and write.is_new:
+                task.numbers = _FIRST if write.row == 1 else (write.row,)
+                task.put_away(write.lines)
+                continue
+            task.add(write.row, write.lines)  # first: a log that was put away needs the snapshot it was put away with
+            if not write.is_new:
+                self._move(task, write)
+            if is_end:
+                task.put_away(b"\n\n".join(task.log()).split(b"\n"))
         for keep in keeps:
             self._kept[keep.scope, keep.key] = keep
 
-    def _move(self, record: Record, write: Write) -> None:
-        old, new = (record.at_ms, record.key), (write.at_ms, write.key)
-        for places in self._lists(record):
-            del places[bisect_left(places, old)]
-        record.at_ms, record.state = write.at_ms, write.state
-        for places in self._lists(record):
-            insort(places, new)
+    def _make(self, write: Write) -> Kept:
+        shelf = self._shelves.get(write.scope)
+        if shelf is None:
+            shelf = self._shelves[write.scope] = Shelf(write.scope)
+        place = (write.key, shelf.scope, write.id, write.context_id, write.state, write.at_ms, write.seq, write.pos, write.pos)
+        task = shelf.tasks[write.id] = Kept(*place, write.about, write.head or b"", write.artifacts, _NO_LINES)
+        at = write.at_ms << _KEY_BITS | write.key
+        if (shelf.places and at < shelf.places[-1]) or task.context_id in shelf.by_context:
+            shelf.put(at, task)
+        else:  # the newest of all, as most are when they are made
+            shelf.places.append(at)
+            shelf.by_state[task.state].append(at)
+            shelf.by_context[task.context_id] = at
+        index = write.key - self._gone
+        if index == len(self._by_key):
+            self._by_key.append(task)
+            return task
+        self._by_key += [None] * (index + 1 - len(self._by_key))  # a task made later was stored first
+        self._by_key[index] = task
+        return task
 
-    def _lists(self, record: Record) -> tuple[list[Place], ...]:
-        return (
-            self._all[record.scope],
-            self._by_state[record.scope, record.state],
-            self._by_context[record.scope, record.context_id],
-        )
+    def _get(self, key: int) -> Kept | None:
+        index = key - self._gone
+        return self._by_key[index] if 0 <= index < len(self._by_key) else None
+
+    def _move(self, task: Kept, write: Write) -> None:
+        """Have the task stand where a commit left it."""
+        if task.at_ms != write.at_ms or task.state != write.state:
+            shelf = self._shelves[task.scope]
+            shelf.remove(_place(task.at_ms, task.key), task)
+            task.at_ms, task.state = write.at_ms, write.state
+            shelf.put(_place(task.at_ms, task.key), task)
+        task.seq, task.pos = write.seq, write.pos
+        if write.head is not None:
+            task.head, task.artifacts, task.snap_pos, task.tail = write.head, write.artifacts, write.pos, _NO_LINES
+            task.pieces = ()
+        else:
+            task.tail = [] if task.tail is _NO_LINES else task.tail
+            task.tail += [line for line in write.lines if line.startswith(_CHANGES)]
 
     async def load(self, scope: Scope, task_id: str) -> Record | None:
-        return self._tasks.get((scope, task_id))
+        shelf = self._shelves.get(scope)
+        task = shelf.tasks.get(task_id) if shelf is not None else None
+        return task.whole() if task is not None else None
 
     async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:
-        numbers, rows = self._rows.get(key, ([], []))
-        start = max(bisect_right(numbers, after) - 1, 0)
-        return list(zip(numbers[start : start + _PIECE], rows[start : start + _PIECE], strict=True))
+        task = self._get(key)
+        if task is None:
+            return []
+        start = max(bisect_right(task.numbers, after) - 1, 0)
+        rows = [lengthen(lines, task.id, task.context_id) for lines in task.log()[start : start + _PIECE]]
+        return list(zip(task.numbers[start : start + _PIECE], rows, strict=True))
+
+    async def notes(self, key: int) -> list[tuple[int, bytes]]:
+        task = self._get(key)
+        return list(task.notes) if task is not None else []
 
     async def page(self, query: Query) -> Page:
-        places, wanted = self._candidates(query)
-        end = len(places) if query.before is None else bisect_left(places, query.before)
-        start = 0 if query.since_ms is None else bisect_left(places, (query.since_ms, 0))
-        found: list[Record] = []
+        shelf = self._shelves.get(query.scope) or Shelf(query.scope)
+        places, wanted = shelf.candidates(query)
+        end = len(places) if query.before is None else bisect_left(places, _place(*query.before))
+        start = 0 if query.since_ms is None else bisect_left(places, _place(query.since_ms, 0))
+        found: list[Kept] = []
         for i in range(end - 1, start - 1, -1):
-            record = self._by_key[places[i][1]]
-            if wanted in (0, record.state):
-                found.append(record)
+            task = self._by_key[(places[i] & _KEY) - self._gone]
+            if task is not None and wanted in (0, task.state):
+                found.append(task)
                 if len(found) > query.limit:
                     break
         total = len(places) - start
         if wanted:
-            total = sum(self._by_key[key].state == wanted for _, key in places[start:])
+            tasks = (self._get(place & _KEY) for place in places[start:])
+            total = sum(task is not None and task.state == wanted for task in tasks)
         more = len(found) > query.limit
         found = found[: query.limit]
-        return Page(tasks=found, total=total, next=(found[-1].at_ms, found[-1].key) if more else None)
-
-    def _candidates(self, query: Query) -> tuple[list[Place], int]:
-        """The shortest list that holds every match, and the state still to filter by (0: none)."""
-        if query.context_id:
-            return self._by_context.get((query.scope, query.context_id), []), query.state
-        if query.state:
-            return self._by_state.get((query.scope, query.state), []), 0
-        return self._all.get(query.scope, []), 0
+        return Page(tasks=[task.whole() for task in found], total=total, next=(found[-1].at_ms, found[-1].key) if more else None)
 
     async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
         keep = self._kept.get((scope, key))
@@ -125,25 +252,35 @@ class MemoryStore:
         return []  # what was in memory died with its process
 
     async def waiting(self, before_ms: int, limit: int) -> list[Record]:
-        found = (r for r in self._tasks.values() if r.state in _WAITING and r.at_ms < before_ms)
-        return list(itertools.islice(found, limit))
+        found = (task for task in self._tasks() if task.state in _WAITING and task.at_ms < before_ms)
+        return [task.whole() for task in itertools.islice(found, limit)]
+
+    def _tasks(self) -> Iterator[Kept]:
+        return (task for task in self._by_key if task is not None)
 
     async def purge(self, ages: Ages, limit: int) -> int:
-        ended = [r for r in self._tasks.values() if r.state in _ENDED]
-        folded = [r for r in ended if r.at_ms < ages.events_ms and self._rows[r.key][0]][:limit]
-        for record in folded:
-            self._rows[record.key] = ([], [])
-        old = [r for r in ended if r.at_ms < ages.tasks_ms and not self._rows[r.key][0]][:limit]
-        for record in old:
-            for places in self._lists(record):
-                del places[bisect_left(places, (record.at_ms, record.key))]
-            del self._tasks[record.scope, record.id], self._by_key[record.key], self._rows[record.key]
+        ended = [task for task in self._tasks() if task.state in _ENDED]
+        folded = [task for task in ended if task.at_ms < ages.events_ms and task.numbers][:limit]
+        for task in folded:
+            task.numbers, task.rows = (), b""
+        old = [task for task in ended if task.at_ms < ages.tasks_ms and not task.numbers][:limit]
+        for task in old:
+            shelf = self._shelves[task.scope]
+            shelf.remove(_place(task.at_ms, task.key), task)
+            del shelf.tasks[task.id]
+            self._by_key[task.key - self._gone] = None
+        gone = next((i for i, task in enumerate(self._by_key) if task is not None), len(self._by_key))
+        del self._by_key[:gone]
+        self._gone += gone
         keys = [k for k, keep in self._kept.items() if keep.at_ms < ages.keys_ms][:limit]
         for key in keys:
             del self._kept[key]
         return len(old) + len(folded) + len(keys)
 
     async def stats(self) -> Stats:
-        tasks = dict(Counter(r.state for r in self._tasks.values()))
-        events = sum(len(rows) for _, rows in self._rows.values())
-        return Stats(tasks=tasks, events=events, keys=len(self._kept), size=0)
+        tasks = dict(Counter(task.state for task in self._tasks()))
+        return Stats(tasks=tasks, events=sum(len(task.numbers) for task in self._tasks()), keys=len(self._kept), size=0)
+
+
+def _place(at_ms: int, key: int) -> Place:
+    return at_ms << _KEY_BITS | key

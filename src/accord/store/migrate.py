@@ -3,7 +3,7 @@
 import sqlite3
 from pathlib import Path
 
-__all__ = ["migrate_sqlite", "scripts"]
+__all__ = ["migrate_sqlite", "newest", "scripts"]
 
 _SCHEMA = Path(__file__).parent / "schema"
 
@@ -13,14 +13,14 @@ def scripts(engine: str) -> list[tuple[int, str]]:
     return sorted((int(file.name[:4]), file.read_text()) for file in (_SCHEMA / engine).glob("*.sql"))
 
 
-def migrate_sqlite(db: sqlite3.Connection) -> int:
-    """Apply what is missing and return the schema's number. The caller holds the file's lock."""
+def newest(engine: str) -> int:
+    """Return the number of the newest schema we know."""
+    return scripts(engine)[-1][0]
+
+
+def migrate_sqlite(db: sqlite3.Connection) -> None:
+    """Apply what is missing. The caller holds the file's lock, and has looked whose file it is."""
     (have,) = db.execute("PRAGMA user_version").fetchone()
-    steps = scripts("sqlite")
-    newest = steps[-1][0]
-    if have > newest:
-        raise RuntimeError(f"the database has schema {have}, this Accord knows up to {newest}; use a newer Accord")
-    for number, script in steps:
+    for number, script in scripts("sqlite"):
         if number > have:
             db.executescript(f"BEGIN EXCLUSIVE;\n{script}\nPRAGMA user_version = {number};\nCOMMIT;")
-    return newest

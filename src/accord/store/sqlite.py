@@ -7,6 +7,7 @@ cost more than the read.
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import os
 import queue
@@ -16,17 +17,17 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 from ..model import Unavailable, now_ms
+from .apart import ROW_BITS, ids, put_apart, whole
 from .contract import Ages, CommitFailed, Fenced, Keep, Page, Query, Record, Scope, Stats, Write
 from .failpoints import point
+from .insert import blob, insert
+from .lock import hold
+from .look import check_file, count, unusable
 from .migrate import migrate_sqlite
-
-try:
-    import fcntl
-except ImportError:  # Windows: SQLite's own locks are all there is
-    fcntl = None  # type: ignore[assignment]  # the one platform difference, checked where it is used
+from .short import lengthen
 
 __all__ = ["SqliteStore"]
 
@@ -34,10 +35,13 @@ T = TypeVar("T")
 
 log_ = logging.getLogger("accord")
 
-_ROW_BITS = 24
 _PIECE = 256
+_NOTE_BITS = 40
+_BEAT = "UPDATE owners SET beat_ms=? WHERE owner=?"
 _COUNT = "INSERT INTO counts VALUES (?,?,?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
 _MADE = b'v{"task":'
+_NOTED = "INSERT INTO notes VALUES (?,?,?,?)"
+_LOGGED = "INSERT INTO events VALUES (?,?) ON CONFLICT DO UPDATE SET data = CAST(data || x'0a' || excluded.data AS BLOB)"
 _COLUMNS = "key, id, context, state, at_ms, seq, pos, snap_pos, about, head, artifacts"
 
 # What a commit does to the tasks it is about: made, only their log grew, they stand elsewhere, they have a new snapshot.
@@ -61,36 +65,41 @@ class SqliteStore:
         self.path = Path(path)
         self._scopes: dict[Scope, int] = {}
         self._keys = 0
-        self._jobs: queue.SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[[], Any]] | None]
-        self._jobs = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
         self._owner: int | None = 0
         self._thread: threading.Thread | None = None
 
     async def open(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = _lock(self.path)
-        point("open.locked")
-        self._db = self._connect()
-        try:
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            migrate_sqlite(self._db)
-            point("open.migrated")
-        except BaseException as error:
-            self._db.close()
-            self._lock.close()
-            if isinstance(error, sqlite3.DatabaseError):
-                raise RuntimeError(f"{self.path} can't be used as a database: {error}; give another file with --store") from error
-            raise
-        self._reader = self._connect()
+        self._loop = asyncio.get_running_loop()
+        check_file(self.path)  # before anything is made beside it
+        with contextlib.ExitStack() as undo:
+            self._lock = undo.enter_context(hold(self.path))
+            point("open.locked")
+            try:
+                self._db = undo.enter_context(contextlib.closing(self._connect()))
+                self._reader = undo.enter_context(contextlib.closing(self._connect()))
+                self._prepare()
+            except sqlite3.DatabaseError as error:
+                raise unusable(self.path, error) from error
+            undo.pop_all()
+        self._thread = threading.Thread(target=self._write, name="accord-sqlite", daemon=True)
+        self._thread.start()
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        migrate_sqlite(self._db)
+        point("open.migrated")
+        self._cursor = self._db.cursor()  # for what is done again and again: a connection remembers each it made, for a while
         self._reader.execute("PRAGMA query_only = ON")
         rows = self._reader.execute("SELECT tenant, owner, scope FROM scopes")
         self._scopes = {Scope(tenant, owner): scope for tenant, owner, scope in rows}
         (self._keys,) = self._reader.execute("SELECT coalesce(max(key), 0) FROM tasks").fetchone()
         self._owner = self._db.execute("INSERT INTO owners (beat_ms) VALUES (?)", (now_ms(),)).lastrowid
+        assert self._owner is not None  # the row has just been inserted
+        self._cursor.execute(_BEAT, (now_ms(), self._owner))  # so that it is not first prepared in the middle of something
+        self._notes = itertools.count(self._owner << _NOTE_BITS)
         point("open.owned")
-        self._thread = threading.Thread(target=self._write, name="accord-sqlite", daemon=True)
-        self._thread.start()
 
     async def close(self) -> None:
         if self._thread is None:
@@ -120,37 +129,39 @@ class SqliteStore:
 
     async def _in_writer(self, work: Callable[[], T]) -> T:
         """Have the writer thread do something; raise CommitFailed if the database will not."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[Any] = loop.create_future()
-        self._jobs.put((loop, done, work))
+        done: asyncio.Future[Any] = self._loop.create_future()
+        self._jobs.put((done, work))
         result: T = await done
         return result
 
     def _write(self) -> None:
         """The writer thread: one job at a time until told to stop."""
         while (job := self._jobs.get()) is not None:
-            loop, done, work = job
-            try:
-                result = work()
-            except Exception as error:  # whatever it is, the next job must be done
-                failed = error if isinstance(error, CommitFailed) else CommitFailed(str(error))
-                loop.call_soon_threadsafe(_settle, done, None, failed)
-            else:
-                loop.call_soon_threadsafe(_settle, done, result, None)
+            self._do(*job)
+            del job  # it holds all that was written, and the next may be long in coming
+
+    def _do(self, done: asyncio.Future[Any], work: Callable[[], Any]) -> None:
+        try:
+            result = work()
+        except Exception as error:  # whatever it is, the next job must be done
+            failed = error if isinstance(error, CommitFailed) else CommitFailed(str(error))
+            self._loop.call_soon_threadsafe(_settle, done, None, failed)
+        else:
+            self._loop.call_soon_threadsafe(_settle, done, result, None)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """All or nothing, and only while this process has not been taken for dead."""
-        db = self._db
-        db.execute("BEGIN IMMEDIATE")
+        db, own = self._db, self._cursor
+        own.execute("BEGIN IMMEDIATE")
         try:
-            if db.execute("SELECT 1 FROM owners WHERE owner=?", (self._owner,)).fetchone() is None:
+            if own.execute("SELECT 1 FROM owners WHERE owner=?", (self._owner,)).fetchone() is None:
                 raise Fenced(f"another process took over {self.path}")
             yield db
-            db.execute("COMMIT")
+            own.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
-                db.execute("ROLLBACK")
+                own.execute("ROLLBACK")
             raise
 
     def _commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
@@ -174,27 +185,30 @@ class SqliteStore:
         kept: list[tuple[Any, ...]] = []
         moved: list[tuple[Any, ...]] = []
         folded: list[tuple[Any, ...]] = []
-        for w in writes:
+        writes = [put_apart(db, w) for w in writes]
+        standing = [w for w in writes if w.state]
+        for w in standing:
             if w.is_new:
                 place = (self._scope(w.scope), self._owner, w.key, w.id, w.context_id)
-                new.append((*place, w.state, w.at_ms, w.seq, w.pos, w.pos, w.about, w.head, w.artifacts))
+                blobs = (blob(w.about), blob(w.head or b""), blob(w.artifacts))
+                new.append((*place, w.state, w.at_ms, w.seq, w.pos, w.pos, *blobs))
             elif w.head is not None:
-                folded.append((w.state, w.at_ms, w.seq, w.pos, self._owner, w.pos, w.head, w.artifacts, w.key))
+                snapshot = (blob(w.head), blob(w.artifacts))
+                folded.append((w.state, w.at_ms, w.seq, w.pos, self._owner, w.pos, *snapshot, w.key))
             elif w.has_moved:
                 moved.append((w.state, w.at_ms, w.seq, w.pos, self._owner, w.key))
-            elif not w.is_private:
+            else:
                 kept.append((w.seq, w.pos, self._owner, w.key))
         # What is set, even to the same, is written to every index it is in: five pages more for each commit.
-        for sql, rows in ((_NEW, new), (_KEPT, kept), (_MOVED, moved), (_FOLDED, folded)):
+        insert(db, _NEW, new)
+        for sql, rows in ((_KEPT, kept), (_MOVED, moved), (_FOLDED, folded)):
             if rows:
                 db.executemany(sql, rows)
         point("commit.tasks")
-        db.executemany(
-            "INSERT INTO events VALUES (?,?) ON CONFLICT DO UPDATE SET data = CAST(data || x'0a' || excluded.data AS BLOB)",
-            [(w.key << _ROW_BITS | w.row, b"\n".join(w.lines)) for w in writes],
-        )
+        insert(db, _LOGGED, [(w.key << ROW_BITS | w.row, blob(b"\n".join(w.lines))) for w in standing])
+        insert(db, _NOTED, [(w.key, next(self._notes), w.row, blob(b"\n".join(w.lines))) for w in writes if not w.state])
         point("commit.events")
-        if counted := self._counted(writes):
+        if counted := self._counted(standing):
             db.executemany(_COUNT, counted)
         point("commit.counts")
         if keeps:
@@ -236,22 +250,31 @@ class SqliteStore:
         found = self._rows(f"SELECT {_COLUMNS} FROM tasks WHERE scope=? AND id=?", self._scopes.get(scope), task_id)
         if not found:
             return None
-        record = Record(found[0][0], scope, *found[0][1:])
+        record = self._record(scope, found[0])
         if record.is_stale:
             self._bring_up(record)
         return record
 
+    def _record(self, scope: Scope, row: tuple[Any, ...]) -> Record:
+        record = Record(row[0], scope, *row[1:])
+        record.head, record.artifacts = self._whole(record.key, record.head), self._whole(record.key, record.artifacts)
+        return record
+
+    def _whole(self, key: int, text: bytes) -> bytes:
+        try:
+            return whole(self._reader, key, text)
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+
     def _bring_up(self, record: Record) -> None:
         """Add the lines after the snapshot: the last ones of the log, collected from its end."""
         missing = record.pos - record.snap_pos if record.snap_pos >= 0 else sys.maxsize
-        base = record.key << _ROW_BITS
         backwards: list[bytes] = []
         try:
-            rows = self._reader.execute(
-                "SELECT data FROM events WHERE id BETWEEN ? AND ? ORDER BY id DESC", (base, base | (1 << _ROW_BITS) - 1)
-            )
+            rows = self._reader.execute("SELECT data FROM events WHERE id BETWEEN ? AND ? ORDER BY id DESC", ids(record.key))
             for (data,) in rows:
-                backwards += [line for line in reversed(data.split(b"\n")) if line.startswith((b"v", b"m"))]
+                lines = lengthen(whole(self._reader, record.key, data), record.id, record.context_id).split(b"\n")
+                backwards += [line for line in reversed(lines) if line.startswith((b"v", b"m"))]
                 if len(backwards) >= missing:
                     break
         except sqlite3.Error as error:
@@ -263,12 +286,14 @@ class SqliteStore:
         record.tail = backwards[:missing][::-1]
 
     async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:
-        base = key << _ROW_BITS
-        ((start,),) = self._rows("SELECT coalesce(max(id), ?) FROM events WHERE id BETWEEN ? AND ?", base, base, base | after)
-        found = self._rows(
-            "SELECT id, data FROM events WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?", start, base | (1 << _ROW_BITS) - 1, _PIECE
-        )
-        return [(id_ - base, data) for id_, data in found]
+        base, end = ids(key)
+        ((start,),) = self._rows("SELECT coalesce(max(id), ?) FROM events WHERE id BETWEEN ? AND ?", base, *ids(key, after))
+        found = self._rows("SELECT id, data FROM events WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?", start, end, _PIECE)
+        names = self._rows("SELECT id, context FROM tasks WHERE key=?", key) or [("", "")]
+        return [(id_ - base, lengthen(self._whole(key, data), *names[0])) for id_, data in found]
+
+    async def notes(self, key: int) -> list[tuple[int, bytes]]:
+        return self._rows("SELECT row, data FROM notes WHERE key=? ORDER BY n", key)
 
     async def page(self, query: Query) -> Page:
         scope = self._scopes.get(query.scope)
@@ -285,7 +310,7 @@ class SqliteStore:
         found = self._rows(
             f"SELECT {_COLUMNS} FROM tasks WHERE {where} ORDER BY at_ms DESC, key DESC LIMIT ?", *args, query.limit + 1
         )
-        tasks = [Record(row[0], query.scope, *row[1:]) for row in found[: query.limit]]
+        tasks = [self._record(query.scope, row) for row in found[: query.limit]]
         more = len(found) > query.limit
         return Page(tasks=tasks, total=total, next=(tasks[-1].at_ms, tasks[-1].key) if more else None)
 
@@ -311,7 +336,7 @@ class SqliteStore:
         """Tasks of any scope, as they stand."""
         scopes = {number: scope for scope, number in self._scopes.items()}
         rows = self._rows(f"SELECT scope, {_COLUMNS} FROM tasks WHERE {where}", *args)
-        records = [Record(row[1], scopes[row[0]], *row[2:]) for row in rows]
+        records = [self._record(scopes[row[0]], row[1:]) for row in rows]
         for record in records:
             if record.is_stale:
                 self._bring_up(record)
@@ -321,8 +346,8 @@ class SqliteStore:
 
     async def beat(self) -> None:
         def work() -> None:
-            with self._transaction() as db:
-                db.execute("UPDATE owners SET beat_ms=? WHERE owner=?", (now_ms(), self._owner))
+            with self._transaction():
+                self._cursor.execute(_BEAT, (now_ms(), self._owner))
                 point("beat.begun")
             point("beat.after")
 
@@ -339,12 +364,14 @@ class SqliteStore:
             point("take-over.after")
 
         await self._in_writer(work)
-        return self._found("state IN (1, 2) AND owner<>? ORDER BY key", self._owner)
+        return self._found("scope IN (SELECT scope FROM scopes) AND state IN (1, 2, 8) AND owner<>? ORDER BY key", self._owner)
 
     # Upkeep
 
     async def waiting(self, before_ms: int, limit: int) -> list[Record]:
-        return self._found("folded=0 AND at_ms<? AND state IN (6, 8) ORDER BY at_ms LIMIT ?", before_ms, limit)
+        return self._found(
+            "folded=0 AND state NOT IN (1, 2) AND at_ms<? AND state IN (6, 8) ORDER BY at_ms LIMIT ?", before_ms, limit
+        )
 
     async def purge(self, ages: Ages, limit: int) -> int:
         return await self._in_writer(lambda: self._purge(ages, limit))
@@ -352,17 +379,19 @@ class SqliteStore:
     def _purge(self, ages: Ages, limit: int) -> int:
         with self._transaction() as db:
             folded = db.execute(
-                "SELECT key FROM tasks WHERE folded=0 AND at_ms<? AND state IN (3, 4, 5, 7) ORDER BY at_ms LIMIT ?",
+                "SELECT key FROM tasks WHERE folded=0 AND state NOT IN (1, 2) AND at_ms<? AND state IN (3, 4, 5, 7) "
+                "ORDER BY at_ms LIMIT ?",
                 (ages.events_ms, limit),
             ).fetchall()
             db.executemany("UPDATE tasks SET folded=1 WHERE key=?", folded)
-            rows = [(key << _ROW_BITS, key << _ROW_BITS | (1 << _ROW_BITS) - 1) for (key,) in folded]
-            db.executemany("DELETE FROM events WHERE id BETWEEN ? AND ?", rows)
+            db.executemany("DELETE FROM events WHERE id BETWEEN ? AND ?", [ids(key) for (key,) in folded])
+            db.executemany("DELETE FROM notes WHERE key=?", folded)
             point("purge.events")
             old = db.execute(
                 "SELECT key, scope, state FROM tasks WHERE folded=1 AND at_ms<? ORDER BY at_ms LIMIT ?", (ages.tasks_ms, limit)
             ).fetchall()
             db.executemany("DELETE FROM tasks WHERE key=?", [(key,) for key, _, _ in old])
+            db.executemany("DELETE FROM pieces WHERE id BETWEEN ? AND ?", [ids(key) for key, _, _ in old])
             gone = Counter((scope, state) for _, scope, state in old)
             db.executemany(_COUNT, [(scope, state, -n) for (scope, state), n in gone.items()])
             point("purge.tasks")
@@ -374,11 +403,7 @@ class SqliteStore:
         return len(old) + len(folded) + keys
 
     async def stats(self) -> Stats:
-        tasks = dict(self._rows("SELECT state, sum(n) FROM counts GROUP BY state HAVING sum(n) > 0"))
-        ((events,),) = self._rows("SELECT count(*) FROM events")
-        ((keys,),) = self._rows("SELECT count(*) FROM keys")
-        files = [self.path, self.path.with_name(self.path.name + "-wal")]
-        return Stats(tasks=tasks, events=events, keys=keys, size=sum(f.stat().st_size for f in files if f.exists()))
+        return count(self._reader, self.path)
 
     async def vacuum(self) -> None:
         """Give back the room that purged tasks left in the file."""
@@ -392,23 +417,3 @@ def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None) -> 
         done.set_result(result)
     else:
         done.set_exception(error)
-
-
-def _lock(path: Path) -> BinaryIO:
-    """Hold `path` for this process until the returned file is closed."""
-    lock = open(path.with_name(path.name + "-lock"), "a+b")  # noqa: SIM115  kept open: closing it is letting go
-    if fcntl is None:
-        return lock
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        holder = lock.read(32).decode(errors="replace").strip() or "unknown"
-        lock.close()
-        raise RuntimeError(
-            f"{path} is in use by process {holder}; stop it, or give this server its own file with --store sqlite:///other.db"
-        ) from None
-    lock.truncate(0)
-    lock.write(b"%d\n" % os.getpid())
-    lock.flush()
-    return lock

@@ -1,19 +1,19 @@
 """The gRPC door: both packages of the protocol on one port, beside the HTTP doors and on the same loop."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from ..codec.rpc import Rpc, rpcs
 from ..model import Limits, Message, VersionNotSupported
-from ..ops.call import IDEMPOTENT, Call
+from ..ops.call import Call
+from ..ops.perform import perform
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, numbers
 from ..run.entry import Entry
 from ..run.reader import Reader
-from .asgi import known_version
 from .exchange import Exchange, Metadata, Method, framed
 from .port import GrpcServer
+from .request import known_version
 
 __all__ = ["GrpcDoor", "GrpcServer"]
 
@@ -48,7 +48,7 @@ class GrpcDoor:
         async def answer(exchange: Exchange) -> None:
             call = self._call(exchange.head.metadata, version)
             request, call.semantics = rpc.decode(exchange.message())
-            found = await self._run(operation, call, request)
+            found = await perform(operation, self._service, call, request)
             exchange.answer(rpc.result(found), self._active(call, version))
 
         return answer
@@ -57,7 +57,7 @@ class GrpcDoor:
         async def answer(exchange: Exchange) -> None:
             call = self._call(exchange.head.metadata, version)
             request, call.semantics = rpc.decode(exchange.message())
-            found = await self._run(operation, call, request)
+            found = await perform(operation, self._service, call, request)
             active = self._active(call, version)
             if isinstance(found, Message):
                 exchange.send(b"".join([framed(frame) for frame in rpc.message(found)]), active, is_last=True)
@@ -65,17 +65,6 @@ class GrpcDoor:
                 await _stream(exchange, rpc, found, active)
 
         return answer
-
-    async def _run(self, operation: Operation, call: Call, request: Any) -> Any:
-        """Run an operation, to its end even if the caller is gone before, where half of it would be worse than none."""
-        if operation.is_droppable and not (call.idempotency_key or IDEMPOTENT in call.extensions):
-            return await operation.run(self._service, call, request)
-        work: asyncio.Future[Any] = asyncio.ensure_future(operation.run(self._service, call, request))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            work.add_done_callback(_discard)
-            raise
 
     def _call(self, metadata: list[tuple[str, str]], version: Version) -> Call:
         """Return what the metadata says about a call."""
@@ -106,12 +95,6 @@ class GrpcDoor:
         active = call.extensions & self._service.offered if call.extensions else ()
         name = "a2a-extensions" if version.number == "1.0" else "x-a2a-extensions"
         return ((name, ", ".join(sorted(active))),) if active else ()
-
-
-def _discard(work: asyncio.Future[Any]) -> None:
-    """Nobody waits for this any more."""
-    if not work.cancelled() and work.exception() is None and isinstance(reader := work.result(), Reader):
-        reader.close()
 
 
 async def _stream(exchange: Exchange, rpc: Rpc, reader: Reader, active: Metadata) -> None:

@@ -1,7 +1,8 @@
 """gRPC's health service: what load balancers and orchestrators ask before they send work."""
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable
 
 from ..codec.protobuf import kind
 from .exchange import Exchange, Method, framed
@@ -12,13 +13,17 @@ _REQUEST = kind("grpc.health.v1.HealthCheckRequest")
 _RESPONSE = kind("grpc.health.v1.HealthCheckResponse")
 
 
+LOOK_S = 1.0
+
+
 class Health:
-    """Serving, for every service here and the server as a whole, until it is told to stop."""
+    """Serving, for every service here and the server as a whole, while it is ready and until it is told to stop."""
 
     SERVICES = ("grpc.health.v1.Health",)
 
-    def __init__(self, services: Iterable[str]) -> None:
+    def __init__(self, services: Iterable[str], is_ready: Callable[[], bool]) -> None:
         self._known = {"", *services}
+        self._is_ready = is_ready
         self._stopping = asyncio.Event()
         self.methods = {f"/{self.SERVICES[0]}/Check": Method(self._check), f"/{self.SERVICES[0]}/Watch": Method(self._watch)}
 
@@ -37,12 +42,18 @@ class Health:
         if _service(exchange) not in self._known:
             exchange.send(framed(_RESPONSE.encode({"status": "SERVICE_UNKNOWN"})))
             await asyncio.Event().wait()  # the protocol wants the call open: services may come, though not here
-        exchange.send(framed(self._now()))
-        await self._stopping.wait()
+        said = b""
+        while not self._stopping.is_set():
+            if said != (now := self._now()):
+                said = now
+                exchange.send(framed(now))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), LOOK_S)
         exchange.send(framed(self._now()), is_last=True)
 
     def _now(self) -> bytes:
-        return _RESPONSE.encode({"status": "NOT_SERVING" if self._stopping.is_set() else "SERVING"})
+        is_serving = self._is_ready() and not self._stopping.is_set()
+        return _RESPONSE.encode({"status": "SERVING" if is_serving else "NOT_SERVING"})
 
 
 def _service(exchange: Exchange) -> str:

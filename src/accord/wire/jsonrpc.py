@@ -9,10 +9,11 @@ from ..codec import text, v1
 from ..codec.contract import Codec
 from ..model import A2AError, InvalidRequest, Limits, MethodNotFound
 from ..ops.call import Call
+from ..ops.perform import perform
 from ..ops.service import Service
 from ..ops.table import ASSUMED, Operation, Version, methods, numbers
-from .asgi import JSON, Headers, Pairs, Receive, Scope, Send, call_of, check_json, error_headers, read_body, respond
-from .sse import Frames, fail, stream
+from .request import JSON, Answer, Headers, Pairs, Request, Stream, call_of, check_json, error_headers
+from .sse import EVENTS, EVENTS_HEADERS, Frames, answer_of
 
 __all__ = ["JsonRpcDoor", "activated", "opaque"]
 
@@ -29,19 +30,18 @@ class JsonRpcDoor:
         self._methods = methods(versions)
         self._codecs = {number: version.rpc_codec for version in versions for number in (version.number, *version.aliases)}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
+    async def __call__(self, request: Request) -> Answer | Stream:
         id_: bytes = text.NO_ID
-        body = b""
         codec: Codec = v1.CODEC
         operation: Operation | None = None
         extra: Pairs = ()
+        headers = request.headers
         try:
             if headers.get(b"content-type") != JSON:
                 check_json(headers)
-            body = await read_body(receive, headers, self._limits.body)
-            envelope = text.open_envelope(body, self._limits)
+            envelope = text.open_envelope(request.whole(), self._limits)
             id_ = envelope.id
-            call = call_of(scope, headers, self._numbers)
+            call = call_of(request, self._numbers)
             method = self._methods.get(envelope.method)
             if method is None:
                 codec = self._codecs.get(call.version or ASSUMED, v1.CODEC)
@@ -52,39 +52,50 @@ class JsonRpcDoor:
             if choice is not None:
                 codec = await self._service.choose(choice, operation.name, envelope.params, call)
             call.origin = codec.origin
-            request, call.semantics = codec.decode(operation.name, envelope.params)
+            params, call.semantics = codec.decode(operation.name, envelope.params)
             if call.extensions:
                 extra = activated(self._service, call, headers)
-            answer = await operation.run(self._service, call, request)
-            result = b"" if operation.is_stream else codec.result(operation.name, answer)
+            found = await perform(operation, self._service, call, params)
+            if not operation.is_stream:
+                result = codec.result(operation.name, found)
+                return Answer(200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result), JSON, extra)
         except A2AError as error:
             if isinstance(error, InvalidRequest) and id_ == text.NO_ID:
-                id_ = text.id_of(body)
+                id_ = text.id_of(request.body)
             if operation is None and codec is v1.CODEC:  # not read far enough to tell; the header may
                 codec = self._codecs.get(headers.get(b"a2a-version", b"")[:3].decode("latin-1"), codec)
-            status = error.status if error.is_http_level else 200
-            if (
-                operation is not None
-                and operation.is_stream
-                and codec.errors_in_streams
-                and status == 200
-                and _takes_events(headers)
-            ):
-                await fail(send, _error(id_, codec.error(error)), extra)
-                return
-            await respond(send, status, _error(id_, codec.error(error)), headers=(*error_headers(error), *extra))
+            status, problem = error.status if error.is_http_level else 200, _error(id_, codec.error(error))
+            is_event = operation is not None and operation.is_stream and codec.errors_in_streams
+            if is_event and status == 200 and _takes_events(headers):
+                return Answer(200, b"data: %b\n\n" % problem, EVENTS, (*EVENTS_HEADERS, *extra))
+            return Answer(status, problem, JSON, (*error_headers(error), *extra))
         except Exception:
-            await respond(send, 200, _error(id_, codec.error(opaque())))
-        else:
-            if operation.is_stream:
-                frames = Frames(
-                    codec, b'{"jsonrpc":"2.0","id":%b,"result":' % id_, b"}", lambda error: _error(id_, codec.error(error))
-                )
-                if codec.errors_in_streams:
-                    frames.error_event = b""  # an event like any other, to clients that know no other names
-                await stream(scope, receive, send, answer, frames, headers=extra)
-            else:
-                await respond(send, 200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result), headers=extra)
+            return Answer(200, _error(id_, codec.error(opaque())))
+        return answer_of(found, _frames(codec, id_), extra)
+
+
+class _Frames(Frames):
+    """Events around which stands an answer of JSON-RPC."""
+
+    __slots__ = ()
+
+    def error(self, error: A2AError) -> bytes:
+        return b'%b"error":%b}' % (self._prefix.removesuffix(_RESULT), v1.encode(self._codec.error(error)))
+
+
+class _OldFrames(_Frames):
+    """The same for clients that know no names of events: an error is one like any other."""
+
+    __slots__ = ()
+
+    error_event = b""
+
+
+_RESULT = b'"result":'
+
+
+def _frames(codec: Codec, id_: bytes) -> Frames:
+    return (_OldFrames if codec.errors_in_streams else _Frames)(codec, b'{"jsonrpc":"2.0","id":%b,%b' % (id_, _RESULT), b"}")
 
 
 def _error(id_: bytes, problem: dict[str, Any]) -> bytes:

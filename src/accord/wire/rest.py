@@ -7,25 +7,12 @@ from urllib.parse import unquote
 from ..codec import text, v1
 from ..codec.contract import Choice, RestCodec
 from ..model import A2AError, Limits, MethodNotAllowed, MethodNotFound
+from ..ops.perform import perform
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, numbers
-from .asgi import (
-    A2A_JSON,
-    JSON,
-    Headers,
-    Pairs,
-    Receive,
-    Scope,
-    Send,
-    call_of,
-    check_json,
-    error_headers,
-    query_of,
-    read_body,
-    respond,
-)
 from .jsonrpc import activated, opaque
-from .sse import Frames, stream
+from .request import A2A_JSON, JSON, Answer, Pairs, Request, Stream, call_of, check_json, error_headers, query_of
+from .sse import Frames, answer_of
 
 __all__ = ["RestDoor"]
 
@@ -167,56 +154,64 @@ class RestDoor:
         """Return the part of `path` that is served below any path; empty if there is none."""
         return next(end for end in self._anywhere if path.endswith(end)) if path.endswith(self._anywhere) else ""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, headers: Headers, path: str) -> None:
+    async def __call__(self, request: Request, path: str) -> Answer | Stream:
+        """Answer a request for `path`, which is what is left of its own below our base."""
         extra: Pairs = ()
         codec: RestCodec = v1.CODEC
+        headers, verb = request.headers, request.target.verb
         try:
-            call = call_of(scope, headers, self._numbers)
+            call = call_of(request, self._numbers)
             try:
-                found = self._routes.find(scope["method"], path, call.version)
+                found = self._routes.find(verb, path, call.version)
             except MethodNotFound:
                 codec = self._routes.speaker(path)
                 raise
             codec = found.row.codec
-            body = await self._body(scope, receive, headers, found.fields)
+            body = self._body(request, found.fields)
             if found.rival is not None and (is_its := found.rival.row.version.is_its) is not None and is_its(body):
                 found = found.rival
             row = found.row
             operation, codec, choice = row.operation, row.codec, row.choice
-            if not found.fields and scope["method"] == "POST":
+            if not found.fields and verb == "POST":
                 params = body
             else:
-                params = codec.join(operation.name, found.fields, query_of(scope) if scope["method"] != "POST" else {}, body)
+                params = codec.join(operation.name, found.fields, query_of(request.target) if verb != "POST" else {}, body)
             if choice is not None:
                 chosen = await self._service.choose(choice, operation.name, params, call)
                 codec = cast(RestCodec, chosen)  # what a version's dialects are
             call.origin = codec.origin
-            request, call.semantics = codec.decode(operation.name, params)
+            asked, call.semantics = codec.decode(operation.name, params)
             if call.extensions:
                 extra = activated(self._service, call, headers)
-            answer = await operation.run(self._service, call, request)
-            result = b"" if operation.is_stream else codec.result(operation.name, answer)
+            answer = await perform(operation, self._service, call, asked)
+            if not operation.is_stream:
+                result = codec.result(operation.name, answer)
+                kind = codec.answer_type(headers.get(b"accept", b""), headers.get(b"content-type", b""))
+                return Answer(200 if result else 204, result, kind, extra)
         except A2AError as error:
             allow = ((b"allow", error.detail["allow"].encode()),) if isinstance(error, MethodNotAllowed) else ()
             # Some clients read an error only if it says plain JSON (spec 7, A2).
             kind = A2A_JSON if headers.get(b"accept", b"") == A2A_JSON else JSON
             status, failure = codec.failure(error)
-            await respond(send, status, failure, kind, (*error_headers(error), *allow, *extra))
+            return Answer(status, failure, kind, (*error_headers(error), *allow, *extra))
         except Exception:
-            await respond(send, 500, codec.failure(opaque())[1])
-        else:
-            if operation.is_stream:
-                frames = Frames(codec, b"", b"", lambda error: codec.failure(error)[1])
-                await stream(scope, receive, send, answer, frames, headers=extra)
-                return
-            kind = codec.answer_type(headers.get(b"accept", b""), headers.get(b"content-type", b""))
-            await respond(send, 200 if result else 204, result, kind, extra)
+            return Answer(500, codec.failure(opaque())[1])
+        return answer_of(answer, _Frames(codec), extra)
 
-    async def _body(self, scope: Scope, receive: Receive, headers: Headers, fields: dict[str, str]) -> bytes:
-        if scope["method"] != "POST":
+    def _body(self, request: Request, fields: dict[str, str]) -> bytes:
+        if request.target.verb != "POST":
             return b""
-        body = await read_body(receive, headers, self._limits.body)
+        body = request.whole()
         if body or "id" not in fields:  # cancel and subscribe need no body
-            check_json(headers)
+            check_json(request.headers)
             text.check(body, self._limits)
         return body
+
+
+class _Frames(Frames):
+    """Events as they are."""
+
+    __slots__ = ()
+
+    def error(self, error: A2AError) -> bytes:
+        return cast(RestCodec, self._codec).failure(error)[1]

@@ -1,5 +1,6 @@
 """Whose certificate a server shows, and whose it asks for. The same for HTTP and gRPC."""
 
+import ssl
 from pathlib import Path
 
 import msgspec
@@ -16,3 +17,14 @@ class Tls(msgspec.Struct, frozen=True):
     certificate: Path
     key: Path
     client_authority: Path | None = None
+
+    def context(self, protocol: str) -> ssl.SSLContext:
+        """Return how a server that speaks `protocol` meets its clients."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.certificate, self.key)
+        context.set_alpn_protocols([protocol])
+        if self.client_authority is not None:
+            context.load_verify_locations(self.client_authority)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context

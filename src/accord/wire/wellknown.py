@@ -1,7 +1,6 @@
 """The agent card at its well-known place, cacheable."""
 
 import hashlib
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,10 +9,11 @@ import msgspec
 from ..codec import v1
 from ..model import AgentCard
 from ..ops.table import Version, numbers
-from .asgi import CARD_PATH, Headers, Scope, Send, respond
+from .request import JSON, Answer, Request, http_date
 
 __all__ = ["CARD_PATH", "CardDoor"]
 
+CARD_PATH = "/.well-known/agent-card.json"
 MAX_AGE_S = 60
 
 
@@ -30,11 +30,12 @@ class CardDoor:
         self._numbers = numbers(versions)
         self._card = card
         self._url = url.rstrip("/") if url else None
-        self._modified = _http_date(started_s)
+        self._modified = http_date(started_s)
         self._made: dict[tuple[str, bool], tuple[bytes, bytes, bool]] = {}
 
-    async def __call__(self, scope: Scope, send: Send, headers: Headers) -> None:
-        body, tag, is_signed = self._encoded(self._base(scope, headers), headers.get(b"a2a-version", b"").startswith(b"1."))
+    def __call__(self, request: Request) -> Answer:
+        headers = request.headers
+        body, tag, is_signed = self._encoded(self._base(request), headers.get(b"a2a-version", b"").startswith(b"1."))
         cache = (
             (b"etag", tag),
             (b"cache-control", b"public, max-age=%d" % MAX_AGE_S),
@@ -44,10 +45,8 @@ class CardDoor:
         known = headers.get(b"if-none-match", b"")
         is_same = known == b"*" or tag in [item.strip().removeprefix(b"W/") for item in known.split(b",")]
         if is_same or (not known and headers.get(b"if-modified-since") == self._modified):
-            await send({"type": "http.response.start", "status": 304, "headers": list(cache)})
-            await send({"type": "http.response.body", "body": b""})
-        else:
-            await respond(send, 200, body, headers=cache)  # to HEAD a server sends the headers alone
+            return Answer(304, headers=cache)
+        return Answer(200, body, JSON, cache)  # to HEAD a server sends the headers alone
 
     def _encoded(self, base: str, says_1: bool) -> tuple[bytes, bytes, bool]:
         made = self._made.get((base, says_1))
@@ -73,29 +72,17 @@ class CardDoor:
         value["supportedInterfaces"] = [i for i in value["supportedInterfaces"] if i["protocolVersion"] in self._numbers]
         return value
 
-    def _base(self, scope: Scope, headers: Headers) -> str:
+    def _base(self, request: Request) -> str:
         if self._url is not None:
             return self._url
-        scheme, root = scope.get("scheme", "http"), scope.get("root_path", "")
-        server = scope.get("server") or ("localhost", None)
-        host = headers.get(b"host", b"").decode("latin-1")
-        if _name(host) not in ("localhost", "127.0.0.1", "[::1]", server[0]):
-            address = f"[{server[0]}]" if ":" in str(server[0]) else server[0]
-            host = f"{address}:{server[1]}" if server[1] is not None else str(address)
+        scheme, (name, port), root = request.place()
+        host = request.headers.get(b"host", b"").decode("latin-1")
+        if _name(host) not in ("localhost", "127.0.0.1", "[::1]", name):
+            address = f"[{name}]" if ":" in name else name
+            host = f"{address}:{port}" if port is not None else address
         return f"{scheme}://{host}{root}"
 
 
 def _name(host: str) -> str:
     """A Host header without its port."""
     return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-
-
-def _http_date(seconds: float) -> bytes:
-    """A time as HTTP writes it, whatever the language of this machine."""
-    at = time.gmtime(seconds)
-    day, month = _DAYS[at.tm_wday], _MONTHS[at.tm_mon - 1]
-    return f"{day}, {at.tm_mday:02d} {month} {at.tm_year} {at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d} GMT".encode()
-
-
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

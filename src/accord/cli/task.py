@@ -1,0 +1,85 @@
+"""accord task: look at a task, wait for it, stop it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import click
+import msgspec
+
+from ..client import Client, Reply, connect
+from ..client.errors import AgentFault
+from ..codec import v1
+from ..model import A2AError
+from .advice import PATIENCE, advised, patient
+from .show import show_reply
+
+__all__ = ["task"]
+
+_OUTPUT = click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people, or for programs."
+)
+
+
+@click.group()
+def task() -> None:
+    """Look at tasks, and stop them.
+
+    \b
+    accord task get http://localhost:8000 0192... --wait
+    """
+
+
+@task.command()
+@click.argument("url")
+@click.argument("task_id")
+@click.option("--wait", "waits", is_flag=True, help="Until it has ended or asks something.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to wait for that.  [default: 600]")
+@PATIENCE
+@_OUTPUT
+def get(url: str, task_id: str, waits: bool, timeout: float | None, patience: float | None, output: str) -> None:
+    """Print how task TASK_ID of the agent at URL stands, and what it has made.
+
+    \b
+    accord task get http://localhost:8000 0192...
+    accord task get http://localhost:8000 0192... --wait
+    """
+
+    async def look(agent: Client) -> Reply:
+        return await agent.wait(task_id, timeout_s=timeout) if waits else Reply(agent, await agent.get(task_id))
+
+    _ask(url, patience, output, look)
+
+
+@task.command()
+@click.argument("url")
+@click.argument("task_id")
+@PATIENCE
+@_OUTPUT
+def cancel(url: str, task_id: str, patience: float | None, output: str) -> None:
+    """Stop the work on task TASK_ID of the agent at URL.
+
+    \b
+    accord task cancel http://localhost:8000 0192...
+    """
+
+    async def stop(agent: Client) -> Reply:
+        return Reply(agent, await agent.cancel(task_id))
+
+    _ask(url, patience, output, stop)
+
+
+def _ask(url: str, patience_s: float | None, output: str, ask: Callable[[Client], Awaitable[Reply]]) -> None:
+    async def run() -> None:
+        async with connect(url, retry=patient(patience_s)) as agent:
+            reply = await ask(agent)
+            if output == "json":
+                click.echo(msgspec.json.format(v1.encode(reply.task), indent=2))
+            else:
+                show_reply(reply, url)
+
+    try:
+        asyncio.run(run())
+    except (A2AError, AgentFault) as error:
+        raise advised(error, url) from error
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(130) from None

@@ -1,0 +1,48 @@
+"""A port for HTTP/1.1: what its connections share."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ..model import Limits
+from .http1 import Connection
+from .listen import Port
+from .request import Answer, Request, Stream, http_date
+from .tls import Tls
+
+__all__ = ["HttpServer"]
+
+
+class HttpServer(Port):
+    """A port where requests are answered, by whatever `answer` is."""
+
+    alpn = "http/1.1"
+
+    def __init__(
+        self,
+        answer: Callable[[Request], Coroutine[Any, Any, Answer | Stream]],
+        host: str,
+        port: int,
+        limits: Limits,
+        tls: Tls | None = None,
+    ) -> None:
+        super().__init__(host, port, limits, tls)
+        self.answer = answer
+        self.scheme = "https" if tls is not None else "http"
+        self.loop = asyncio.get_running_loop()
+        self.date = self.ok = b""
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        name = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{self.scheme}://{name}:{self.port}"
+
+    def connected(self) -> Connection:
+        return Connection(self)
+
+    def looked(self, now: float) -> None:
+        self.date = b"date: %b\r\n" % http_date(time.time())
+        self.ok = b"HTTP/1.1 200 OK\r\n" + self.date
+        super().looked(now)

@@ -1,0 +1,184 @@
+"""A port: where it listens, who is connected, and how it stops. The same for HTTP and gRPC."""
+
+import abc
+import asyncio
+import contextlib
+import contextvars
+import errno
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..model import Limits
+from .tls import Tls
+
+__all__ = ["Link", "Port"]
+
+GRACE_S = 1.0  # for what is still open when the server stops
+LEAVE_S = 0.3  # for the last word to leave
+LOOK_S = 1.0
+BACKLOG = 2048
+HELD = 64  # times the largest message: all that may have come in part, of all clients together
+
+# An address of a name that this machine does not have; another may do.
+_NOT_HERE = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+
+
+class Link(Protocol):
+    """A connection."""
+
+    def look(self, now: float) -> None:
+        """See whether something has taken too long."""
+
+    def leave(self) -> None:
+        """Take no new work, and close when what is under way is done."""
+
+    def end(self) -> None:
+        """End what is under way, and close."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
+class Port(abc.ABC):
+    """Listens on one port, which is never shared: a second server on it fails to start."""
+
+    alpn = ""  # what it is called where TLS asks for it
+
+    def __init__(self, host: str, port: int, limits: Limits, tls: Tls | None = None) -> None:
+        self.limits = limits
+        self.host = host.strip("[]")
+        self.address, self.port = self.host, port
+        self.links: set[Any] = set()
+        self.is_leaving = False
+        self._tls = tls
+        self._servers: list[asyncio.Server] = []
+        self._empty = asyncio.Event()
+        self._timer: asyncio.Handle | None = None
+        self.context = contextvars.copy_context()
+        self.on_look: Callable[[], None] | None = None  # called once a second too
+        self._held = 0
+
+    @abc.abstractmethod
+    def connected(self) -> asyncio.Protocol:
+        """Return what speaks with a new client."""
+
+    async def bind(self) -> list[socket.socket]:
+        """Take the port; nobody is answered yet."""
+        sockets = await _sockets(self.host, self.port)
+        self.address, self.port = sockets[0].getsockname()[:2]
+        return sockets
+
+    async def start(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen.
+
+        Raises:
+            OSError: The port is taken, or the address is not this machine's.
+        """
+        loop = asyncio.get_running_loop()
+        options: dict[str, Any] = {"backlog": BACKLOG}
+        if self._tls is not None:
+            options |= {"ssl": self._tls.context(self.alpn), "ssl_handshake_timeout": self.limits.header_s}
+        for place in sockets or await self.bind():
+            self._servers.append(await loop.create_server(self.connected, sock=place, **options))
+        self._look()
+
+    async def stop(self) -> None:
+        """End what is still open after a moment, and the port."""
+        self.is_leaving = True
+        for server in self._servers:
+            server.close()
+        for link in list(self.links):
+            link.leave()
+        await self._gone(GRACE_S)
+        for link in list(self.links):
+            link.end()
+        await self._gone(LEAVE_S)
+        for link in list(self.links):
+            link.abort()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                for server in self._servers:
+                    await server.wait_closed()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _gone(self, patience_s: float) -> None:
+        """Wait until nobody is connected."""
+        self._empty.clear()
+        if self.links:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), patience_s)
+
+    def _look(self) -> None:
+        """Look through all connections: a timer for each call would cost more than the call."""
+        loop = asyncio.get_running_loop()
+        self.looked(loop.time())
+        # When the timer that has brought us here is gone, the next one lies in its place: see `memory`.
+        self._timer = loop.call_soon(self._wait, context=self.context)
+
+    def _wait(self) -> None:
+        patience_s = min(LOOK_S, self.limits.stalled_s / 2)
+        self._timer = asyncio.get_running_loop().call_later(patience_s, self._look, context=self.context)
+
+    def looked(self, now: float) -> None:
+        for link in list(self.links):
+            link.look(now)
+        if self.on_look is not None:
+            self.on_look()
+
+    # What a connection asks of its home
+
+    def hold(self, size: int) -> None:
+        self._held += size
+
+    @property
+    def is_full(self) -> bool:
+        return self._held > HELD * self.limits.body
+
+    def joined(self, link: Link) -> None:
+        self.links.add(link)
+
+    def left(self, link: Link) -> None:
+        self.links.discard(link)
+        if not self.links:
+            self._empty.set()
+
+
+async def _sockets(host: str, port: int) -> list[socket.socket]:
+    """Return a bound socket for every address of a host, all with the same port."""
+    loop = asyncio.get_running_loop()
+    places = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(places):
+            try:
+                found.append(_bound(family, (address[0], port, *address[2:])))
+            except OSError as error:
+                if error.errno not in _NOT_HERE or (not found and len(places) == 1):
+                    raise
+            else:
+                port = found[0].getsockname()[1]
+        if not found:
+            raise OSError(errno.EADDRNOTAVAIL, host)
+    except BaseException:
+        for one in found:
+            one.close()
+        raise
+    return found
+
+
+def _bound(family: int, address: Any) -> socket.socket:
+    # By its full name: only then does asyncio send what is small at once, without waiting for what is on the way (TCP_NODELAY).
+    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
+        one.setblocking(False)
+        one.bind(address)
+        one.listen(BACKLOG)  # here, so that two servers can't both believe that the port is theirs
+    except BaseException:
+        one.close()
+        raise
+    return one

@@ -1,0 +1,183 @@
+"""accord db: looks without touching, changes only what is ours, and says plainly what is wrong with a file."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord import Agent
+from accord.client import connect
+from tests.cli.test_serve import EXAMPLES, served
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+VERBS = ["stats", "vacuum", "migrate"]
+
+
+def accord(*args, cwd):
+    done = subprocess.run([sys.executable, "-m", "accord", *args], capture_output=True, text=True, timeout=60, cwd=cwd)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def contents(folder):
+    """Every file in a folder and what is in it."""
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+
+
+def refused(cwd, *args):
+    """What a command says that does not do it, and changes nothing."""
+    before = contents(cwd)
+    done = accord(*args, cwd=cwd)
+    assert done.returncode == 1, done.stdout
+    assert contents(cwd) == before
+    return done.stderr
+
+
+@pytest.fixture
+def used(tmp_path):
+    """A database with 40 tasks in it, and nothing beside it."""
+
+    async def use():
+        agent = Agent("Echo")
+
+        @agent.skill
+        async def echo(text: str) -> str:
+            return text * 100
+
+        app = agent.app(store=f"sqlite:///{tmp_path}/t.db")
+        async with app.lifespan(), connect(app) as client:
+            await asyncio.gather(*(client.send(f"hello {n}") for n in range(40)))
+
+    asyncio.run(use())
+    (tmp_path / "t.db-lock").unlink()
+    return tmp_path / "t.db"
+
+
+def test_stats_leaves_everything_as_it_is(used):
+    before = contents(used.parent)
+    assert "40 tasks" in accord("db", "stats", "--store", "sqlite:///t.db", cwd=used.parent).stdout
+    assert contents(used.parent) == before
+
+
+def test_stats_reads_an_old_schema_and_leaves_it_old(tmp_path):
+    """Whoever looks before an update must be able to go back."""
+    shutil.copy(FIXTURES / "schema-0001.db", tmp_path / "t.db")
+    before = contents(tmp_path)
+    said = accord("db", "stats", "--store", "sqlite:///t.db", cwd=tmp_path).stdout
+    assert "4 tasks" in said
+    assert "schema 1" in said
+    assert contents(tmp_path) == before
+
+
+def test_stats_of_a_running_server(tmp_path):
+    """It disturbs nobody; what would is refused, with the process to stop."""
+    with served(str(EXAMPLES / "echo.py"), cwd=tmp_path) as (process, url):
+        accord("send", url, "hello", cwd=tmp_path)
+        assert "1 tasks" in accord("db", "stats", cwd=tmp_path).stdout
+        for verb in ("vacuum", "migrate"):
+            busy = accord("db", verb, cwd=tmp_path)
+            assert busy.returncode == 1
+            assert f"in use by process {process.pid}" in busy.stderr
+            assert "this server" not in busy.stderr
+        accord("send", url, "hello", cwd=tmp_path)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert "2 tasks" in accord("db", "stats", cwd=tmp_path).stdout, "what was not folded into the file yet counts too"
+
+
+@pytest.mark.parametrize("args", [*(["db", verb] for verb in VERBS), ["serve", str(EXAMPLES / "echo.py"), "--port", "0"]])
+def test_a_file_that_is_not_ours_is_left_alone(tmp_path, args):
+    """Another program's database, or no database at all: a --store mistyped must not harm it."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as db:
+        db.execute("CREATE TABLE customers (name)")
+        db.execute("PRAGMA user_version = 3")  # others count their schemas too
+        db.commit()
+    with contextlib.closing(sqlite3.connect(tmp_path / "plain.db")) as db:
+        db.execute("CREATE TABLE customers (name)")
+    (tmp_path / "text.db").write_text("root:x:0:0:root\n" * 100)
+    for name, why in {"other": "not Accord's", "plain": "not Accord's", "text": "it is none"}.items():
+        said = refused(tmp_path, *args, "--store", f"sqlite:///{name}.db")
+        assert why in said
+        assert f"{name}.db" in said
+
+
+@pytest.mark.parametrize("store", ["sqlite:///.", "sqlite:///folder"])
+@pytest.mark.parametrize("args", [*(["db", verb] for verb in VERBS), ["serve", str(EXAMPLES / "echo.py"), "--port", "0"]])
+def test_a_folder_is_no_file(tmp_path, args, store):
+    (tmp_path / "folder").mkdir()
+    done = accord(*args, "--store", store, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "is a folder" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_place_where_no_file_can_be(tmp_path):
+    (tmp_path / "file").touch()
+    for args in (["db", "stats"], ["serve", str(EXAMPLES / "echo.py"), "--port", "0"]):
+        said = refused(tmp_path, *args, "--store", "sqlite:///file/t.db")
+        assert "file/t.db" in said
+
+
+@pytest.mark.parametrize("args", [*(["db", verb] for verb in VERBS), ["serve", str(EXAMPLES / "echo.py"), "--port", "0"]])
+def test_damaged_pages_are_named_with_the_way_out(used, args):
+    """The file, what is wrong with it, and what can be done; no traceback."""
+    with used.open("r+b") as file:
+        for page in range(3, used.stat().st_size // 4096):
+            file.seek(page * 4096)
+            file.write(b"\xab" * 4096)
+    done = accord(*args, "--store", "sqlite:///t.db", cwd=used.parent)
+    assert done.returncode == 1
+    assert "t.db is damaged" in done.stderr
+    assert ".recover" in done.stderr
+
+
+def test_a_newer_schema_is_left_to_a_newer_accord(used):
+    with contextlib.closing(sqlite3.connect(used)) as db:
+        db.execute("PRAGMA user_version = 99")
+    for verb in VERBS:
+        said = refused(used.parent, "db", verb, "--store", "sqlite:///t.db")
+        assert "has schema 99" in said
+        assert "t.db" in said
+
+
+def test_vacuum_makes_room(used):
+    with contextlib.closing(sqlite3.connect(used)) as db, db:
+        db.execute("CREATE TABLE waste AS SELECT zeroblob(1000000) AS x")
+        db.execute("DROP TABLE waste")
+    said = accord("db", "vacuum", "--store", "sqlite:///t.db", cwd=used.parent).stdout
+    before, after = (int(word.replace(",", "")) for word in said.split() if word[0].isdigit())
+    assert after < before / 2
+    assert "40 tasks" in accord("db", "stats", "--store", "sqlite:///t.db", cwd=used.parent).stdout
+
+
+@pytest.mark.parametrize("option", ["--grace", "--keep-days"])
+@pytest.mark.parametrize("value", ["-5", "nan", "inf", "-0.1", "soon"])
+def test_times_that_are_none_are_refused(tmp_path, option, value):
+    done = accord("serve", str(EXAMPLES / "echo.py"), "--port", "0", option, value, cwd=tmp_path)
+    assert done.returncode == 2
+    assert option in done.stderr
+    assert value in done.stderr
+
+
+def test_keep_days_may_be_less_than_one(tmp_path):
+    """Half a day is half a day, though logs are kept for a whole one."""
+    often = "from accord.run import upkeep\nupkeep.LOOK_S = upkeep.PURGE_S = 0.05\n"  # a test has no minute to wait for a purge
+    (tmp_path / "echo.py").write_text(often + (EXAMPLES / "echo.py").read_text())
+    for days, is_kept in ((0.5, True), (0.0000001, False)):
+        with served("echo.py", "--keep-days", f"{days:.7f}", cwd=tmp_path) as (process, url):
+            accord("send", url, "hello", cwd=tmp_path)
+            for _ in range(200):
+                left = accord("db", "stats", cwd=tmp_path).stdout
+                if is_kept or "\n0 tasks" in "\n" + left:
+                    break
+            assert ("\n0 tasks" in "\n" + left) is not is_kept
+            os.kill(process.pid, signal.SIGINT)
+            process.wait(10)

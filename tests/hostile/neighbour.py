@@ -1,0 +1,58 @@
+"""A client of good manners in a process of its own: `neighbour.py HTTP_PORT GRPC_PORT`. It sends and reads without a pause.
+
+For every line on its input it says how long its calls took since the last one, as JSON: how many, the median, the 99th of a
+hundred, the longest.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
+
+import aiohttp
+
+from tests.reliability.clients import Client, GrpcClient, HttpClient
+from tests.reliability.line import Line
+from tests.reliability.ways import WAYS
+
+HELLO = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
+
+
+async def call(client: Client, took_s: list[float]) -> None:
+    started = time.perf_counter()
+    task = await client.send(HELLO)
+    sent = time.perf_counter()
+    await client.get(task["id"])
+    took_s += [sent - started, time.perf_counter() - sent]
+
+
+def summary(took_s: list[float]) -> dict[str, Any]:
+    ms = [took * 1000 for took in sorted(took_s)]
+    return {"calls": len(ms), "p50": ms[len(ms) // 2], "p99": ms[len(ms) * 99 // 100], "most": ms[-1]}
+
+
+async def main(http_port: int, grpc_port: int) -> None:
+    took_s: list[float] = []
+    asked: asyncio.Queue[bytes] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(sys.stdin, lambda: asked.put_nowait(sys.stdin.buffer.raw.read(100)))  # type: ignore[attr-defined]
+    async with aiohttp.ClientSession() as session:
+        clients = [HttpClient(session, f"http://127.0.0.1:{http_port}", WAYS[name]) for name in ("jsonrpc", "rest")]
+        ways: list[Client] = [*clients, GrpcClient(Line(grpc_port), WAYS["grpc"])]
+        while True:
+            for way in ways:
+                await call(way, took_s)
+            await asyncio.sleep(0.002)
+            if not asked.empty():
+                if not asked.get_nowait():
+                    return
+                print(json.dumps(summary(took_s)), flush=True)
+                took_s.clear()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*map(int, sys.argv[1:])))
