@@ -166,7 +166,7 @@ async def test_a_client_that_reads_nothing_at_all_is_cut(connect_grpc):
         for _ in range(400):
             yield "x" * 50_000
 
-    async with connect_grpc(flood, limits=Limits(stalled_s=0.2)) as client:
+    async with connect_grpc(flood, limits=Limits(stalled_s=2)) as client:
         windows = {Setting.INITIAL_WINDOW_SIZE: 2**31 - 1}
         async with connected(client.address, windows) as peer:
             peer.send(grow(0, 2**30), call(1, a_send().SerializeToString(), b"SendStreamingMessage"))

@@ -29,7 +29,12 @@ async def attack(seed: int, parts: Sequence[str], *flags: str) -> list[dict[str,
     process = await asyncio.create_subprocess_exec(
         *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    said, errors = await process.communicate()
+    try:
+        said, errors = await process.communicate()
+    finally:
+        if process.returncode is None:  # another one has found something
+            process.kill()
+            await process.wait()
     assert process.returncode == 0, f"it ended with {process.returncode}:\n{errors.decode(errors='replace')[-6000:]}"
     return [json.loads(line) for line in said.splitlines() if line.startswith(b"{")]
 
@@ -43,7 +48,9 @@ async def attack_for_long(seed: int, parts: Sequence[str]) -> list[dict[str, Any
         async with at_once:
             return await attack(seed, [part], *flags)
 
-    return [result for results in await asyncio.gather(*map(one, parts)) for result in results]
+    async with asyncio.TaskGroup() as group:
+        attacks = [group.create_task(one(part)) for part in parts]
+    return [result for task in attacks for result in task.result()]
 
 
 async def test_nothing_hostile_gets_more_than_a_refusal() -> None:

@@ -23,7 +23,6 @@ READERS = 50
 EVENTS = 5_000  # more than the system itself would hold for a reader
 LENGTH = 2_000
 MIB = 1 << 20
-MOST = 2.5 * MIB  # of one stalled reader
 ARTIFACT_UPDATE = 4 << 3 | 2  # its field in a StreamResponse
 WIDE = settings({Setting.INITIAL_WINDOW_SIZE: WINDOW_MOST}) + grow(0, WINDOW_MOST - (1 << 16))
 
@@ -214,5 +213,5 @@ async def test_stalled_readers_cost_little_and_are_cut(tmp_path, kind_: Any) -> 
         assert all(reader.is_clean and reader.is_final for reader in readers)
         assert cut == READERS
         assert told == kind_.staying
-        assert grown <= MOST * READERS
+        assert grown <= 2 * MIB * READERS
         assert state_of(await client.get(task_id, historyLength=0)) == "completed"

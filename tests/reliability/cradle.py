@@ -56,7 +56,13 @@ class _Cradle:
         atexit.register(self._close)
 
     def _close(self) -> None:
-        self._process.communicate()  # the end of its input is its end
+        assert self._process.stdin is not None
+        self._process.stdin.close()  # the end of its input is its end
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:  # someone shares the pipe
+            self._process.kill()
+            self._process.wait()
         self._folder.cleanup()
 
     def connect(self) -> socket.socket:

@@ -570,6 +570,7 @@ class Run:
         self.is_over = self.is_leaving = True
         _forget(self.task)
         self._runs.ended(self)
+        self.log.wake()  # who reads along has nothing more to expect here
 
     def stop(self) -> None:
         """Cancel the function and say nothing: the task stays as last stored."""

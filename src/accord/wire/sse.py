@@ -1,4 +1,4 @@
-"""Server-sent events: a task's events as they are committed, what is ready in one write."""
+"""Server-sent events: a task's events as they are committed, what is ready in one write, up to a limit."""
 
 import abc
 
@@ -13,6 +13,7 @@ __all__ = ["EVENTS", "EVENTS_HEADERS", "Events", "Frames", "answer_of"]
 
 HEAD_S = 0.01  # how long a stream's head waits for its first event
 SOON_S = 1.0
+WRITE_BYTES = 256 << 10  # at once, however much is ready
 
 EVENTS = b"text/event-stream"
 EVENTS_HEADERS = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
@@ -92,9 +93,21 @@ class Events:
             if patience_s == HEAD_S:
                 patience_s = SOON_S
             is_over = not entries or reader.is_over  # the end leaves with the last of it, in one write
+            if len(entries) > 1:
+                entries = await self._send_most(out, entries)
             await out.write(frames.of(entries, reader), is_last=is_over)
             if is_over:
                 return
+
+    async def _send_most(self, out: Out, entries: list[Entry]) -> list[Entry]:
+        """If much is ready, send all but the last piece of it, and return that: what a slow client leaves lying is little."""
+        begin = size = 0
+        for end, entry in enumerate(entries[:-1], 1):
+            size += len(entry.data)
+            if size > WRITE_BYTES:
+                await out.write(self._frames.of(entries[begin:end], self._reader))
+                begin, size = end, 0
+        return entries[begin:] if begin else entries
 
     def close(self) -> None:
         self._reader.close()
