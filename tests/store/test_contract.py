@@ -188,6 +188,56 @@ async def test_a_restart_takes_over_what_was_submitted_or_working(tmp_path):
     await close_dead(dead)
 
 
+async def test_a_task_that_is_only_begun_is_found_and_listed_like_others(store):
+    """Nothing is told of it yet but that it was made: its log is all there is, and it has its place in every list."""
+    made = (b'{"task":{"id":"t","contextId":"c"}}', b't["m",0]', b'w,"status":{"state":"TASK_STATE_WORKING"}}}')
+    whole = b'v{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}'
+    begun = write(store, "t", state=WORKING, at=1500, seq=2, pos=2, lines=made, head=None, context="c")
+    await store.commit([write(store, "old", at=1000), begun, write(store, "new", at=2000)], [])
+    record = await store.load(ME, "t")
+    assert (record.state, record.head, record.artifacts, record.tail) == (WORKING, b'{"id":"t","contextId":"c"}', b"[]", [whole])
+    assert [r.id for r in (await store.page(query())).tasks] == ["new", "t", "old"]
+    assert [r.id for r in (await store.page(query(limit=1, before=(2000, 0)))).tasks] == ["t"]
+    for more, total in (
+        ({}, 3),
+        ({"state": WORKING}, 1),
+        ({"context_id": "c"}, 1),
+        ({"since_ms": 1500}, 2),
+        ({"state": FAILED}, 0),
+    ):
+        assert (await store.page(query(**more))).total == total, more
+    assert (await store.stats()).tasks == {WORKING: 1, COMPLETED: 2}
+    assert [lines.split(b"\n")[-1] for _, lines in await store.rows(begun.key, 0)] == [whole]
+
+    await store.commit([Write(begun.key, 2, [b"sx"])], [])  # a step: nothing to tell
+    assert (await store.page(query(state=WORKING))).total == 1
+    end = {"state": COMPLETED, "at": 3000, "seq": 3, "pos": 3, "row": 3, "lines": (b'w,"status":{}}}',), "head": b'{"x":1}'}
+    await store.commit([write(store, "t", key=begun.key, was_begun=True, context="c", **end)], [])
+    record = await store.load(ME, "t")
+    assert (record.state, record.head, record.is_stale, record.is_begun) == (COMPLETED, b'{"x":1}', False, False)
+    assert [r.id for r in (await store.page(query())).tasks] == ["t", "new", "old"]
+    assert (await store.stats()).tasks == {COMPLETED: 3}
+
+
+async def test_a_task_that_is_only_begun_is_taken_over_and_its_number_not_given_again(tmp_path):
+    url = f"sqlite:///{tmp_path}/tasks.db"
+    dead = open_store(url)
+    await dead.open()
+    lines = (b'{"task":{"id":"t1","contextId":"c1"}}',)
+    await dead.commit([write(dead, state=WORKING, lines=lines, head=None)], [])
+    dead._lock.close()
+    heir = open_store(url)
+    await heir.open()
+    assert heir.new_key() == 2
+    (record,) = await heir.take_over(15_000)
+    assert (record.id, record.is_begun, record.head) == ("t1", True, b'{"id":"t1","contextId":"c1"}')
+    await heir.commit([write(heir, key=1, state=FAILED, was_begun=True, seq=2, pos=2, row=2, head=b"{}")], [])
+    assert await heir.take_over(15_000) == []
+    assert [(r.id, r.state) for r in (await heir.page(query())).tasks] == [("t1", FAILED)]
+    await heir.close()
+    await close_dead(dead)
+
+
 async def test_a_stale_owner_may_not_write(tmp_path):
     """D5: a process taken for dead that comes back is refused by its fencing number, and stores nothing."""
     url = f"sqlite:///{tmp_path}/tasks.db"

@@ -233,13 +233,25 @@ async def test_one_broken_row_harms_no_other(connect: Any, tmp_path: Path, what:
         assert state_of((await client.send("still here"))["task"]) == "completed"
 
 
-async def test_a_broken_row_left_working_does_not_keep_the_server_from_starting(tmp_path: Path) -> None:
+BROKEN_BEGINNINGS = {
+    "snapshot": BROKEN_ROWS["snapshot"],
+    "log": "UPDATE events SET data = x'76ff' WHERE id >> 24 = (SELECT key FROM begun WHERE id = ?)",
+    "about": "UPDATE begun SET about = x'00' WHERE id = ?",
+}
+
+
+@pytest.mark.parametrize("what", BROKEN_BEGINNINGS)
+async def test_a_broken_row_left_working_does_not_keep_the_server_from_starting(tmp_path: Path, what: str) -> None:
     """V4, D4: recovery goes past a task it can't read."""
     async with hosting(tmp_path) as host:
         bad = (await host.client().send(message("x", "hold", returnImmediately=True)))["id"]
+        if what == "snapshot":  # it has one when there is more of it
+            more = message("more", "hold", returnImmediately=True)
+            more["message"]["taskId"] = bad
+            await host.client().send(more)
         other = (await host.client().send(message("y", "hold", returnImmediately=True)))["id"]
         await host.kill()
-        damage(host.database, BROKEN_ROWS["snapshot"], bad)
+        damage(host.database, BROKEN_BEGINNINGS[what], bad)
         await host.start()
         assert (await host.client().get(other))["status"]["state"] == "TASK_STATE_FAILED"
         host.log.write_text("")  # the fault was ours, and is in the log

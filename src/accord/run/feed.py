@@ -63,8 +63,18 @@ class Feed(Book):
     def revive(self, record: Record) -> Log:
         """Return the log of a stored task; live from now on, unless the task has ended."""
         size = len(record.head) + len(record.artifacts) + sum(map(len, record.tail))
-        place = {"at_ms": record.at_ms, "seq": record.seq, "pos": record.pos, "size": size}
-        log = Log(self, record.key, record.scope, task_of(record, self._stored_limits), _decode_about(record.about), **place)
+        log = Log(
+            self,
+            record.key,
+            record.scope,
+            task_of(record, self._stored_limits),
+            _decode_about(record.about),
+            at_ms=record.at_ms,
+            seq=record.seq,
+            pos=record.pos,
+            size=size,
+            is_begun=record.is_begun,
+        )
         if log.task.status.state not in FINAL:
             self.logs[record.scope, record.id] = log
         return log

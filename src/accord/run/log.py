@@ -53,6 +53,7 @@ SNAPSHOT_AFTER = 64 << 10
 SNAPSHOT_RUNNING = 8 << 20  # while it runs a task is read from memory: a snapshot would only spare a crash some reading
 
 _NOTHING: list[Any] = []
+_RUNNING = (TaskState.SUBMITTED, TaskState.WORKING)
 
 
 class Turn(msgspec.Struct, eq=False):
@@ -78,6 +79,7 @@ class Turn(msgspec.Struct, eq=False):
 
 
 Answer: TypeAlias = tuple[asyncio.Future[Snapshot], Snapshot | A2AError]
+Note: TypeAlias = "tuple[Log, Write, asyncio.Future[None]]"  # a private line of a log, and who waits for it
 
 
 class Stoppable(Protocol):
@@ -98,7 +100,7 @@ class Log:
         "_bytes",
         "_entries",
         "_grew",
-        "_is_stored",
+        "_is_begun",
         "_picture",
         "_room",
         "_since_snapshot",
@@ -140,6 +142,7 @@ class Log:
         seq: int = 0,
         pos: int = 0,
         size: int = 0,
+        is_begun: bool = False,
     ) -> None:
         self.book = book
         self.about = about
@@ -157,8 +160,8 @@ class Log:
         self.size = size  # of all lines: what the task holds, and a little more
         self.is_clear = False  # known: the last function returned, and nothing of it has to be replayed
         self.is_dead = False  # given up by the book; the task is as last stored
-        self._is_stored = seq > 0
-        self._stored_state = STATE_NUMBER[task.status.state] if seq else 0
+        self._is_begun = is_begun  # in the store: the log is there, and no snapshot yet
+        self._stored_state = STATE_NUMBER[task.status.state] if seq and not is_begun else 0  # by the snapshot; 0 without one
         self._stored_at_ms = at_ms
         self._stored_pos = pos
         self.lines: list[bytes] = []  # gathered, not yet handed over
@@ -238,14 +241,28 @@ class Log:
         """Add a private line: `q` waits in its n-th ask, `s` a step began or ended, `r` began again by replay, `l` was let go."""
         self._note(kind + data)
 
+    def noted(self, line: bytes) -> asyncio.Future[None]:
+        """Add a private line. Done when it is stored."""
+        if self.lines or self.flight is not None or self.is_dead:
+            self._note(line)
+            return self.stored()
+        # Nothing else is to be stored: the way of most steps, past all that the rest needs.
+        self.size += len(line)
+        book = self.book
+        stored: asyncio.Future[None] = book.loop.create_future()
+        book.notes.append((self, Write(self.key, self.seq, [line]), stored))
+        if book.wake is not None:
+            book.stir()
+        return stored
+
     def _note(self, line: bytes) -> None:
         if self.is_dead:
             raise Unavailable("this task could not be stored and was given up", retry_after_s=5)
         if not self.lines:  # the first since the last commit
             book = self.book
             book.dirty.append(self)
-            if book.wake is not None and not book.wake.done():
-                book.wake.set_result(None)
+            if book.wake is not None:
+                book.stir()
         self.lines.append(line)
         self._bytes += len(line)
         self.size += len(line)
@@ -383,23 +400,32 @@ class Log:
         entries, self._entries = self._entries, []
         self.flight, self._answers = (entries, self._answers), []
         task = self.task
-        state = STATE_NUMBER[task.status.state]
+        state = task.status.state
+        number = STATE_NUMBER[state]
         row = entries[0].seq if entries else self.seq
-        write = Write(self.key, row, lines, state, self.scope, self._stored_state, self.at_ms, self.seq, self.pos)
-        write.has_moved = state != self._stored_state or self.at_ms != self._stored_at_ms
-        if not self._is_stored:
-            write.is_new, write.id, write.context_id, write.about = True, task.id, task.context_id, encoded(self.about)
-        pause = SNAPSHOT_AFTER if task.status.state in INTERRUPTED else SNAPSHOT_RUNNING
-        is_due = self._since_snapshot > pause + 2 * self._size
-        if is_due or not self._is_stored or task.status.state in FINAL:
+        write = Write(self.key, row, lines, number, self.scope, self._stored_state, self.at_ms, self.seq, self.pos)
+        self._stored_pos = self.pos
+        if self._stored_state:
+            write.has_moved = number != self._stored_state or self.at_ms != self._stored_at_ms
+            pause = SNAPSHOT_AFTER if state in INTERRUPTED else SNAPSHOT_RUNNING
+            is_due = state in FINAL or self._since_snapshot > pause + 2 * self._size
+        else:
+            write.id, write.context_id, write.about = task.id, task.context_id, encoded(self.about)
+            if self._is_begun:
+                write.was_begun = True
+            else:
+                write.is_new = True
+                if state in _RUNNING and not task.artifacts:
+                    self._is_begun = True
+                    return write
+            is_due, self._is_begun = True, False
+        if is_due:
             picture = self.picture()
             write.head, write.artifacts = picture.head, picture.artifacts
             self._size = len(picture.head) + len(picture.artifacts)
             self._since_snapshot = 0
-        self._stored_pos = self.pos
-        self._stored_state = state
+        self._stored_state = number
         self._stored_at_ms = self.at_ms
-        self._is_stored = True
         return write
 
     def publish(self) -> None:
@@ -423,6 +449,8 @@ class Log:
             _wake(self._grew)
         if self._room:
             _wake(self._room)
+        if self.run is None:
+            self.book.let_go(self)
 
     def _trim(self) -> None:
         """Keep a short tail; readers further behind read the store."""
@@ -469,6 +497,7 @@ class Book:
         self._resting: OrderedDict[tuple[Scope, str], Log] = OrderedDict()
         self._resting_bytes = 0
         self.dirty: list[Log] = []
+        self.notes: list[Note] = []
         self._keeps: list[tuple[Keep, asyncio.Future[None] | None]] = []
         self._unstored: dict[tuple[Scope, str], Keep] = {}  # the keys among them, until their commit is made
         self.wake: asyncio.Future[None] | None = None
@@ -492,7 +521,7 @@ class Book:
         """Store what has gathered, then stop."""
         self.is_closing = True
         self._wake_readers()
-        self._stir()
+        self.stir()
         if self._writer is not None:
             await self._writer
         await self.store.close()
@@ -533,14 +562,14 @@ class Book:
         """Store an idempotency key with the next commit, the one that stores what it stands for."""
         self._keeps.append((keep, None))
         self._unstored[keep.scope, keep.key] = keep
-        self._stir()
+        self.stir()
 
     async def keep_reply(self, keep: Keep) -> None:
         """Store an idempotency key that stands for a reply without a task; return when it is stored."""
         self.check_open()
         stored: asyncio.Future[None] = self.loop.create_future()
         self._keeps.append((keep, stored))
-        self._stir()
+        self.stir()
         await stored
 
     async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
@@ -553,33 +582,39 @@ class Book:
         if self.is_closing:
             raise stopping()
 
-    def _stir(self) -> None:
-        if self.wake is not None and not self.wake.done():
-            self.wake.set_result(None)
+    def stir(self) -> None:
+        """Have the writer look: there is something to store."""
+        if (wake := self.wake) is not None:
+            self.wake = None
+            if not wake.done():
+                wake.set_result(None)
 
     async def _write(self) -> None:
         """Commit what has gathered, tell who waits, again and again."""
         while True:
-            if not self.dirty and not self._keeps:
+            if not self.dirty and not self.notes and not self._keeps:
                 if self.is_closing:
                     return
                 self.wake = self.loop.create_future()
                 await self.wake
             logs, self.dirty = self.dirty, []
             await asyncio.sleep(0)  # runs that were started with these lines may end in this turn: then one commit holds it all
+            count = len(self.notes)
             for _ in range(TURNS):
-                if not self.dirty:
+                if not self.dirty and len(self.notes) == count:
                     break
                 logs += self.dirty  # more came, and may in the next turn too: fewer commits, each of more
-                self.dirty = []
+                self.dirty, count = [], len(self.notes)
                 await asyncio.sleep(0)
             if self._keeps:  # a key goes with what it stands for, which may have come meanwhile
                 logs += self.dirty
                 self.dirty = []
             logs = [log for log in logs if log.lines]
             keeps, self._keeps = self._keeps, []
+            notes, self.notes = self.notes, []
             told: Exception | None = None
             writes, lost = self._taken(logs)
+            writes = [write for _, write, _ in notes] + writes  # a log that has a note there had nothing else to store then
             kept = [keep for keep, _ in keeps if (keep.scope, keep.task_id) not in lost]
             try:
                 try:
@@ -587,7 +622,7 @@ class Book:
                 except CommitFailed as error:
                     await self._insist(writes, kept, error)
             except CommitFailed as error:
-                self._abandon(logs, error)
+                self._abandon([*logs, *(log for log, _, _ in notes)], error)
                 told = not_stored()
                 if self.is_fenced:
                     self.forget_all()
@@ -596,14 +631,16 @@ class Book:
                     self.works()
                 for log in logs:
                     log.publish()
-                    if log.run is None:
-                        self.let_go(log)
                 if is_armed:
                     point("publish.after")
+            waiting = [stored for _, _, stored in notes]
             for keep, stored in keeps:
                 if self._unstored.get((keep.scope, keep.key)) is keep:
                     del self._unstored[keep.scope, keep.key]
-                if stored is not None and not stored.done():
+                if stored is not None:
+                    waiting.append(stored)
+            for stored in waiting:
+                if not stored.done():
                     stored.set_exception(told) if told else stored.set_result(None)
 
     def _taken(self, logs: list[Log]) -> tuple[list[Write], set[tuple[Scope, str]]]:

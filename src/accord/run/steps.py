@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import adler32, crc32
 
@@ -21,8 +22,6 @@ _LOOKS, _LOOK_S = 50, 0.02  # how often and at what distance a replay looks for 
 
 T = TypeVar("T")
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
-
 
 class Steps:
     """Does what a run is to do once, and notes it before the run goes on.
@@ -37,17 +36,16 @@ class Steps:
         self._calls: dict[str, int] = {}  # of each step by name, and of each delegation by what it is about
         self._stepper: asyncio.Task[Any] | None = None  # who called the first step
         self._is_parallel = False  # someone else called one too: in the next life steps may come in another order
-        self.under_way: dict[tuple[str, int, str], bool] = {}  # and whether the log knows of them
+        self.under_way: dict[Step, bool] = {}  # and whether the log knows of them
 
     async def do(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
         run = self._run
-        done = self._new(name or getattr(function, "__name__", type(function).__name__), _fingerprint(args))
+        done = self._new(name or getattr(function, "__name__", "") or type(function).__name__, _fingerprint(args))
         if self._past is not None and (known := await self._find(self._past, done)) is not None:
             return value_of(known, function)
         if run.is_leaving or run.is_over:
             await run.begin_nothing()
-        place = (done.name, done.n, done.args)
-        self.under_way[place] = False
+        self.under_way[done] = False
         try:
             if is_armed:
                 point("step.begun")
@@ -56,10 +54,9 @@ class Steps:
             value = await do_step(done, function, args, retries, run.threads)
             if is_armed:
                 point("step.done")
-            self._note(done)
-            await run.log.stored()  # in the log before anything is built on it
+            await run.log.noted(self._line(done))  # in the log before anything is built on it
         finally:
-            del self.under_way[place]
+            del self.under_way[done]
             if run.is_leaving:
                 run.step_ended()
         if is_armed:
@@ -82,8 +79,7 @@ class Steps:
             step.value = await run.delegates.ask(run, agent, message, f"{run.log.task.id}/{step.args}")
             if run.is_over:
                 await run.begin_nothing()
-            self._note(step)
-            await run.log.stored()
+            await run.log.noted(self._line(step))
             known = step
         if known.error:
             raise StepFailed(known.error)
@@ -95,7 +91,8 @@ class Steps:
         if self._stepper is not task:
             self._is_parallel = self._stepper is not None
             self._stepper = self._stepper or task
-        return Step(name, self._count(name), args=args)
+        n = self._calls[name] = self._calls.get(name, 0) + 1
+        return Step(name, n, args=args)
 
     async def _find(self, past: Past, step: Step) -> Step | None:
         """Return the step as an earlier life left it; None if it has to be done."""
@@ -106,21 +103,22 @@ class Steps:
         n = self._calls[what] = self._calls.get(what, 0) + 1
         return n
 
-    def _note(self, step: Step) -> None:
+    def _line(self, step: Step) -> bytes:
+        """What the log is told of a step that has ended. One that gave too much has failed."""
         log = self._run.log
-        line, most = v1.encode(step), log.book.limits.task_size
-        if log.size + len(line) > most and not step.error:
-            line = v1.encode(refuse(step, len(line), most))
-        log.note(b"s", line)
+        data, most = v1.encode(step), log.book.limits.task_size
+        if log.size + len(data) > most and not step.error:
+            data = v1.encode(refuse(step, len(data), most))
+        return b"s" + data
 
     def _note_begun(self) -> None:
         """Log the steps under way beside each other: called first in the next life, they are not new. One after the other
         they always come in their order, and need no line of their own.
         """
-        for (name, n, args), is_noted in self.under_way.items():
+        for step, is_noted in self.under_way.items():
             if not is_noted:
-                self._run.log.note(b"s", v1.encode(Step(name, n, args=args)))
-                self.under_way[name, n, args] = True
+                self._run.log.note(b"s", v1.encode(Step(step.name, step.n, args=step.args)))
+                self.under_way[step] = True
 
     async def recall(self, past: Past, look: Callable[[], T]) -> T:
         """Look something up in the record. If it is new, what runs beside it may only be on its way to what was done before:
@@ -145,6 +143,23 @@ def _fingerprint(args: tuple[Any, ...]) -> str:
         return "-"
     try:
         data = _encode(args)
-    except (TypeError, ValueError, OverflowError, RecursionError):
+    except Exception:  # some are of classes of the user's, which may raise anything
         return ""
-    return f"{crc32(data):08x}{adler32(data):08x}"
+    return (crc32(data) << 32 | adler32(data)).to_bytes(8).hex()
+
+
+def _told(value: Any) -> Any:
+    """What tells a value from others that the encoder does not know. Raises TypeError if that is only where it lies in memory."""
+    type_: Any = type(value)
+    if hasattr(type_, "model_dump"):  # of pydantic, which may not be installed; sets stay sets here, and are put in order later
+        return {type_.__qualname__: value.model_dump(by_alias=False, round_trip=True, warnings=False)}
+    for base in (str, int, float):
+        if isinstance(value, base):
+            return base(value)
+    is_text = isinstance(value, PurePath) or (type_.__module__.startswith("pydantic") and type_.__str__ is not object.__str__)
+    if not is_text:
+        raise TypeError
+    return str(value)  # an address; a secret shows nothing, and is then told by its order
+
+
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=_told).encode

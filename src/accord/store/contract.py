@@ -7,7 +7,8 @@ lines follow. A `v` may be written shorter (`short.py`), and is given back in fu
 its own, beside the rows.
 
 The snapshot is the task as JSON in two pieces, `head` (all but the artifacts) and `artifacts`, so that a list needs no
-decoding and a finished task is two slices of bytes.
+decoding and a finished task is two slices of bytes. A task that was made, and of which nothing is told while it is worked on, needs
+none yet: it is begun.
 """
 
 from collections.abc import Sequence
@@ -41,15 +42,16 @@ class Write(msgspec.Struct, gc=False):
     lines: list[bytes]
     state: int = 0  # the proto number, small and stable; 0: the task stands as it did, and nothing below is said
     scope: Scope = Scope()
-    was: int = 0  # the state before, 0 for a new task: counters move by the difference
+    was: int = 0  # the state before, 0 if there was no snapshot: counters move by the difference
     at_ms: int = 0  # of the status: what lists sort by
     seq: int = 0  # the last visible number after this commit
     pos: int = 0  # how many lines the task is the fold of after this commit: visible ones and messages
     has_moved: bool = True  # the state or its time differ from what is stored: only then has it another place in lists
     head: bytes | None = None  # a new snapshot, if one is due
     artifacts: bytes = b""
-    is_new: bool = False
-    id: str = ""  # this and the rest never change, and are given with a new task
+    is_new: bool = False  # nothing of it is stored yet; without a snapshot it is only begun, and its log all there is of it
+    was_begun: bool = False  # and this is its first snapshot
+    id: str = ""  # this and the rest never change, and are given with these two
     context_id: str = ""
     about: bytes = b""  # private
 
@@ -76,11 +78,16 @@ class Record(msgspec.Struct, gc=False):
     at_ms: int
     seq: int
     pos: int
-    snap_pos: int  # `pos` when the snapshot was made; negative if that is not known
+    snap_pos: int  # `pos` when the snapshot was made; negative if that is not known, 0 if the task is only begun
     about: bytes
     head: bytes
     artifacts: bytes
     tail: list[bytes] = []  # the lines after the snapshot that change the task; filled by `load`, not by `page`
+
+    @property
+    def is_begun(self) -> bool:
+        """It was made, and there is no snapshot of it yet."""
+        return self.snap_pos == 0
 
     @property
     def is_stale(self) -> bool:

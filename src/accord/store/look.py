@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -49,11 +50,13 @@ def look(path: Path) -> Stats:
 
 
 def count(db: sqlite3.Connection, path: Path) -> Stats:
-    tasks = dict(db.execute("SELECT state, sum(n) FROM counts GROUP BY state HAVING sum(n) > 0").fetchall())
+    tasks = Counter(dict(db.execute("SELECT state, sum(n) FROM counts GROUP BY state HAVING sum(n) > 0").fetchall()))
+    if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'begun'").fetchone():  # not in every schema
+        tasks += Counter(dict(db.execute("SELECT state, count(*) FROM begun GROUP BY state").fetchall()))
     ((events,),) = db.execute("SELECT count(*) FROM events")
     ((keys,),) = db.execute("SELECT count(*) FROM keys")
     files = [path, _log_of(path)]
-    return Stats(tasks=tasks, events=events, keys=keys, size=sum(f.stat().st_size for f in files if f.exists()))
+    return Stats(tasks=dict(tasks), events=events, keys=keys, size=sum(f.stat().st_size for f in files if f.exists()))
 
 
 def unusable(path: Path, error: sqlite3.Error) -> RuntimeError:

@@ -23,6 +23,7 @@ _FIRST = (1,)  # the numbers of a log of one row, which most are
 _NO_LINES: list[bytes] = []
 _NO_NOTES: list[tuple[int, bytes]] = []
 _CONTEXT = b',"contextId":"'
+_TASK = b'{"task":'
 _MADE = b"\1"
 _BRACE = ord("}")
 _CHANGES = (b"v", b"w", b"a", b"m")  # what begins a line that changes the task
@@ -170,7 +171,13 @@ class MemoryStore:
         if shelf is None:
             shelf = self._shelves[write.scope] = Shelf(write.scope)
         place = (write.key, shelf.scope, write.id, write.context_id, write.state, write.at_ms, write.seq, write.pos, write.pos)
-        task = shelf.tasks[write.id] = Kept(*place, write.about, write.head or b"", write.artifacts, _NO_LINES)
+        if write.head is not None:
+            task = Kept(*place, write.about, write.head, write.artifacts, _NO_LINES)
+        else:  # only begun: its first line is the task as it was made
+            made = write.lines[0].removeprefix(b"v")[len(_TASK) : -1]
+            task = Kept(*place, write.about, made, b"[]", [line for line in write.lines[1:] if line.startswith(_CHANGES)])
+            task.snap_pos = 1
+        shelf.tasks[write.id] = task
         at = write.at_ms << _KEY_BITS | write.key
         if (shelf.places and at < shelf.places[-1]) or task.context_id in shelf.by_context:
             shelf.put(at, task)

@@ -2,9 +2,29 @@
 
 import msgspec
 
-__all__ = ["lengthen"]
+__all__ = ["ids_of", "lengthen"]
 
 _encode = msgspec.json.Encoder().encode
+
+
+class _Ids(msgspec.Struct):
+    id: str
+    context_id: str = msgspec.field(name="contextId")
+
+
+class _Made(msgspec.Struct):
+    """The first line of a log, as far as it is of interest here."""
+
+    task: _Ids
+
+
+_decode_made = msgspec.json.Decoder(_Made).decode
+
+
+def ids_of(lines: bytes) -> tuple[str, str]:
+    """Return the ids of a task and its context, which the log begins with."""
+    task = _decode_made(lines.partition(b"\n")[0].removeprefix(b"v")).task
+    return task.id, task.context_id
 
 
 def lengthen(lines: bytes, task_id: str, context_id: str) -> bytes:

@@ -15,7 +15,7 @@ import sqlite3
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,10 +24,11 @@ from .apart import ROW_BITS, ids, put_apart, whole
 from .contract import Ages, CommitFailed, Fenced, Keep, Page, Query, Record, Scope, Stats, Write
 from .failpoints import point
 from .insert import blob, insert
+from .listing import BEGUN, COLUMNS, page
 from .lock import hold
 from .look import check_file, count, unusable
 from .migrate import migrate_sqlite
-from .short import lengthen
+from .short import ids_of, lengthen
 
 __all__ = ["SqliteStore"]
 
@@ -42,10 +43,12 @@ _COUNT = "INSERT INTO counts VALUES (?,?,?) ON CONFLICT DO UPDATE SET n = n + ex
 _MADE = b'v{"task":'
 _NOTED = "INSERT INTO notes VALUES (?,?,?,?)"
 _LOGGED = "INSERT INTO events VALUES (?,?) ON CONFLICT DO UPDATE SET data = CAST(data || x'0a' || excluded.data AS BLOB)"
-_COLUMNS = "key, id, context, state, at_ms, seq, pos, snap_pos, about, head, artifacts"
 
-# What a commit does to the tasks it is about: made, only their log grew, they stand elsewhere, they have a new snapshot.
-_NEW = f"INSERT INTO tasks (scope, owner, {_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+# What a commit does to the tasks it is about: begun, told more of, only their log grew, they stand elsewhere, they have a
+# new snapshot.
+_BEGIN = "INSERT INTO begun (scope, owner, key, id, context, state, at_ms, seq, pos, about) VALUES (?,?,?,?,?,?,?,?,?,?)"
+_TOLD = "DELETE FROM begun WHERE scope=? AND id=?"
+_NEW = f"INSERT INTO tasks (scope, owner, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _KEPT = "UPDATE tasks SET seq=?, pos=?, owner=? WHERE key=?"
 # One that stands elsewhere has a log again, also if it had ended and its log had gone.
 _MOVED = "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=?, folded=0 WHERE key=?"
@@ -94,7 +97,9 @@ class SqliteStore:
         self._reader.execute("PRAGMA query_only = ON")
         rows = self._reader.execute("SELECT tenant, owner, scope FROM scopes")
         self._scopes = {Scope(tenant, owner): scope for tenant, owner, scope in rows}
-        (self._keys,) = self._reader.execute("SELECT coalesce(max(key), 0) FROM tasks").fetchone()
+        (self._keys,) = self._reader.execute(
+            "SELECT max(k) FROM (SELECT 0 AS k UNION ALL SELECT max(key) FROM tasks UNION ALL SELECT max(key) FROM begun)"
+        ).fetchone()
         self._owner = self._db.execute("INSERT INTO owners (beat_ms) VALUES (?)", (now_ms(),)).lastrowid
         assert self._owner is not None  # the row has just been inserted
         self._cursor.execute(_BEAT, (now_ms(), self._owner))  # so that it is not first prepared in the middle of something
@@ -181,17 +186,29 @@ class SqliteStore:
         point("commit.after")
 
     def _store(self, db: sqlite3.Connection, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+        begun: list[tuple[Any, ...]] = []
+        told: list[tuple[Any, ...]] = []
         new: list[tuple[Any, ...]] = []
         kept: list[tuple[Any, ...]] = []
         moved: list[tuple[Any, ...]] = []
         folded: list[tuple[Any, ...]] = []
-        writes = [put_apart(db, w) for w in writes]
-        standing = [w for w in writes if w.state]
+        change: Counter[tuple[int, int]] = Counter()
+        standing = [put_apart(db, w) for w in writes if w.state]
         for w in standing:
-            if w.is_new:
-                place = (self._scope(w.scope), self._owner, w.key, w.id, w.context_id)
-                blobs = (blob(w.about), blob(w.head or b""), blob(w.artifacts))
-                new.append((*place, w.state, w.at_ms, w.seq, w.pos, w.pos, *blobs))
+            scope = self._scope(w.scope)
+            if w.head is None and w.is_new:
+                place = (scope, self._owner, w.key, w.id, w.context_id, w.state)
+                begun.append((*place, w.at_ms, w.seq, w.pos, blob(w.about)))
+                continue
+            if w.state != w.was:
+                change[scope, w.state] += 1
+                if w.was:
+                    change[scope, w.was] -= 1
+            if w.head is not None and (w.is_new or w.was_begun):
+                place = (scope, self._owner, w.key, w.id, w.context_id, w.state)
+                new.append((*place, w.at_ms, w.seq, w.pos, w.pos, blob(w.about), blob(w.head), blob(w.artifacts)))
+                if w.was_begun:
+                    told.append((scope, w.id))
             elif w.head is not None:
                 snapshot = (blob(w.head), blob(w.artifacts))
                 folded.append((w.state, w.at_ms, w.seq, w.pos, self._owner, w.pos, *snapshot, w.key))
@@ -200,15 +217,16 @@ class SqliteStore:
             else:
                 kept.append((w.seq, w.pos, self._owner, w.key))
         # What is set, even to the same, is written to every index it is in: five pages more for each commit.
+        insert(db, _BEGIN, begun)
         insert(db, _NEW, new)
-        for sql, rows in ((_KEPT, kept), (_MOVED, moved), (_FOLDED, folded)):
+        for sql, rows in ((_TOLD, told), (_KEPT, kept), (_MOVED, moved), (_FOLDED, folded)):
             if rows:
                 db.executemany(sql, rows)
         point("commit.tasks")
         insert(db, _LOGGED, [(w.key << ROW_BITS | w.row, blob(b"\n".join(w.lines))) for w in standing])
         insert(db, _NOTED, [(w.key, next(self._notes), w.row, blob(b"\n".join(w.lines))) for w in writes if not w.state])
         point("commit.events")
-        if counted := self._counted(standing):
+        if counted := [(scope, state, n) for (scope, state), n in change.items() if n]:
             db.executemany(_COUNT, counted)
         point("commit.counts")
         if keeps:
@@ -224,16 +242,6 @@ class SqliteStore:
             number = self._scopes[scope] = len(self._scopes) + 1
         return number
 
-    def _counted(self, writes: Iterable[Write]) -> list[tuple[int, int, int]]:
-        change: Counter[tuple[int, int]] = Counter()
-        for w in writes:
-            if w.state != w.was:
-                scope = self._scope(w.scope)
-                change[scope, w.state] += 1
-                if w.was:
-                    change[scope, w.was] -= 1
-        return [(scope, state, n) for (scope, state), n in change.items() if n]
-
     # Reading
 
     def _rows(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
@@ -247,7 +255,10 @@ class SqliteStore:
         return Unavailable("the store can't be read now; try again later", retry_after_s=5)
 
     async def load(self, scope: Scope, task_id: str) -> Record | None:
-        found = self._rows(f"SELECT {_COLUMNS} FROM tasks WHERE scope=? AND id=?", self._scopes.get(scope), task_id)
+        place = (self._scopes.get(scope), task_id)
+        found = self._rows(f"SELECT {COLUMNS} FROM tasks WHERE scope=? AND id=?", *place) or self._rows(
+            f"SELECT {BEGUN} FROM begun WHERE scope=? AND id=?", *place
+        )
         if not found:
             return None
         record = self._record(scope, found[0])
@@ -268,7 +279,7 @@ class SqliteStore:
 
     def _bring_up(self, record: Record) -> None:
         """Add the lines after the snapshot: the last ones of the log, collected from its end."""
-        missing = record.pos - record.snap_pos if record.snap_pos >= 0 else sys.maxsize
+        missing = record.pos - record.snap_pos if record.snap_pos > 0 else sys.maxsize
         backwards: list[bytes] = []
         try:
             rows = self._reader.execute("SELECT data FROM events WHERE id BETWEEN ? AND ? ORDER BY id DESC", ids(record.key))
@@ -279,9 +290,9 @@ class SqliteStore:
                     break
         except sqlite3.Error as error:
             raise self._unreadable(error) from error
-        if record.snap_pos < 0 and backwards and backwards[-1].startswith(_MADE):
-            # Written by an older version: all of the log, which begins with the task as it was made. If that has gone, the
-            # task had ended and was begun anew: its snapshot is that end, and all of the log came after.
+        if record.snap_pos <= 0 and backwards and backwards[-1].startswith(_MADE):
+            # Only begun, or written by an older version: all of the log, which begins with the task as it was made. If that has
+            # gone, the task had ended and was begun anew: its snapshot is that end, and all of the log came after.
             record.head, record.artifacts = backwards.pop().removeprefix(_MADE)[:-1], b"[]"
         record.tail = backwards[:missing][::-1]
 
@@ -289,39 +300,24 @@ class SqliteStore:
         base, end = ids(key)
         ((start,),) = self._rows("SELECT coalesce(max(id), ?) FROM events WHERE id BETWEEN ? AND ?", base, *ids(key, after))
         found = self._rows("SELECT id, data FROM events WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?", start, end, _PIECE)
-        names = self._rows("SELECT id, context FROM tasks WHERE key=?", key) or [("", "")]
+        names = self._rows("SELECT id, context FROM tasks WHERE key=?", key) or [self._made(key)]
         return [(id_ - base, lengthen(self._whole(key, data), *names[0])) for id_, data in found]
+
+    def _made(self, key: int) -> tuple[str, str]:
+        """The ids of a task that is only begun, from the first line of its log."""
+        first = self._rows("SELECT data FROM events WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1", *ids(key))
+        if not first:
+            return "", ""
+        return ids_of(first[0][0])
 
     async def notes(self, key: int) -> list[tuple[int, bytes]]:
         return self._rows("SELECT row, data FROM notes WHERE key=? ORDER BY n", key)
 
     async def page(self, query: Query) -> Page:
-        scope = self._scopes.get(query.scope)
-        where, args = "scope=?", list[Any]([scope])
-        if query.context_id:
-            where, args = where + " AND context=?", [*args, query.context_id]
-        if query.state:
-            where, args = where + " AND state=?", [*args, query.state]
-        if query.since_ms is not None:
-            where, args = where + " AND at_ms>=?", [*args, query.since_ms]
-        total = self._total(query, scope, where, args)
-        if query.before is not None:
-            where, args = where + " AND (at_ms, key) < (?,?)", [*args, *query.before]
-        found = self._rows(
-            f"SELECT {_COLUMNS} FROM tasks WHERE {where} ORDER BY at_ms DESC, key DESC LIMIT ?", *args, query.limit + 1
-        )
+        found, total = page(self._rows, query, self._scopes.get(query.scope))
         tasks = [self._record(query.scope, row) for row in found[: query.limit]]
         more = len(found) > query.limit
         return Page(tasks=tasks, total=total, next=(tasks[-1].at_ms, tasks[-1].key) if more else None)
-
-    def _total(self, query: Query, scope: int | None, where: str, args: list[Any]) -> int:
-        if query.context_id or query.since_ms is not None:
-            ((total,),) = self._rows(f"SELECT count(*) FROM tasks WHERE {where}", *args)
-        elif query.state:
-            ((total,),) = self._rows("SELECT coalesce(sum(n), 0) FROM counts WHERE scope=? AND state=?", scope, query.state)
-        else:
-            ((total,),) = self._rows("SELECT coalesce(sum(n), 0) FROM counts WHERE scope=?", scope)
-        return int(total)
 
     async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
         found = self._rows(
@@ -334,8 +330,10 @@ class SqliteStore:
 
     def _found(self, where: str, *args: Any) -> list[Record]:
         """Tasks of any scope, as they stand."""
+        return self._records(self._rows(f"SELECT scope, {COLUMNS} FROM tasks WHERE {where}", *args))
+
+    def _records(self, rows: list[tuple[Any, ...]]) -> list[Record]:
         scopes = {number: scope for scope, number in self._scopes.items()}
-        rows = self._rows(f"SELECT scope, {_COLUMNS} FROM tasks WHERE {where}", *args)
         records = [self._record(scopes[row[0]], row[1:]) for row in rows]
         for record in records:
             if record.is_stale:
@@ -364,7 +362,9 @@ class SqliteStore:
             point("take-over.after")
 
         await self._in_writer(work)
-        return self._found("scope IN (SELECT scope FROM scopes) AND state IN (1, 2, 8) AND owner<>? ORDER BY key", self._owner)
+        told = self._found("scope IN (SELECT scope FROM scopes) AND state IN (1, 2, 8) AND owner<>?", self._owner)
+        begun = self._records(self._rows(f"SELECT scope, {BEGUN} FROM begun WHERE owner<>?", self._owner))
+        return sorted([*told, *begun], key=lambda record: record.key)
 
     # Upkeep
 
