@@ -13,7 +13,7 @@ SOURCE = Path(accord.__file__).parent
 # A room may import the rooms before it, and itself (design, section 3).
 ORDER = [
     {"model"},
-    {"codec", "auth", "store", "observe"},
+    {"codec", "auth", "store", "observe", "sockets", "forks"},
     {"run", "push", "client"},
     {"ops"},
     {"wire"},

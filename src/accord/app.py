@@ -63,10 +63,9 @@ class App(Front):
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
         super().__init__(
             JsonRpcDoor(service, limits, self._versions),
-            RestDoor(service, limits, self._versions),
+            RestDoor(service, limits, self._versions, self._rest_url),
             CardDoor(self.card, url, time.time(), self._versions),
             rpc_path=self._rpc_url,
-            rest_path=self._rest_url,
             limits=limits,
         )
         self._opening: asyncio.Task[None] | None = None

@@ -1,8 +1,10 @@
 """An agent whose server is restarted is waited for: calls are repeated and streams gone on with until it is back."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -57,6 +59,30 @@ def test_where_nobody_has_ever_answered_less_patience_is_enough():
     failures = Failures(Retry())
     assert failures.pause(Unreachable("x", "no connection"), 0.0, None, is_first=True) is not None
     assert failures.pause(Unreachable("x", "no connection"), 5.0, None, is_first=True) is None
+
+
+@pytest.mark.parametrize("binding", ["URL", "JSONRPC", "HTTP+JSON", "GRPC"])
+@pytest.mark.parametrize("way", ["send", "stream"])
+async def test_an_address_where_nobody_ever_was_is_soon_given_up(binding, way):
+    """Known by its card alone it may be a wrong one just as well; who waits hears for how long, and what to check."""
+    there: Any = "http://127.0.0.1:9"
+    if binding != "URL":
+        url = "127.0.0.1:9" if binding == "GRPC" else f"{there}/"
+        there = card(url, supportedInterfaces=[{"url": url, "protocolBinding": binding, "protocolVersion": "1.0"}])
+    with pytest.raises(Unreachable) as caught:
+        async with asyncio.timeout(PATIENCE_S), connect(there, retry=quick(patience_s=1000, first_patience_s=0.3)) as client:
+            await (client.send("x") if way == "send" else _read(client))
+    assert "onnection refused" in str(caught.value)
+    assert re.search(r"nobody has ever answered there, tried \d+ times in [\d.]+ s: check the address", str(caught.value))
+
+
+def test_a_first_connection_that_does_not_come_has_had_its_time():
+    """Nobody says no to it, either: there is nothing to hope for from a second wait as long as the first."""
+    swallowed = Unreachable("x", "no connection within 10 s", after_s=10.0)
+    failures = Failures(Retry())
+    assert failures.pause(swallowed, 10.0, None, is_first=True) is None
+    assert failures.tried(10.0) == "tried once"
+    assert Failures(Retry()).pause(swallowed, 10.0, None) is not None  # where somebody was before: it may be on its way back
 
 
 # A server that goes away and comes back

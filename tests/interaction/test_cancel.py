@@ -116,6 +116,32 @@ async def test_cleanup_may_take_its_time_and_speak(connect):
         assert (state_of(canceled), canceled["artifacts"][0]["name"]) == ("canceled", "rest")
 
 
+async def test_cleanup_has_its_time_also_when_whoever_cancels_hangs_up(connect):
+    """A normal return in that time still wins (design, rule 11)."""
+    entered, cleaning, gate = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def stubborn(request: str):
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cleaning.set()
+            await gate.wait()
+            return "finished anyway"
+
+    async with connect(stubborn) as client:
+        task = (await client.send(say(configuration={"returnImmediately": True})))["task"]
+        await entered.wait()
+        events = await client.subscribe(task["id"])
+        cancelling = asyncio.create_task(client.cancel(task["id"]))
+        await cleaning.wait()
+        cancelling.cancel()
+        await asyncio.wait({cancelling})
+        await client.list()  # by now the server has noticed
+        gate.set()
+        assert kinds(await events.rest())[-1] == "completed"
+
+
 async def test_whoever_reads_or_waits_sees_the_cancel(connect):
     """The stream closes with it, and a blocking send returns it (STR-3, SND-3)."""
     entered = asyncio.Event()

@@ -1,10 +1,13 @@
 """Safe to send again, when asked (IDM-2; design, rule 26)."""
 
 import asyncio
+import json
 
 import pytest
 
-from accord import Context, Reply
+from accord import Agent, Ask, Context, Reply
+from accord.store.memory import MemoryStore
+from accord.wire.request import Place, Request, Target
 from tests.drive import kinds, refusal_of, say, state_of, text_of
 
 KEY = {"Idempotency-Key": "k-1"}
@@ -106,6 +109,75 @@ async def test_a_reply_is_given_again_too(connect, store, calls):
         assert len(calls) == 1
 
 
+async def test_a_reply_whose_first_sender_hung_up_is_made_once(connect, store, calls):
+    """The repeat gets what the first would have got (design, rule 26)."""
+    entered, gate = asyncio.Event(), asyncio.Event()
+
+    async def greet(request: str) -> Reply:
+        calls.append(request)
+        entered.set()
+        await gate.wait()
+        return Reply(f"call {len(calls)}")
+
+    async with connect(greet, store=store) as client:
+        sent = say("hi")
+        first = asyncio.create_task(client.send(sent, headers=KEY))
+        await entered.wait()
+        first.cancel()
+        await asyncio.wait({first})
+        await client.list()  # by now the server has noticed
+        gate.set()
+        assert text_of((await client.send(sent, headers=KEY))["message"]) == "call 1"
+        assert calls == ["hi"]
+
+
+class SlowStore(MemoryStore):
+    """Keeps whoever asks for a key waiting."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def kept(self, scope, key, since_ms):
+        self.asked.set()
+        await self.gate.wait()
+        return await super().kept(scope, key, since_ms)
+
+
+@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
+async def test_a_repeat_whose_sender_hung_up_leaves_nothing_behind(method):
+    """The task it would have shown was brought back for nobody, and is let go."""
+    store = SlowStore()
+    agent = Agent("Inn")
+
+    @agent.skill
+    async def book(request: str):
+        return Ask("Which day?")  # nothing of it runs until that is answered
+
+    app = agent.app(store=store)
+    sent = say("a table")
+    store.gate.set()
+    assert b"Which day?" in (await app.answer(keyed("SendMessage", sent))).body
+    store.gate.clear()
+    store.asked.clear()
+    repeat = asyncio.ensure_future(app.answer(keyed(method, sent)))
+    await store.asked.wait()
+    repeat.cancel()
+    await asyncio.wait({repeat})
+    store.gate.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert app._engine.feed.live() == []
+    await app.close()
+
+
+def keyed(method, params):
+    """A request that needs no server."""
+    headers = {b"content-type": b"application/json", b"idempotency-key": b"k-1"}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    return Request(Target("POST", "/", "/"), headers, list(headers.items()), lambda: Place("http", ("localhost", 80)), body)
+
+
 async def test_an_answer_sent_again_is_taken_once(connect, store):
     """A follow-up under a key joins its task once (IDM-2)."""
 
@@ -120,6 +192,19 @@ async def test_an_answer_sent_again_is_taken_once(connect, store):
             task = (await client.send(answer, headers=KEY))["task"]
             assert text_of(task["status"]["message"]) == "Which hour?"
         assert text_of((await client.send(say("nine", taskId=asked["id"])))["task"]) == "Monday, nine"
+
+
+async def test_an_answer_under_a_key_streams_all_that_follows_it(connect, store):
+    """From where the task stood when the answer was taken (IDM-2)."""
+
+    async def book(request: str, ctx: Context):
+        yield await ctx.ask("Which day?")
+        yield "at nine"
+
+    async with connect(book, store=store) as client:
+        asked = (await client.send("a table"))["task"]
+        stream = await client.stream(say("Monday", taskId=asked["id"]), headers=KEY)
+        assert kinds(await stream.rest()) == ["task working", "chunk", "chunk", "completed"]
 
 
 async def test_a_stream_asked_for_again_shows_the_same_task(connect, store, count, calls):

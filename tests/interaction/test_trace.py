@@ -60,8 +60,8 @@ async def test_a_blocking_send_travels_no_further_than_it_does_now():
 
     For the same message the reference SDK takes 23 files, 97 functions and 322 calls.
     """
-    entered = await trace()
+    entered = min([await trace() for _ in range(3)], key=Counter.total)  # a new second has its text made on the way
     print(shown(entered))
-    assert len({file for file, _ in entered}) <= 12
-    assert len(entered) <= 41
-    assert entered.total() <= 62
+    assert len({file for file, _ in entered}) <= 10
+    assert len(entered) <= 40
+    assert entered.total() <= 59

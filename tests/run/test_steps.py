@@ -40,6 +40,42 @@ async def test_a_step_whose_result_can_not_be_kept_is_not_done_again(connect_rpc
     assert done == ["charged"]
 
 
+class Declined(ValueError):
+    """Of the user's, with more in it than its text."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"refused with {code}")
+        self.code = code
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_step_that_failed_is_caught_in_the_same_way_in_every_life(connect_rpc: Any, lasting: str, is_async: bool) -> None:
+    """What was raised can't be kept, so no life may see it: `except Declined` would hold in the first and in no other."""
+    caught: list[tuple[type, str, Any]] = []
+    calls: list[str] = []
+
+    def pay(what: str) -> None:
+        calls.append(what)
+        raise Declined(402)
+
+    async def pay_async(what: str) -> None:
+        pay(what)
+
+    async def shop(text: str, ctx: Context) -> Any:
+        try:
+            await ctx.step(pay_async if is_async else pay, "bread", retries=1)
+        except Exception as error:
+            caught.append((type(error), str(error), error.__cause__))
+        return await ctx.ask("Another card?")
+
+    async with connect_rpc(shop, store=lasting) as client:
+        task = (await client.send("buy"))["task"]
+    async with connect_rpc(shop, store=lasting) as client:
+        assert state_of((await client.send(say("no", taskId=task["id"])))["task"]) == "completed"
+    assert caught == [(StepFailed, "Declined: refused with 402", None)] * 2
+    assert calls == ["bread"] * 2
+
+
 @pytest.mark.parametrize("is_stopped", [False, True])
 async def test_results_count_for_the_size_of_a_task_in_every_life(connect_rpc: Any, lasting: str, is_stopped: bool) -> None:
     """What a task may hold does not depend on whether its process has died meanwhile."""

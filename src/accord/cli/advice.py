@@ -7,12 +7,13 @@ import click
 from ..client.errors import AgentFault, BadCard, Unreachable, task_of
 from ..client.retry import Pause, Retry, is_cut
 from ..model import A2AError, TaskNotFound, TooManyRequests, UnsupportedOperation
+from .amount import SECONDS
 
 __all__ = ["PATIENCE", "advised", "patient", "typed"]
 
 PATIENCE = click.option(
     "--patience",
-    type=click.FloatRange(min=0),
+    type=SECONDS,
     help="Seconds to try again while the server is away.  [default: 30; 5 where nobody has ever answered]",
 )
 
@@ -54,7 +55,7 @@ def advised(error: A2AError | AgentFault, url: str = "", again: str = "") -> cli
         case Unreachable() if "no secure connection" in said:
             help_ = "If the agent has no TLS, its address begins with http://, not https://."
         case Unreachable():
-            help_ = "Is it running, and on this port? Start one with:  accord serve FILE"
+            help_ = "Start one with:  accord serve FILE"
         case BadCard():
             help_ = "Give the address an agent is served at, as accord serve prints it, or the address of its card."
         case TaskNotFound():

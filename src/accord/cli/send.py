@@ -10,6 +10,7 @@ from ..client.errors import AgentFault
 from ..client.resume import Stream
 from ..model import A2AError, new_id
 from .advice import PATIENCE, advised, patient, typed
+from .amount import SOME_SECONDS
 from .show import show_reply, show_stream
 
 __all__ = ["send"]
@@ -22,7 +23,7 @@ __all__ = ["send"]
 @click.option("--task-id", default="", help="Continue this task: answer its question.")
 @click.option("--context-id", default="", help="Start a new task in this conversation.")
 @click.option("--key", default="", help="Name this message: sent again under the same name, its work is not done twice.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to wait for the answer.  [default: 600]")
+@click.option("--timeout", type=SOME_SECONDS, help="Seconds to wait for the answer.  [default: 600]")
 @PATIENCE
 def send(
     url: str, text: str, is_stream: bool, task_id: str, context_id: str, key: str, timeout: float | None, patience: float | None

@@ -1,31 +1,18 @@
 """accord serve: put an agent on the network."""
 
 import logging
-import math
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ..agent import Agent
 from ..run.upkeep import Retention
 from ..wire.tls import Tls
+from .amount import DAYS, SECONDS
 from .load import load_agent
 
 __all__ = ["serve"]
 
-
-class _Time(click.FloatRange):
-    """So much of it, or none: neither less, nor what is no number."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value} is no time.", param, ctx)
-        return number
-
-
-_TIME = _Time(min=0)
 _PEM = click.Path(exists=True, dir_okay=False, path_type=Path)
 _LEVELS = ["critical", "error", "warning", "info", "debug"]
 
@@ -48,8 +35,8 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     type=_PEM,
     help="Accept only clients with a certificate of this authority.",
 )
-@click.option("--grace", type=_TIME, default=20.0, show_default=True, help="Seconds running work gets to finish on SIGTERM.")
-@click.option("--keep-days", type=_TIME, default=30.0, show_default=True, help="Days a finished task is kept.")
+@click.option("--grace", type=SECONDS, default=20.0, show_default=True, help="Seconds running work gets to finish on SIGTERM.")
+@click.option("--keep-days", type=DAYS, default=30.0, show_default=True, help="Days a finished task is kept.")
 @click.option("--no-auth", is_flag=True, help="Allow anyone who can reach a non-loopback --host to use the agent.")
 @click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True, help="How much the log says.")
 def serve(

@@ -11,6 +11,7 @@ from ..client.errors import AgentFault
 from ..codec import v1
 from ..model import A2AError
 from .advice import PATIENCE, advised, patient
+from .amount import SOME_SECONDS
 from .show import show_reply
 
 __all__ = ["task"]
@@ -33,7 +34,7 @@ def task() -> None:
 @click.argument("url")
 @click.argument("task_id")
 @click.option("--wait", "waits", is_flag=True, help="Until it has ended or asks something.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to wait for that.  [default: 600]")
+@click.option("--timeout", type=SOME_SECONDS, help="Seconds to wait for that.  [default: 600]")
 @PATIENCE
 @_OUTPUT
 def get(url: str, task_id: str, waits: bool, timeout: float | None, patience: float | None, output: str) -> None:

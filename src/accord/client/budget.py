@@ -21,6 +21,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     call_s: float = 60.0  # one call that has only to look something up
     work_s: float = 600.0  # one send, from the first byte to the settled task
     idle_s: float = 90.0  # a stream without a byte, keep-alives included, is taken for cut
+    lost_s: float = 60.0  # a connection whose other side is gone without a word, whoever waits on it
 
 
 def check_depth(raw: bytes, limit: int) -> None:

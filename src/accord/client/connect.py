@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..codec import peer_rest_v03, peer_rest_v1, peer_v01, peer_v03, peer_v1
-from ..model import AgentCapabilities, AgentCard, AgentInterface
+from ..model import RESUME, AgentCapabilities, AgentCard, AgentInterface
 from .asgi import BASE_URL, InProcess
 from .auth import Auth, Chosen, ClientCert, Signed, choose, tls_of
 from .binding import Binding
@@ -81,9 +81,10 @@ def connect(
     wish = _Wish(_listed(binding), _listed(version))
 
     async def find() -> Found:
-        http: Http = Network(connect_s=budget.connect_s, tls=tls_of(auth))
+        http: Http = Network(connect_s=budget.connect_s, lost_s=budget.lost_s, tls=tls_of(auth))
         try:
             http, card, origin, notes = await _look(agent, http, budget, auth, cards)
+            is_met = bool(origin) or isinstance(http, InProcess)
             interfaces = _choose(card, wish, notes)
             chosen = choose(card, auth)
             if chosen:
@@ -95,12 +96,13 @@ def connect(
             raise
 
         bound: dict[tuple[str, str, str], Binding] = {}
+        is_ours = any(extension.uri == RESUME for extension in card.capabilities.extensions)
 
         def bind(interface: AgentInterface) -> Binding:
             key = binding, version, url = interface.protocol_binding, interface.protocol_version, interface.url
             if key not in bound:
                 if binding == "GRPC":
-                    bound[key] = _grpc(url, version, budget, headers or {}, origin, chosen)
+                    bound[key] = _grpc(url, version, budget, headers or {}, origin, chosen, is_ours=is_ours)
                 else:
                     bound[key] = SPOKEN[binding, version](http, url, budget, headers or {})
             return bound[key]
@@ -110,7 +112,7 @@ def connect(
                 await binding.close()
             await http.close()
 
-        return Found(card, interfaces, bind, notes, close)
+        return Found(card, interfaces, bind, notes, close, is_met)
 
     return Client(Line(find, options))
 
@@ -263,14 +265,17 @@ def _grpc_url(address: str, origin: str) -> str:
     return f"{'https' if is_secure else 'http'}://{rest}"
 
 
-def _grpc(url: str, version: str, budget: Budget, headers: Mapping[str, str], origin: str, chosen: Chosen) -> Binding:
+def _grpc(
+    url: str, version: str, budget: Budget, headers: Mapping[str, str], origin: str, chosen: Chosen, *, is_ours: bool
+) -> Binding:
     from ..codec import peer_grpc  # protobuf and grpcio come with an extra, and are slow to import
     from .grpc import Grpc
 
     dialect = peer_grpc.V1 if version == "1.0" else peer_grpc.V03
     is_secure = _grpc_url(url, origin).startswith("https")
     tls = next((c for c, _ in chosen if isinstance(c, ClientCert)), None)
-    return Grpc(url, dialect, budget, headers, is_secure=is_secure or tls is not None, chosen=chosen, tls=tls)
+    is_secure = is_secure or tls is not None
+    return Grpc(url, dialect, budget, headers, is_secure=is_secure, is_ours=is_ours, chosen=chosen, tls=tls)
 
 
 def _on_origin(interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]) -> list[AgentInterface]:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
+from ..sockets import notice_loss
 from .errors import why
 
 __all__ = ["Address", "dial", "own_tls", "reach", "resolve"]
@@ -24,11 +25,12 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 _HEAD_START_S = 0.25  # before the next address is tried beside the one that has not answered yet (RFC 8305)
 
 
-async def dial(host: str, port: int, tls: ssl.SSLContext | None, protocol: Callable[[], P]) -> P:
+async def dial(host: str, port: int, tls: ssl.SSLContext | None, lost_s: float, protocol: Callable[[], P]) -> P:
     """Return a protocol that is connected; raises OSError, of which `ssl.SSLError` is one."""
     found = await reach(await resolve(host, port))
     loop = asyncio.get_running_loop()
     try:
+        notice_loss(found, lost_s / 2, lost_s)
         name = host.rstrip(".") if tls is not None else None
         _, made = await loop.create_connection(protocol, sock=found, ssl=tls, server_hostname=name)
     except BaseException as error:

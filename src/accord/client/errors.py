@@ -10,6 +10,8 @@
 What the agent reports is raised as the class of `accord.model.errors` that it means.
 """
 
+import os
+
 from ..model import A2AError, InvalidAgentResponse
 
 __all__ = ["AgentFault", "BadAnswer", "BadCard", "ConnectionLost", "TooSlow", "Unreachable", "about_task", "task_of", "why"]
@@ -36,11 +38,13 @@ class Unreachable(AgentFault, ConnectionError):
     """No connection: nothing was sent, so it is safe to try again.
 
     `is_lasting` if that is not because nobody is there now: a name that is not known, a certificate that is not trusted.
+    `after_s` is how long it was waited for, where nobody said no.
     """
 
-    def __init__(self, agent: str, fault: str, *, is_lasting: bool = False) -> None:
+    def __init__(self, agent: str, fault: str, *, is_lasting: bool = False, after_s: float = 0.0) -> None:
         super().__init__(agent, fault)
         self.is_lasting = is_lasting
+        self.after_s = after_s
 
 
 class ConnectionLost(AgentFault, ConnectionError):
@@ -87,4 +91,6 @@ def task_of(error: BaseException) -> str:
 def why(error: Exception) -> str:
     """An error of the system in a few words."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno and text.startswith("Connect call failed"):
+        text = os.strerror(error.errno)  # asyncio puts the address there, which has been named
     return " ".join(str(text).split())[:200]

@@ -18,10 +18,15 @@ from .errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
 __all__ = ["Grpc"]
 
 _DETAILS = "grpc-status-details-bin"
+_PING_S = 310.0  # other servers take pings that come more often than every five minutes for an attack, and hang up
 # What grpcio says of itself, not of the agent. There is no other way to tell: the status is the same.
 _NO_CONNECTION = re.compile(r"failed to connect|DNS resolution|Connection refused|name resolution|handshake", re.IGNORECASE)
 _TOO_LARGE = re.compile(r"larger than max", re.IGNORECASE)
-_BROKE_OFF = re.compile(r"socket closed|connection reset|RST_STREAM|GOAWAY|broken pipe|end of (tcp )?stream", re.IGNORECASE)
+_BROKE_OFF = re.compile(
+    r"socket closed|connection reset|RST_STREAM|GOAWAY|broken pipe|end of (tcp )?stream|"
+    r"connection timed out|keepalive|ping timeout|too.many.pings",
+    re.IGNORECASE,
+)
 
 
 class Grpc:
@@ -37,6 +42,7 @@ class Grpc:
         headers: Mapping[str, str],
         *,
         is_secure: bool,
+        is_ours: bool,
         chosen: Chosen,
         tls: ClientCert | None = None,
     ) -> None:
@@ -51,8 +57,12 @@ class Grpc:
             ("grpc.max_send_message_length", -1),
             # How long grpcio answers for a server that was away before it looks again: by default up to two minutes.
             ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.min_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 1000),
+            ("grpc.min_reconnect_backoff_ms", _ms(budget.connect_s)),  # despite its name: how long a connection may take
+            # While a call waits, pings ask whether anybody is still there.
+            ("grpc.keepalive_time_ms", _ms(max(budget.lost_s / 2, 0.0 if is_ours else _PING_S))),
+            ("grpc.keepalive_timeout_ms", _ms(budget.lost_s / 2)),
+            ("grpc.http2.max_pings_without_data", 0),
         ]
         address = url.partition("://")[2].rstrip("/") if "://" in url else url
         if is_secure:
@@ -126,6 +136,10 @@ class Grpc:
                 return ConnectionLost(self.url, f"the connection broke off: {text[:200]}")
         details = details if isinstance(details, bytes) else None
         return peer_grpc.error(operation, status, text[:2000], details, _text(trailers.get("retry-after")))
+
+
+def _ms(seconds: float) -> int:
+    return int(min(seconds, 1e6) * 1000)  # no more than grpcio counts; `math.inf` is a time too
 
 
 def _number(metadata: Any) -> int:

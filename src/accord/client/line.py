@@ -48,6 +48,7 @@ class Found(msgspec.Struct):
     bind: Callable[[AgentInterface], Binding]
     notes: list[str]
     close: Callable[[], Awaitable[None]]
+    is_met: bool = True  # it told its card itself; one that was handed over says nothing of whether anybody is there
 
 
 class Line:
@@ -235,10 +236,18 @@ class Line:
 
     def pause_after(self, error: A2AError | AgentFault, failures: Failures, deadline: float | None) -> Pause | None:
         """Return the pause before the next attempt, or None if it is time to give up."""
-        is_first = self._found is None and isinstance(error, Unreachable)
-        if isinstance(error, Unreachable) and is_first and error.is_lasting:
-            return None
-        return failures.pause(error, asyncio.get_running_loop().time(), deadline, is_first=is_first)
+        now = asyncio.get_running_loop().time()
+        if not isinstance(error, Unreachable) or self._is_met:
+            return failures.pause(error, now, deadline)
+        pause = failures.pause(error, now, deadline, is_first=True) if not error.is_lasting else None
+        if pause is None and not error.is_lasting:
+            error.fault += f"; nobody has ever answered there, {failures.tried(now)}: check the address, and that the agent runs"
+        return pause
+
+    @property
+    def _is_met(self) -> bool:
+        """Somebody has answered there before."""
+        return (self._found is not None and self._found.is_met) or self._is_proven or self._is_reached
 
     async def pause(self, pause: Pause) -> None:
         """Wait before the next attempt. While nobody was there, that begins with the preferred interface again."""

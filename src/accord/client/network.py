@@ -40,8 +40,9 @@ class Network:
     - Nothing is sent twice: if a connection closes under a request, its caller is told.
     """
 
-    def __init__(self, *, connect_s: float, tls: ssl.SSLContext | None = None, keep_s: float = _KEEP_S) -> None:
+    def __init__(self, *, connect_s: float, lost_s: float, tls: ssl.SSLContext | None = None, keep_s: float = _KEEP_S) -> None:
         self._connect_s = connect_s
+        self._lost_s = lost_s
         self._keep_s = keep_s
         self._tls = tls
         self._is_closed = False
@@ -149,11 +150,13 @@ class Network:
         tls = (self._tls or own_tls()) if url.scheme == "https" else None
         try:
             async with asyncio.timeout(min(self._connect_s, patience_s)):
-                connection = await dial(url.host, url.port, tls, lambda: Connection(target.origin, self._keep_s, self._lost))
+                connection = await dial(
+                    url.host, url.port, tls, self._lost_s, lambda: Connection(target.origin, self._keep_s, self._lost)
+                )
         except TimeoutError:
             if patience_s < self._connect_s:
                 raise TooSlow(where, f"no answer within {patience_s:.3g} s") from None
-            raise Unreachable(where, "no connection in time") from None
+            raise Unreachable(where, f"no connection within {self._connect_s:.3g} s", after_s=self._connect_s) from None
         except ssl.SSLError as error:
             # With a reason it is the other side's certificate or manners; without one, it just went away.
             is_lasting = bool(error.reason) and not isinstance(error, ssl.SSLEOFError)

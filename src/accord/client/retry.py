@@ -67,11 +67,11 @@ class Failures:
     def pause(self, error: Exception, now: float, deadline: float | None, *, is_first: bool = False) -> Pause | None:
         """Count a failure; return the pause before the next attempt, or None if it is time to give up.
 
-        `is_first`: nobody has ever answered there.
+        `is_first`: nobody has ever answered there; then the wait for the first connection counts too.
         """
         retry = self._retry
         if self.count == 0:
-            self._since = now
+            self._since = now - error.after_s if is_first and isinstance(error, Unreachable) else now
         self.count += 1
         patience_s = min(retry.patience_s, retry.first_patience_s) if is_first else retry.patience_s
         left_s = self._since + patience_s - now
@@ -82,6 +82,10 @@ class Failures:
         # What the agent asks for may take longer than our patience, if the caller has given the time.
         is_late = now + seconds >= deadline if deadline is not None else asked_s > left_s
         return None if is_late else Pause(error, self.count, seconds)
+
+    def tried(self, now: float) -> str:
+        """How long and how often, in words."""
+        return "tried once" if self.count == 1 else f"tried {self.count} times in {now - self._since:.2g} s"
 
 
 def is_cut(error: Exception) -> bool:

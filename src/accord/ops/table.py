@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..codec import card_old, old, v01, v03, v03grpc, v03rest, v1
 from ..codec.contract import Choice, Codec, RestCodec
-from ..model import A2AError
+from ..model import A2AError, VersionNotSupported
 from .call import Call
 from .card import get_card, get_extended_card
 from .push import create_push_config, delete_push_config, get_push_config, list_push_configs
@@ -16,7 +16,19 @@ from .send import send_message, send_streaming_message
 from .service import Service
 from .tasks import cancel_task, get_task, list_tasks, subscribe_to_task
 
-__all__ = ["ASSUMED", "OPERATIONS", "VERSIONS", "Method", "Operation", "Route", "Version", "methods", "numbers", "served"]
+__all__ = [
+    "ASSUMED",
+    "OPERATIONS",
+    "VERSIONS",
+    "Method",
+    "Operation",
+    "Route",
+    "Version",
+    "known_version",
+    "methods",
+    "numbers",
+    "served",
+]
 
 # The version of a caller who names none, where nothing else tells (spec 1.0, 3.6).
 ASSUMED = "0.3"
@@ -230,6 +242,17 @@ def served(wanted: Sequence[str] | None) -> tuple[Version, ...]:
 def numbers(versions: Sequence[Version]) -> frozenset[str]:
     """All the version numbers a caller may name."""
     return frozenset(number for version in versions for number in (version.number, *version.aliases))
+
+
+def known_version(given: str, known: frozenset[str]) -> str:
+    """Return a version as Major.Minor, empty for none; raises VersionNotSupported for one that is not known."""
+    version = ".".join(given.strip().split(".")[:2])
+    if version and version not in known:
+        supported = ", ".join(sorted(known))
+        raise VersionNotSupported(
+            f"A2A version {given!r:.40} is not supported here; use {supported}", requested=given[:40], supported=supported
+        )
+    return version
 
 
 class Method(NamedTuple):

@@ -130,8 +130,9 @@ class Context:
         After a restart the recorded result is given back and the function is not called. It may be called twice if the
         process dies during it, so it should be safe to repeat. Built-in values come back as they are; a dataclass, msgspec or
         pydantic object if the function's return annotation names it. A result that would not come back the same is an
-        error at once. What the function raises in the end is recorded too. `retries` is how often it is called again if it
-        raises, with growing pauses.
+        error at once. `retries` is how often it is called again if it raises, with growing pauses. What it raises in the end is
+        recorded too, and comes out of this, now and in every later life, as the same `StepFailed`: an Exception whose text is
+        the name and the text of what was raised, because that itself can't be kept.
         """
         run = self._run
         if run is None or run.thread != threading.get_ident():

@@ -251,8 +251,7 @@ class Log:
         book = self.book
         stored: asyncio.Future[None] = book.loop.create_future()
         book.notes.append((self, Write(self.key, self.seq, [line]), stored))
-        if book.wake is not None:
-            book.stir()
+        book.stir()
         return stored
 
     def _note(self, line: bytes) -> None:
@@ -261,8 +260,8 @@ class Log:
         if not self.lines:  # the first since the last commit
             book = self.book
             book.dirty.append(self)
-            if book.wake is not None:
-                book.stir()
+            if book.wake is not None and not book.wake.done():
+                book.wake.set_result(None)
         self.lines.append(line)
         self._bytes += len(line)
         self.size += len(line)
@@ -584,10 +583,8 @@ class Book:
 
     def stir(self) -> None:
         """Have the writer look: there is something to store."""
-        if (wake := self.wake) is not None:
-            self.wake = None
-            if not wake.done():
-                wake.set_result(None)
+        if self.wake is not None and not self.wake.done():
+            self.wake.set_result(None)
 
     async def _write(self) -> None:
         """Commit what has gathered, tell who waits, again and again."""

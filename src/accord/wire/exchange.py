@@ -16,8 +16,8 @@ from ..model import A2AError, BodyTooLarge, ParseError, TooManyRequests
 from .frames import Code
 from .head import ENCODINGS, Head
 from .hpack import Pair, size_of, written
-from .jsonrpc import opaque
 from .link import Link
+from .request import opaque
 from .stream import Stream
 
 __all__ = ["CODES", "Exchange", "Metadata", "Method", "framed"]

@@ -1,36 +1,109 @@
-"""The HTTP front: finds the door for a request. An ASGI app to any server; our own asks it without that in between."""
+"""What a door is, and the HTTP front, which finds the one for a request.
+
+The front is an ASGI app to any server; our own asks it without that in between.
+"""
 
 import abc
-from collections.abc import Coroutine
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
+from .. import observe
 from ..codec import v1
-from ..model import Limits, MethodNotAllowed, MethodNotFound
-from ..ops.call import in_task
+from ..model import Limits, MethodNotAllowed
+from ..ops.call import IDEMPOTENT, Call, in_task
+from ..ops.service import Service
+from ..ops.table import Operation, Version, known_version, numbers
+from ..run.reader import Reader
 from .asgi import Receive, Scope, Send, converse
-from .jsonrpc import JsonRpcDoor
-from .request import Answer, Request, Stream
-from .rest import RestDoor
+from .request import Answer, Headers, Pairs, Request, Stream, Target, query_of
 from .wellknown import CARD_PATH, CardDoor
 
-__all__ = ["Front"]
+__all__ = ["Door", "Front", "HttpDoor"]
 
 _READY = b'{"status":"ready"}'
 _VERBS = b"GET, HEAD, POST, DELETE, OPTIONS"
+_OPTIONS = frozenset([b"a2a-extensions", b"x-a2a-extensions", b"traceparent", b"idempotency-key", b"last-event-id"])
+
+
+class Door:
+    """The way of one binding to an agent: reads what is asked for, has it done, and writes what came of it."""
+
+    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
+        self._service = service
+        self._limits = limits
+        self._numbers = numbers(versions)
+
+    def _perform(self, operation: Operation, call: Call, request: Any) -> Awaitable[Any]:
+        """Run an operation, to its end even if the caller is gone before, where half of it would be worse than none."""
+        work = operation.run(self._service, call, request)
+        if operation.is_droppable and not (call.idempotency_key or IDEMPOTENT in call.extensions):
+            return work
+        return _to_the_end(asyncio.ensure_future(work))
+
+
+class HttpDoor(Door, abc.ABC):
+    """A door whose calls are HTTP requests."""
+
+    @abc.abstractmethod
+    async def __call__(self, request: Request) -> Answer | Stream:
+        """Answer a request. What goes wrong is an answer too."""
+
+    def _call(self, request: Request) -> Call:
+        """Return what the headers say about a call.
+
+        Raises:
+            VersionNotSupported: They name a version that is not served here.
+        """
+        headers = request.headers
+        version = headers.get(b"a2a-version")
+        if version == b"1.0" and "1.0" in self._numbers:
+            call = Call(version="1.0")
+        elif version is not None or request.target.query:
+            call = Call(version=self._version(version, request.target))
+        else:
+            call = Call()
+        if _OPTIONS.isdisjoint(headers):
+            return call
+        if b"a2a-extensions" in headers or b"x-a2a-extensions" in headers:
+            names = b",".join(v for k, v in request.pairs if k in (b"a2a-extensions", b"x-a2a-extensions"))
+            call.extensions = frozenset(name for part in names.decode("latin-1").split(",") if (name := part.strip()))
+        if b"traceparent" in headers:
+            observe.enter(headers[b"traceparent"].decode("latin-1"))
+        if b"idempotency-key" in headers:
+            call.idempotency_key = headers[b"idempotency-key"].decode("latin-1").strip()
+        if b"last-event-id" in headers:
+            cursor = headers[b"last-event-id"].strip()
+            call.last_event = int(cursor) if cursor.isdigit() and len(cursor) < 16 else None
+        return call
+
+    def _version(self, given: bytes | None, target: Target) -> str:
+        """The version the caller asks for, as Major.Minor; empty if it does not say."""
+        if given is not None:
+            return known_version(given.decode("latin-1"), self._numbers)
+        if b"2" not in target.query:
+            return ""
+        named = {name.lower(): values for name, values in query_of(target).items()}
+        return known_version(named.get("a2a-version", [""])[0], self._numbers)
+
+    def _activated(self, call: Call, headers: Headers) -> Pairs:
+        """The answer names the extensions that are in force (spec EXT-3), in the header the caller used: old ones had an X."""
+        active = call.extensions & self._service.offered
+        name = b"a2a-extensions" if b"a2a-extensions" in headers else b"x-a2a-extensions"
+        return ((name, ", ".join(sorted(active)).encode()),) if active else ()
 
 
 class Front(abc.ABC):
-    """Routes HTTP requests: the card, JSON-RPC at its path, HTTP+JSON below its base."""
+    """Routes HTTP requests: JSON-RPC at its path, the card and health at theirs, HTTP+JSON all others."""
 
     is_open = False
     is_ours = True  # all that answers: else it may count on being run in a task
 
-    def __init__(self, rpc: JsonRpcDoor, rest: RestDoor, card: CardDoor, *, rpc_path: str, rest_path: str, limits: Limits) -> None:
+    def __init__(self, rpc: HttpDoor, rest: HttpDoor, card: CardDoor, *, rpc_path: str, limits: Limits) -> None:
         self._rpc = rpc
         self._rest = rest
         self._card = card
         self._rpc_path = rpc_path.rstrip("/")
-        self._rest_path = rest_path
         self.limits = limits
 
     @abc.abstractmethod
@@ -86,11 +159,7 @@ class Front(abc.ABC):
             return self._readiness()
         if path == "*" and verb == "OPTIONS":
             return Answer(204, headers=((b"allow", _VERBS),))
-        raw = request.target.raw
-        below = self._rest.below_any(raw)
-        if below or raw.startswith(self._rest_path + "/"):
-            return await self._rest(request, below or raw.removeprefix(self._rest_path))
-        return Answer(404, v1.CODEC.failure(MethodNotFound(f"no {verb} {raw[:200]} here"))[1])
+        return await self._rest(request)
 
     def _readiness(self) -> Answer:
         trouble = self.trouble
@@ -101,3 +170,17 @@ class Front(abc.ABC):
     def _not_rpc(self) -> Answer:
         error = MethodNotAllowed(f"JSON-RPC requests are sent with POST; the agent card is at {CARD_PATH}", allow="POST")
         return Answer(405, v1.CODEC.failure(error)[1], headers=((b"allow", b"POST"),))
+
+
+async def _to_the_end(work: asyncio.Future[Any]) -> Any:
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        work.add_done_callback(_discard)
+        raise
+
+
+def _discard(work: asyncio.Future[Any]) -> None:
+    """Nobody waits for this any more."""
+    if not work.cancelled() and work.exception() is None and isinstance(reader := work.result(), Reader):
+        reader.close()

@@ -6,14 +6,13 @@ from typing import Any
 from ..codec.rpc import Rpc, rpcs
 from ..model import Limits, Message, VersionNotSupported
 from ..ops.call import Call
-from ..ops.perform import perform
 from ..ops.service import Service
-from ..ops.table import OPERATIONS, Operation, Version, numbers
+from ..ops.table import OPERATIONS, Operation, Version, known_version
 from ..run.entry import Entry
 from ..run.reader import Reader
 from .exchange import Exchange, Metadata, Method, framed
+from .front import Door
 from .port import GrpcServer
-from .request import known_version
 
 __all__ = ["GrpcDoor", "GrpcServer"]
 
@@ -22,16 +21,14 @@ IDLE_S = 60.0
 WRITE_BYTES = 256 << 10  # at once, however much is ready
 
 
-class GrpcDoor:
+class GrpcDoor(Door):
     """Answers gRPC calls of one agent.
 
     A deadline or a client that hangs up ends the call, never what the call set in motion.
     """
 
     def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
-        self._service = service
-        self._limits = limits
-        self._numbers = numbers(versions)
+        super().__init__(service, limits, versions)
         self.services = [version.grpc_service for version in versions if version.grpc]
         self.methods: dict[str, Method] = {}
         for version in versions:
@@ -48,7 +45,7 @@ class GrpcDoor:
         async def answer(exchange: Exchange) -> None:
             call = self._call(exchange.head.metadata, version)
             request, call.semantics = rpc.decode(exchange.message())
-            found = await perform(operation, self._service, call, request)
+            found = await self._perform(operation, call, request)
             exchange.answer(rpc.result(found), self._active(call, version))
 
         return answer
@@ -57,7 +54,7 @@ class GrpcDoor:
         async def answer(exchange: Exchange) -> None:
             call = self._call(exchange.head.metadata, version)
             request, call.semantics = rpc.decode(exchange.message())
-            found = await perform(operation, self._service, call, request)
+            found = await self._perform(operation, call, request)
             active = self._active(call, version)
             if isinstance(found, Message):
                 exchange.send(b"".join([framed(frame) for frame in rpc.message(found)]), active, is_last=True)

@@ -1,17 +1,21 @@
 """A port for HTTP/1.1: what its connections share."""
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ..model import Limits
+from ..sockets import notice_loss
 from .http1 import Connection
 from .listen import Port
 from .request import Answer, Request, Stream, http_date
 from .tls import Tls
 
 __all__ = ["HttpServer"]
+
+LOST = 2  # times the patience with a client that takes nothing: then it is gone, if not even its system answers
 
 
 class HttpServer(Port):
@@ -38,6 +42,12 @@ class HttpServer(Port):
         """Where it listens."""
         name = f"[{self.address}]" if ":" in self.address else self.address
         return f"{self.scheme}://{name}:{self.port}"
+
+    async def bind(self) -> list[socket.socket]:
+        sockets = await super().bind()
+        for one in sockets:  # and so on every connection; gRPC asks by itself, with pings
+            notice_loss(one, self.limits.keep_alive_comment_s, LOST * self.limits.stalled_s)
+        return sockets
 
     def connected(self) -> Connection:
         return Connection(self)

@@ -1,32 +1,25 @@
 """The JSON-RPC door: POST to the RPC path."""
 
-import logging
-import secrets
 from collections.abc import Sequence
 from typing import Any
 
 from ..codec import text, v1
 from ..codec.contract import Codec
 from ..model import A2AError, InvalidRequest, Limits, MethodNotFound
-from ..ops.call import Call
-from ..ops.perform import perform
 from ..ops.service import Service
-from ..ops.table import ASSUMED, Operation, Version, methods, numbers
-from .request import JSON, Answer, Headers, Pairs, Request, Stream, call_of, check_json, error_headers
+from ..ops.table import ASSUMED, Operation, Version, methods
+from .front import HttpDoor
+from .request import JSON, Answer, Headers, Pairs, Request, Stream, check_json, error_headers, opaque
 from .sse import EVENTS, EVENTS_HEADERS, Frames, answer_of
 
-__all__ = ["JsonRpcDoor", "activated", "opaque"]
-
-log_ = logging.getLogger("accord")
+__all__ = ["JsonRpcDoor"]
 
 
-class JsonRpcDoor:
+class JsonRpcDoor(HttpDoor):
     """Answers JSON-RPC requests of one agent."""
 
     def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
-        self._service = service
-        self._limits = limits
-        self._numbers = numbers(versions)
+        super().__init__(service, limits, versions)
         self._methods = methods(versions)
         self._codecs = {number: version.rpc_codec for version in versions for number in (version.number, *version.aliases)}
 
@@ -39,9 +32,11 @@ class JsonRpcDoor:
         try:
             if headers.get(b"content-type") != JSON:
                 check_json(headers)
-            envelope = text.open_envelope(request.whole(), self._limits)
+            if request.problem is not None:
+                raise request.problem
+            envelope = text.open_envelope(request.body, self._limits)
             id_ = envelope.id
-            call = call_of(request, self._numbers)
+            call = self._call(request)
             method = self._methods.get(envelope.method)
             if method is None:
                 codec = self._codecs.get(call.version or ASSUMED, v1.CODEC)
@@ -54,8 +49,8 @@ class JsonRpcDoor:
             call.origin = codec.origin
             params, call.semantics = codec.decode(operation.name, envelope.params)
             if call.extensions:
-                extra = activated(self._service, call, headers)
-            found = await perform(operation, self._service, call, params)
+                extra = self._activated(call, headers)
+            found = await self._perform(operation, call, params)
             if not operation.is_stream:
                 result = codec.result(operation.name, found)
                 return Answer(200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result), JSON, extra)
@@ -106,17 +101,3 @@ def _takes_events(headers: Headers) -> bool:
     """Whether the caller would read an event stream; who does not say would."""
     accept = headers.get(b"accept", b"")
     return not accept or b"text/event-stream" in accept or b"*/*" in accept
-
-
-def activated(service: Service, call: Call, headers: Headers) -> Pairs:
-    """The answer names the extensions that are in force (spec EXT-3), in the header the caller used: old ones had an X."""
-    active = call.extensions & service.offered
-    name = b"a2a-extensions" if b"a2a-extensions" in headers else b"x-a2a-extensions"
-    return ((name, ", ".join(sorted(active)).encode()),) if active else ()
-
-
-def opaque() -> A2AError:
-    """Our own fault: the log has it all, the caller gets a number to quote."""
-    reference = secrets.token_hex(4)
-    log_.exception("request failed, reference %s", reference)
-    return A2AError(f"Internal error. Reference: {reference}", reference=reference)

@@ -1,5 +1,7 @@
-"""One HTTP request and its answer, whatever server they come and go by; and what the doors read from a request."""
+"""One HTTP request and its answer, whatever server they come and go by."""
 
+import logging
+import secrets
 import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
@@ -7,9 +9,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from .. import observe
-from ..model import A2AError, BodyTooLarge, UnsupportedMediaType, VersionNotSupported
-from ..ops.call import Call
+from ..model import A2AError, BodyTooLarge, UnsupportedMediaType
 
 __all__ = [
     "A2A_JSON",
@@ -22,12 +22,11 @@ __all__ = [
     "Request",
     "Stream",
     "Target",
-    "call_of",
     "check_json",
     "error_headers",
     "http_date",
     "is_json",
-    "known_version",
+    "opaque",
     "query_of",
     "too_large",
 ]
@@ -37,6 +36,8 @@ Pairs: TypeAlias = tuple[tuple[bytes, bytes], ...]
 
 JSON = b"application/json"
 A2A_JSON = b"application/a2a+json"
+
+log_ = logging.getLogger("accord")
 
 
 class Place(NamedTuple):
@@ -64,18 +65,7 @@ class Request(msgspec.Struct):
     pairs: list[tuple[bytes, bytes]]
     place: Callable[[], Place]
     body: bytes = b""
-    problem: A2AError | None = None  # the body is not all there, and this is what to say to whoever would read it
-
-    def whole(self) -> bytes:
-        """Return the body.
-
-        Raises:
-            BodyTooLarge: There is more of it than anyone may send.
-            InvalidRequest: The client went away in the middle: what came may look whole, and is not to be acted on.
-        """
-        if self.problem is not None:
-            raise self.problem
-        return self.body
+    problem: A2AError | None = None  # the body did not come as a whole, so there is none: what to say to whoever would read it
 
 
 class Answer(msgspec.Struct):
@@ -138,65 +128,19 @@ def too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"the request body is larger than {limit} bytes; send large files as a url part", limit=str(limit))
 
 
-def call_of(request: Request, served: frozenset[str]) -> Call:
-    """Return what the headers say about a call.
-
-    Raises:
-        VersionNotSupported: They name a version that is not served here.
-    """
-    headers = request.headers
-    version = headers.get(b"a2a-version")
-    if version == b"1.0" and "1.0" in served:
-        call = Call(version="1.0")
-    elif version is not None or request.target.query:
-        call = Call(version=_version(version, request.target, served))
-    else:
-        call = Call()
-    if _OPTIONS.isdisjoint(headers):
-        return call
-    if b"a2a-extensions" in headers or b"x-a2a-extensions" in headers:
-        names = b",".join(v for k, v in request.pairs if k in (b"a2a-extensions", b"x-a2a-extensions"))
-        call.extensions = frozenset(name for part in names.decode("latin-1").split(",") if (name := part.strip()))
-    if b"traceparent" in headers:
-        observe.enter(headers[b"traceparent"].decode("latin-1"))
-    if b"idempotency-key" in headers:
-        call.idempotency_key = headers[b"idempotency-key"].decode("latin-1").strip()
-    if b"last-event-id" in headers:
-        cursor = headers[b"last-event-id"].strip()
-        call.last_event = int(cursor) if cursor.isdigit() and len(cursor) < 16 else None
-    return call
-
-
-_OPTIONS = frozenset([b"a2a-extensions", b"x-a2a-extensions", b"traceparent", b"idempotency-key", b"last-event-id"])
-
-
-def _version(given: bytes | None, target: Target, served: frozenset[str]) -> str:
-    """The version the caller asks for, as Major.Minor; empty if it does not say."""
-    if given is not None:
-        return known_version(given.decode("latin-1"), served)
-    if b"2" not in target.query:
-        return ""
-    named = {name.lower(): values for name, values in query_of(target).items()}
-    return known_version(named.get("a2a-version", [""])[0], served)
-
-
-def known_version(given: str, served: frozenset[str]) -> str:
-    """Return a version as Major.Minor, or raise VersionNotSupported if it is none that is served here."""
-    version = ".".join(given.strip().split(".")[:2])
-    if version and version not in served:
-        supported = ", ".join(sorted(served))
-        raise VersionNotSupported(
-            f"A2A version {given!r:.40} is not supported here; use {supported}", requested=given[:40], supported=supported
-        )
-    return version
-
-
 def error_headers(error: A2AError) -> Pairs:
     if isinstance(error, BodyTooLarge):
         return ((b"connection", b"close"),)  # the rest of the body is not waited for
     if error.retry_after_s is not None:
         return ((b"retry-after", b"%d" % error.retry_after_s),)
     return ()
+
+
+def opaque() -> A2AError:
+    """Our own fault: the log has it all, the caller gets a number to quote."""
+    reference = secrets.token_hex(4)
+    log_.exception("request failed, reference %s", reference)
+    return A2AError(f"Internal error. Reference: {reference}", reference=reference)
 
 
 def http_date(seconds: float) -> bytes:

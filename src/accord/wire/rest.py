@@ -7,11 +7,10 @@ from urllib.parse import unquote
 from ..codec import text, v1
 from ..codec.contract import Choice, RestCodec
 from ..model import A2AError, Limits, MethodNotAllowed, MethodNotFound
-from ..ops.perform import perform
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, numbers
-from .jsonrpc import activated, opaque
-from .request import A2A_JSON, JSON, Answer, Pairs, Request, Stream, call_of, check_json, error_headers, query_of
+from .front import HttpDoor
+from .request import A2A_JSON, JSON, Answer, Pairs, Request, Stream, Target, check_json, error_headers, opaque, query_of
 from .sse import Frames, answer_of
 
 __all__ = ["RestDoor"]
@@ -140,27 +139,22 @@ def _readings(segments: list[str]) -> list[tuple[Shape, tuple[str, ...]]]:
     return [*readings, ((*before, "*"), (task_id,))]
 
 
-class RestDoor:
-    """Answers HTTP+JSON requests of one agent."""
+class RestDoor(HttpDoor):
+    """Answers HTTP+JSON requests of one agent, below a path that is their base."""
 
-    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
-        self._service = service
-        self._limits = limits
-        self._numbers = numbers(versions)
+    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version], base: str) -> None:
+        super().__init__(service, limits, versions)
+        self._base = base
         self._routes = Routes(versions)
         self._anywhere = tuple(route.path for version in versions for route in version.rest if route.is_anywhere)
 
-    def below_any(self, path: str) -> str:
-        """Return the part of `path` that is served below any path; empty if there is none."""
-        return next(end for end in self._anywhere if path.endswith(end)) if path.endswith(self._anywhere) else ""
-
-    async def __call__(self, request: Request, path: str) -> Answer | Stream:
-        """Answer a request for `path`, which is what is left of its own below our base."""
+    async def __call__(self, request: Request) -> Answer | Stream:
         extra: Pairs = ()
         codec: RestCodec = v1.CODEC
         headers, verb = request.headers, request.target.verb
         try:
-            call = call_of(request, self._numbers)
+            path = self._path(request.target)
+            call = self._call(request)
             try:
                 found = self._routes.find(verb, path, call.version)
             except MethodNotFound:
@@ -182,8 +176,8 @@ class RestDoor:
             call.origin = codec.origin
             asked, call.semantics = codec.decode(operation.name, params)
             if call.extensions:
-                extra = activated(self._service, call, headers)
-            answer = await perform(operation, self._service, call, asked)
+                extra = self._activated(call, headers)
+            answer = await self._perform(operation, call, asked)
             if not operation.is_stream:
                 result = codec.result(operation.name, answer)
                 kind = codec.answer_type(headers.get(b"accept", b""), headers.get(b"content-type", b""))
@@ -198,10 +192,21 @@ class RestDoor:
             return Answer(500, codec.failure(opaque())[1])
         return answer_of(answer, _Frames(codec), extra)
 
+    def _path(self, target: Target) -> str:
+        """What is left of a path below our base, or below any."""
+        raw = target.raw
+        if raw.endswith(self._anywhere):
+            return next(end for end in self._anywhere if raw.endswith(end))
+        if not raw.startswith(self._base + "/"):
+            raise MethodNotFound(f"no {target.verb} {raw[:200]} here")
+        return raw.removeprefix(self._base)
+
     def _body(self, request: Request, fields: dict[str, str]) -> bytes:
         if request.target.verb != "POST":
             return b""
-        body = request.whole()
+        if request.problem is not None:
+            raise request.problem
+        body = request.body
         if body or "id" not in fields:  # cancel and subscribe need no body
             check_json(request.headers)
             text.check(body, self._limits)

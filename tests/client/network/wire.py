@@ -114,7 +114,7 @@ async def handled(handler: Handler, host: str = "127.0.0.1", tls: ssl.SSLContext
 
 @asynccontextmanager
 async def network(**options: Any) -> AsyncIterator[Network]:
-    made = Network(**({"connect_s": PATIENCE_S} | options))
+    made = Network(**({"connect_s": PATIENCE_S, "lost_s": PATIENCE_S} | options))
     try:
         async with asyncio.timeout(PATIENCE_S):
             yield made

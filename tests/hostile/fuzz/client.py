@@ -44,6 +44,7 @@ PLACES = str.split("""
     JSONRPC HTTP+JSON GRPC http://x/ /a https://[::1]:99999 1.0 0.3 TASK_STATE_WORKING completed agent
 """)
 URL = "https://dock.example.net/.well-known/agent-card.json"
+MOST_PIECES = 500  # of a stream: one byte at a time, a long one says nothing a short one does not
 SEND = SendMessageRequest(message=Said(message_id="m", role=Role.USER, parts=[Part(text="x")]))
 GET = GetTaskRequest(id="t")
 
@@ -111,7 +112,7 @@ class Sse(Target):
 
 
 def _cut(tape: Tape, text: bytes) -> list[bytes]:
-    size = tape.pick([1, 2, 3, 7, 50, 1_000])
+    size = max(tape.pick([1, 2, 3, 7, 50, 1_000]), len(text) // MOST_PIECES)
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 

@@ -1,0 +1,48 @@
+"""A client whose machine is gone says no goodbye: its connection must not be kept for ever."""
+
+import asyncio
+
+import pytest
+
+from tests.http1.raw import PATIENCE_S, Served, Wire, post, rpc, send, served
+from tests.swallow import on_linux, swallow
+
+pytestmark = on_linux
+
+
+async def waits(agent: Served) -> Wire:
+    """A client that has asked for something that takes long."""
+    wire = await agent.dial()
+    await wire.say(post(send("x", "sleep")))
+    return wire
+
+
+async def streams(agent: Served) -> Wire:
+    """A client that reads a stream on which nothing happens."""
+    wire = await agent.dial()
+    await wire.say(post(send("x", "wait")))
+    task = (await wire.answer()).json["result"]["task"]
+    await wire.say(post(rpc("SubscribeToTask", {"id": task["id"]})))
+    assert (await wire.head())[0] == 200
+    return wire
+
+
+@pytest.mark.parametrize("way", [waits, streams])
+async def test_a_client_that_vanished_is_let_go(way):
+    """Who waits for an answer is sent nothing, so nothing is missed; who reads a stream leaves signs of life unanswered, and these
+    are too few to fill a buffer. Another that waits as long, and lives, stays: its system answers for it.
+    """
+    async with served(keep_alive_comment_s=1.0, stalled_s=1.0) as agent:
+        living = await way(agent)
+        (line,) = agent.server.links
+        lost = await way(agent)
+        assert len(agent.server.links) == 2
+        swallow(lost.writer.get_extra_info("socket"))
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while len(agent.server.links) > 1:  # noqa: ASYNC110  nothing tells of it
+                    await asyncio.sleep(0.05)
+            assert agent.server.links == {line}
+        finally:
+            lost.writer.transport.abort()
+            await living.hang_up()

@@ -1,0 +1,131 @@
+"""What a step was called with tells it from others of its name, whatever classes that is made of."""
+
+import asyncio
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+
+from accord import Agent, Context
+from accord.model import Message, Role
+from accord.run.replay import Past
+from accord.run.step import Step
+from accord.run.steps import _fingerprint
+from accord.store.sqlite import SqliteStore
+from tests.reliability.harness import message, text_of
+from tests.run.test_lives import crashed, until
+from tests.run.test_parallel import ended, living
+
+
+class Trip(pydantic.BaseModel):
+    """With what JSON does not know, what has no order of its own, and what is never the same."""
+
+    city: str
+    site: pydantic.HttpUrl = pydantic.HttpUrl("https://trips.example")
+    people: set[str] = pydantic.Field(default={"Ada", "Bob", "Eve"}, alias="with")
+    folder: Path = Path("trips")
+
+    @pydantic.computed_field  # type: ignore[prop-decorator]  # mypy knows no decorated properties
+    @property
+    def looked_at(self) -> int:
+        return time.perf_counter_ns()
+
+
+@dataclasses.dataclass
+class Plan:
+    name: str
+    trips: list[Trip]
+
+
+class Town(str):
+    """A kind of text."""
+
+
+def trip(city: str) -> Trip:
+    return Trip(city=city)
+
+
+def plan(city: str) -> Plan:
+    return Plan("holidays", [trip(city)])
+
+
+@pytest.mark.parametrize("given", [trip, plan, Town, Path], ids=lambda given: given.__name__)
+async def test_steps_beside_each_other_keep_their_results_whatever_they_are_called_with(tmp_path: Path, given: Any) -> None:
+    """Known by their order alone, two that come the other way round in the next life would have their results swapped."""
+    agent, lives, path = Agent("Tickets"), 0, tmp_path / "tasks.db"
+    both = asyncio.Event()
+    bought: list[str] = []
+
+    async def book(where: Any) -> str:
+        where = where.trips[0] if isinstance(where, Plan) else where
+        city = str(where.city if isinstance(where, Trip) else where)
+        bought.append(city)
+        return f"ticket to {city}"
+
+    @agent.skill(durable=True)
+    async def travel(text: str, ctx: Context) -> str:
+        async def one(city: str, pause_s: float) -> str:
+            await asyncio.sleep(pause_s if lives == 1 else 0.1 - pause_s)
+            return f"{city}: {await ctx.step(book, given(city))}"
+
+        found = await asyncio.gather(one("Rome", 0.1), one("Oslo", 0.0))
+        if lives == 1:
+            both.set()
+            await asyncio.Event().wait()
+        return ", ".join(found)
+
+    lives = 1
+    async with crashed(agent, path) as inside:
+        await inside.send(message("go", returnImmediately=True))
+        await until(both)
+    lives = 2
+    async with living(agent, SqliteStore(path)) as inside:
+        assert text_of(await ended(inside)) == "Rome: ticket to Rome, Oslo: ticket to Oslo"
+    assert sorted(bought) == ["Oslo", "Rome"]
+
+
+class Cat(pydantic.BaseModel):
+    name: str
+    key: pydantic.SecretStr = pydantic.SecretStr("miaow")
+
+
+class Dog(Cat):
+    pass
+
+
+class Odd(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    thing: object
+
+
+class Broken(pydantic.BaseModel):
+    @pydantic.model_serializer
+    def whole(self) -> dict[str, Any]:
+        raise LookupError("not now")
+
+
+def test_models_are_told_apart_by_class_and_fields() -> None:
+    """The same in every life: made anew, they are the same again."""
+    kinds = [Cat(name="x"), Cat(name="y"), Dog(name="x"), [Cat(name="x")], {"pet": Cat(name="x")}]
+    again = [Cat(name="x"), Cat(name="y"), Dog(name="x"), [Cat(name="x")], {"pet": Cat(name="x")}]
+    assert len({_fingerprint((kind,)) for kind in kinds}) == len(kinds)
+    assert [_fingerprint((kind,)) for kind in kinds] == [_fingerprint((kind,)) for kind in again]
+
+
+@pytest.mark.parametrize("given", [object(), Cat, print, Odd(thing=object()), Broken()], ids=repr)
+def test_what_can_not_be_told_from_one_life_to_the_next_has_no_fingerprint(given: Any) -> None:
+    """What differs only in where it lies in memory would be another step in every life; and a step is not failed for it."""
+    assert _fingerprint((given,)) == ""
+
+
+def test_a_step_logged_before_models_were_told_apart_is_found_by_its_order() -> None:
+    """The log of an earlier release has none of these fingerprints."""
+    past = Past(Message(message_id="m", role=Role.USER, parts=[]), 0)
+    past.take(b"s", b'{"name":"book","n":1,"value":"first"}')
+    past.take(b"s", b'{"name":"book","n":2,"value":"second"}')
+    calls = [Step("book", n, args=_fingerprint((trip(city),))) for n, city in ((1, "Rome"), (2, "Oslo"))]
+    found = [past.step(call, is_in_order=True) for call in calls]
+    assert [step.value for step in found if step is not None] == ["first", "second"]
