@@ -63,8 +63,11 @@ $(FUZZ): $(DEV)
 	|| echo "no Atheris here: hostile input is random"
 	@touch $@
 
+# A part of it: make soak PART=tests/survive/test_model.py
+PART := tests/reliability tests/survive tests/hostile
+
 soak: $(DEV) $(FUZZ) ## Run the long forms of the reliability tests
-	ACCORD_SOAK=1 $(BIN)/python -m pytest -s tests/reliability tests/survive tests/hostile tests/limits tests/client/test_streams_survive.py
+	ACCORD_SOAK=1 $(BIN)/python -m pytest -s --durations=0 --durations-min=10 $(PART)
 
 protos: $(DEV) ## Compile the .proto files of gRPC
 	$(BIN)/python -m accord.codec.proto.compile

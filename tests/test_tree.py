@@ -12,8 +12,8 @@ SOURCE = Path(accord.__file__).parent
 
 # A room may import the rooms before it, and itself (design, section 3).
 ORDER = [
-    {"model"},
-    {"codec", "auth", "store", "observe", "sockets", "forks"},
+    {"model", "forks"},
+    {"codec", "auth", "store", "observe", "sockets"},
     {"run", "push", "client"},
     {"ops"},
     {"wire"},

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from .ops.service import Service
 from .ops.table import served
 from .run.agent import Agent
 from .run.engine import Engine
+from .run.parked import leave, watch
 from .run.runner import Delegates
 from .run.upkeep import Retention
 from .store import Store, open_store
@@ -21,6 +23,7 @@ from .wire.asgi import Receive, Send
 from .wire.front import Front
 from .wire.jsonrpc import JsonRpcDoor
 from .wire.rest import RestDoor
+from .wire.signals import hearing
 from .wire.tls import Tls
 from .wire.wellknown import CardDoor
 
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from .wire.grpc import GrpcServer
 
 __all__ = ["App"]
+
+HOST_GRACE_S = 20.0  # for work that runs when a host is asked to stop, if the host is as patient
 
 
 def _delegates() -> Delegates:
@@ -69,11 +74,16 @@ class App(Front):
             limits=limits,
         )
         self._opening: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self._leaving: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     @property
     def trouble(self) -> str:
         return self._engine.feed.trouble if self.is_open else "starting"
+
+    @property
+    def leaves_work(self) -> bool:
+        return self._engine.has_parked
 
     def listen(self, host: str, port: int, tls: Tls | None = None) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""
@@ -101,6 +111,7 @@ class App(Front):
         self.is_open = True
 
     async def _open(self) -> None:
+        watch()
         await self._engine.open()
         if self._grpc is not None:
             try:
@@ -111,24 +122,44 @@ class App(Front):
                 raise
 
     async def close(self, grace_s: float = 0.0) -> None:
-        """Take no new work, give what runs `grace_s` to end, then end it and store everything."""
-        if self._opening is not None and not self._is_closed:
-            self._is_closed = True
-            if self._grpc is not None:
-                self._grpc.drain()
-            await self._engine.drain(grace_s)
-            await self._engine.close()
-            if self._grpc is not None:
-                await self._grpc.stop()
+        """Take no new work, give what runs `grace_s` to end, then end it and store everything; once, however many ask."""
+        if self._opening is None:
+            return
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close(grace_s))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, grace_s: float) -> None:
+        await self._drain(grace_s)
+        await self._engine.close()
+        if self._grpc is not None:
+            await self._grpc.stop()
+        leave()
+
+    async def _drain(self, grace_s: float) -> None:
+        if self._grpc is not None:
+            self._grpc.drain()
+        await self._engine.drain(grace_s)
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncIterator[None]:
         """For hosts: `Starlette(lifespan=app.lifespan)` opens and closes the agent with the host."""
         await self.open()
-        try:
-            yield
-        finally:
-            await self.close()
+        with hearing(self._host_stops):
+            try:
+                yield
+            finally:
+                await self.close()
+
+    def _host_stops(self, number: int) -> None:
+        """A host was asked to stop. It says so only when its connections are closed: streams have to end before."""
+        if self._leaving is None and self._closing is None:
+            grace_s = 0.0 if number == signal.SIGINT else HOST_GRACE_S
+            self._leaving = asyncio.get_running_loop().create_task(self._leave_host(grace_s))
+
+    async def _leave_host(self, grace_s: float) -> None:
+        await self._drain(grace_s)
+        await self.close()  # sooner, if the host is less patient
 
     @contextlib.asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[str]:
@@ -152,10 +183,11 @@ class App(Front):
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await self.close()
-        await send({"type": "lifespan.shutdown.complete"})
+        with hearing(self._host_stops):
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await self.close()
+            await send({"type": "lifespan.shutdown.complete"})
 
     def card(self, base: str) -> AgentCard:
         """Return the agent card of this app at `base`: only what is really served."""

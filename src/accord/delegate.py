@@ -86,9 +86,9 @@ async def _converse(run: Run, client: Client, message: Any, key: str) -> Any:
             if reply.state is TaskState.INPUT_REQUIRED:
                 said = reply.task.status.message if reply.task is not None else None
                 question = said if said is not None else f"{client.card.name} needs an answer"
-                message = (await run.ask(question, Message, _place(name))).parts
+                message = (await run.questions.ask(question, Message, place=_place(name))).parts
             elif reply.state is TaskState.AUTH_REQUIRED:
-                message = (await run.require_auth(f"{client.card.name}: {reply.question}", None, _place(name))).parts
+                message = (await run.questions.require_auth(f"{client.card.name}: {reply.question}", None, _place(name))).parts
             else:
                 found = reply.task or reply.message
                 assert found is not None  # it is one or the other

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -156,6 +157,32 @@ def test_vacuum_makes_room(used):
     before, after = (int(word.replace(",", "")) for word in said.split() if word[0].isdigit())
     assert after < before / 2
     assert "40 tasks" in accord("db", "stats", "--store", "sqlite:///t.db", cwd=used.parent).stdout
+
+
+def test_vacuum_counts_what_a_crash_left_in_the_log(tmp_path):
+    """After a `kill -9` most of it stands beside the file: a vacuum must not seem to have made it larger."""
+    with served(str(EXAMPLES / "echo.py"), cwd=tmp_path) as (process, url):
+        accord("send", url, "hello", cwd=tmp_path)
+        process.kill()
+        process.wait(10)
+    before = sum(file.stat().st_size for file in (tmp_path / ".accord").glob("*.db*") if file.suffix in (".db", ".db-wal"))
+    said = accord("db", "vacuum", cwd=tmp_path).stdout
+    (after,) = (file.stat().st_size for file in (tmp_path / ".accord").glob("*.db"))
+    assert said.splitlines()[-1] == f"{before:,} bytes before, {after:,} after"
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_full_disk_at_the_start_is_called_so_with_the_file(used, is_new):
+    """The system refuses the process any more room in files: whichever is the first to need it, the database is named."""
+    name = "new.db" if is_new else used.name
+    command = [sys.executable, "-m", "accord", "serve", str(EXAMPLES / "echo.py"), "--port", "0", "--store", f"sqlite:///{name}"]
+
+    def fill() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=used.parent, preexec_fn=fill)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"Error: {name} can't be used as a database: the disk is full")
 
 
 def test_keep_days_may_be_less_than_one(tmp_path):

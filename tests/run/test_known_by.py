@@ -2,7 +2,9 @@
 
 import asyncio
 import dataclasses
+import functools
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from accord import Agent, Context
 from accord.model import Message, Role
-from accord.run.replay import Past
+from accord.run.replay import Past, is_vague
 from accord.run.step import Step
 from accord.run.steps import _fingerprint
 from accord.store.sqlite import SqliteStore
@@ -111,14 +113,55 @@ def test_models_are_told_apart_by_class_and_fields() -> None:
     """The same in every life: made anew, they are the same again."""
     kinds = [Cat(name="x"), Cat(name="y"), Dog(name="x"), [Cat(name="x")], {"pet": Cat(name="x")}]
     again = [Cat(name="x"), Cat(name="y"), Dog(name="x"), [Cat(name="x")], {"pet": Cat(name="x")}]
-    assert len({_fingerprint((kind,)) for kind in kinds}) == len(kinds)
-    assert [_fingerprint((kind,)) for kind in kinds] == [_fingerprint((kind,)) for kind in again]
+    assert len({_fingerprint(None, (kind,)) for kind in kinds}) == len(kinds)
+    assert [_fingerprint(None, (kind,)) for kind in kinds] == [_fingerprint(None, (kind,)) for kind in again]
 
 
 @pytest.mark.parametrize("given", [object(), Cat, print, Odd(thing=object()), Broken()], ids=repr)
-def test_what_can_not_be_told_from_one_life_to_the_next_has_no_fingerprint(given: Any) -> None:
+def test_what_can_not_be_told_from_one_life_to_the_next_is_left_out_of_the_fingerprint(given: Any) -> None:
     """What differs only in where it lies in memory would be another step in every life; and a step is not failed for it."""
-    assert _fingerprint((given,)) == ""
+    assert is_vague(_fingerprint(None, (given,)))
+    assert _fingerprint(None, (given, "Rome")) != _fingerprint(None, (given, "Oslo"))
+
+
+class Client:
+    def book(self, city: str) -> str:
+        return city
+
+
+@dataclasses.dataclass
+class City:
+    name: str
+
+    def book(self) -> str:
+        return self.name
+
+
+def book(city: str) -> str:
+    return city
+
+
+def closure(city: str) -> Callable[[], str]:
+    return lambda: city
+
+
+CARRIES: dict[str, Callable[[str], Callable[..., Any]]] = {
+    "partial": lambda city: functools.partial(book, city),
+    "keyword": lambda city: functools.partial(book, city=city),
+    "method": lambda city: City(city).book,
+    "partial of a method": lambda city: functools.partial(Client().book, city),
+    "closure": closure,
+    "default": lambda city: lambda at=city: at,
+}
+
+
+@pytest.mark.parametrize("make", CARRIES.values(), ids=CARRIES)
+def test_a_function_is_told_by_what_it_carries_along(make: Callable[[str], Callable[..., Any]]) -> None:
+    assert _fingerprint(make("Rome"), ()) == _fingerprint(make("Rome"), ()) != _fingerprint(make("Oslo"), ())
+
+
+def test_lambdas_are_told_by_what_is_written_in_them() -> None:
+    assert _fingerprint(lambda: book("Rome"), ()) != _fingerprint(lambda: book("Oslo"), ())
 
 
 def test_a_step_logged_before_models_were_told_apart_is_found_by_its_order() -> None:
@@ -126,6 +169,6 @@ def test_a_step_logged_before_models_were_told_apart_is_found_by_its_order() -> 
     past = Past(Message(message_id="m", role=Role.USER, parts=[]), 0)
     past.take(b"s", b'{"name":"book","n":1,"value":"first"}')
     past.take(b"s", b'{"name":"book","n":2,"value":"second"}')
-    calls = [Step("book", n, args=_fingerprint((trip(city),))) for n, city in ((1, "Rome"), (2, "Oslo"))]
-    found = [past.step(call, is_in_order=True) for call in calls]
+    calls = [Step("book", n, args=_fingerprint(None, (trip(city),))) for n, city in ((1, "Rome"), (2, "Oslo"))]
+    found = [past.step(call, is_main=True) for call in calls]
     assert [step.value for step in found if step is not None] == ["first", "second"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord import Agent, Context, connect
-from accord.run import engine as engine_
+from accord.run import lives as lives_
 from accord.store.sqlite import SqliteStore
 from tests.reliability.harness import message, state_of, text_of, told
 from tests.reliability.inside import Inside
@@ -303,8 +303,8 @@ async def test_an_authorization_is_waited_for_again_after_a_restart(path):
 
 
 async def test_a_run_that_kills_its_process_takes_no_other_with_it(path, monkeypatch):
-    """After two deaths those who were there are tried one by one, so that only what kills is given up."""
-    monkeypatch.setattr(engine_, "SUSPECT_S", 0.2)
+    """After two deaths those who were there are tried in groups, so that only what kills is given up."""
+    monkeypatch.setattr(lives_, "PAUSE_S", 0.001)
     agent, lives = Agent("Neighbours"), 0
     dead, working = asyncio.Event(), asyncio.Event()
 

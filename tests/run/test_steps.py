@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from accord import Agent, Context, Limits, Reply
+from accord.run.context import Fail
 from accord.run.step import StepFailed
 from tests.drive import Refused, say, state_of, text_of
 
@@ -50,8 +51,8 @@ class Declined(ValueError):
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_step_that_failed_is_caught_in_the_same_way_in_every_life(connect_rpc: Any, lasting: str, is_async: bool) -> None:
-    """What was raised can't be kept, so no life may see it: `except Declined` would hold in the first and in no other."""
-    caught: list[tuple[type, str, Any]] = []
+    """What was raised can't be kept, but its class and text can: `except Declined` holds in the first life and in every other."""
+    caught: list[tuple[str, str, Any, Any]] = []
     calls: list[str] = []
 
     def pay(what: str) -> None:
@@ -64,16 +65,72 @@ async def test_a_step_that_failed_is_caught_in_the_same_way_in_every_life(connec
     async def shop(text: str, ctx: Context) -> Any:
         try:
             await ctx.step(pay_async if is_async else pay, "bread", retries=1)
-        except Exception as error:
-            caught.append((type(error), str(error), error.__cause__))
+        except Declined as error:
+            caught.append((type(error).__name__, str(error), error.__cause__, getattr(error, "code", None)))
         return await ctx.ask("Another card?")
 
     async with connect_rpc(shop, store=lasting) as client:
         task = (await client.send("buy"))["task"]
     async with connect_rpc(shop, store=lasting) as client:
         assert state_of((await client.send(say("no", taskId=task["id"])))["task"]) == "completed"
-    assert caught == [(StepFailed, "Declined: refused with 402", None)] * 2
+    assert caught == [("Declined", "refused with 402", None, None)] * 2
     assert calls == ["bread"] * 2
+
+
+class Strict(Exception):
+    """Of the user's, and not to be made anew."""
+
+    def __new__(cls, *, code: int) -> "Strict":
+        return super().__new__(cls)
+
+    def __init__(self, *, code: int) -> None:
+        super().__init__(f"strictly {code}")
+
+
+def raises(error: Exception) -> Any:
+    async def step() -> None:
+        raise error
+
+    return step
+
+
+Gone = type("Gone", (Exception,), {"__module__": "nowhere"})  # its name leads nowhere, as that of a class within a function
+
+
+@pytest.mark.parametrize(
+    ("error", "caught"),
+    [
+        (Strict(code=1), "StepFailed: Strict: strictly 1"),
+        (Gone("away"), "StepFailed: Gone: away"),
+        (OSError(2, "no such file", "x.txt"), "FileNotFoundError: [Errno 2] no such file: 'x.txt'"),
+        (KeyError("colour"), "KeyError: 'colour'"),
+        (TimeoutError(), "TimeoutError: "),
+        (StopAsyncIteration("end"), "StepFailed: StopAsyncIteration: end"),
+        (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "UnicodeDecodeError: "),
+        (Fail("no money"), "Fail: no money"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+async def test_whatever_a_step_raises_something_can_be_caught(connect_rpc: Any, error: Exception, caught: str) -> None:
+    async def shop(text: str, ctx: Context) -> Any:
+        try:
+            await ctx.step(raises(error))
+        except StepFailed as failed:
+            return f"{type(failed).__name__}: {failed}"
+
+    async with connect_rpc(shop) as client:
+        assert text_of((await client.send("buy"))["task"]).startswith(caught)
+
+
+async def test_a_step_may_fail_its_task(connect_rpc: Any) -> None:
+    """`Fail` says what the client is told, from wherever it is raised."""
+
+    async def shop(text: str, ctx: Context) -> Any:
+        await ctx.step(raises(Fail("no money")))
+
+    async with connect_rpc(shop) as client:
+        status = (await client.send("buy"))["task"]["status"]
+        assert (status["state"], text_of(status["message"])) == ("TASK_STATE_FAILED", "no money")
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])

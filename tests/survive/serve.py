@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from accord.model import Limits
-from accord.run import log, upkeep
+from accord.run import lives, log, upkeep
 from accord.run.upkeep import Retention
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -21,6 +21,7 @@ def main(text: str) -> None:
     upkeep.LOOK_S = settings.get("look_s", upkeep.LOOK_S)
     upkeep.BEAT_S = settings.get("beat_s", upkeep.BEAT_S)
     upkeep.PURGE_S = settings.get("purge_s", upkeep.PURGE_S)
+    lives.PAUSE_S = settings.get("pause_s", lives.PAUSE_S)
     log.GIVE_UP_S = settings.get("give_up_s", log.GIVE_UP_S)
     agents.make(Path(settings["folder"])).run(
         port=settings["port"],

@@ -9,6 +9,8 @@ import shutil
 import signal
 import socket
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from accord.run.engine import MAX_LIVES
+from accord.run.lives import MAX_ALONE
 from tests.reliability.cradle import WORD, bear
 from tests.reliability.harness import FINAL, WAYS, message, quick_folder, report, size, state_of, tally, text_of, told
 
@@ -28,7 +30,8 @@ DURABLE = ("plan", "keep")
 OVER = st.sampled_from(sorted(WAYS))
 TURNS = st.integers(0, 16)
 PATIENCE_S = 60
-MOST_DEATHS = size(4, 12)  # in one sequence: they cost more than all the rest
+PROCESSES = 2
+MOST_DEATHS = size(4, 8)  # in one sequence: they cost more than all the rest
 
 
 class Life:
@@ -71,6 +74,7 @@ class Known:
         self.said = {text}
         self.cuts = 0  # while it worked: after some of them without progress it is given up
         self.crashes = 0  # in the middle of its work: each may have repeated a step
+        self.is_shown = False  # what a step gave: it has been stored, and is never done again
 
 
 class Lives(RuleBasedStateMachine):
@@ -208,6 +212,8 @@ class Lives(RuleBasedStateMachine):
         Lives.crashes += 1
         answered = self.life.call(way, method, params, turns=turns)
         assert self.life.ended() == -signal.SIGKILL
+        for known in self.known.values():
+            known.crashes += known.state == WORKING and not known.is_shown
         self.life = Life(self.folder, self.door)
         return answered
 
@@ -227,7 +233,7 @@ class Lives(RuleBasedStateMachine):
             assert text in tasks, "an acknowledged task is lost"
             if known.state == WORKING:
                 known.cuts += 1
-                if known.skill not in DURABLE or (known.cuts > MAX_LIVES and "at the same place" in told(tasks[text])):
+                if known.skill not in DURABLE or (known.cuts > MAX_ALONE and "at the same place" in told(tasks[text])):
                     known.state = FAILED
                     assert told(tasks[text]).startswith("interrupted")
             self.check(tasks[text], known)
@@ -244,6 +250,7 @@ class Lives(RuleBasedStateMachine):
         assert known.said <= said, "an acknowledged message is lost"
         if known.skill == "plan" and known.state == COMPLETED:
             assert text_of(task) == f"{known.text}/1;{known.text}/2;"
+        known.is_shown = known.is_shown or bool(text_of(task))
         if known.skill in DURABLE:
             done = self._done()
             assert max(done[f"{known.text}/1"], done[f"{known.text}/2"]) <= 1 + known.crashes, "a step was done twice"
@@ -269,12 +276,27 @@ def first_text(task: Any) -> str:
     return text
 
 
+def live(sequences: int) -> tuple[int, Counter[str], int]:
+    """Try so many sequences in this process; return how many it were in the end, with their calls and crashes."""
+    health = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+    sized = settings(
+        max_examples=sequences,
+        stateful_step_count=50,
+        deadline=None,
+        database=None,
+        derandomize=False,  # or all processes would try the same
+        suppress_health_check=health,
+    )
+    run_state_machine_as_test(Lives, settings=sized)
+    return Lives.sequences, Lives.calls, Lives.crashes
+
+
 def test_no_life_loses_what_another_acknowledged() -> None:
     """D1, D4, D6: sequences of calls, crashes and restarts against a model: nothing acknowledged is lost, an end is final,
     replies agree with the store, durable work goes on, and no step is done twice except one that a crash cut off."""
-    health = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-    sized = settings(
-        max_examples=size(150, 5_000), stateful_step_count=50, deadline=None, database=None, suppress_health_check=health
-    )
-    run_state_machine_as_test(Lives, settings=sized)
-    report("model", sequences=Lives.sequences, calls=tally(Lives.calls), crashes=Lives.crashes, contradictions=0)
+    share = size(200, 5_000) // PROCESSES
+    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
+        parts = list(pool.map(live, [share] * PROCESSES))
+    sequences, crashes = sum(part[0] for part in parts), sum(part[2] for part in parts)
+    calls = sum((part[1] for part in parts), Counter[str]())
+    report("model", sequences=sequences, calls=tally(calls), crashes=crashes, contradictions=0)

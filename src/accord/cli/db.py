@@ -8,7 +8,7 @@ import click
 
 from ..model import TaskState
 from ..store import CommitFailed, open_store
-from ..store.look import check_file, look
+from ..store.look import check_file, look, size_of
 from ..store.migrate import newest
 from ..store.sqlite import SqliteStore
 
@@ -45,14 +45,14 @@ def stats(store: str | None) -> None:
 def vacuum(store: str | None) -> None:
     """Give the room of deleted tasks back to the disk."""
     path, _ = _found(store)
-    before = path.stat().st_size
+    before = size_of(path)
 
     async def rewrite(opened: SqliteStore) -> None:
         click.echo("rewriting the file ...", err=True)
         await opened.vacuum()
 
     _with(path, rewrite)
-    click.echo(f"{before:,} bytes before, {path.stat().st_size:,} after")
+    click.echo(f"{before:,} bytes before, {size_of(path):,} after")
 
 
 @db.command()

@@ -62,6 +62,17 @@ class Context:
             raise TypeError(f"ctx.{verb} has to be awaited, which a plain function can't; write async def {run.skill.id}")
         return run
 
+    def _outside(self, verb: str) -> "Run":
+        """The run, for something that would be lost track of within a step, which is not gone through again."""
+        from .step import INSIDE  # brings asyncio, which someone who only names a Context need not load
+
+        run = self._waiting(verb)
+        if (inside := INSIDE.get()) is not None and inside[0] is run:
+            raise TypeError(
+                f"ctx.{verb} was called within step {inside[1].name!r}; call it beside the step, and hand the result to it"
+            )
+        return run
+
     @property
     def task_id(self) -> str:
         return self._task_run.log.task.id
@@ -73,8 +84,12 @@ class Context:
 
     @property
     def history(self) -> list[Message]:
-        """Everything said in this task, oldest first, the newest message included."""
-        return list(self._task_run.log.task.history)
+        """Everything said in this task, oldest first, the newest message included.
+
+        After a restart, while what was done before is gone through again, it is what it was then: up to the message the function
+        had taken.
+        """
+        return self._task_run.history
 
     @property
     def accepted_output_modes(self) -> list[str]:
@@ -111,18 +126,21 @@ class Context:
         return Done(run)
 
     @overload
-    def ask(self, question: str | Message) -> Coroutine[Any, Any, str]: ...
+    def ask(self, question: str | Message, *, name: str = "") -> Coroutine[Any, Any, str]: ...
 
     @overload
-    def ask(self, question: str | Message, type: type[T]) -> Coroutine[Any, Any, T]: ...
+    def ask(self, question: str | Message, type: type[T], *, name: str = "") -> Coroutine[Any, Any, T]: ...
 
-    def ask(self, question: str | Message, type: Any = str) -> Coroutine[Any, Any, Any]:
+    def ask(self, question: str | Message, type: Any = str, *, name: str = "") -> Coroutine[Any, Any, Any]:
         """Ask the client and wait for the answer: the task is input-required until then.
 
         With a type other than `str` the question carries its JSON Schema and the answer is checked; a wrong one is asked
         again, saying what was wrong. With `Message` the whole answer is returned.
+
+        After a restart the answer is found again by the question's text and type. If something in the text is another every
+        time (a time, a price of now), give the question a `name`, which then counts instead.
         """
-        return self._waiting("ask").ask(question, type)
+        return self._outside("ask").questions.ask(question, type, name)
 
     def step(self, function: Callable[..., Any], *args: Any, name: str = "", retries: int = 0) -> Coroutine[Any, Any, Any]:
         """Call a function once, even if the process dies after it: its result is in the log before this returns.
@@ -131,8 +149,9 @@ class Context:
         process dies during it, so it should be safe to repeat. Built-in values come back as they are; a dataclass, msgspec or
         pydantic object if the function's return annotation names it. A result that would not come back the same is an
         error at once. `retries` is how often it is called again if it raises, with growing pauses. What it raises in the end is
-        recorded too, and comes out of this, now and in every later life, as the same `StepFailed`: an Exception whose text is
-        the name and the text of what was raised, because that itself can't be kept.
+        recorded too, by its class and text: in this and every later life it can be caught as what it was, and has nothing else.
+        What a step says with `write`, `status` and `artifact` is said once; a step within a step is a part of that; `ask` and
+        `delegate` belong beside steps.
         """
         run = self._run
         if run is None or run.thread != threading.get_ident():
@@ -146,14 +165,14 @@ class Context:
         and cancelling this task cancels its. If it fails or declines, this raises `Fail`, and so fails this task unless
         caught. To an agent that knows our idempotency extension, a delegation repeated after a restart is the same one.
         """
-        return self._waiting("delegate").steps.delegate(agent, message)
+        return self._outside("delegate").steps.delegate(agent, message)
 
     def require_auth(self, text: str, *, until: Awaitable[T] | None = None) -> Coroutine[Any, Any, T | Message]:
         """Say what has to be authorized and wait: for `until`, if given, or for a message of the client.
 
         Open streams stay open meanwhile (spec ITA-3). A message is returned as it is; it authorizes nothing by itself.
         """
-        return self._waiting("require_auth").require_auth(text, until)
+        return self._outside("require_auth").questions.require_auth(text, until)
 
     def reject(self, reason: str) -> NoReturn:
         """Decline the task. Nothing after this is run."""

@@ -5,6 +5,7 @@ Operations call it; it knows no version, no binding and no wire.
 
 import asyncio
 import logging
+import weakref
 
 from ..auth import Caller
 from ..codec.contract import Snapshot
@@ -26,10 +27,11 @@ from ..model import INTERRUPTED as _INTERRUPTED
 from ..store import Keep, Record, Scope, Store
 from .agent import Agent
 from .entry import STATE_NUMBER
-from .log import Log, Turn, going_on
+from .lives import Suspects
+from .log import Log, Turn
 from .replay import Past, read_past
 from .reply import call_reply
-from .runner import Accepted, Run, Runs
+from .runner import FORGOTTEN, Accepted, Run, Runs
 from .say import set_status
 from .skill import Skill
 from .upkeep import Retention, Upkeep
@@ -39,10 +41,9 @@ __all__ = ["INTERRUPTED", "Accepted", "Engine"]
 log_ = logging.getLogger("accord")
 
 LEASE_MS = 15_000
-SUSPECT, SUSPECT_S = 2, 30.0  # replays that died, after which a run is tried alone, and for how long
-MAX_LIVES = 5  # replays that die without getting any further: what kills its process is not tried for ever
 _BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
 NOT_STORED = "interrupted: what the agent did could not be stored; send the message again"
+_WARNED: weakref.WeakSet[Agent] = weakref.WeakSet()
 INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again"
 
 
@@ -58,7 +59,7 @@ class Engine(Runs):
         super().__init__(agent, store, limits)
         self.retention = retention or Retention()
         self._upkeep = Upkeep(self.feed, self.retention, threads=self.threads, look_again=self._look_again)
-        self._suspects: list[tuple[int, Run]] = []
+        self._suspects = Suspects()
         self._tending: list[asyncio.Task[None]] = []
 
     # Life
@@ -66,6 +67,7 @@ class Engine(Runs):
     async def open(self) -> None:
         """Open the store and take up or end what a dead process left running (design, rule 18)."""
         await self.feed.open()
+        self._warn()
         left = await self.feed.store.take_over(LEASE_MS)
         watching = [record for record in left if record.state == STATE_NUMBER[TaskState.AUTH_REQUIRED]]
         left = [record for record in left if record not in watching]
@@ -80,17 +82,27 @@ class Engine(Runs):
                 sum(taken_up),
                 taken_up.count(False),
             )
-        self._tending = [asyncio.create_task(self._upkeep.run()), asyncio.create_task(self._try_suspects())]
+        self._tending = [asyncio.create_task(self._upkeep.run()), asyncio.create_task(self._suspects.try_all())]
+
+    def _warn(self) -> None:
+        """Say, once for each agent, if work is called durable and is not."""
+        durable = [skill.id for skill in self.agent.skills.values() if skill.is_durable]
+        if durable and not self.lasts and self.agent not in _WARNED:
+            _WARNED.add(self.agent)
+            log_.warning("tasks are kept in memory: durable work (%s) ends with this process too", ", ".join(durable))
 
     async def drain(self, grace_s: float) -> None:
         """Take no new work, let go what can be taken up again, and give the rest `grace_s` to end."""
         self.feed.drain()
         for run in self._runs():
-            if run.is_waiting or run.skill.is_durable:
+            if not self.lasts and run.is_waiting:
+                run.interrupt(FORGOTTEN)
+            elif self.lasts and (run.is_waiting or run.skill.is_durable):
+                is_working = run.skill.is_durable and not (run.is_waiting or run.is_held)
                 run.release() if grace_s > 0 else run.park()
-                run.log.refuse(going_on(run.log.task))  # who waits for its answer asks the next process
-                if run.skill.is_durable and not run.is_waiting and not run.log.is_dead:
-                    run.log.note(b"l")
+                run.log.refuse(self.feed.parting(run.log.task))  # who waits for its answer asks the next process
+                if is_working and not run.log.is_dead:
+                    run.log.note(b"l", b"%.1f" % run.worked())
         loop = self.feed.loop
         deadline = loop.time() + grace_s
         # Messages that were accepted get their turn, so that one run may be followed by another.
@@ -106,7 +118,7 @@ class Engine(Runs):
         for run in self._runs():
             run.interrupt(INTERRUPTED)
         for log in self.feed.live():
-            log.refuse(going_on(log.task))  # whoever is left without an answer gets this one
+            log.refuse(self.feed.parting(log.task))  # whoever is left without an answer gets this one
         for tending in self._tending:
             tending.cancel()
         await self.feed.close()
@@ -128,13 +140,13 @@ class Engine(Runs):
         except _BROKEN:  # one broken row does not keep the server from starting
             log_.exception("task %s can't be read, and stays as it is", record.id)
             return False
-        return await self._go_on(log, INTERRUPTED)
+        return await self._go_on(log, INTERRUPTED, is_next_life=True)
 
     async def _watch_again(self, record: Record) -> None:
         """Call a function again that did not wait for its client alone: what it waits for may come without a message."""
         try:
             log = self.feed.revive(record)
-            past = read_past(await self.feed.whole(log), log.task)
+            past = read_past(await self.feed.whole(log), log.task, self.limits)
             if past is not None and past.is_watching and log.run is None:
                 skill = self.skill_of(log)
                 Run(self, log, skill, Turn(past.turn), skill.binding.values(past.message), Caller(log.scope.owner), past=past)
@@ -143,7 +155,7 @@ class Engine(Runs):
         else:
             self.feed.let_go(log)
 
-    async def _go_on(self, log: Log, reason: str) -> bool:
+    async def _go_on(self, log: Log, reason: str, *, is_next_life: bool = False) -> bool:
         """Go on with a run that was cut off, if its skill is durable; else fail it for this reason. Return whether it goes on."""
         skill = self.agent.skills.get(log.about.skill)
         if skill is None:
@@ -152,7 +164,7 @@ class Engine(Runs):
             set_status(log, TaskState.FAILED, reason)
             return False
         try:
-            past = read_past(await self.feed.whole(log), log.task)
+            past = read_past(await self.feed.whole(log), log.task, self.limits)
             if log.run is not None:
                 return True  # a message was faster
             first = past.message if past is not None else log.task.history[0]
@@ -163,34 +175,20 @@ class Engine(Runs):
         if past is None:
             Run(self, log, skill, Turn(first), values, Caller(log.scope.owner))
             return True
-        if past.lives >= MAX_LIVES:
-            set_status(log, TaskState.FAILED, f"interrupted {past.lives + 1} times at the same place, and given up")
+        lives = past.lives
+        if lives.is_guilty:
+            set_status(log, TaskState.FAILED, f"interrupted {lives.count + 1} times at the same place, and given up")
             return False
         turn = Turn(past.turn)
         log.turns.append(turn)  # begun in an earlier life; whoever asks for it again waits for its end
         log.inbox.extend(Turn(message) for message in past.waiting)
-        gate = None
-        if past.lives < SUSPECT:
+        gate = self.feed.loop.create_future() if lives.is_suspect and is_next_life else None
+        if gate is None:
             log.note(b"r")
-        else:
-            gate = self.feed.loop.create_future()
         run = Run(self, log, skill, turn, values, Caller(log.scope.owner), past=past, gate=gate)
         if gate is not None:
-            self._suspects.append((past.lives, run))
+            self._suspects.add(lives, run)
         return True
-
-    async def _try_suspects(self) -> None:
-        """Go on with runs that were there each time the process died. One of them may be what killed it, so they go one by one,
-        the one that has died most often first, and each gets a while to show that it is not it. Of those that died equally often
-        the last go first the next time: sooner or later what kills is the first, and alone.
-        """
-        self._suspects.sort(key=lambda suspect: (suspect[0], suspect[1].log.key * (-1) ** suspect[0]))
-        while self._suspects:
-            _, run = self._suspects.pop()
-            size, until = run.log.size, self.feed.loop.time() + SUSPECT_S
-            run.open_gate()
-            while not run.is_over and run.log.size <= size + len(b"r") and self.feed.loop.time() < until:  # noqa: ASYNC110  a log tells nobody that it grew before it is stored
-                await asyncio.sleep(0.05)
 
     # Messages
 
@@ -277,7 +275,7 @@ class Engine(Runs):
             while log.run is None and not log.is_clear and log.task.status.state in _INTERRUPTED:
                 pos = log.pos
                 await log.stored()
-                past = read_past(await self.feed.whole(log), log.task)
+                past = read_past(await self.feed.whole(log), log.task, self.limits)
                 if log.pos == pos:  # else another message was faster, and what was read is no longer all of it
                     return past
             return None

@@ -10,7 +10,7 @@ from ..codec.contract import Snapshot
 from ..model import FINAL, A2AError, InvalidAgentResponse, Limits, Task, TooManyRequests, Unavailable
 from ..store import Page, Query, Record, Scope, Store
 from .entry import About, Entry, entries_of, event_of, state_of
-from .log import Book, Log, not_stored, stopping
+from .log import Book, Log, going_on, not_stored, stopping
 
 __all__ = ["Feed", "check_whole", "task_of"]
 
@@ -129,6 +129,10 @@ class Feed(Book):
             return "another process has taken over the store"
         return "the store can't be written" if self.fault else ""
 
+    def parting(self, task: Task) -> A2AError:
+        """What someone is told who waits for a task that does not end here: get it from the next process, if that will know it."""
+        return stopping() if self.store.is_volatile else going_on(task)
+
     def refusal(self) -> A2AError:
         """What a sender is told whose message is not even looked at."""
         if self.is_draining:
@@ -169,11 +173,32 @@ class Feed(Book):
         if log.scope.owner:
             self._readers_of[log.scope.owner] += change
 
-    async def context(self, scope: Scope, context_id: str, limit: int) -> list[Task]:
+    async def context(self, scope: Scope, context_id: str, limit: int) -> list[Snapshot]:
         """Return the newest tasks of a conversation, newest first."""
         page = await self.page(Query(scope=scope, limit=limit, context_id=context_id))
         found = [await self.peek(scope, record.id) for record in page.tasks]
-        return [snapshot.task for snapshot in found if snapshot is not None]
+        return [snapshot for snapshot in found if snapshot is not None]
+
+    async def earlier(self, scope: Scope, task_id: str, seq: int) -> Task | None:
+        """Return a task as it stood at event number `seq`, or if its log is gone as it is; None if there is no such task."""
+        snapshot = await self.peek(scope, task_id)
+        record = await self.store.load(scope, task_id)
+        if snapshot is None or record is None or snapshot.seq <= seq:
+            return snapshot.task if snapshot is not None else None
+        task: Task | None = None
+        for line in (line for _, lines in await self._rows(record.key) for line in lines.split(b"\n")):
+            if line.startswith(b"m") and task is not None:
+                task.add(v1.decode_message(line[1:]), self._stored_limits)
+            elif line.startswith(b"v"):
+                event = event_of(line[1:])
+                if isinstance(event, Task):
+                    task = event
+                elif task is not None:
+                    task.apply(event, self._stored_limits)
+                seq -= 1
+                if seq == 0:
+                    break
+        return task or snapshot.task
 
     # Reading the store
 
@@ -181,15 +206,20 @@ class Feed(Book):
         """Return the lines of a task's whole log, row by row. The private ones count for its size too, in every life alike."""
         notes = deque(await self.store.notes(log.key))
         rows: list[bytes] = []
-        last = -1
-        while piece := [(row, lines) for row, lines in await self.store.rows(log.key, max(last, 0)) if row > last]:
-            for row, lines in piece:
-                while notes and notes[0][0] < row:
-                    rows.append(notes.popleft()[1])
-                rows.append(lines)
-            last = piece[-1][0]
+        for row, lines in await self._rows(log.key):
+            while notes and notes[0][0] < row:
+                rows.append(notes.popleft()[1])
+            rows.append(lines)
         rows += [lines for _, lines in notes]
         log.size = max(log.size, sum(len(lines) - lines.count(b"\n") for lines in rows))
+        return rows
+
+    async def _rows(self, key: int) -> list[tuple[int, bytes]]:
+        rows: list[tuple[int, bytes]] = []
+        last = -1
+        while piece := [(row, lines) for row, lines in await self.store.rows(key, max(last, 0)) if row > last]:
+            rows += piece
+            last = piece[-1][0]
         return rows
 
     async def stored(self, key: int, after: int) -> list[Entry]:

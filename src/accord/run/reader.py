@@ -5,7 +5,7 @@ import asyncio
 from ..model import FINAL
 from .entry import Entry
 from .feed import Feed
-from .log import Log, Turn, going_on, not_stored
+from .log import Log, Turn, not_stored
 
 __all__ = ["Reader"]
 
@@ -53,7 +53,7 @@ class Reader:
                 return []  # resumed after the last event: nothing follows it
             is_stopping = self._feed.is_closing or (self._feed.is_draining and log.run is None)
             if is_stopping and log.committed == log.seq:  # else the end of this task is still to come
-                raise going_on(log.task)
+                raise self._feed.parting(log.task)
             self._waiter = log.grew()
             self._be_patient(patience_s)
             try:

@@ -4,24 +4,24 @@ One asyncio task per run, no queue. Nothing else writes the log of a task while 
 """
 
 import asyncio
-import contextlib
 import copy
 import logging
 import secrets
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol, cast
 
 from ..auth import Caller
+from ..codec import v1
 from ..model import (
     FINAL,
     A2AError,
     Artifact,
     ArtifactUpdate,
     InvalidAgentResponse,
-    InvalidParams,
     Limits,
     Message,
     Metadata,
@@ -36,15 +36,18 @@ from ..model import (
 )
 from ..store import Keep, Scope, Store
 from .agent import Agent
+from .answers import parts_of
 from .context import Context, Fail, Reject
 from .entry import About
 from .feed import Feed
 from .log import Log, Turn
+from .parked import RUN, forget, sleep
 from .parts import Ask, Reply, to_parts
+from .questions import Questions
 from .replay import Differs, Past
-from .say import read_answer, said
-from .shape import Shape
+from .say import said
 from .skill import Skill
+from .step import INSIDE, Step
 from .steps import Steps
 from .threads import Threads
 
@@ -53,6 +56,7 @@ __all__ = ["Accepted", "Delegates", "Run", "Runs"]
 log_ = logging.getLogger("accord")
 
 CANCEL_GRACE_S = 3.0
+FORGOTTEN = "interrupted: the server stopped, and what it kept was in memory; send the message again"
 _BREATH = 64  # events between two turns given to the rest of the loop
 
 
@@ -81,6 +85,7 @@ class Runs:
         self.feed = Feed(store, limits)
         self.threads = Threads()
         self._next_end: asyncio.Future[None] | None = None
+        self.has_parked = False  # some function has been let go, and must not clean up
         self.delegates: Callable[[], Delegates] | None = None  # put in by the app, which knows the client
 
     def start(
@@ -123,7 +128,7 @@ class Runs:
             self._next_end.set_result(None)
         if self.feed.is_closing:
             return  # nothing can be stored any more
-        if self.feed.is_draining and run.skill.is_durable:
+        if self.feed.is_draining and run.skill.is_durable and self.lasts:
             return  # what waits is in the log, for the next life
         while log.inbox and log.task.status.state not in FINAL and not log.is_dead:
             turn = log.inbox.popleft()
@@ -137,6 +142,11 @@ class Runs:
             Run(self, log, skill, turn, values, run.caller)
             return
         self.feed.let_go(log)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether another process can go on with what this one leaves."""
+        return not self.feed.store.is_volatile
 
     def next_end(self) -> asyncio.Future[None]:
         """Done when a run is over, and what waited for it has begun."""
@@ -156,18 +166,21 @@ class Runs:
 class Run:
     """One call of a skill's function for a task, until it returns, fails or is cancelled."""
 
+    task: asyncio.Task[None]
+
     # Where most runs never get: kept on the class until one does.
     is_over = False
-    worked_s = 0.0  # before the last question; waiting for the client is not work
-    _is_canceled = False
+    worked_s = 0.0  # in earlier lives, and before the last question; waiting for the client is not work
+    noted_s = 0.0  # of it the log knows
+    is_canceled = False
+    differs: Differs | None = None  # what was seen on the way through its past, whoever caught it
     is_leaving = False  # it is to be let go, and begins nothing new
-    _answer: asyncio.Future[Message] | None = None
+    _questions: Questions | None = None
     _last_word: Message | None = None
     _chunks = ""  # the artifact the yields feed, once there is one
-    _asked = 0
-    _place = 0  # the question it is in
     _steps: Steps | None = None
     _events = 0
+    _aside = 0  # bytes of the log that are no sign of life
 
     def __init__(
         self,
@@ -200,15 +213,22 @@ class Run:
         log.is_clear = False
         if past is None:
             log.begin(turn)
+            if output_modes:
+                log.note(b"o", v1.encode([*output_modes]))
             log.set_status(TaskState.WORKING)
+        else:
+            self.output_modes, self.worked_s, self.noted_s = past.output_modes, past.worked_s, past.worked_s
         if sys.version_info >= (3, 12):
-            self.task: asyncio.Task[None] = asyncio.Task(self._drive(), loop=self.loop, eager_start=True)
+            asyncio.Task(self._drive(), loop=self.loop, eager_start=True)
         else:
             self.task = self.loop.create_task(self._drive())
 
     # Driving
 
     async def _drive(self) -> None:
+        if sys.version_info >= (3, 12):  # begun at once: the function may ask for it before the line that made it is over
+            self.task = cast("asyncio.Task[None]", asyncio.current_task())
+        RUN.set(weakref.ref(self))  # all it begins from now on is a part of it
         binding, values = self.skill.binding, self._values
         if binding.context:
             values[binding.context] = Context(self, self.caller, self.log.task.context_id)
@@ -217,7 +237,7 @@ class Run:
         try:
             if self._gate is not None:
                 await self._gate
-                self.log.note(b"r")
+                self.since_s = time.monotonic()
             if self.skill.is_durable:
                 await self.log.stored()  # a run that is to be taken up again has to be known before it does anything
             if self.skill.kind == "coroutine":
@@ -229,17 +249,16 @@ class Run:
         except Fail as reason:
             self._end(TaskState.FAILED, str(reason))
         except Differs as reason:
-            log_.error("skill %s: %s", self.skill.id, reason, extra={"task_id": self.log.task.id})
-            self._end(TaskState.FAILED, f"interrupted, and can't be taken up again: {reason}")
+            self._differs(reason)
         except InvalidAgentResponse as error:
             log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.log.task.id})
             self._end(TaskState.FAILED, str(error))
         except asyncio.CancelledError:
-            if self._is_canceled:
+            if self.is_canceled:
                 self._end(TaskState.CANCELED)
             elif not self.is_over:
                 self._fail(sys.exc_info())
-        except (Exception, SystemExit):
+        except (Exception, SystemExit, BaseExceptionGroup):
             self._fail(sys.exc_info())
         finally:
             self._runs.ended(self)
@@ -262,6 +281,7 @@ class Run:
     async def _iterate_thread(self, values: dict[str, Any]) -> Any:
         async def pass_on(item: Any) -> None:
             if self.is_over:
+                await self.begin_nothing()
                 raise Fail("cancelled")  # ends the thread, which can't be stopped from outside
             self.emit(item)
             await self._breathe()
@@ -275,6 +295,7 @@ class Run:
                     return end.value if end.value is not None else self._last_word
                 if isinstance(item, Ask):
                     return item
+                self._stay()
                 asyncio.run_coroutine_threadsafe(pass_on(item), self.loop).result()
 
         return await self._runs.threads.run(work, self.skill.id)
@@ -282,9 +303,11 @@ class Run:
     def _finish(self, value: Any) -> None:
         """The function has returned: say so."""
         if self._past is not None:
+            if self.differs is not None:
+                raise self.differs
             self._past.end()
         if isinstance(value, Ask):
-            self._question(value.question, value.type)
+            self.status(TaskState.INPUT_REQUIRED, parts_of(value.question, value.type))
             self.log.is_clear = True
             return
         word = self._last_word
@@ -297,9 +320,16 @@ class Run:
 
     def _fail(self, error: Any) -> None:
         """The function has raised: the client gets a number to quote, the log the rest."""
+        if self.differs is not None:
+            self._differs(self.differs)
+            return
         reference = secrets.token_hex(4)
         log_.error("skill %s failed, reference %s", self.skill.id, reference, exc_info=error, extra={"task_id": self.log.task.id})
         self._end(TaskState.FAILED, f"The agent failed. Reference: {reference}")
+
+    def _differs(self, reason: Differs) -> None:
+        log_.error("skill %s: %s", self.skill.id, reason, extra={"task_id": self.log.task.id})
+        self._end(TaskState.FAILED, f"interrupted, and can't be taken up again: {reason}")
 
     def _end(self, state: TaskState, word: Any = None) -> None:
         if not self.is_over:
@@ -317,6 +347,7 @@ class Run:
         if self.is_here:
             action()
             return
+        self._stay()
         self.loop.call_soon_threadsafe(self._act_late, action)
         if self.log.is_far_ahead:
             asyncio.run_coroutine_threadsafe(self.log.room(), self.loop).result()
@@ -335,6 +366,8 @@ class Run:
             self.is_over = state in FINAL
 
     def progress(self, text: str, metadata: Metadata | None) -> None:
+        if (inside := INSIDE.get()) is not None and inside[0] is self:
+            inside[1].words += 1
         if self._past is not None and self._past.word(text):
             return
         self.status(TaskState.WORKING, text, metadata)
@@ -355,15 +388,19 @@ class Run:
         if self.is_over or task.status.state in FINAL:
             self._drop()
             return
-        if not artifact.artifact_id:
+        is_whole, is_new = isinstance(value, Artifact), not artifact.artifact_id
+        if is_new:
             self._artifacts += 1  # counted, not random: the same function gives the same ids again
-            artifact.artifact_id = f"artifact-{self._artifacts}"
-        if not isinstance(value, Artifact):
+            told = self._past.told.same(artifact) if self._past is not None and is_whole else ""
+            artifact.artifact_id = told or f"artifact-{self._artifacts}"
+        if not is_whole:
             self._chunks = artifact.artifact_id
         if not artifact.parts:
             raise InvalidAgentResponse(f"artifact {artifact.artifact_id!r} has no parts")
+        if (inside := INSIDE.get()) is not None and inside[0] is self:
+            inside[1].says(artifact.artifact_id, is_new=is_new, is_chunk=not is_whole)
         if self._past is not None:
-            new = self._past.chunk(artifact, append=append, is_last=is_last)
+            new = self._past.told.say(artifact, append=append, is_whole=is_whole)
             if new is None:
                 return
             artifact, append = new
@@ -377,6 +414,11 @@ class Run:
     ) -> None:
         parts = [part for value in content for part in to_parts(value)]
         self.emit(Artifact(artifact_id=artifact_id, parts=parts, name=name, description=description, metadata=metadata))
+
+    def skip(self, step: Step) -> None:
+        """A step of an earlier life is not done again: what it said counts as said."""
+        self._artifacts += step.made
+        self._chunks = step.text or self._chunks
 
     def _drop(self) -> None:
         """After the end nothing is heard: a cancelled thread may go on talking for a while."""
@@ -399,10 +441,24 @@ class Run:
     async def room(self) -> None:
         await self._breathe()
 
+    @property
+    def history(self) -> list[Message]:
+        """What has been said in this task; as long as earlier lives are gone through, what had been said by then."""
+        return self.log.task.history[: self._past.heard if self._past is not None else None]
+
     async def conversation(self, limit: int) -> list[Task]:
-        task = self.log.task
-        found = await self._runs.feed.context(self.log.scope, task.context_id, limit + 1)
-        return [other for other in reversed(found) if other.id != task.id][-limit:]
+        """Done as a step: which tasks these were, and how far they had come, is the same in every life."""
+        task, scope, feed = self.log.task, self.log.scope, self._runs.feed
+        seen: dict[str, Task] = {}
+
+        async def look(limit: int) -> list[Any]:
+            found = [(one.task, one.seq) for one in reversed(await feed.context(scope, task.context_id, limit + 1))]
+            seen.update({other.id: other for other, _ in found})
+            return [[other.id, seq] for other, seq in found if other.id != task.id][-limit:]
+
+        found = await self.steps.do(look, (limit,), "ctx.conversation", 0)
+        tasks = [seen.get(id_) or await feed.earlier(scope, id_, seq) for id_, seq in found]
+        return [other for other in tasks if other is not None]
 
     # What is done once
 
@@ -424,126 +480,71 @@ class Run:
 
     # Questions
 
-    async def ask(self, question: str | Message, type_: Any, place: int = 0) -> Any:
-        """Ask the client. Questions are known by their number, or by a `place` of their own."""
-        with self._asking(place) as place:
-            wrong = ""
-            while True:
-                answer = await self._answered(place)
-                if answer is None:
-                    self._question(f"{wrong}\n{question}" if wrong else question, type_)
-                    self.log.note(b"q", b"%d" % place)
-                    answer = await self._next_message(place)
-                self.message = answer
-                if type_ is Message:
-                    return answer
-                try:
-                    return read_answer(answer, type_)
-                except InvalidParams as error:
-                    wrong = f"That does not fit: {error}"
-
-    async def require_auth(self, text: str, until: Awaitable[Any] | None, place: int = 0) -> Any:
-        with self._asking(place) as place:
-            answer = await self._answered(place)
-            if answer is not None:
-                return answer
-            if self._past is None or self._past.asked != place:  # else it has been said, and nothing has come of it yet
-                self.status(TaskState.AUTH_REQUIRED, text)
-                self.log.note(b"q", b"%d" % place if until is None else b"%d+" % place)
-            message = asyncio.ensure_future(self._next_message(place))
-            if until is None:
-                return await message
-            granted = asyncio.ensure_future(until)
-            try:
-                await asyncio.wait({message, granted}, return_when=asyncio.FIRST_COMPLETED)
-                if message.done():
-                    return message.result()
-                self._answer = None
-                self.status(TaskState.WORKING)
-                return granted.result()
-            finally:
-                message.cancel()
-                granted.cancel()
-
-    @contextlib.contextmanager
-    def _asking(self, place: int) -> Iterator[int]:
-        if self._place:
-            raise RuntimeError("one question at a time: a message can't say which of two it answers")
-        if not place:
-            self._asked += 1
-        self._place = place or self._asked
-        try:
-            yield self._place
-        finally:
-            self._place = 0
-
-    async def _answered(self, place: int) -> Message | None:
-        """What an earlier life was told at this question."""
-        past = self._past
-        if past is None:
-            return None
-        answer = await self.steps.recall(past, lambda: past.answer(place))
-        if answer is None and past.is_unanswered(place):
-            await self.loop.create_future()  # the function stopped waiting then, and will again
-        return answer
-
-    def _question(self, question: str | Message, type_: Any) -> None:
-        parts = list(question.parts) if isinstance(question, Message) else [Part(text=question)]
-        if type_ is not None and type_ not in (str, Message):
-            parts.append(Part(data=Shape(type_).schema(), media_type="application/schema+json"))
-        self.status(TaskState.INPUT_REQUIRED, parts)
-
-    async def _next_message(self, place: int) -> Message:
-        """The oldest message that waits for a turn, or the next to come."""
-        if self.log.inbox:
-            self._take(self.log.inbox.popleft())
-            return self.message
-        self._answer = self.loop.create_future()
-        self.worked_s += time.monotonic() - self.since_s
-        feed = self._runs.feed
-        feed.working.discard(self)
-        if feed.is_draining:
-            self.release()  # nobody can answer here any more
-        try:
-            return await self._answer
-        except asyncio.CancelledError:
-            if not (self.is_over or self._is_canceled):
-                self.log.note(b"u", b"%d" % place)  # the function has stopped waiting
-                self.status(TaskState.WORKING)
-            raise
-        finally:
-            self._answer = None
-            self.since_s = time.monotonic()
-            if self.log.run is self:
-                feed.working.add(self)
-
-    def deliver(self, turn: Turn) -> None:
-        """A message for this run, already logged: taken at once if it is waited for, else it waits for its turn."""
-        if self._answer is None or self._answer.done():
-            self.log.inbox.append(turn)
-            return
-        self._take(turn)
-        self._answer.set_result(turn.message)
-
-    def _take(self, turn: Turn) -> None:
-        self.message = turn.message
-        self.log.begin(turn, self._place)
-        self.status(TaskState.WORKING)  # in the commit that stores the message: nobody is shown the old question
+    @property
+    def questions(self) -> Questions:
+        if self._questions is None:
+            self._questions = Questions(self, self._past)
+        return self._questions
 
     @property
     def is_waiting(self) -> bool:
         """The function waits for the client, and would wait as well after a restart."""
-        return self._answer is not None
+        return self._questions is not None and self._questions.is_waiting
+
+    def deliver(self, turn: Turn) -> None:
+        """A message for this run, already logged: taken at once if it is waited for, else it waits for its turn."""
+        if self._questions is None or not self._questions.deliver(turn):
+            self.log.inbox.append(turn)
+
+    def worked(self) -> float:
+        """How many seconds the function has worked, in all its lives."""
+        return self.worked_s + (0.0 if self.is_waiting else time.monotonic() - self.since_s)
+
+    def note_work(self) -> None:
+        """Have the next life know how long this one has worked."""
+        self.noted_s = self.worked()
+        self.note_aside(b"k", b"%.1f" % self.noted_s)
+
+    def rest(self) -> None:
+        """The function waits for the client: that is no work, and holds up no stop."""
+        self.worked_s += time.monotonic() - self.since_s
+        feed = self._runs.feed
+        feed.working.discard(self)
+        if feed.is_draining:  # nobody can answer here any more
+            self.release() if self._runs.lasts else self.interrupt(FORGOTTEN)
+
+    def go_on(self) -> None:
+        self.since_s = time.monotonic()
+        if self.log.run is self:
+            self._runs.feed.working.add(self)
 
     # Ending
 
-    def open_gate(self) -> None:
-        if self._gate is not None and not self._gate.done():
-            self._gate.set_result(None)
+    @property
+    def is_held(self) -> bool:
+        """It is to be tried with care, and its time has not come yet."""
+        return self._gate is not None and not self._gate.done() and not self.is_over
+
+    def open_gate(self, how: bytes) -> None:
+        """Have the function go on, noting how it is tried."""
+        assert self._gate is not None  # it is held
+        self.note_aside(b"r", how)
+        self._gate.set_result(None)
+
+    def note_aside(self, kind: bytes, data: bytes) -> None:
+        """Add a private line that is no sign of life."""
+        size = self.log.size
+        self.log.note(kind, data)
+        self._aside += self.log.size - size
+
+    @property
+    def got_on(self) -> int:
+        """Grows with everything the function says, asks or has done."""
+        return self.log.size - self._aside
 
     async def cancel(self) -> None:
         """Stop the function, giving it a moment to clean up; the task is terminal afterwards."""
-        self._is_canceled = True
+        self.is_canceled = True
         self.task.cancel()
         try:
             await asyncio.wait({self.task}, timeout=CANCEL_GRACE_S)
@@ -567,8 +568,8 @@ class Run:
         """
         if self.is_over:
             return
-        self.is_over = self.is_leaving = True
-        _forget(self.task)
+        self.is_over = self.is_leaving = self._runs.has_parked = True
+        forget(self.task)
         self._runs.ended(self)
         self.log.wake()  # who reads along has nothing more to expect here
 
@@ -582,8 +583,15 @@ class Run:
         """It is over here, but not its task: another life goes on."""
         return self.is_over and self.log.task.status.state not in FINAL
 
+    @property
+    def is_parked(self) -> bool:
+        """It never goes on here, and nothing of it cleans up."""
+        return self.is_leaving and self.is_let_go
+
     async def begin_nothing(self) -> None:
         """Here this life ends, if another goes on: for ever, or, where someone cancels it, with that."""
+        if self.is_parked:
+            await sleep()
         if not (self.is_leaving or self.is_let_go):
             return  # its task has ended: it may clean up
         task = asyncio.current_task(self.loop)
@@ -591,19 +599,15 @@ class Run:
             await self.loop.create_future()
         raise asyncio.CancelledError
 
+    def _stay(self) -> None:
+        """In a thread: here this life ends, if another goes on. The loop may be gone already."""
+        if self.is_parked:
+            threading.Event().wait()
+
     def interrupt(self, reason: str) -> None:
         """Stop the function and fail its task, for a reason of the server's."""
         self._end(TaskState.FAILED, reason)
         self.task.cancel()
-
-
-def _forget(task: asyncio.Task[Any]) -> None:
-    """Have nobody cancel or clean up a task, at the end of the loop or of the process: its function would run its `finally`."""
-    import ctypes  # slow to import, and needed at the very end
-
-    asyncio.tasks._unregister_task(task)
-    if hasattr(ctypes, "pythonapi"):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
 
 
 _CALL: dict[str, Callable[[Run, dict[str, Any]], Coroutine[Any, Any, Any]]] = {

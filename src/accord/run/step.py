@@ -3,8 +3,10 @@
 import asyncio
 import inspect
 import logging
+import sys
 import types
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -13,7 +15,7 @@ from .kept import IS_JSON, Unkept, annotation_of, keep, read_back, returned_by
 from .shape import Shape
 from .threads import Threads
 
-__all__ = ["Step", "StepFailed", "do_step", "refuse", "value_of"]
+__all__ = ["INSIDE", "Step", "StepFailed", "do_step", "failure", "refuse", "value_of"]
 
 log_ = logging.getLogger("accord")
 
@@ -24,7 +26,10 @@ _NAMES = {str: "str", int: "int", float: "float", bool: "bool", types.NoneType: 
 
 
 class StepFailed(Exception):
-    """A step failed for good, now or in an earlier life of the run; says how."""
+    """A step failed for good, now or in an earlier life of the run; says how.
+
+    It is also of the class of what was raised, so that it can be caught as that, in every life; but has nothing of it but the text.
+    """
 
 
 class Step(msgspec.Struct, omit_defaults=True, eq=False):
@@ -37,10 +42,29 @@ class Step(msgspec.Struct, omit_defaults=True, eq=False):
     args: str = ""  # what tells it from others of its name
     form: str = ""  # how the value is to be read, see `kept`; empty: by the annotation if there is one, as earlier releases did
     has_tags: bool = False
+    kind: str = ""  # the class of what was raised, as `module:name`
+    is_left: bool = False  # the function stopped waiting for it, as by a timeout
+    # What it said while it was done, which does not come up again when it is not done again:
+    said: list[str] | None = None  # the artifacts it was part of
+    made: int = 0  # how many of them were given a number
+    text: str = ""  # which of them has the chunks of the run
+    words: int = 0  # of progress
 
     @property
     def is_done(self) -> bool:
-        return self.value is not msgspec.UNSET or bool(self.error)
+        return self.value is not msgspec.UNSET or bool(self.error) or self.is_left
+
+    def says(self, artifact_id: str, *, is_new: bool, is_chunk: bool) -> None:
+        """Remember what is said within it."""
+        self.said = self.said or []
+        if artifact_id not in self.said:
+            self.said.append(artifact_id)
+        self.made += is_new
+        if is_chunk:
+            self.text = artifact_id
+
+
+INSIDE: ContextVar[tuple[Any, Step] | None] = ContextVar("accord_step", default=None)  # the run and its step that is being done
 
 
 async def do_step(step: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int, threads: Threads) -> Any:
@@ -58,12 +82,44 @@ async def do_step(step: Step, function: Callable[..., Any], args: tuple[Any, ...
         except Exception as error:
             log_.warning("step %s failed, attempt %d of %d", step.name, attempt + 1, retries + 1, exc_info=True)
             if attempt == retries:
-                step.error = _said(error)
+                step.error, step.kind = _said(error), f"{type(error).__module__}:{type(error).__qualname__}"
             else:
                 await asyncio.sleep(min(0.1 * 2**attempt, 30))
         else:
             return _put(step, value, function)  # what can't be kept can't be kept next time either: it is not done again
     return None
+
+
+def failure(step: Step) -> Exception:
+    """What a step that has failed raises: the same in every life."""
+    kind = _kind(step.kind) if step.kind else None
+    if kind is not None:
+        try:
+            return kind(step.error.partition(": ")[2])
+        except Exception:  # made in a way of its own
+            log_.debug("step %s raised a %s, which can't be made anew", step.name, step.kind)
+    return StepFailed(step.error)
+
+
+def _kind(name: str) -> type[Exception] | None:
+    """The class of what a step raised, as one of ours; None if it is not to be found, or stands for something else when raised."""
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and issubclass(found, Exception)) or issubclass(found, (StopIteration, StopAsyncIteration)):
+        return None
+    if issubclass(found, StepFailed):
+        return found
+
+    def init(self: Exception, text: str) -> None:
+        self.args = (text,)
+
+    def say(self: Exception) -> str:
+        return str(self.args[0])
+
+    members = {"__init__": init, "__str__": say, "__module__": found.__module__, "__qualname__": found.__qualname__}
+    return type(found.__name__, (StepFailed, found), members)
 
 
 def refuse(step: Step, size: int, most: int) -> Step:
@@ -79,7 +135,7 @@ def value_of(step: Step, function: Callable[..., Any]) -> Any:
         StepFailed: It ended with an error.
     """
     if step.error:
-        raise StepFailed(step.error)
+        raise failure(step)
     if step.form:
         try:
             return read_back(step.value, step.form, step.has_tags, function)

@@ -1,23 +1,32 @@
 """The steps of one run: each is done once, and found again in the run's later lives."""
 
 import asyncio
-from collections.abc import Callable
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import PurePath
+from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import adler32, crc32
 
 import msgspec
+from msgspec.structs import replace
 
 from ..codec import v1
+from ..model import Message
 from ..store.failpoints import is_armed, point
-from .replay import Differs, Past
-from .step import Step, StepFailed, do_step, refuse, value_of
+from .replay import Differs, Past, is_vague
+from .step import INSIDE, Step, do_step, failure, refuse, value_of
 
 if TYPE_CHECKING:
     from .runner import Run
 
 __all__ = ["Steps"]
 
+log_ = logging.getLogger("accord")
+
+_NESTED = inspect.CO_NESTED
 _LOOKS, _LOOK_S = 50, 0.02  # how often and at what distance a replay looks for what is not in its place
 
 T = TypeVar("T")
@@ -37,25 +46,35 @@ class Steps:
         self._stepper: asyncio.Task[Any] | None = None  # who called the first step
         self._is_parallel = False  # someone else called one too: in the next life steps may come in another order
         self.under_way: dict[Step, bool] = {}  # and whether the log knows of them
+        self._vague: set[str] = set()  # steps that could not be told apart after a restart, and someone was told
+        self._has_waited = False
 
     async def do(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
         run = self._run
-        done = self._new(name or getattr(function, "__name__", "") or type(function).__name__, _fingerprint(args))
+        name = name or getattr(function, "__name__", "") or type(function).__name__
+        if (inside := INSIDE.get()) is not None and inside[0] is run:
+            return await self._within(function, args, name, retries)
+        done = self._new(name, _fingerprint(function, args))
         if self._past is not None and (known := await self._find(self._past, done)) is not None:
             return value_of(known, function)
         if run.is_leaving or run.is_over:
             await run.begin_nothing()
         self.under_way[done] = False
+        token = INSIDE.set((run, done))
         try:
             if is_armed:
                 point("step.begun")
             if self._is_parallel:
-                self._note_begun()
+                self._note_begun(done)
             value = await do_step(done, function, args, retries, run.threads)
             if is_armed:
                 point("step.done")
             await run.log.noted(self._line(done))  # in the log before anything is built on it
+        except asyncio.CancelledError:
+            self._leave(done)
+            raise
         finally:
+            INSIDE.reset(token)
             del self.under_way[done]
             if run.is_leaving:
                 run.step_ended()
@@ -64,25 +83,50 @@ class Steps:
         if run.is_over:
             await run.begin_nothing()
         if done.error:
-            raise StepFailed(done.error)
+            raise failure(done)
         return value
+
+    async def _within(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
+        """A step within a step is a part of that: done with it, again with it, and not known on its own."""
+        part = Step(name, 0)
+        value = await do_step(part, function, args, retries, self._run.threads)
+        if part.error:
+            raise failure(part)
+        return value
+
+    def _leave(self, step: Step) -> None:
+        """The function has stopped waiting for a step. It does so again in a later life, whatever came of the step."""
+        run = self._run
+        if not (run.is_over or run.is_leaving or run.is_canceled):
+            run.log.note(b"s", v1.encode(Step(step.name, step.n, args=step.args, is_left=True)))
 
     async def delegate(self, agent: Any, message: Any) -> Any:
         """Have another agent do something, once: a finished delegation is found again as a step is."""
         run = self._run
-        about = _fingerprint((agent if isinstance(agent, str) else getattr(agent, "name", ""), message))
+        if isinstance(message, Message):  # its id is another in every life; our own task is none of the other agent's
+            message = replace(message, task_id="" if message.task_id == run.log.task.id else message.task_id)
+            about = _fingerprint(None, (_name_of(agent), replace(message, message_id="")))
+        else:
+            about = _fingerprint(None, (_name_of(agent), message))
         step = self._new("delegate", f"{about}/{self._count(about)}")  # a name of its own, which the other agent knows
         known = await self._find(self._past, step) if self._past is not None else None
         if known is None:
             if run.is_leaving or run.is_over:
                 await run.begin_nothing()
-            step.value = await run.delegates.ask(run, agent, message, f"{run.log.task.id}/{step.args}")
+            token = INSIDE.set((run, step))
+            try:
+                step.value = await run.delegates.ask(run, agent, message, f"{run.log.task.id}/{step.args}")
+            except asyncio.CancelledError:
+                self._leave(step)
+                raise
+            finally:
+                INSIDE.reset(token)
             if run.is_over:
                 await run.begin_nothing()
             await run.log.noted(self._line(step))
             known = step
         if known.error:
-            raise StepFailed(known.error)
+            raise failure(known)
         return run.delegates.reply(agent, known.value)
 
     def _new(self, name: str, args: str) -> Step:
@@ -96,8 +140,14 @@ class Steps:
 
     async def _find(self, past: Past, step: Step) -> Step | None:
         """Return the step as an earlier life left it; None if it has to be done."""
-        is_in_order = not self._is_parallel and asyncio.current_task(self._run.loop) is self._run.task
-        return await self.recall(past, lambda: past.step(step, is_in_order=is_in_order))
+        run = self._run
+        is_main = asyncio.current_task(run.loop) is run.task
+        known = await self.recall(past, lambda: past.step(step, is_main=is_main and not self._is_parallel))
+        if known is not None:
+            run.skip(known)
+            if known.is_left:
+                await run.loop.create_future()  # the function stopped waiting for it, and does so again
+        return known
 
     def _count(self, what: str) -> int:
         n = self._calls[what] = self._calls.get(what, 0) + 1
@@ -111,41 +161,94 @@ class Steps:
             data = v1.encode(refuse(step, len(data), most))
         return b"s" + data
 
-    def _note_begun(self) -> None:
+    def _note_begun(self, new: Step) -> None:
         """Log the steps under way beside each other: called first in the next life, they are not new. One after the other
         they always come in their order, and need no line of their own.
         """
+        if new.n > 1 and is_vague(new.args) and new.name not in self._vague:
+            self._vague.add(new.name)
+            log_.warning(
+                "skill %s calls step %r several times beside each other, with nothing that tells them apart after a restart: "
+                "the task would fail there; give each a name: ctx.step(..., name=...)",
+                self._run.skill.id,
+                new.name,
+            )
         for step, is_noted in self.under_way.items():
             if not is_noted:
-                self._run.log.note(b"s", v1.encode(Step(step.name, step.n, args=step.args)))
+                self._run.note_aside(b"s", v1.encode(Step(step.name, step.n, args=step.args)))
                 self.under_way[step] = True
 
-    async def recall(self, past: Past, look: Callable[[], T]) -> T:
+    async def recall(self, past: Past, look: Callable[[], T | None]) -> T | None:
         """Look something up in the record. If it is new, what runs beside it may only be on its way to what was done before:
-        it gets a while, for as long as it gets on.
+        it gets a while, for as long as it gets on. Where things were done beside each other that can't show that the function has
+        changed: what it leaves out is seen at its end.
         """
         left, looks = past.left, 0
         while True:
             try:
                 return look()
-            except Differs:
+            except Differs as error:
                 if past.left < left:
                     left, looks = past.left, 0
-                if looks == _LOOKS:
-                    raise
+                if looks == _LOOKS or self._has_waited or error.is_certain:
+                    if not past.is_parallel or error.is_certain:
+                        self._run.differs = error
+                        raise
+                    self._has_waited = True
+                    return None
                 looks += 1
                 await asyncio.sleep(_LOOK_S)
 
 
-def _fingerprint(args: tuple[Any, ...]) -> str:
-    """What tells calls with different arguments apart, in every life alike; empty if these have no such thing."""
-    if not args:
+def _name_of(agent: Any) -> str:
+    return agent if isinstance(agent, str) else getattr(agent, "name", "")
+
+
+def _fingerprint(function: Any, args: tuple[Any, ...]) -> str:
+    """What tells calls with different arguments apart, in every life alike. Ends in `?` if there is more that can't be told."""
+    bound: Any = None
+    if type(function) is not FunctionType or (not args and function.__code__.co_flags & _NESTED):
+        bound = list(_bound(function)) or None
+    if bound is None and not args:
         return "-"
     try:
-        data = _encode(args)
+        data = _encode(args if bound is None else (args, bound))
     except Exception:  # some are of classes of the user's, which may raise anything
-        return ""
+        told = [text for value in (*args, *(bound or ())) if (text := _one(value))]
+        return _sum(b",".join(told)) + "?"
+    return _sum(data)
+
+
+def _sum(data: bytes) -> str:
     return (crc32(data) << 32 | adler32(data)).to_bytes(8).hex()
+
+
+def _one(value: Any) -> bytes:
+    try:
+        return _encode(value)
+    except Exception:
+        return b""
+
+
+def _bound(function: Any) -> Iterator[Any]:
+    """What a function carries along beside its arguments: those of a partial, the object of a method, or what it was made with.
+
+    Of variables around it only plain values count: what can be changed, or called, is what it works with and not what it is about.
+    """
+    if isinstance(function, partial):
+        yield from (function.args, function.keywords)
+        if isinstance(function.func, MethodType):
+            yield function.func.__self__
+    elif isinstance(function, MethodType):
+        yield function.__self__
+    elif isinstance(function, FunctionType):
+        around = [cell.cell_contents for cell in function.__closure__ or () if cell != _UNSET]
+        written = function.__code__.co_consts if function.__name__ == "<lambda>" else ()
+        yield from (value for value in (*(function.__defaults__ or ()), *around, *written) if isinstance(value, _PLAIN))
+
+
+_UNSET = CellType()
+_PLAIN = (str, int, float, bytes)
 
 
 def _told(value: Any) -> Any:

@@ -23,6 +23,7 @@ log_ = logging.getLogger("accord")
 
 LOOK_S = 1.0
 BEAT_S = 5.0
+NOTE_S = 60.0  # of work, after which the log is told of it
 PURGE_S = 60.0
 BATCH = 500
 
@@ -65,7 +66,7 @@ class Upkeep:
         self._look_again = look_again  # called when the store has failed some tasks
         self._retention = retention
         self._clock = clock
-        self._told: dict[Run, tuple[int, float]] = {}  # the last number of a run's log, and when it was first seen
+        self._told: dict[Run, tuple[int, float]] = {}  # how far a run had got, and when that was first seen
         self._broken: set[int] = set()  # keys of tasks nobody can read, looked at once
         self._beat_at = self._purge_at = clock()
 
@@ -105,17 +106,19 @@ class Upkeep:
     def _limit_time(self, runs: list[Run], now: float) -> None:
         told, self._told = self._told, {}
         for run in runs:
-            if run.is_waiting:
+            if run.is_waiting or run.is_held:
                 continue
-            skill, seq = run.skill, run.log.seq
-            worked_s = run.worked_s + time.monotonic() - run.since_s
+            skill, size = run.skill, run.got_on
+            worked_s = run.worked()
             known = told.get(run)
-            since = known[1] if known is not None and known[0] == seq else now
-            self._told[run] = (seq, since)
+            since = known[1] if known is not None and known[0] == size else now
+            self._told[run] = (size, since)
             if worked_s > skill.run_s:
                 run.interrupt(f"the agent did not finish within {skill.run_s:g} s")
             elif skill.idle_s is not None and now - since > skill.idle_s:
                 run.interrupt(f"the agent said nothing for {skill.idle_s:g} s")
+            elif skill.is_durable and worked_s - run.noted_s > min(NOTE_S, skill.run_s / 10) and not run.log.is_dead:
+                run.note_work()
 
     def _limit_parked(self, runs: list[Run]) -> None:
         """Let the oldest waiting functions go: they are called again, and replayed, when their answer comes."""

@@ -1,6 +1,7 @@
 """A look at a SQLite file that leaves it as it is: whether it is ours, and how much is in it."""
 
 import contextlib
+import errno
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -10,11 +11,15 @@ from urllib.parse import quote
 from .contract import Stats
 from .migrate import newest
 
-__all__ = ["check_file", "count", "look", "unusable"]
+__all__ = ["NO_ROOM", "check_file", "count", "look", "size_of", "unusable"]
 
 _OURS = {"tasks", "events", "keys", "counts", "scopes"}  # tables of every schema
 _MAGIC = b"SQLite format 3\0"
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_STUCK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # which of them SQLite says depends on the file that could not grow
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # for all, for this user, for this process
+_PROBE = 64 << 10
 
 
 def check_file(path: Path) -> int:
@@ -55,18 +60,35 @@ def count(db: sqlite3.Connection, path: Path) -> Stats:
         tasks += Counter(dict(db.execute("SELECT state, count(*) FROM begun GROUP BY state").fetchall()))
     ((events,),) = db.execute("SELECT count(*) FROM events")
     ((keys,),) = db.execute("SELECT count(*) FROM keys")
-    files = [path, _log_of(path)]
-    return Stats(tasks=dict(tasks), events=events, keys=keys, size=sum(f.stat().st_size for f in files if f.exists()))
+    return Stats(tasks=dict(tasks), events=events, keys=keys, size=size_of(path))
+
+
+def size_of(path: Path) -> int:
+    """Return how many bytes a database takes, with what has not found its way from the log into the file."""
+    return sum(file.stat().st_size for file in (path, _log_of(path)) if file.exists())
 
 
 def unusable(path: Path, error: sqlite3.Error) -> RuntimeError:
     """What a person is told of a file SQLite has given up on."""
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:  # the rest of the number says where it was seen
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of the number says where it was seen
+    if code in _STUCK and _is_full(path.parent):
+        return RuntimeError(f"{path} can't be used as a database: the disk is full")
+    if code in _DAMAGED:
         return RuntimeError(
             f"{path} is damaged: {error}. Put a copy of it back, or begin a new one with --store; what can still be read may be "
             f"saved with SQLite's own tool: sqlite3 {path} .recover"
         )
     return RuntimeError(f"{path} can't be used as a database: {error}")
+
+
+def _is_full(folder: Path) -> bool:
+    import tempfile  # slow to import
+
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
+            return (probe.write(bytes(_PROBE)) or 0) < _PROBE
+    except OSError as error:
+        return error.errno in NO_ROOM
 
 
 @contextlib.contextmanager

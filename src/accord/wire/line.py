@@ -267,6 +267,9 @@ class Line(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
+    def fileno(self) -> int:
+        return int(self.transport.get_extra_info("socket").fileno()) if self.transport is not None else -1
+
     # Once in a while
 
     def look(self, now: float) -> None:

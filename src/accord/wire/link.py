@@ -269,6 +269,9 @@ class Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def fileno(self) -> int:
+        return int(self._transport.get_extra_info("socket").fileno()) if self._transport is not None else -1
+
     def _lose_streams(self) -> None:
         streams = list(self.streams.values())
         self.streams.clear()

@@ -6,9 +6,10 @@ import contextlib
 import contextvars
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from .. import forks
 from ..model import Limits
 from .tls import Tls
 
@@ -39,6 +40,9 @@ class Link(Protocol):
     def abort(self) -> None:
         """Close at once."""
 
+    def fileno(self) -> int:
+        """The number of its socket, -1 if it has none any more."""
+
 
 class Port(abc.ABC):
     """Listens on one port, which is never shared: a second server on it fails to start."""
@@ -53,11 +57,13 @@ class Port(abc.ABC):
         self.is_leaving = False
         self._tls = tls
         self._servers: list[asyncio.Server] = []
+        self._sockets: list[socket.socket] = []
         self._empty = asyncio.Event()
         self._timer: asyncio.Handle | None = None
         self.context = contextvars.copy_context()
         self.on_look: Callable[[], None] | None = None  # called once a second too
         self._held = 0
+        forks.keep(self, Port._filenos)
 
     @abc.abstractmethod
     def connected(self) -> asyncio.Protocol:
@@ -65,7 +71,7 @@ class Port(abc.ABC):
 
     async def bind(self) -> list[socket.socket]:
         """Take the port; nobody is answered yet."""
-        sockets = await _sockets(self.host, self.port)
+        sockets = self._sockets = await _sockets(self.host, self.port)
         self.address, self.port = sockets[0].getsockname()[:2]
         return sockets
 
@@ -102,6 +108,13 @@ class Port(abc.ABC):
                     await server.wait_closed()
         if self._timer is not None:
             self._timer.cancel()
+
+    def _filenos(self) -> Iterator[int]:
+        """The numbers of all its sockets: a client of ours would wait for ever for who holds a copy of its connection."""
+        for place in self._sockets:
+            yield place.fileno()
+        for link in self.links:
+            yield link.fileno()
 
     async def _gone(self, patience_s: float) -> None:
         """Wait until nobody is connected."""

@@ -6,10 +6,13 @@ import errno
 import gc
 import ipaddress
 import logging
+import os
 import signal
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
+from .. import forks
 from ..model import Limits
 from .front import Front
 from .http import HttpServer
@@ -66,7 +69,7 @@ def serve(
     tls: Tls | None = None,
     grace_s: float = 0.0,
 ) -> None:
-    """Serve until told to stop.
+    """Serve until told to stop. Then the process ends here, if functions were let go that must not clean up.
 
     Raises:
         RuntimeError: The app did not open; the reason is its text.
@@ -77,7 +80,10 @@ def serve(
     loop = _new_loop()
     asyncio.set_event_loop(loop)
     try:
-        loop.run_until_complete(_serve(app, host, port, limits, on_start, tls, grace_s))
+        with forks.own_signals(signal.SIGINT, signal.SIGTERM):
+            loop.run_until_complete(_serve(app, host, port, limits, on_start, tls, grace_s))
+        if app.leaves_work:
+            _vanish()
         loop.run_until_complete(_cancel_rest())
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
@@ -128,6 +134,19 @@ async def _unless(event: asyncio.Event, work: Any) -> None:
     hearing.cancel()
     if doing.done():
         doing.result()
+
+
+def _vanish() -> NoReturn:
+    """End the process as if it had died, for all that is in it: everything is stored, and what would clean up (generators, context
+    managers, tasks of functions that were let go) would do so to work that goes on.
+    """
+    if "multiprocessing" in sys.modules:
+        for child in sys.modules["multiprocessing"].active_children():
+            child.terminate()  # the pools that would end them hear of nothing
+    for flush in (logging.shutdown, sys.stdout.flush, sys.stderr.flush):
+        with contextlib.suppress(Exception):
+            flush()
+    os._exit(0)
 
 
 def _keep_house(server: HttpServer) -> None:
