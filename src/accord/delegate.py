@@ -5,6 +5,7 @@ The other agent's progress becomes ours, its questions are asked of our own clie
 
 import asyncio
 import contextlib
+import logging
 import zlib
 from typing import Any
 
@@ -17,7 +18,9 @@ from .model import A2AError, Message, StatusUpdate, Task, TaskState
 from .run.context import Fail
 from .run.runner import Run
 
-__all__ = ["Declined", "Delegates"]
+__all__ = ["Declined", "Delegates", "Unanswered"]
+
+log_ = logging.getLogger("accord")
 
 CANCEL_S = 2.0
 
@@ -30,6 +33,14 @@ class Declined(Fail):
     def __init__(self, reason: str, reply: Reply) -> None:
         super().__init__(reason)
         self.reply = reply
+
+
+class Unanswered(Fail):
+    """The other agent can't be reached, or makes no sense; `reason` says which. Our client is not told where others are."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("another agent, which was to do a part of this, gave no answer")
+        self.reason = reason
 
 
 class Delegates:
@@ -45,20 +56,26 @@ class Delegates:
             key: What this delegation is called in every life of its run. Repeated after a restart, it is the same message to an
                 agent that knows our idempotency extension.
 
-        Raises:
-            AgentFault: It can't be reached, or makes no sense.
+        That it gave no answer is something to remember too: a later life goes the same way.
         """
-        if isinstance(agent, Client):
-            return await _converse(run, agent, message, key)
-        async with connect(agent, headers={"traceparent": observe.child()}) as client:
-            return await _converse(run, client, message, key)
+        try:
+            if isinstance(agent, Client):
+                return await _converse(run, agent, message, key)
+            async with connect(agent, headers={"traceparent": observe.child()}) as client:
+                return await _converse(run, client, message, key)
+        except (AgentFault, A2AError) as error:
+            log_.warning("a delegation of task %s failed: %s", run.log.task.id, error)
+            return {"fault": f"{type(error).__name__}: {error}"}
 
     def reply(self, agent: Any, answered: Any) -> Reply:
         """Return what `ask` has, as a user wants to hold it.
 
         Raises:
             Declined: Its task failed, was rejected or canceled.
+            Unanswered: There was no answer.
         """
+        if "fault" in answered:
+            raise Unanswered(answered["fault"])
         found = v1.decode_event(answered["said"].encode())
         assert isinstance(found, (Task, Message))  # it is what `ask` gave
         reply = Reply(agent if isinstance(agent, Client) else connect(agent), found)

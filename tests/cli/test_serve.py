@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from accord import Artifact, Message, Part, connect
+from accord.cli.show import show_reply
+from accord.client.reply import Reply
+from accord.model import Role, Task, TaskState, TaskStatus
+
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
@@ -104,3 +109,15 @@ def test_the_database_can_be_looked_at_and_made_smaller(tmp_path):
     assert "newest" in accord("db", "migrate", cwd=tmp_path).stdout
     missing = accord("db", "stats", "--store", "sqlite:///nothing.db", cwd=tmp_path)
     assert "there is no database" in missing.stderr
+
+
+def test_a_task_that_failed_says_why_beside_what_it_had_made(capsys):
+    task = Task(id="t", context_id="c", status=TaskStatus(state=TaskState.FAILED, message=said("out of flour")))
+    task.artifacts.append(Artifact(artifact_id="a", parts=[Part(text="half a loaf")]))
+    show_reply(Reply(connect("http://127.0.0.1:9"), task), "http://127.0.0.1:9")
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("half a loaf\n", "task t is failed: out of flour\n")
+
+
+def said(text):
+    return Message(message_id="m", role=Role.AGENT, parts=[Part(text=text)])

@@ -2,13 +2,18 @@
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from accord import Agent, Context
+from accord import Agent, Context, Message, Part, connect
+from accord.client import Retry
+from accord.model import Role
+from accord.run import log as log_
+from accord.store import CommitFailed, Keep, Write
 from accord.store.sqlite import SqliteStore
 from tests.reliability.harness import message, state_of, text_of, told
 from tests.run.test_lives import crashed, until
@@ -385,3 +390,118 @@ async def test_a_function_that_changed_is_noticed_whatever_it_catches(lives: Liv
     assert state_of(after) == "TASK_STATE_FAILED"
     assert "now comes to step 'discount'" in told(after)
     assert lives.done == ["pay"]
+
+
+# Delegations
+
+
+async def test_a_delegation_without_an_answer_has_none_in_the_next_life(lives: Lives) -> None:
+    """A function that went another way because of it goes the same way again, though the other agent may be back."""
+    desk = Agent("Desk")
+
+    @desk.skill
+    async def measure(item: str) -> str:
+        lives.done.append(item)
+        return f"{item}: 3 m"
+
+    client = connect("http://127.0.0.1:9", retry=Retry(first_patience_s=0))
+
+    @lives.agent.skill(durable=True)
+    async def order(text: str, ctx: Context) -> str:
+        try:
+            found = (await ctx.delegate(client if lives.is_first else desk, "shelf")).text
+        except Exception as error:
+            found = str(error)
+        await lives.die()
+        return found
+
+    _, after = await lives.live()
+    assert text_of(after) == "another agent, which was to do a part of this, gave no answer", told(after)
+    assert lives.done == []
+
+
+async def test_a_message_with_a_new_id_in_every_life_is_the_same_delegation(lives: Lives) -> None:
+    desk = Agent("Desk")
+
+    @desk.skill
+    async def charge(item: str) -> str:
+        lives.done.append(item)
+        return f"charged {item}"
+
+    @lives.agent.skill(durable=True)
+    async def order(text: str, ctx: Context) -> str:
+        found = await ctx.delegate(desk, Message(message_id=uuid.uuid4().hex, role=Role.USER, parts=[Part(text="shelf")]))
+        await lives.die()
+        return found.text
+
+    _, after = await lives.live()
+    assert text_of(after) == "charged shelf", told(after)
+    assert lives.done == ["shelf"]
+
+
+async def test_the_message_that_came_can_be_handed_on(tmp_path: Path) -> None:
+    """The task it names is ours, and none of the other agent's."""
+    desk, shop = Agent("Desk"), Agent("Shop")
+
+    @desk.skill
+    async def measure(item: str) -> str:
+        return f"{item}: 3 m"
+
+    @shop.skill
+    async def order(item: str, ctx: Context) -> str:
+        return (await ctx.delegate(desk, ctx.message)).text
+
+    async with living(shop, SqliteStore(tmp_path / "tasks.db")) as inside:
+        assert text_of(await inside.send(message("shelf"))) == "shelf: 3 m"
+
+
+# Stores that fail
+
+
+class Failing(SqliteStore):
+    """Takes nothing while it is told so."""
+
+    is_full = False
+
+    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+        if self.is_full:
+            raise CommitFailed("no room")
+        await super().commit(writes, keeps)
+
+
+async def test_durable_work_a_store_has_lost_does_not_clean_up_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it holds is what it goes on with when the store works again."""
+    monkeypatch.setattr(log_, "GIVE_UP_S", 0.2)
+    agent, store = Agent("Seats"), Failing(tmp_path / "tasks.db")
+    did: list[str] = []
+
+    @agent.skill(durable=True)
+    async def sell(text: str, ctx: Context) -> str:
+        async def take() -> str:
+            did.append("taken")
+            return "seat 1"
+
+        async def pay() -> str:
+            store.is_full = "full" not in did
+            did.append("full" if store.is_full else "paid")
+            return "paid"
+
+        seat = await ctx.step(take)
+        try:
+            return f"{seat} {await ctx.step(pay)}"
+        finally:
+            did.append("finally")
+
+    async with living(agent, store) as inside:
+        task = await inside.send(message("go", returnImmediately=True))
+        async with asyncio.timeout(10):
+            while "full" not in did:  # noqa: ASYNC110  the function says so
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.5)
+        assert did == ["taken", "full"]
+        store.is_full = False
+        async with asyncio.timeout(15):
+            while state_of(found := await inside.get(task["id"])) == "TASK_STATE_WORKING":  # noqa: ASYNC110  as a client without a stream
+                await asyncio.sleep(0.05)
+    assert text_of(found) == "seat 1 paid", told(found)
+    assert did == ["taken", "full", "paid", "finally"]

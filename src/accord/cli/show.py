@@ -25,13 +25,15 @@ async def show_stream(stream: Stream) -> None:
 
 def show_reply(reply: Reply, url: str, *, is_shown: bool = False) -> None:
     """Print an answer, unless that `is_shown` already; then how the task stands, and what to type if it asks something."""
-    if not is_shown and (text := _answer(reply)):
-        click.echo(text)
+    answer = _answer(reply)
+    if not is_shown and answer:
+        click.echo(answer)
     task = reply.task
     if task is None:
         return
-    state = task.status.state
-    click.secho(f"task {task.id} is {state.word}", err=True, dim=True)
+    state, said = task.status.state, task.status.message
+    is_said = said is None or is_shown or said.text in answer
+    click.secho(f"task {task.id} is {state.word}" + ("" if is_said or said is None else f": {said.text}"), err=True, dim=True)
     if state is TaskState.INPUT_REQUIRED:
         click.secho(f'answer with:  accord send {url} "..." --task-id {task.id}', err=True)
 

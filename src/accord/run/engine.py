@@ -42,9 +42,9 @@ log_ = logging.getLogger("accord")
 
 LEASE_MS = 15_000
 _BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
-NOT_STORED = "interrupted: what the agent did could not be stored; send the message again"
+NOT_STORED = "interrupted: what the agent did could not be stored; send the message again, under a new key if it had one"
 _WARNED: weakref.WeakSet[Agent] = weakref.WeakSet()
-INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again"
+INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again, under a new key if it had one"
 
 
 class Engine(Runs):

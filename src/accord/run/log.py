@@ -85,7 +85,7 @@ Note: TypeAlias = "tuple[Log, Write, asyncio.Future[None]]"  # a private line of
 class Stoppable(Protocol):
     """What a log knows of its run."""
 
-    def stop(self) -> None: ...
+    def lose(self) -> None: ...
 
 
 class Log:
@@ -349,7 +349,11 @@ class Log:
 
     def snapshot(self, history_length: int | None = None) -> asyncio.Future[Snapshot]:
         """The task as it stands now, told as soon as all of it is stored."""
-        return self.stored(self.picture(history_length))
+        try:
+            picture = self.picture(history_length)
+        except TypeError as error:  # the agent has changed what it had said, and it is no longer JSON
+            raise not_stored() from error
+        return self.stored(picture)
 
     def stored(self, value: Any = None) -> asyncio.Future[Any]:
         """Done when everything appended so far is stored; gives `value` then."""
@@ -472,7 +476,7 @@ class Log:
         self.inbox.clear()
         self.turns.clear()
         if self.run is not None:
-            self.run.stop()
+            self.run.lose()
         self.wake()
 
 

@@ -56,7 +56,7 @@ __all__ = ["Accepted", "Delegates", "Run", "Runs"]
 log_ = logging.getLogger("accord")
 
 CANCEL_GRACE_S = 3.0
-FORGOTTEN = "interrupted: the server stopped, and what it kept was in memory; send the message again"
+FORGOTTEN = "interrupted: the server stopped, and what it kept was in memory; send the message again, under a new key if it had one"
 _BREATH = 64  # events between two turns given to the rest of the loop
 
 
@@ -577,6 +577,13 @@ class Run:
         """Cancel the function and say nothing: the task stays as last stored."""
         self.is_over = True
         self.task.cancel()
+
+    def lose(self) -> None:
+        """What it did can't be stored. Durable work is gone on with from what is, as after a crash; other work is over."""
+        if self.skill.is_durable:
+            self.park()
+        else:
+            self.stop()
 
     @property
     def is_let_go(self) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..codec import v1
-from ..model import Message
+from ..model import Message, Unavailable
 from ..store.failpoints import is_armed, point
 from .replay import Differs, Past, is_vague
 from .step import INSIDE, Step, do_step, failure, refuse, value_of
@@ -72,6 +72,9 @@ class Steps:
             await run.log.noted(self._line(done))  # in the log before anything is built on it
         except asyncio.CancelledError:
             self._leave(done)
+            raise
+        except Unavailable:  # it could not be stored: another life does it again
+            await run.begin_nothing()
             raise
         finally:
             INSIDE.reset(token)
