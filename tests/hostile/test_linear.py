@@ -26,7 +26,7 @@ async def cost(folder, count, pace):
         await client.send(say(f"{count} {LENGTH} {pace}", metadata={"skill": "make"}, configuration={"returnImmediately": True}))
         await made(client)
         written = await server.stop()
-    with sqlite3.connect(folder / "accord.db") as db:
+    with contextlib.closing(sqlite3.connect(folder / "accord.db")) as db, db:
         (stored,) = db.execute("SELECT length(artifacts) FROM tasks WHERE state = 3").fetchone()
         (rows,) = db.execute("SELECT count(*) FROM events").fetchone()
     assert stored > count * LENGTH

@@ -4,6 +4,7 @@ The log has all of it, and the client the number to look it up by.
 """
 
 import asyncio
+import contextlib
 import logging
 import resource
 import sqlite3
@@ -229,7 +230,7 @@ async def test_one_bad_row_never_breaks_a_list(connect, caplog, lasting, broken,
     """The others are listed, the log names the one that is not, and looking at it alone is refused (threat T12)."""
     async with connect(echo, store=lasting) as client:
         tasks = [(await client.send(str(n)))["task"] for n in range(5)]
-    with sqlite3.connect(lasting.removeprefix("sqlite:///")) as db:
+    with contextlib.closing(sqlite3.connect(lasting.removeprefix("sqlite:///"))) as db, db:
         db.execute(f"UPDATE tasks SET {column} = ? WHERE id = ?", (broken, tasks[2]["id"]))
     async with connect(echo, store=lasting) as client:
         good = [task["id"] for task in reversed(tasks) if task is not tasks[2]]
@@ -251,7 +252,7 @@ async def test_one_bad_row_does_not_keep_a_server_from_starting(connect, caplog,
     """Whatever state it was left in."""
     async with connect(echo, store=lasting) as client:
         tasks = [(await client.send(str(n)))["task"] for n in range(3)]
-    with sqlite3.connect(lasting.removeprefix("sqlite:///")) as db:
+    with contextlib.closing(sqlite3.connect(lasting.removeprefix("sqlite:///"))) as db, db:
         db.execute("UPDATE tasks SET head = x'00', state = 2, owner = 0 WHERE id = ?", (tasks[1]["id"],))
     async with connect(echo, store=lasting) as client:
         assert await client.get(tasks[2]["id"]) == tasks[2]

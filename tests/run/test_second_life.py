@@ -330,6 +330,54 @@ async def test_steps_beside_each_other_are_never_swapped(lives: Lives, what: str
         assert text_of(after) == "Rome: ticket to Rome, Oslo: ticket to Oslo", told(after)
 
 
+@pytest.mark.parametrize("what", ["step", "helper"])
+async def test_steps_in_tasks_one_after_the_other_are_known_by_their_order(lives: Lives, what: str) -> None:
+    """`wait_for` makes a task of each on some versions of Python: that alone is nothing done at once."""
+
+    @lives.agent.skill(durable=True)
+    async def poll(text: str, ctx: Context) -> str:
+        async def look() -> int:
+            lives.done.append("look")
+            return len(lives.done)
+
+        async def helper() -> int:
+            return int(await ctx.step(look))
+
+        async def in_task() -> int:
+            return await asyncio.create_task(ctx.step(look) if what == "step" else helper())
+
+        found = [await in_task() for _ in range(4)]
+        await lives.die()
+        return f"{found} {await in_task()}"
+
+    _, after = await lives.live()
+    assert text_of(after) == "[1, 2, 3, 4] 5", told(after)
+
+
+async def test_steps_called_in_order_are_known_by_it_though_done_at_once(lives: Lives) -> None:
+    """What `gather` is given is called in its order in every life, whoever ends first."""
+
+    class Desk:
+        def __init__(self, city: str, pause_s: float) -> None:
+            self.city, self.pause_s, self.lock = city, pause_s, asyncio.Lock()
+
+        async def book(self) -> str:
+            lives.done.append(self.city)
+            await asyncio.sleep(self.pause_s)
+            return f"ticket to {self.city}"
+
+    @lives.agent.skill(durable=True)
+    async def travel(text: str, ctx: Context) -> str:
+        desks = Desk("Rome", 0.1), Desk("Oslo", 0.0), Desk("Bern", 0.05)
+        found = await asyncio.gather(*(ctx.step(desk.book) for desk in desks))
+        await lives.die()
+        return ", ".join(found)
+
+    _, after = await lives.live()
+    assert text_of(after) == "ticket to Rome, ticket to Oslo, ticket to Bern", told(after)
+    assert lives.done == ["Rome", "Oslo", "Bern"]
+
+
 async def test_a_branch_that_is_long_in_coming_is_waited_for(lives: Lives) -> None:
     """One that waits outside of steps comes to its own later than others come to what is new: that is no change."""
 

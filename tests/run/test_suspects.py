@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from accord.model import Message, Role
 from accord.run.lives import ALONE, LIVED, MAX_ALONE, TOGETHER, TRIAL, Lives, groups
+from accord.run.replay import Past
 
 
 @dataclass
@@ -97,6 +99,16 @@ def test_what_gets_on_is_free():
     lives.get_on()
     lives.take(ALONE)
     assert (lives.count, lives.alone, lives.is_suspect) == (1, 1, False)
+
+
+def test_what_a_client_says_is_no_sign_of_life():
+    """Else whoever writes to a task that kills would have it tried for ever."""
+    past = Past(Message(message_id="m", role=Role.USER, parts=[]), 0)
+    past.take(b"r", ALONE)
+    past.take(b"m", b'{"messageId":"n","role":"ROLE_USER","parts":[{"text":"Are you there?"}]}')
+    assert past.lives.alone == 1
+    past.take(b"s", b'{"name":"x","n":1,"value":1}')
+    assert past.lives.alone == 0
 
 
 def test_innocents_wait_for_no_more_than_two_trials():

@@ -1,5 +1,6 @@
 """Large files are stored once, and given back as they were given."""
 
+import contextlib
 import random
 import sqlite3
 
@@ -72,7 +73,7 @@ async def test_the_log_goes_and_the_files_stay_until_the_task_goes(store, tmp_pa
     await store.purge(Ages(tasks_ms=5_000, events_ms=5_000, keys_ms=0), 10)
     assert await store.load(ME, "t") is None
     if (path := tmp_path / "tasks.db").exists():
-        with sqlite3.connect(path) as db:
+        with contextlib.closing(sqlite3.connect(path)) as db, db:
             assert db.execute("SELECT count(*) FROM pieces").fetchone() == (0,)
 
 
@@ -89,7 +90,7 @@ async def test_a_task_whose_file_has_gone_is_read_by_nobody_and_hides_no_other(t
     store = open_store(f"sqlite:///{tmp_path}/tasks.db")
     await store.open()
     await store.commit([ended(store), ended(store, id="u", head=b'{"id":"u"}', artifacts=b"[]", lines=[b"x"])], [])
-    with sqlite3.connect(tmp_path / "tasks.db") as db:
+    with contextlib.closing(sqlite3.connect(tmp_path / "tasks.db")) as db, db:
         db.execute("DELETE FROM pieces")
     found = {record.id: record.head for record in (await store.page(Query(scope=ME, limit=9))).tasks}
     await store.close()

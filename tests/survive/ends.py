@@ -22,6 +22,11 @@ _FORK = multiprocessing.get_context("fork")
 SHAPES = ("plain", "manager", "group", "gathered", "background", "helper", "stream", "talk", "thread", "writer", "asks")
 
 
+async def gate(go: str) -> None:
+    while not Path(go).exists():  # noqa: ASYNC110, ASYNC240  another process says so
+        await asyncio.sleep(0.01)
+
+
 def make(folder: Path) -> Agent:
     agent = Agent("Seats")
 
@@ -29,12 +34,10 @@ def make(folder: Path) -> Agent:
         with (folder / "world").open("a") as world:
             world.write(what + "\n")
 
-    def may_go() -> bool:
-        return (folder / "go").exists()
+    go = str(folder / "go")
 
-    async def gate() -> None:
-        while not may_go():  # noqa: ASYNC110  another process says so
-            await asyncio.sleep(0.01)
+    def may_go() -> bool:
+        return Path(go).exists()
 
     @contextlib.contextmanager
     def held(name: str) -> Iterator[None]:
@@ -56,20 +59,20 @@ def make(folder: Path) -> Agent:
     @agent.skill(durable=True)
     async def plain(text: str, ctx: Context) -> str:
         with held("plain"):
-            await ctx.step(gate)
+            await ctx.step(gate, go)
         return "bought"
 
     @agent.skill(durable=True)
     async def manager(text: str, ctx: Context) -> str:
         async with seat("manager"):
-            await ctx.step(gate)
+            await ctx.step(gate, go)
         return "bought"
 
     @agent.skill(durable=True)
     async def group(text: str, ctx: Context) -> str:
         async def one(name: str) -> None:
             with held("group"):
-                await ctx.step(gate, name=name)
+                await ctx.step(gate, go, name=name)
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(one("left"))
@@ -80,7 +83,7 @@ def make(folder: Path) -> Agent:
     async def gathered(text: str, ctx: Context) -> str:
         async def one() -> None:
             async with seat("gathered"):
-                await gate()
+                await gate(go)
 
         await asyncio.gather(one(), one())
         return "bought"
@@ -92,7 +95,7 @@ def make(folder: Path) -> Agent:
                 await asyncio.Event().wait()
 
         beating = asyncio.create_task(beat())
-        await ctx.step(gate)
+        await ctx.step(gate, go)
         beating.cancel()
         return "bought"
 
@@ -103,14 +106,14 @@ def make(folder: Path) -> Agent:
                 yield "one"
 
         async for _ in lines():
-            await ctx.step(gate)
+            await ctx.step(gate, go)
         return "bought"
 
     @agent.skill(durable=True)
     async def stream(text: str, ctx: Context) -> AsyncIterator[str]:
         with held("stream"):
             yield "bou"
-            await ctx.step(gate)
+            await ctx.step(gate, go)
             yield "ght"
 
     @agent.skill(durable=True)

@@ -1,6 +1,7 @@
 """How long things are kept is what the settings say, and nothing keeps the rest from going."""
 
 import asyncio
+import contextlib
 import math
 import sqlite3
 import threading
@@ -65,7 +66,7 @@ async def test_a_key_is_kept_as_long_as_the_setting_says(connect_rpc: Any, tmp_p
             return str((await client.send(request, headers=key))["task"]["id"])
 
     first = await send()
-    with sqlite3.connect(database) as db:
+    with contextlib.closing(sqlite3.connect(database)) as db, db:
         assert db.execute("UPDATE keys SET at_ms = at_ms - ?", (2 * DAY_S * 1000,)).rowcount == 1
     db.close()
     assert await send(keys_s=7 * DAY_S) == first

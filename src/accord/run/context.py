@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from ..auth import Caller
 from ..model import Message, Task
+from .earlier import conversation
 
 if TYPE_CHECKING:
     from .runner import Run
@@ -98,7 +99,7 @@ class Context:
 
     def conversation(self, limit: int = 20) -> Coroutine[Any, Any, list[Task]]:
         """The newest earlier tasks of this conversation (the same contextId), oldest of them first, this one left out."""
-        return self._waiting("conversation").conversation(limit)
+        return conversation(self._waiting("conversation"), limit)
 
     def status(self, text: str, *, metadata: dict[str, Any] | None = None) -> Awaitable[None]:
         """Say how far the work is. The task stays working."""

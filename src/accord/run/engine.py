@@ -244,7 +244,9 @@ class Engine(Runs):
         message.context_id = task.context_id
         turn = Turn(message)
         if isinstance(run, Run):
+            size = log.size
             log.add(message)
+            run.put_aside(size)
             self._keep(keep, log, message)
             run.deliver(turn)
         elif past is not None and past.asked:

@@ -251,7 +251,8 @@ class Log:
         book = self.book
         stored: asyncio.Future[None] = book.loop.create_future()
         book.notes.append((self, Write(self.key, self.seq, [line]), stored))
-        book.stir()
+        if book.wake is not None and not book.wake.done():
+            book.wake.set_result(None)
         return stored
 
     def _note(self, line: bytes) -> None:

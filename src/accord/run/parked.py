@@ -10,7 +10,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, NoReturn, Protocol
 
-__all__ = ["RUN", "forget", "leave", "sleep", "watch"]
+__all__ = ["RUN", "forget", "leave", "sleep", "tasks_of", "watch"]
 
 
 class Parkable(Protocol):
@@ -42,6 +42,12 @@ def leave() -> None:
     begun = sys.get_asyncgen_hooks().firstiter
     if isinstance(begun, _Begun):
         begun.hand_over()
+
+
+def tasks_of(run: Parkable) -> "set[asyncio.Task[Any] | None]":
+    """The tasks of a run that are not done: its own, and all it has begun."""
+    found = ((task, _context_of(task).get(RUN)) for task in asyncio.all_tasks())
+    return {task for task, known in found if known is not None and known() is run}
 
 
 def forget(task: "asyncio.Task[Any]") -> None:

@@ -71,6 +71,7 @@ class Past:
         self._same: dict[tuple[str, str], deque[int]] = {}  # the calls of a step with the same arguments, in their order
         self._args: dict[tuple[str, int], str] = {}  # what the n-th call of a step was made with
         self._lent: set[tuple[str, str]] = set()  # given back to a call with other arguments
+        self._mixed: set[tuple[str, str]] = set()  # of which nothing tells which is which
         self.is_parallel = False  # some were done beside each other
         self.told = Told()
         self._marks: dict[tuple[str, int, str], Marks] = {}  # how far what a step said goes
@@ -132,8 +133,10 @@ class Past:
     def _find(self, step: Step, *, is_main: bool) -> Step | None:
         name, n, args = step.name, step.n, step.args
         same = self._same.get((name, args))
-        if same and not is_main and self.is_parallel and is_vague(args):
+        if same and (name, args) in self._mixed:
             self._check_alike(name, args, same)
+        if (found := self._done.pop((name, n, args), None)) is not None:
+            return found
         while same:
             if (found := self._done.pop((name, same.popleft(), args), None)) is not None:
                 return found
@@ -206,6 +209,7 @@ class Past:
             self.output_modes = _decode_modes(data)
         elif kind == b"m":
             self.waiting.append(v1.decode_message(data))
+            return
         elif kind == b"s":
             step = _decode_step(data)
             self._take_step(step)
@@ -221,6 +225,8 @@ class Past:
         self._forgotten = count
 
     def _take_step(self, step: Step) -> None:
+        if step.is_beside:
+            self._mixed.add((step.name, step.args))
         if not step.is_done:
             self._begun[step.name, step.args or step.n] += 1
             self.is_parallel = True

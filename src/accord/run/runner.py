@@ -446,19 +446,9 @@ class Run:
         """What has been said in this task; as long as earlier lives are gone through, what had been said by then."""
         return self.log.task.history[: self._past.heard if self._past is not None else None]
 
-    async def conversation(self, limit: int) -> list[Task]:
-        """Done as a step: which tasks these were, and how far they had come, is the same in every life."""
-        task, scope, feed = self.log.task, self.log.scope, self._runs.feed
-        seen: dict[str, Task] = {}
-
-        async def look(limit: int) -> list[Any]:
-            found = [(one.task, one.seq) for one in reversed(await feed.context(scope, task.context_id, limit + 1))]
-            seen.update({other.id: other for other, _ in found})
-            return [[other.id, seq] for other, seq in found if other.id != task.id][-limit:]
-
-        found = await self.steps.do(look, (limit,), "ctx.conversation", 0)
-        tasks = [seen.get(id_) or await feed.earlier(scope, id_, seq) for id_, seq in found]
-        return [other for other in tasks if other is not None]
+    @property
+    def feed(self) -> Feed:
+        return self._runs.feed
 
     # What is done once
 
@@ -535,6 +525,10 @@ class Run:
         """Add a private line that is no sign of life."""
         size = self.log.size
         self.log.note(kind, data)
+        self.put_aside(size)
+
+    def put_aside(self, size: int) -> None:
+        """What the log got since it was of this size is no sign of life."""
         self._aside += self.log.size - size
 
     @property

@@ -43,6 +43,7 @@ class Step(msgspec.Struct, omit_defaults=True, eq=False):
     form: str = ""  # how the value is to be read, see `kept`; empty: by the annotation if there is one, as earlier releases did
     has_tags: bool = False
     kind: str = ""  # the class of what was raised, as `module:name`
+    is_beside: bool = False  # nothing tells it apart, and others ran beside it
     is_left: bool = False  # the function stopped waiting for it, as by a timeout
     # What it said while it was done, which does not come up again when it is not done again:
     said: list[str] | None = None  # the artifacts it was part of

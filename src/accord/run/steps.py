@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import PurePath
 from types import CellType, FunctionType, MethodType
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ..codec import v1
 from ..model import Message, Unavailable
 from ..store.failpoints import is_armed, point
+from .parked import tasks_of
 from .replay import Differs, Past, is_vague
 from .step import INSIDE, Step, do_step, failure, refuse, value_of
 
@@ -46,16 +47,25 @@ class Steps:
         self._stepper: asyncio.Task[Any] | None = None  # who called the first step
         self._is_parallel = False  # someone else called one too: in the next life steps may come in another order
         self.under_way: dict[Step, bool] = {}  # and whether the log knows of them
-        self._vague: set[str] = set()  # steps that could not be told apart after a restart, and someone was told
+        self._vague: dict[str, int] = {}  # how often it was looked what runs beside a step that nothing tells apart
+        self._warned: set[str] = set()
         self._has_waited = False
 
-    async def do(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
-        run = self._run
+    def do(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Coroutine[Any, Any, Any]:
+        """Do a step, or find it again. It has its number from here: what is called in order may be waited for in any."""
         name = name or getattr(function, "__name__", "") or type(function).__name__
-        if (inside := INSIDE.get()) is not None and inside[0] is run:
-            return await self._within(function, args, name, retries)
-        done = self._new(name, _fingerprint(function, args))
-        if self._past is not None and (known := await self._find(self._past, done)) is not None:
+        if (inside := INSIDE.get()) is not None and inside[0] is self._run:
+            return self._within(function, args, name, retries)
+        task = asyncio.current_task(self._run.loop)
+        done = self._new(name, _fingerprint(function, args), task)
+        is_main = task is self._run.task
+        if not is_main and is_vague(done.args):
+            done.is_beside = self._has_others(name, task)
+        return self._do(done, function, args, retries, is_main=is_main and not self._is_parallel)
+
+    async def _do(self, done: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int, *, is_main: bool) -> Any:
+        run = self._run
+        if self._past is not None and (known := await self._find(self._past, done, is_main=is_main)) is not None:
             return value_of(known, function)
         if run.is_leaving or run.is_over:
             await run.begin_nothing()
@@ -64,8 +74,8 @@ class Steps:
         try:
             if is_armed:
                 point("step.begun")
-            if self._is_parallel:
-                self._note_begun(done)
+            if self._is_parallel or len(self.under_way) > 1:
+                self._note_begun()
             value = await do_step(done, function, args, retries, run.threads)
             if is_armed:
                 point("step.done")
@@ -111,8 +121,10 @@ class Steps:
             about = _fingerprint(None, (_name_of(agent), replace(message, message_id="")))
         else:
             about = _fingerprint(None, (_name_of(agent), message))
-        step = self._new("delegate", f"{about}/{self._count(about)}")  # a name of its own, which the other agent knows
-        known = await self._find(self._past, step) if self._past is not None else None
+        task = asyncio.current_task(run.loop)
+        step = self._new("delegate", f"{about}/{self._count(about)}", task)  # a name of its own, which the other agent knows
+        is_main = task is run.task and not self._is_parallel
+        known = await self._find(self._past, step, is_main=is_main) if self._past is not None else None
         if known is None:
             if run.is_leaving or run.is_over:
                 await run.begin_nothing()
@@ -132,20 +144,35 @@ class Steps:
             raise failure(known)
         return run.delegates.reply(agent, known.value)
 
-    def _new(self, name: str, args: str) -> Step:
+    def _new(self, name: str, args: str, task: asyncio.Task[Any] | None) -> Step:
         """A step that is called now."""
-        task = asyncio.current_task(self._run.loop)
         if self._stepper is not task:
             self._is_parallel = self._stepper is not None
             self._stepper = self._stepper or task
         n = self._calls[name] = self._calls.get(name, 0) + 1
         return Step(name, n, args=args)
 
-    async def _find(self, past: Past, step: Step) -> Step | None:
+    def _has_others(self, name: str, task: asyncio.Task[Any] | None) -> bool:
+        """Whether others run beside this task of a run: then a step that nothing tells apart may come in another order."""
+        if self._vague.get(name, 0) >= _LOOKS:
+            return False  # called again and again, and never was there anything else: looking costs all tasks there are
+        self._vague[name] = self._vague.get(name, 0) + 1
+        if not tasks_of(self._run) - {task, self._run.task}:
+            return False
+        if name not in self._warned:
+            self._warned.add(name)
+            log_.warning(
+                "skill %s does step %r beside other work, and nothing tells it apart after a restart: its task might fail there; "
+                "give it a name: ctx.step(..., name=...)",
+                self._run.skill.id,
+                name,
+            )
+        return True
+
+    async def _find(self, past: Past, step: Step, *, is_main: bool) -> Step | None:
         """Return the step as an earlier life left it; None if it has to be done."""
         run = self._run
-        is_main = asyncio.current_task(run.loop) is run.task
-        known = await self.recall(past, lambda: past.step(step, is_main=is_main and not self._is_parallel))
+        known = await self.recall(past, lambda: past.step(step, is_main=is_main))
         if known is not None:
             run.skip(known)
             if known.is_left:
@@ -164,21 +191,13 @@ class Steps:
             data = v1.encode(refuse(step, len(data), most))
         return b"s" + data
 
-    def _note_begun(self, new: Step) -> None:
+    def _note_begun(self) -> None:
         """Log the steps under way beside each other: called first in the next life, they are not new. One after the other
         they always come in their order, and need no line of their own.
         """
-        if new.n > 1 and is_vague(new.args) and new.name not in self._vague:
-            self._vague.add(new.name)
-            log_.warning(
-                "skill %s calls step %r several times beside each other, with nothing that tells them apart after a restart: "
-                "the task would fail there; give each a name: ctx.step(..., name=...)",
-                self._run.skill.id,
-                new.name,
-            )
         for step, is_noted in self.under_way.items():
             if not is_noted:
-                self._run.note_aside(b"s", v1.encode(Step(step.name, step.n, args=step.args)))
+                self._run.log.note(b"s", v1.encode(Step(step.name, step.n, args=step.args, is_beside=step.is_beside)))
                 self.under_way[step] = True
 
     async def recall(self, past: Past, look: Callable[[], T | None]) -> T | None:
@@ -209,21 +228,17 @@ def _name_of(agent: Any) -> str:
 
 def _fingerprint(function: Any, args: tuple[Any, ...]) -> str:
     """What tells calls with different arguments apart, in every life alike. Ends in `?` if there is more that can't be told."""
-    bound: Any = None
+    bound: list[Any] = []
     if type(function) is not FunctionType or (not args and function.__code__.co_flags & _NESTED):
-        bound = list(_bound(function)) or None
-    if bound is None and not args:
+        bound = list(_bound(function))
+    if not args and not bound:
         return "-"
+    vague = ""
     try:
-        data = _encode(args if bound is None else (args, bound))
+        data = _encode((args, bound) if bound else args)
     except Exception:  # some are of classes of the user's, which may raise anything
-        told = [text for value in (*args, *(bound or ())) if (text := _one(value))]
-        return _sum(b",".join(told)) + "?"
-    return _sum(data)
-
-
-def _sum(data: bytes) -> str:
-    return (crc32(data) << 32 | adler32(data)).to_bytes(8).hex()
+        data, vague = b",".join(filter(None, map(_one, (*args, *bound)))), "?"
+    return (crc32(data) << 32 | adler32(data)).to_bytes(8).hex() + vague
 
 
 def _one(value: Any) -> bytes:
