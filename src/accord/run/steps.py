@@ -230,7 +230,7 @@ def _fingerprint(function: Any, args: tuple[Any, ...]) -> str:
     """What tells calls with different arguments apart, in every life alike. Ends in `?` if there is more that can't be told."""
     bound: list[Any] = []
     if type(function) is not FunctionType or (not args and function.__code__.co_flags & _NESTED):
-        bound = list(_bound(function))
+        bound = list(_bound(function, is_alone=not args))
     if not args and not bound:
         return "-"
     vague = ""
@@ -248,17 +248,20 @@ def _one(value: Any) -> bytes:
         return b""
 
 
-def _bound(function: Any) -> Iterator[Any]:
+def _bound(function: Any, *, is_alone: bool) -> Iterator[Any]:
     """What a function carries along beside its arguments: those of a partial, the object of a method, or what it was made with.
 
-    Of variables around it only plain values count: what can be changed, or called, is what it works with and not what it is about.
+    Of variables around it only plain values count, and of an object that is no JSON its texts, if there is nothing else: what can
+    be changed, or called, is what a function works with and not what it is about.
     """
     if isinstance(function, partial):
         yield from (function.args, function.keywords)
         if isinstance(function.func, MethodType):
             yield function.func.__self__
     elif isinstance(function, MethodType):
-        yield function.__self__
+        own = function.__self__
+        texts = {key: text for key, text in getattr(own, "__dict__", {}).items() if isinstance(text, str)} if is_alone else {}
+        yield own if not texts or _one(own) else [type(own).__qualname__, texts]
     elif isinstance(function, FunctionType):
         around = [cell.cell_contents for cell in function.__closure__ or () if cell != _UNSET]
         written = function.__code__.co_consts if function.__name__ == "<lambda>" else ()
