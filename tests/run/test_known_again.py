@@ -47,6 +47,10 @@ async def test_the_history_is_what_it_was_at_each_point(path):
         given.append((lived, said))
         return f"answer {len(given)}"
 
+    async def work(ctx: Context) -> None:
+        ctx.status("working")
+        ctx.status("working on")
+
     def said(ctx: Context) -> str:
         seen.setdefault(lived, []).append(text := " ".join(one.text for one in ctx.history))
         return text
@@ -57,6 +61,8 @@ async def test_the_history_is_what_it_was_at_each_point(path):
         await ctx.step(model, said(ctx))
         ctx.status("thinking")
         ctx.status("thinking more")
+        await ctx.step(model, said(ctx))
+        await ctx.step(work, ctx)
         await ctx.step(model, said(ctx))
         more = await ctx.ask("More?")
         assert more == "yes"
@@ -74,10 +80,11 @@ async def test_the_history_is_what_it_was_at_each_point(path):
     lived = 2
     async with living(agent_of(chat), SqliteStore(path)) as inside:
         task = await ended(inside)
-    assert text_of(task) == "answer 4", told(task)
-    assert seen[1] == ["hello", "hello thinking", "hello thinking thinking more More? yes"]
-    assert seen[2] == [*seen[1], "hello thinking thinking more More? yes are you there?"]
-    assert [life for life, _ in given] == [1, 1, 1, 2]
+    assert text_of(task) == "answer 5", told(task)
+    third = "hello thinking thinking more working"
+    assert seen[1] == ["hello", "hello thinking", third, f"{third} working on More? yes"]
+    assert seen[2] == [*seen[1], f"{third} working on More? yes are you there?"]
+    assert [life for life, _ in given] == [1, 1, 1, 1, 2]
 
 
 async def test_a_function_that_asks_whether_it_is_new_gets_the_same_answer(path):

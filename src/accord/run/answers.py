@@ -65,7 +65,6 @@ class Answers:
         self._stopped: set[int] = set()  # the function stopped waiting for an answer
         self._unused: _Answer | None = None  # nothing is known to have been done with it
         self._taken: _Answer | None = None
-        self._words: deque[tuple[str, int]] = deque()
         self._said = ""
 
     # Reading the log
@@ -100,8 +99,6 @@ class Answers:
             self.got_on()
         if is_question:
             self._said = text
-        elif text:
-            self._words.append((text, heard))
 
     def got_on(self) -> None:
         """Something was done after the newest answer."""
@@ -137,12 +134,3 @@ class Answers:
         answer = given.popleft()
         self.heard = max(self.heard, answer.heard)
         return answer.message
-
-    def word(self, text: str) -> None:
-        """A word of progress comes up again: what was in the history then is now."""
-        for n, (known, heard) in enumerate(self._words):
-            if known == text:
-                self.heard = max(self.heard, heard)
-                for _ in range(n + 1):
-                    self._words.popleft()
-                return

@@ -96,7 +96,9 @@ class Past:
     @property
     def heard(self) -> int | None:
         """How long the history was at this point; None once nothing more of the past is to come."""
-        return self._forgotten + self.answers.heard if self._done or self.answers.is_any_left else None
+        if not self._done and not self.answers.is_any_left:
+            return None
+        return self._forgotten + max(self.answers.heard, self.told.heard)
 
     def answer(self, n: int, question: list[Part], digest: str) -> Message | None:
         """The next recorded answer to question n; None if it has to be asked (again)."""
@@ -113,11 +115,6 @@ class Past:
     def add_answer(self, message: Message) -> None:
         """The answer that woke the task: it is to the question the function waited in."""
         self.answers.take(self.asked, message, sys.maxsize)
-
-    def word(self, text: str) -> bool:
-        """Whether a word of progress was said before, here or further on."""
-        self.answers.word(text)
-        return self.told.word(text)
 
     def step(self, step: Step, *, is_main: bool) -> Step | None:
         """The step as it ended in an earlier life; None if it has to be done. What it said then counts as said.
@@ -251,7 +248,7 @@ class Past:
             text = event.status.message.text if event.status.message is not None else ""
             self.answers.say(text, heard, is_question=event.status.state in INTERRUPTED)
             if event.status.state is TaskState.WORKING and event.status.message is not None:
-                self.told.read_word(event.status.message.text)
+                self.told.read_word(text, heard)
 
 
 def read_past(rows: list[bytes], task: Task, limits: Limits) -> Past | None:

@@ -228,8 +228,9 @@ class Run:
     async def _drive(self) -> None:
         if sys.version_info >= (3, 12):  # begun at once: the function may ask for it before the line that made it is over
             self.task = cast("asyncio.Task[None]", asyncio.current_task())
-        RUN.set(weakref.ref(self))  # all it begins from now on is a part of it
         binding, values = self.skill.binding, self._values
+        if binding.context or self.skill.is_durable:  # others are never let go
+            RUN.set(weakref.ref(self))  # all it begins from now on is a part of it
         if binding.context:
             values[binding.context] = Context(self, self.caller, self.log.task.context_id)
         if binding.caller:
@@ -368,7 +369,7 @@ class Run:
     def progress(self, text: str, metadata: Metadata | None) -> None:
         if (inside := INSIDE.get()) is not None and inside[0] is self:
             inside[1].words += 1
-        if self._past is not None and self._past.word(text):
+        if self._past is not None and self._past.told.word(text):
             return
         self.status(TaskState.WORKING, text, metadata)
 

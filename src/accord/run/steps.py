@@ -159,11 +159,11 @@ class Steps:
         self._vague[name] = self._vague.get(name, 0) + 1
         if not tasks_of(self._run) - {task, self._run.task}:
             return False
-        if name not in self._warned:
+        if self._calls[name] > 1 and name not in self._warned:
             self._warned.add(name)
             log_.warning(
                 "skill %s does step %r beside other work, and nothing tells it apart after a restart: its task might fail there; "
-                "give it a name: ctx.step(..., name=...)",
+                "give each its own name: ctx.step(..., name=...)",
                 self._run.skill.id,
                 name,
             )

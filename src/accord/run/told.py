@@ -56,14 +56,16 @@ class Told:
         self._records: dict[str, _Record] = {}
         self._words: list[str] = []
         self._word = 0
+        self._heard: list[int] = []  # how long the history was after each word
 
     # Reading the log
 
     def read(self, update: ArtifactUpdate) -> None:
         self._records.setdefault(update.artifact.artifact_id, _Record()).read(update)
 
-    def read_word(self, text: str) -> None:
+    def read_word(self, text: str, heard: int) -> None:
         self._words.append(text)
+        self._heard.append(heard)
 
     def marks(self, artifacts: list[str], words: int) -> Marks:
         """How far what a step said goes, when all before its end has been read."""
@@ -93,6 +95,11 @@ class Told:
             if record.place == (0, 0) and known.parts == artifact.parts and _is_same(known, artifact):
                 return id_
         return ""
+
+    @property
+    def heard(self) -> int:
+        """How long the history was after the last word that has come up again."""
+        return self._heard[self._word - 1] if self._word else 0
 
     def word(self, text: str) -> bool:
         """Whether a word of progress was said before, here or further on."""
