@@ -198,6 +198,31 @@ async def test_artifacts_made_beside_each_other_keep_their_ids(lives: Lives) -> 
     assert [name for _, name, _ in artifacts(after)] == ["Bern", "Oslo", "Rome"]
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+async def test_chunks_and_artifacts_made_beside_each_other_are_not_mixed_up(lives: Lives, is_same: bool) -> None:
+    """Also if there is one that differs: nobody's id is given to another."""
+
+    @lives.agent.skill(durable=True)
+    async def visit(text: str, ctx: Context) -> None:
+        async def write() -> None:
+            await asyncio.sleep(0.0 if lives.is_first else 0.1)
+            ctx.write("text ")
+
+        async def draw(name: str, pause_s: float) -> None:
+            await asyncio.sleep(pause_s if lives.is_first else 0.09 - pause_s)
+            ctx.artifact(name if is_same else f"{name} {lives.number}", name=name)
+
+        await asyncio.gather(write(), draw("map", 0.03), draw("plan", 0.06))
+        await lives.die()
+        ctx.write("end")
+
+    before, after = await lives.live()
+    assert [name for _, name, _ in artifacts(before)] == ["", "map", "plan"]
+    texts = {name: text for _, name, text in artifacts(after)}
+    assert texts == {"": "text end", **({"map": "map", "plan": "plan"} if is_same else {"map": "map 2", "plan": "plan 2"})}
+    assert len({id_ for id_, _, _ in artifacts(after)}) == 3
+
+
 # Verbs within a step
 
 

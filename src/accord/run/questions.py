@@ -26,6 +26,8 @@ class Questions:
     A question is known by its number, or by a `place` of its own, and by what is asked: text and type, or its name and the type.
     """
 
+    __slots__ = ("_answer", "_asked", "_past", "_place", "_run")  # many wait in memory
+
     def __init__(self, run: "Run", past: Past | None) -> None:
         self._run = run
         self._past = past

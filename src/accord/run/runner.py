@@ -392,8 +392,9 @@ class Run:
         is_whole, is_new = isinstance(value, Artifact), not artifact.artifact_id
         if is_new:
             self._artifacts += 1  # counted, not random: the same function gives the same ids again
-            told = self._past.told.same(artifact) if self._past is not None and is_whole else ""
-            artifact.artifact_id = told or f"artifact-{self._artifacts}"
+            artifact.artifact_id = f"artifact-{self._artifacts}"
+            if self._past is not None:
+                artifact.artifact_id, self._artifacts = self._past.told.name(artifact, self._artifacts, is_whole=is_whole)
         if not is_whole:
             self._chunks = artifact.artifact_id
         if not artifact.parts:

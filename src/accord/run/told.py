@@ -54,6 +54,7 @@ class Told:
 
     def __init__(self) -> None:
         self._records: dict[str, _Record] = {}
+        self._named: set[str] = set()  # ids that have come up in this life
         self._words: list[str] = []
         self._word = 0
         self._heard: list[int] = []  # how long the history was after each word
@@ -76,6 +77,7 @@ class Told:
     def skip(self, marks: Marks) -> None:
         """What was said up to there does not come up again: it was said within a step, which is not done again."""
         places, word = marks
+        self._named.update(places)
         for id_, place in places.items():
             self._records[id_].place = max(self._records[id_].place, place)
         self._word = max(self._word, word)
@@ -88,13 +90,20 @@ class Told:
         record = self._records.get(artifact.artifact_id)
         return (artifact, append) if record is None else record.say(artifact, append=append, is_whole=is_whole)
 
-    def same(self, artifact: Artifact) -> str:
-        """The id of an artifact that was told before, just like this one, and has not come up again yet; empty if there is none."""
+    def name(self, artifact: Artifact, number: int, *, is_whole: bool) -> tuple[str, int]:
+        """The id of an artifact that was given none, and the number it stands for: that of one which was told before just like
+        this, and has not come up again yet; else the next one that is free.
+        """
         for id_, record in self._records.items():
-            known = record.versions[-1]
-            if record.place == (0, 0) and known.parts == artifact.parts and _is_same(known, artifact):
-                return id_
-        return ""
+            known = record.versions[-1 if is_whole else 0]
+            parts = known.parts if is_whole else known.parts[: len(artifact.parts)]
+            if id_ not in self._named and record.place == (0, 0) and parts == artifact.parts and _is_same(known, artifact):
+                self._named.add(id_)
+                return id_, number
+        while (id_ := f"artifact-{number}") in self._named:
+            number += 1
+        self._named.add(id_)
+        return id_, number
 
     @property
     def heard(self) -> int:
