@@ -196,7 +196,8 @@ async def test_stalled_readers_cost_little_and_are_cut(tmp_path, kind_: Any) -> 
             while server.connections > 2 + kind_.staying:  # until the server has cut the silent ones
                 await client.list(pageSize=1)
         grown = server.peak - before
-        heard = [await listen(line, kind_.heard()) for line in silent]
+        async with asyncio.timeout(60):  # a cut is told: who was not told would wait for ever
+            heard = [await listen(line, kind_.heard()) for line in silent]
         cut = sum(not reader.is_clean for reader in heard)
         told = sum(getattr(reader, "status", "") == "8" for reader in heard)
         report(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, Context, Message
+from accord import Agent, Context, Message, Part
 from accord.model import TaskState
 from accord.run import lives, upkeep
 from accord.store.sqlite import SqliteStore
@@ -253,7 +253,7 @@ async def test_a_question_of_an_earlier_release_is_known_by_its_number(path):
 
 
 async def test_a_wrong_answer_to_a_question_of_several_parts_shows_them_again(path):
-    question = Message(message_id="q", role="ROLE_AGENT", parts=[{"text": "Days?"}, {"text": "Two or three."}])
+    question = Message(message_id="q", role="ROLE_AGENT", parts=[Part(text="Days?"), Part(text="Two or three.")])
 
     async def work(text: str, ctx: Context) -> int:
         return await ctx.ask(question, int)
@@ -388,21 +388,21 @@ async def test_steps_are_a_sign_of_life(path, monkeypatch):
     monkeypatch.setattr(upkeep, "LOOK_S", 0.02)
 
     async def wait(n: int) -> int:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
         return n
 
     async def work(text: str, ctx: Context) -> str:
         return " ".join([str(await ctx.step(wait, n)) for n in range(8)])
 
-    async with living(agent_of(work, idle_s=0.5), SqliteStore(path)) as inside:
+    async with living(agent_of(work, idle_s=1.0), SqliteStore(path)) as inside:
         task = await inside.send(message("go"))
     assert text_of(task) == "0 1 2 3 4 5 6 7", told(task)
 
 
-async def test_what_waits_for_its_trial_is_neither_idle_nor_at_work(path, monkeypatch):
+async def test_what_waits_for_its_trial_is_not_idle(path, monkeypatch):
     """After three deaths it is called again later: its time counts from there."""
     monkeypatch.setattr(upkeep, "LOOK_S", 0.02)
-    monkeypatch.setattr(lives, "PAUSE_S", 1.0)
+    monkeypatch.setattr(lives, "PAUSE_S", 2.0)
     lived, reached = 0, asyncio.Event()
 
     async def work(text: str, ctx: Context) -> str:
@@ -411,7 +411,7 @@ async def test_what_waits_for_its_trial_is_neither_idle_nor_at_work(path, monkey
             await forever()
         return "done"
 
-    agent = agent_of(work, idle_s=0.5, run_s=0.8)
+    agent = agent_of(work, idle_s=1.0)
     task: dict[str, Any] = {}
     for lived in (1, 2, 3):  # noqa: B007  the function looks at it
         reached.clear()
@@ -431,16 +431,16 @@ async def test_the_work_of_all_lives_counts(path, monkeypatch, how):
 
     async def work(text: str, ctx: Context) -> str:
         if lived == 1:
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(1.2)
             reached.set()
             if how != "asked":
                 await forever()
         if how == "asked":
             await ctx.ask("Go on?")
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(1.6)
         return "done"
 
-    agent = agent_of(work, run_s=1.0)
+    agent = agent_of(work, run_s=2.0)
     async with living(agent, SqliteStore(path)) if how == "stopped" else crashed(agent, path) as inside:
         task = await inside.send(message("go", returnImmediately=True))
         await until(reached)
@@ -451,4 +451,4 @@ async def test_the_work_of_all_lives_counts(path, monkeypatch, how):
         if how == "asked":
             await inside.send(message("yes", task_id=task["id"]))
         task = await ended(inside)
-    assert told(task) == "the agent did not finish within 1 s"
+    assert told(task) == "the agent did not finish within 2 s"

@@ -12,6 +12,8 @@ from .shape import Shape
 
 __all__ = ["Answers", "Asked", "digest_of", "parts_of", "read_asked"]
 
+_SCHEMA = "application/schema+json"
+_KIND = ("type", "title", "$ref")
 FOREIGN = 1 << 32  # questions of other agents, passed on, have numbers from here on
 
 
@@ -37,13 +39,20 @@ def parts_of(question: str | Message, type_: Any) -> list[Part]:
     """What the client is shown of a question: its text, and the schema of an answer if that is not just any text."""
     parts = list(question.parts) if isinstance(question, Message) else [Part(text=question)]
     if type_ is not None and type_ not in (str, Message):
-        parts.append(Part(data=Shape(type_).schema(), media_type="application/schema+json"))
+        parts.append(Part(data=Shape(type_).schema(), media_type=_SCHEMA))
     return parts
 
 
 def digest_of(question: list[Part]) -> str:
-    data = v1.encode(question)
+    """What tells a question from another. Of a schema only the kind counts: the rest may change with the library that wrote it,
+    and an answer is held against the new one.
+    """
+    data = v1.encode([_kind(part) if part.media_type == _SCHEMA else part for part in question])
     return (crc32(data) << 32 | adler32(data)).to_bytes(8).hex()
+
+
+def _kind(part: Part) -> Any:
+    return [part.data.get(key) for key in _KIND] if isinstance(part.data, dict) else part
 
 
 class _Answer(msgspec.Struct, eq=False):

@@ -74,7 +74,8 @@ class Suspects:
         """Have all of them go on, one group after the other."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        for group in groups(self._held):
+        held, self._held = self._held, []
+        for group in groups(held):
             pause_s = max(lives.pause_s for lives, _ in group)
             await asyncio.sleep(began + pause_s - loop.time())
             await _try([run for _, run in group], TRIAL * pause_s)
@@ -94,7 +95,7 @@ def groups(suspects: list[tuple[Lives, T]]) -> Iterator[list[tuple[Lives, T]]]:
 async def _try(runs: "list[Run]", trial_s: float) -> None:
     """Let these go on, and wait until all of them have got further, or lived for so long."""
     loop = asyncio.get_running_loop()
-    held = [run for run in runs if run.is_held]  # else it was cancelled meanwhile
+    held = [run for run in runs if run.is_held and not run.log.is_dead]  # else it was cancelled meanwhile, or lost by the store
     for run in held:
         run.open_gate(ALONE if len(held) == 1 else TOGETHER)
     left = {run: run.got_on for run in held}

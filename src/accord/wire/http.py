@@ -15,7 +15,9 @@ from .tls import Tls
 
 __all__ = ["HttpServer"]
 
-LOST = 2  # times the patience with a client that takes nothing: then it is gone, if not even its system answers
+# Beyond twice the patience with a client that takes nothing: then it is gone, if not even its system answers. Much later than we
+# cut it ourselves: Linux counts one that lives and takes nothing as lost too, and drops it without a word to it.
+LOST_S = 10.0
 
 
 class HttpServer(Port):
@@ -46,7 +48,7 @@ class HttpServer(Port):
     async def bind(self) -> list[socket.socket]:
         sockets = await super().bind()
         for one in sockets:  # and so on every connection; gRPC asks by itself, with pings
-            notice_loss(one, self.limits.keep_alive_comment_s, LOST * self.limits.stalled_s)
+            notice_loss(one, self.limits.keep_alive_comment_s, 2 * self.limits.stalled_s + LOST_S)
         return sockets
 
     def connected(self) -> Connection:
