@@ -140,14 +140,14 @@ def make(folder: Path) -> Agent:
 
     @agent.skill(durable=True)
     async def forks(text: str, ctx: Context) -> str:
-        child = _FORK.Process(target=time.sleep, args=(3600,))
+        child = _FORK.Process(target=time.sleep, args=(60,))
         child.start()
         note(f"child {child.pid}")
         await asyncio.Event().wait()
         return "never"
 
     def end_child() -> str:
-        child = _FORK.Process(target=time.sleep, args=(3600,))
+        child = _FORK.Process(target=time.sleep, args=(60,))
         child.start()
         child.terminate()
         child.join(10)
