@@ -17,7 +17,7 @@ from tests.drive import say, state_of
 from tests.grpc.raw import call, grow
 from tests.hostile.process import Served, served
 from tests.limits.process import head
-from tests.reliability.harness import report
+from tests.reliability.harness import report, size
 
 READERS = 50
 EVENTS = 5_000  # more than the system itself would hold for a reader
@@ -214,5 +214,6 @@ async def test_stalled_readers_cost_little_and_are_cut(tmp_path, kind_: Any) -> 
         assert all(reader.is_clean and reader.is_final for reader in readers)
         assert cut == READERS
         assert told == kind_.staying
-        assert grown <= 2 * MIB * READERS
+        # On a busy machine the healthy ones fall behind as well, and are held just as little for.
+        assert grown <= 2 * MIB * size(2 * READERS, READERS)
         assert state_of(await client.get(task_id, historyLength=0)) == "completed"
