@@ -19,7 +19,7 @@ MOST_KIB = 8  # per reader; the promise is 20
 MOST_MIB = 300  # in all
 MOST_KEPT = 0.2  # of what the server had before they came
 READERS_PER_TASK = 500
-PATIENCE_S = 30  # until the memory of those who left is given back
+PATIENCE_S = 90  # until the memory of those who left is given back: twice half a minute, if they leave in two goes
 
 
 async def subscribe(port: int, task_id: str) -> asyncio.StreamWriter:
