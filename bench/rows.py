@@ -63,8 +63,10 @@ class Row:
 class Load(Row):
     """Operations kept up for some time, by server CPU time."""
 
-    def __init__(self, id: str, title: str, *, connections: int, stage: str = "", is_slow: bool = False) -> None:
-        super().__init__(id, title, stage=stage, is_slow=is_slow)
+    def __init__(
+        self, id: str, title: str, *, connections: int, stage: str = "", is_slow: bool = False, rounds: int | None = None
+    ) -> None:
+        super().__init__(id, title, stage=stage, is_slow=is_slow, rounds=rounds)
         self.connections = connections
 
     async def measure(self, server: Server, effort: Effort) -> float:
@@ -97,6 +99,27 @@ class Durable(Load):
 
     def request(self, server: Server) -> bytes:
         return wire.send(server) if server.column == "sdk" else wire.send(server, skill="steps")
+
+
+class DurableTimes(Load):
+    """How many times a plain skill a durable one of two steps costs: both in turn on one server, so that what slows the machine
+    slows both, and the ratio formed within each round.
+    """
+
+    unit = "times"
+    columns = ("sqlite",)
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        lines = await server.connections(self.connections)
+        requests = {"plain": wire.send(server), "durable": wire.send(server, skill="steps")}
+        cpu_s, units = dict.fromkeys(requests, 0.0), dict.fromkeys(requests, 0)
+        for name in ("plain", "durable", "durable", "plain"):
+            begin = server.cpu_s()
+            tally = await drive(lines, lambda _, name=name: requests[name], _COMPLETED, seconds=effort.seconds)  # type: ignore[misc]
+            await asyncio.sleep(_SETTLE_S)
+            cpu_s[name] += server.cpu_s() - begin
+            units[name] += tally.units
+        return cpu_s["durable"] / units["durable"] / (cpu_s["plain"] / units["plain"])
 
 
 class EchoStream(Load):
@@ -349,6 +372,7 @@ ROWS: tuple[Row, ...] = (
     Send("send32", "send, 32 connections", connections=32),
     Send("send128", "send, 128 connections", connections=128),
     Durable("durable32", "durable skill of two steps, 32 connections (a2a-sdk: a plain one)", connections=32, stage="send32"),
+    DurableTimes("durabletimes", "durable skill of two steps against a plain one, 32 connections", connections=32, rounds=11),
     EchoStream("stream32", "echo by stream, 32 connections", connections=32),
     Get("get32", "get, 32 connections", connections=32),
     Chunks("chunks", "stream of 100 chunks, 16 streams (per event)", connections=16),

@@ -60,10 +60,8 @@ def _near_raw(row: str, most: float) -> Callable[[Results], Verdict]:
 
 
 def _durable(results: Results) -> Verdict:
-    plain, durable = results.cost("send32", "sqlite"), results.cost("durable32", "sqlite")
-    if plain is None or durable is None:
-        return NOT_MEASURED
-    return Verdict(f"{durable / plain:.2f} times", durable <= 1.5 * plain)
+    times = results.cost("durabletimes", "sqlite")
+    return NOT_MEASURED if times is None else Verdict(f"{times:.2f} times", times <= 1.5)
 
 
 def _flat(results: Results) -> Verdict:
