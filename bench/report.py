@@ -112,8 +112,8 @@ REASONS = {
     "5 %. The bare uvicorn in the last column parses nothing.",
     "import": "About a third is asyncio and ssl, which every server needs; the rest is spread over many files of ours. "
     "`import accord` alone is less than a tenth: names load on first use.",
-    "durable": "Four commits instead of one: the start, two steps and the end, each on the disk before the run goes on. A commit has a price "
-    "of its own, whatever is in it: a flush, and the way to the thread that makes it and back.",
+    "durable": "Four commits instead of one: the start, two steps and the end, each on the disk before the run goes on. A commit "
+    "has a price of its own, whatever is in it: a flush, and the way to the thread that makes it and back.",
 }
 
 
