@@ -71,9 +71,12 @@ async def test_a_connection_may_take_its_time():
             writer.close()
 
     async def far(reader, writer):
-        await asyncio.sleep(0.5)
-        inner, outer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(pump(reader, outer), pump(inner, writer))
+        try:
+            await asyncio.sleep(0.5)
+            inner, outer = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(pump(reader, outer), pump(inner, writer))
+        finally:
+            writer.close()
 
     try:
         async with asyncio.timeout(PATIENCE_S), handled(far) as url:
