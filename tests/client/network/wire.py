@@ -106,10 +106,12 @@ async def handled(handler: Handler, host: str = "127.0.0.1", tls: ssl.SSLContext
         yield f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/"
     finally:
         server.close()
-        left = list(tasks)
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        for _ in range(3):  # what had been accepted is only begun a turn later, and what is closed is so a turn later too
+            await asyncio.sleep(0.01)
+            left = list(tasks)
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
 
 @asynccontextmanager
