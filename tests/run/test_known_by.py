@@ -11,15 +11,13 @@ from typing import Any
 import pydantic
 import pytest
 
-from accord import Agent, Context
+from accord import Context
 from accord.model import Message, Role
 from accord.run.replay import Past, is_vague
 from accord.run.step import Step
 from accord.run.steps import _fingerprint
-from accord.store.sqlite import SqliteStore
-from tests.reliability.harness import message, text_of
-from tests.run.test_lives import crashed, until
-from tests.run.test_parallel import ended, living
+from tests.reliability.harness import text_of
+from tests.run.lives import Lives
 
 
 class Trip(pydantic.BaseModel):
@@ -57,36 +55,27 @@ def plan(city: str) -> Plan:
 @pytest.mark.parametrize("given", [trip, plan, Town, Path], ids=lambda given: given.__name__)
 async def test_steps_beside_each_other_keep_their_results_whatever_they_are_called_with(tmp_path: Path, given: Any) -> None:
     """Known by their order alone, two that come the other way round in the next life would have their results swapped."""
-    agent, lives, path = Agent("Tickets"), 0, tmp_path / "tasks.db"
-    both = asyncio.Event()
-    bought: list[str] = []
+    lives = Lives(tmp_path / "tasks.db")
 
     async def book(where: Any) -> str:
         where = where.trips[0] if isinstance(where, Plan) else where
         city = str(where.city if isinstance(where, Trip) else where)
-        bought.append(city)
+        lives.done.append(city)
         return f"ticket to {city}"
 
-    @agent.skill(durable=True)
+    @lives.agent.skill(durable=True)
     async def travel(text: str, ctx: Context) -> str:
         async def one(city: str, pause_s: float) -> str:
-            await asyncio.sleep(pause_s if lives == 1 else 0.1 - pause_s)
+            await asyncio.sleep(pause_s if lives.is_first else 0.1 - pause_s)
             return f"{city}: {await ctx.step(book, given(city))}"
 
         found = await asyncio.gather(one("Rome", 0.1), one("Oslo", 0.0))
-        if lives == 1:
-            both.set()
-            await asyncio.Event().wait()
+        await lives.die()
         return ", ".join(found)
 
-    lives = 1
-    async with crashed(agent, path) as inside:
-        await inside.send(message("go", returnImmediately=True))
-        await until(both)
-    lives = 2
-    async with living(agent, SqliteStore(path)) as inside:
-        assert text_of(await ended(inside)) == "Rome: ticket to Rome, Oslo: ticket to Oslo"
-    assert sorted(bought) == ["Oslo", "Rome"]
+    _, after = await lives.live()
+    assert text_of(after) == "Rome: ticket to Rome, Oslo: ticket to Oslo"
+    assert sorted(lives.done) == ["Oslo", "Rome"]
 
 
 class Cat(pydantic.BaseModel):

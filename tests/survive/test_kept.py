@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, Context, Retention
+from accord import Agent, Retention
 from accord.run.upkeep import Upkeep
 from accord.store.sqlite import SqliteStore
 from tests.drive import refusal_of, say, state_of, text_of
+from tests.survive.skills import talkative
 from tests.survive.test_store_faults import BROKEN_ROWS, damage
 
 DAY_S = 24 * 3600
@@ -35,13 +36,7 @@ class Kept(Agent):
 def agent() -> Kept:
     agent = Kept("Keeper")
 
-    @agent.skill
-    async def echo(text: str) -> str:
-        return text
-
-    @agent.skill
-    async def talk(text: str, ctx: Context) -> str:
-        return await ctx.ask("and then?")
+    talkative(agent)
 
     return agent
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from accord import Agent, Context
+from accord import Agent
 from accord.store.sqlite import SqliteStore
 from tests.drive import refusal_of, say, state_of, text_of
+from tests.survive.skills import talkative
 from tests.survive.test_store_faults import BIG, FAULTS, locked, read_only
 
 PATIENCE_S = 20
@@ -29,13 +30,7 @@ def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
 def an_agent() -> Agent:
     agent = Agent("Ready")
 
-    @agent.skill
-    async def echo(text: str) -> str:
-        return text
-
-    @agent.skill
-    async def talk(text: str, ctx: Context) -> str:
-        return await ctx.ask("and then?")
+    talkative(agent)
 
     return agent
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, Context
+from accord import Agent
 from accord.model import Limits
 from accord.run.engine import Engine
 from accord.run.upkeep import Retention, Upkeep
 from accord.store import open_store
 from tests.drive import refusal_of, say, state_of, text_of
 from tests.reliability.harness import RESUME
+from tests.survive.skills import talkative
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -24,13 +25,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 def an_agent() -> Agent:
     agent = Agent("Keeper")
 
-    @agent.skill
-    async def echo(text: str) -> str:
-        return text
-
-    @agent.skill
-    async def talk(text: str, ctx: Context) -> str:
-        return await ctx.ask("and then?")
+    talkative(agent)
 
     return agent
 

@@ -18,6 +18,7 @@ from accord.store.sqlite import SqliteStore
 from tests.drive import Refused, refusal_of, say, state_of, text_of
 from tests.reliability.harness import JSON, message, report, size
 from tests.survive.host import hosting
+from tests.survive.skills import talkative
 
 
 @pytest.fixture
@@ -29,13 +30,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def an_agent() -> Agent:
     agent = Agent("Faults")
 
-    @agent.skill
-    async def echo(text: str) -> str:
-        return text
-
-    @agent.skill
-    async def talk(text: str, ctx: Context) -> str:
-        return await ctx.ask("and then?")
+    talkative(agent)
 
     @agent.skill
     async def chat(text: str, ctx: Context) -> None:
