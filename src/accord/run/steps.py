@@ -45,7 +45,7 @@ class Steps:
         self._past = past
         self._calls: dict[str, int] = {}  # of each step by name, and of each delegation by what it is about
         self._stepper: asyncio.Task[Any] | None = None  # who called the first step
-        self._is_parallel = False  # someone else called one too: in the next life steps may come in another order
+        self.is_parallel = False  # someone else called one too: in the next life steps may come in another order
         self.under_way: dict[Step, bool] = {}  # and whether the log knows of them
         self._vague: dict[str, int] = {}  # how often it was looked what runs beside a step that nothing tells apart
         self._warned: set[str] = set()
@@ -61,7 +61,7 @@ class Steps:
         is_main = task is self._run.task
         if not is_main and is_vague(done.args):
             done.is_beside = self._has_others(name, task)
-        return self._do(done, function, args, retries, is_main=is_main and not self._is_parallel)
+        return self._do(done, function, args, retries, is_main=is_main and not self.is_parallel)
 
     async def _do(self, done: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int, *, is_main: bool) -> Any:
         run = self._run
@@ -74,7 +74,7 @@ class Steps:
         try:
             if is_armed:
                 point("step.begun")
-            if self._is_parallel or len(self.under_way) > 1:
+            if self.is_parallel or len(self.under_way) > 1:
                 self._note_begun()
             value = await do_step(done, function, args, retries, run.threads)
             if is_armed:
@@ -123,7 +123,7 @@ class Steps:
             about = _fingerprint(None, (_name_of(agent), message))
         task = asyncio.current_task(run.loop)
         step = self._new("delegate", f"{about}/{self._count(about)}", task)  # a name of its own, which the other agent knows
-        is_main = task is run.task and not self._is_parallel
+        is_main = task is run.task and not self.is_parallel
         known = await self._find(self._past, step, is_main=is_main) if self._past is not None else None
         if known is None:
             if run.is_leaving or run.is_over:
@@ -147,7 +147,7 @@ class Steps:
     def _new(self, name: str, args: str, task: asyncio.Task[Any] | None) -> Step:
         """A step that is called now."""
         if self._stepper is not task:
-            self._is_parallel = self._stepper is not None
+            self.is_parallel = self._stepper is not None
             self._stepper = self._stepper or task
         n = self._calls[name] = self._calls.get(name, 0) + 1
         return Step(name, n, args=args)
