@@ -111,7 +111,7 @@ class DurableTimes(Load):
 
     async def measure(self, server: Server, effort: Effort) -> float:
         lines = await server.connections(self.connections)
-        requests = {"plain": wire.send(server), "durable": wire.send(server, skill="steps")}
+        requests = {"plain": wire.send(server, skill="echo"), "durable": wire.send(server, skill="steps")}
         cpu_s, units = dict.fromkeys(requests, 0.0), dict.fromkeys(requests, 0)
         for name in ("plain", "durable", "durable", "plain"):
             begin = server.cpu_s()

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import threading
 
-from accord import Ask, Context
+from accord import Agent, Ask, Context
+from accord.store.sqlite import SqliteStore
 from tests.drive import kinds, refusal_of, say, state_of
 
 
@@ -214,3 +215,29 @@ async def test_a_skill_that_will_not_stop_is_left_behind(connect_rpc):
         gate.set()
         assert state_of(canceled) == "canceled"
         assert await client.get(task["id"]) == canceled
+
+
+async def test_a_durable_skill_that_is_cancelled_before_its_message_is_stored_never_begins(connect_rpc, tmp_path):
+    """It starts after the commit (design, rule 16); what is cancelled until then has done nothing."""
+    calls, slow = [], threading.Event()
+    store = SqliteStore(tmp_path / "tasks.db")
+    agent = Agent("Test agent")
+
+    @agent.skill(durable=True)
+    async def talk(text: str):
+        calls.append(text)
+        return Ask("And?")
+
+    async with connect_rpc(agent, store=store) as client:
+        task = (await client.send("first"))["task"]
+        disk = store._in_writer(slow.wait)
+        following = asyncio.create_task(client.send(say("second", taskId=task["id"])))
+        await asyncio.sleep(0.2)
+        canceling = asyncio.create_task(client.cancel(task["id"]))
+        await asyncio.sleep(0.2)
+        slow.set()
+        canceled = await canceling
+        assert (state_of(canceled), state_of((await following)["task"])) == ("canceled", "canceled")
+        assert await client.get(task["id"]) == canceled
+        assert await disk
+    assert calls == ["first"]

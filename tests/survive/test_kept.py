@@ -145,5 +145,5 @@ async def test_a_purge_is_many_small_commits_with_the_work_of_others_between(con
         commits = "\n".join(done).split("COMMIT")
         deleted = [commit.count("DELETE FROM tasks") for commit in commits]
         assert (max(deleted), sum(deleted)) == (500, 1_200)
-        assert sum("INSERT INTO tasks" in commit for commit in commits) == 1
+        assert sum("INTO tasks" in commit for commit in commits) == 1
         assert await client.get(task["id"]) == task

@@ -85,6 +85,10 @@ Note: TypeAlias = "tuple[Log, Write, asyncio.Future[None]]"  # a private line of
 class Stoppable(Protocol):
     """What a log knows of its run."""
 
+    has_begun: bool
+
+    def begin(self) -> None: ...
+
     def lose(self) -> None: ...
 
 
@@ -455,6 +459,8 @@ class Log:
             _wake(self._room)
         if self.run is None:
             self.book.let_go(self)
+        elif not self.run.has_begun and not self.lines:
+            self.run.begin()
 
     def _trim(self) -> None:
         """Keep a short tail; readers further behind read the store."""

@@ -4,6 +4,7 @@ One asyncio task per run, no queue. Nothing else writes the log of a task while 
 """
 
 import asyncio
+import contextvars
 import copy
 import logging
 import secrets
@@ -12,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 from ..auth import Caller
 from ..codec import v1
@@ -166,21 +167,37 @@ class Runs:
 class Run:
     """One call of a skill's function for a task, until it returns, fails or is cancelled."""
 
-    task: asyncio.Task[None]
-
-    # Where most runs never get: kept on the class until one does.
-    is_over = False
-    worked_s = 0.0  # in earlier lives, and before the last question; waiting for the client is not work
-    noted_s = 0.0  # of it the log knows
-    is_canceled = False
-    differs: Differs | None = None  # what was seen on the way through its past, whoever caught it
-    is_leaving = False  # it is to be let go, and begins nothing new
-    _questions: Questions | None = None
-    _last_word: Message | None = None
-    _chunks = ""  # the artifact the yields feed, once there is one
-    _steps: Steps | None = None
-    _events = 0
-    _aside = 0  # bytes of the log that are no sign of life
+    __slots__ = (
+        "__weakref__",
+        "_artifacts",
+        "_aside",
+        "_chunks",
+        "_context",
+        "_events",
+        "_gate",
+        "_last_word",
+        "_past",
+        "_questions",
+        "_runs",
+        "_steps",
+        "_values",
+        "caller",
+        "differs",
+        "has_begun",
+        "is_canceled",
+        "is_leaving",
+        "is_over",
+        "log",
+        "loop",
+        "message",
+        "noted_s",
+        "output_modes",
+        "since_s",
+        "skill",
+        "task",
+        "thread",
+        "worked_s",
+    )
 
     def __init__(
         self,
@@ -208,6 +225,17 @@ class Run:
         self._artifacts = len(log.task.artifacts) if past is None else past.artifacts
         self.loop = runs.feed.loop
         self.thread = threading.get_ident()
+        self.is_over = self.is_canceled = False
+        self.is_leaving = False  # it is to be let go, and begins nothing new
+        self.worked_s = 0.0  # in earlier lives, and before the last question; waiting for the client is not work
+        self.noted_s = 0.0  # of it the log knows
+        self.differs: Differs | None = None  # what was seen on the way through its past, whoever caught it
+        self._last_word: Message | None = None
+        self._chunks = ""  # the artifact the yields feed, once there is one
+        self._steps: Steps | None = None
+        self._questions: Questions | None = None
+        self._events = 0
+        self._aside = 0  # bytes of the log that are no sign of life
         log.run = self
         runs.feed.working.add(self)
         log.is_clear = False
@@ -218,16 +246,27 @@ class Run:
             log.set_status(TaskState.WORKING)
         else:
             self.output_modes, self.worked_s, self.noted_s = past.output_modes, past.worked_s, past.worked_s
-        if sys.version_info >= (3, 12):
+        self.task: asyncio.Task[None] | None = None
+        self.has_begun = past is not None or not skill.is_durable
+        if not self.has_begun:
+            self._context = contextvars.copy_context()
+        elif sys.version_info >= (3, 12):
             asyncio.Task(self._drive(), loop=self.loop, eager_start=True)
         else:
             self.task = self.loop.create_task(self._drive())
+
+    def begin(self) -> None:
+        """Start the function of a durable skill, now that its message is stored: what is to be taken up again has to be known
+        before it does anything.
+        """
+        self.has_begun = True
+        self.task = self.loop.create_task(self._drive(), context=self._context)
 
     # Driving
 
     async def _drive(self) -> None:
         if sys.version_info >= (3, 12):  # begun at once: the function may ask for it before the line that made it is over
-            self.task = cast("asyncio.Task[None]", asyncio.current_task())
+            self.task = asyncio.current_task()
         binding, values = self.skill.binding, self._values
         del self._values  # they are the function's
         if binding.context or self.skill.is_durable:  # others are never let go
@@ -240,8 +279,8 @@ class Run:
             if self._gate is not None:
                 await self._gate
                 self.since_s = time.monotonic()
-            if self.skill.is_durable:
-                await self.log.stored()  # a run that is to be taken up again has to be known before it does anything
+            if self._past is not None and self.skill.is_durable:
+                await self.log.stored()  # that it is tried again, and how, has to be known before it is
             if self.skill.kind == "coroutine":
                 self._finish(await self.skill.function(**values))
             else:
@@ -264,7 +303,10 @@ class Run:
             self._fail(sys.exc_info())
         finally:
             self._runs.ended(self)
-            self._part()
+            # What knows the run is let go of, else only the garbage collector finds it: a tenth of a durable skill's time.
+            self._questions = None
+            if self._steps is not None and not self._steps.is_parallel:  # tasks the function has left behind may do more of them
+                self._steps = None
 
     async def _iterate(self, values: dict[str, Any]) -> Any:
         stream = self.skill.function(**values)
@@ -337,14 +379,6 @@ class Run:
     def _end(self, state: TaskState, word: Any = None) -> None:
         if not self.is_over:
             self.status(state, word)
-
-    def _part(self) -> None:
-        """Let go of what knows the run, so that it is gone when nobody needs it, and not when the collector comes by: that would
-        cost a durable skill a tenth of its time.
-        """
-        self._questions = None
-        if self._steps is not None and not self._steps.is_parallel:  # else tasks the function has left behind may do more
-            self._steps = None
 
     # What the function says
 
@@ -551,12 +585,13 @@ class Run:
     async def cancel(self) -> None:
         """Stop the function, giving it a moment to clean up; the task is terminal afterwards."""
         self.is_canceled = True
-        self.task.cancel()
+        self._halt()
         try:
-            await asyncio.wait({self.task}, timeout=CANCEL_GRACE_S)
+            if self.task is not None:
+                await asyncio.wait({self.task}, timeout=CANCEL_GRACE_S)
         finally:  # also if whoever asked for it has gone meanwhile
             self._end(TaskState.CANCELED)  # it did not stop in time: it is no longer listened to
-            if self.task.done():
+            if self.task is None or self.task.done():
                 self._runs.ended(self)  # cancelled before its first step, it has not said so itself
 
     def release(self) -> None:
@@ -575,14 +610,15 @@ class Run:
         if self.is_over:
             return
         self.is_over = self.is_leaving = self._runs.has_parked = True
-        forget(self.task)
+        if self.task is not None:
+            forget(self.task)
         self._runs.ended(self)
         self.log.wake()  # who reads along has nothing more to expect here
 
     def stop(self) -> None:
         """Cancel the function and say nothing: the task stays as last stored."""
         self.is_over = True
-        self.task.cancel()
+        self._halt()
 
     def lose(self) -> None:
         """What it did can't be stored. Durable work is gone on with from what is, as after a crash; other work is over."""
@@ -620,7 +656,14 @@ class Run:
     def interrupt(self, reason: str) -> None:
         """Stop the function and fail its task, for a reason of the server's."""
         self._end(TaskState.FAILED, reason)
-        self.task.cancel()
+        self._halt()
+
+    def _halt(self) -> None:
+        """Cancel the function. One that has not begun never does."""
+        if self.task is not None:
+            self.task.cancel()
+        elif self.is_over:
+            self._runs.ended(self)
 
 
 _CALL: dict[str, Callable[[Run, dict[str, Any]], Coroutine[Any, Any, Any]]] = {

@@ -28,6 +28,7 @@ __all__ = ["Steps"]
 log_ = logging.getLogger("accord")
 
 _NESTED = inspect.CO_NESTED
+_NEVER: dict[str, int] = {}
 _LOOKS, _LOOK_S = 50, 0.02  # how often and at what distance a replay looks for what is not in its place
 
 T = TypeVar("T")
@@ -40,6 +41,8 @@ class Steps:
     can't be told from one life to the next, it is known by its name and its n-th call.
     """
 
+    __slots__ = ("_calls", "_has_waited", "_past", "_run", "_stepper", "_vague", "_warned", "is_parallel", "under_way")
+
     def __init__(self, run: "Run", past: Past | None) -> None:
         self._run = run
         self._past = past
@@ -47,8 +50,8 @@ class Steps:
         self._stepper: asyncio.Task[Any] | None = None  # who called the first step
         self.is_parallel = False  # someone else called one too: in the next life steps may come in another order
         self.under_way: dict[Step, bool] = {}  # and whether the log knows of them
-        self._vague: dict[str, int] = {}  # how often it was looked what runs beside a step that nothing tells apart
-        self._warned: set[str] = set()
+        self._vague = _NEVER  # how often it was looked what runs beside a step that nothing tells apart
+        self._warned: frozenset[str] = frozenset()
         self._has_waited = False
 
     def do(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Coroutine[Any, Any, Any]:
@@ -156,11 +159,11 @@ class Steps:
         """Whether others run beside this task of a run: then a step that nothing tells apart may come in another order."""
         if self._vague.get(name, 0) >= _LOOKS:
             return False  # called again and again, and never was there anything else: looking costs all tasks there are
-        self._vague[name] = self._vague.get(name, 0) + 1
+        self._vague = {**self._vague, name: self._vague.get(name, 0) + 1}
         if not tasks_of(self._run) - {task, self._run.task}:
             return False
         if self._calls[name] > 1 and name not in self._warned:
-            self._warned.add(name)
+            self._warned |= {name}
             log_.warning(
                 "skill %s does step %r beside other work, and nothing tells it apart after a restart: its task might fail there; "
                 "give each its own name: ctx.step(..., name=...)",

@@ -22,9 +22,9 @@ POINTS = (
     # one commit
     "commit.before",
     "commit.begun",
+    "commit.counts",
     "commit.tasks",  # the tasks are written, their log not
     "commit.events",
-    "commit.counts",
     "commit.keys",
     "commit.after",  # on the disk; nobody has been told
     "publish.after",  # told, on this side of the wire

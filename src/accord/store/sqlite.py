@@ -41,14 +41,18 @@ _NOTE_BITS = 40
 _BEAT = "UPDATE owners SET beat_ms=? WHERE owner=?"
 _COUNT = "INSERT INTO counts VALUES (?,?,?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
 _MADE = b'v{"task":'
-_NOTED = "INSERT INTO notes VALUES (?,?,?,?)"
-_LOGGED = "INSERT INTO events VALUES (?,?) ON CONFLICT DO UPDATE SET data = CAST(data || x'0a' || excluded.data AS BLOB)"
+_BREAK = bytearray(b"\n")  # what it joins is one too: see `blob`
+
+# An error rolls all of a commit back: with OR FAIL a statement need not be able to undo itself, for which SQLite would copy every
+# page it changes, and many of them into a file.
+_NOTED = "INSERT OR FAIL INTO notes VALUES (?,?,?,?)"
+_LOGGED = "INSERT OR FAIL INTO events VALUES (?,?) ON CONFLICT DO UPDATE SET data = CAST(data || x'0a' || excluded.data AS BLOB)"
 
 # What a commit does to the tasks it is about: begun, told more of, only their log grew, they stand elsewhere, they have a
 # new snapshot.
-_BEGIN = "INSERT INTO begun (scope, owner, key, id, context, state, at_ms, seq, pos, about) VALUES (?,?,?,?,?,?,?,?,?,?)"
+_BEGIN = "INSERT OR FAIL INTO begun (scope, owner, key, id, context, state, at_ms, seq, pos, about) VALUES (?,?,?,?,?,?,?,?,?,?)"
 _TOLD = "DELETE FROM begun WHERE scope=? AND id=?"
-_NEW = f"INSERT INTO tasks (scope, owner, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_NEW = f"INSERT OR FAIL INTO tasks (scope, owner, {COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _KEPT = "UPDATE tasks SET seq=?, pos=?, owner=? WHERE key=?"
 # One that stands elsewhere has a log again, also if it had ended and its log had gone.
 _MOVED = "UPDATE tasks SET state=?, at_ms=?, seq=?, pos=?, owner=?, folded=0 WHERE key=?"
@@ -132,12 +136,11 @@ class SqliteStore:
     async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
         await self._in_writer(lambda: self._commit(writes, keeps))
 
-    async def _in_writer(self, work: Callable[[], T]) -> T:
+    def _in_writer(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Have the writer thread do something; raise CommitFailed if the database will not."""
-        done: asyncio.Future[Any] = self._loop.create_future()
+        done: asyncio.Future[T] = self._loop.create_future()
         self._jobs.put((done, work))
-        result: T = await done
-        return result
+        return done
 
     def _write(self) -> None:
         """The writer thread: one job at a time until told to stop."""
@@ -186,6 +189,22 @@ class SqliteStore:
         point("commit.after")
 
     def _store(self, db: sqlite3.Connection, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+        if standing := [put_apart(db, w) for w in writes if w.state]:
+            self._stand(db, standing)
+        point("commit.tasks")
+        insert(db, _LOGGED, [(w.key << ROW_BITS | w.row, _BREAK.join(w.lines)) for w in standing])
+        if len(standing) < len(writes):
+            insert(db, _NOTED, [(w.key, next(self._notes), w.row, _BREAK.join(w.lines)) for w in writes if not w.state])
+        point("commit.events")
+        if keeps:
+            db.executemany(
+                "INSERT OR REPLACE INTO keys VALUES (?,?,?,?,?,?)",
+                [(self._scope(k.scope), k.key, k.digest, k.at_ms, k.task_id, k.reply) for k in keeps],
+            )
+            point("commit.keys")
+
+    def _stand(self, db: sqlite3.Connection, writes: Sequence[Write]) -> None:
+        """Store where tasks stand, and how many of each state there are."""
         begun: list[tuple[Any, ...]] = []
         told: list[tuple[Any, ...]] = []
         new: list[tuple[Any, ...]] = []
@@ -193,8 +212,7 @@ class SqliteStore:
         moved: list[tuple[Any, ...]] = []
         folded: list[tuple[Any, ...]] = []
         change: Counter[tuple[int, int]] = Counter()
-        standing = [put_apart(db, w) for w in writes if w.state]
-        for w in standing:
+        for w in writes:
             scope = self._scope(w.scope)
             if w.head is None and w.is_new:
                 place = (scope, self._owner, w.key, w.id, w.context_id, w.state)
@@ -222,19 +240,9 @@ class SqliteStore:
         for sql, rows in ((_TOLD, told), (_KEPT, kept), (_MOVED, moved), (_FOLDED, folded)):
             if rows:
                 db.executemany(sql, rows)
-        point("commit.tasks")
-        insert(db, _LOGGED, [(w.key << ROW_BITS | w.row, blob(b"\n".join(w.lines))) for w in standing])
-        insert(db, _NOTED, [(w.key, next(self._notes), w.row, blob(b"\n".join(w.lines))) for w in writes if not w.state])
-        point("commit.events")
         if counted := [(scope, state, n) for (scope, state), n in change.items() if n]:
             db.executemany(_COUNT, counted)
         point("commit.counts")
-        if keeps:
-            db.executemany(
-                "INSERT OR REPLACE INTO keys VALUES (?,?,?,?,?,?)",
-                [(self._scope(k.scope), k.key, k.digest, k.at_ms, k.task_id, k.reply) for k in keeps],
-            )
-            point("commit.keys")
 
     def _scope(self, scope: Scope) -> int:
         number = self._scopes.get(scope)
