@@ -102,8 +102,8 @@ class Durable(Load):
 
 
 class DurableTimes(Load):
-    """How many times a plain skill a durable one of two steps costs: both in turn on one server, so that what slows the machine
-    slows both, and the ratio formed within each round.
+    """How many times a plain skill a durable one of two steps costs, that does the same: both in turn on one server, so that what
+    slows the machine slows both, and the ratio formed within each round.
     """
 
     unit = "times"
@@ -111,7 +111,7 @@ class DurableTimes(Load):
 
     async def measure(self, server: Server, effort: Effort) -> float:
         lines = await server.connections(self.connections)
-        requests = {"plain": wire.send(server, skill="echo"), "durable": wire.send(server, skill="steps")}
+        requests = {"plain": wire.send(server, skill="twice"), "durable": wire.send(server, skill="steps")}
         cpu_s, units = dict.fromkeys(requests, 0.0), dict.fromkeys(requests, 0)
         for name in ("plain", "durable", "durable", "plain"):
             begin = server.cpu_s()

@@ -58,6 +58,12 @@ async def steps(text: str, ctx: Context) -> str:
 
 
 @agent.skill
+async def twice(text: str, ctx: Context) -> str:
+    """The same without steps: a crash in the middle of it would be its end."""
+    return await lower(await lower(text))
+
+
+@agent.skill
 async def weigh(file: File) -> str:
     """Say how large the file is."""
     return f"{len(file.data or b'')} bytes"

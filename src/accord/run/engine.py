@@ -242,7 +242,7 @@ class Engine(Runs):
         if run is None:
             self.feed.check_room(is_answer=task.status.state not in FINAL)
         message.context_id = task.context_id
-        turn = Turn(message)
+        turn = Turn(message, request.configuration.accepted_output_modes if request.configuration is not None else ())
         if isinstance(run, Run):
             size = log.size
             log.add(message)
@@ -266,8 +266,7 @@ class Engine(Runs):
                 log.set_status(TaskState.SUBMITTED)
             log.add(message)
             self._keep(keep, log, message)
-            modes = request.configuration.accepted_output_modes if request.configuration is not None else ()
-            Run(self, log, skill, turn, values, caller, output_modes=modes)
+            Run(self, log, skill, turn, values, caller)
         return Accepted(log, turn, False)
 
     async def _parked(self, log: Log) -> Past | None:

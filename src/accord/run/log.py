@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -64,6 +65,7 @@ class Turn(msgspec.Struct, eq=False):
     """
 
     message: Message
+    output_modes: Sequence[str] = ()  # that its sender can take
     last: int = 0
     is_answered: bool = False
     refused: A2AError | None = None

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 from ..auth import Caller
@@ -112,9 +112,8 @@ class Runs:
         if keep is not None:
             keep.task_id, keep.reply = task.id, message.message_id.encode()
             self.feed.keep(keep)
-        turn = Turn(message)
-        modes = request.configuration.accepted_output_modes if request.configuration is not None else ()
-        Run(self, log, skill, turn, values, caller, output_modes=modes)
+        turn = Turn(message, request.configuration.accepted_output_modes if request.configuration is not None else ())
+        Run(self, log, skill, turn, values, caller)
         return Accepted(log, turn, True)
 
     def ended(self, run: "Run") -> None:
@@ -210,14 +209,13 @@ class Run:
         *,
         past: Past | None = None,
         gate: asyncio.Future[None] | None = None,
-        output_modes: Sequence[str] = (),
     ) -> None:
         self._runs = runs
         self.log = log
         self.skill = skill
         self.caller = caller
         self.message = turn.message if past is None else past.message
-        self.output_modes = output_modes
+        self.output_modes = turn.output_modes
         self.since_s = time.monotonic()
         self._values = values
         self._past = past
@@ -241,8 +239,8 @@ class Run:
         log.is_clear = False
         if past is None:
             log.begin(turn)
-            if output_modes:
-                log.note(b"o", v1.encode([*output_modes]))
+            if turn.output_modes:
+                log.note(b"o", v1.encode([*turn.output_modes]))
             log.set_status(TaskState.WORKING)
         else:
             self.output_modes, self.worked_s, self.noted_s = past.output_modes, past.worked_s, past.worked_s

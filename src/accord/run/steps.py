@@ -57,19 +57,25 @@ class Steps:
     def do(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Coroutine[Any, Any, Any]:
         """Do a step, or find it again. It has its number from here: what is called in order may be waited for in any."""
         name = name or getattr(function, "__name__", "") or type(function).__name__
-        if (inside := INSIDE.get()) is not None and inside[0] is self._run:
-            return self._within(function, args, name, retries)
-        task = asyncio.current_task(self._run.loop)
-        done = self._new(name, _fingerprint(function, args), task)
-        is_main = task is self._run.task
-        if not is_main and is_vague(done.args):
-            done.is_beside = self._has_others(name, task)
-        return self._do(done, function, args, retries, is_main=is_main and not self.is_parallel)
-
-    async def _do(self, done: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int, *, is_main: bool) -> Any:
         run = self._run
-        if self._past is not None and (known := await self._find(self._past, done, is_main=is_main)) is not None:
-            return value_of(known, function)
+        if (inside := INSIDE.get()) is not None and inside[0] is run:
+            return self._within(function, args, name, retries)
+        task = asyncio.current_task(run.loop)
+        done = self._new(name, _fingerprint(function, args), task)
+        if task is not run.task and is_vague(done.args):
+            done.is_beside = self._has_others(name, task)
+        if self._past is None:
+            return self._do(done, function, args, retries)
+        return self._find_or_do(self._past, done, function, args, retries, is_main=task is run.task and not self.is_parallel)
+
+    async def _find_or_do(
+        self, past: Past, done: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int, *, is_main: bool
+    ) -> Any:
+        known = await self._find(past, done, is_main=is_main)
+        return await self._do(done, function, args, retries) if known is None else value_of(known, function)
+
+    async def _do(self, done: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int) -> Any:
+        run = self._run
         if run.is_leaving or run.is_over:
             await run.begin_nothing()
         self.under_way[done] = False
