@@ -8,10 +8,10 @@ FUZZ   := $(VENV)/.fuzz
 OLD    := .venv-03/.done
 JS     := tests/legacy/js/node_modules
 
-.PHONY: help demo test check format soak protos bench clean
+.PHONY: help demo test test-pythons check format soak protos bench clean
 
 help: ## What can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -47,6 +47,16 @@ strace:
 test: $(DEV) $(OLD) $(JS) strace ## Run all tests
 	$(BIN)/python -m pytest
 
+# Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
+PYTHONS := python3.11 python3.12 python3.13
+
+test-pythons: $(OLD) $(JS) strace ## Run all tests on every Python that is here
+	@for python in $(PYTHONS); do \
+	version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || { echo "no $$python here: not tested"; continue; }; \
+	echo "Python $$version"; tested=1; \
+	$(MAKE) --no-print-directory test PYTHON=$$python VENV=.venv-$$version || failed="$$failed $$version"; \
+	done; [ -z "$$failed" ] || { echo "failed on Python$$failed"; exit 1; }; [ -n "$$tested" ]
+
 check: $(DEV) ## Lint, types, import directions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -76,4 +86,4 @@ bench: $(DEV) ## Measure against a2a-sdk, side by side
 	$(BIN)/python -m bench
 
 clean: ## Remove what was set up and what agents kept here
-	rm -rf $(VENV) .venv-03 $(JS) .accord
+	rm -rf $(VENV) .venv-* $(JS) .accord

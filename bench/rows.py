@@ -372,7 +372,7 @@ ROWS: tuple[Row, ...] = (
     Send("send32", "send, 32 connections", connections=32),
     Send("send128", "send, 128 connections", connections=128),
     Durable("durable32", "durable skill of two steps, 32 connections (a2a-sdk: a plain one)", connections=32, stage="send32"),
-    DurableTimes("durabletimes", "durable skill of two steps against a plain one, 32 connections", connections=32, rounds=11),
+    DurableTimes("durabletimes", "durable skill of two steps against the same, plain, 32 connections", connections=32, rounds=21),
     EchoStream("stream32", "echo by stream, 32 connections", connections=32),
     Get("get32", "get, 32 connections", connections=32),
     Chunks("chunks", "stream of 100 chunks, 16 streams (per event)", connections=16),

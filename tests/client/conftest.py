@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accord import Agent
+from accord import Agent, Limits
 from accord.client import Client, connect
 from tests.drive import serving
 
@@ -26,12 +26,12 @@ DOORS = {
 
 def _reach(binding: str, version: str) -> Reach:
     @asynccontextmanager
-    async def reach(skill: Any, **options: Any) -> AsyncIterator[Client]:
+    async def reach(skill: Any, *, limits: Limits | None = None, **options: Any) -> AsyncIterator[Client]:
         agent = skill
         if not isinstance(skill, Agent):
             agent = Agent("Test agent")
             agent.skill(skill)
-        app = agent.app(**({"grpc_port": 0} if binding == "GRPC" else {}))
+        app = agent.app(limits=limits, **({"grpc_port": 0} if binding == "GRPC" else {}))
         async with serving(app, app.close) as url:
             await app.open()
             async with connect(url, binding=binding, version=version, **options) as client:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from accord import Agent, Ask, Context, File, Reply
+from accord import Agent, Ask, Context, File, Limits, Reply
 from accord.client import connect
 from accord.model import (
     ArtifactUpdate,
@@ -145,6 +145,14 @@ async def test_list_goes_through_all_pages(reach_new):
         some = [task.id async for task in client.list(page_size=3, limit=4)]
     assert sorted(listed) == sorted(sent)
     assert some == listed[:4]
+
+
+async def test_list_goes_on_where_a_page_ended_early(reach_new):
+    """A server may cut a page of large tasks short: whoever lists them does not notice."""
+    async with reach_new(echo, limits=Limits(page=50_000)) as client:
+        sent = [(await client.send(f"{i}" + "x" * 20_000)).task_id for i in range(5)]
+        listed = [task.id async for task in client.list(artifacts=True)]
+    assert sorted(listed) == sorted(sent)
 
 
 async def test_files_and_data_travel_both_ways(reach):

@@ -136,14 +136,15 @@ async def test_a_send_that_may_have_been_done_is_not_repeated():
 
 async def test_an_agent_that_does_not_stream_is_asked():
     """`stream` works with every agent: where there is no stream, the task is asked for until it has ended."""
-    async with FakeAgent(LETTERS) as fake:
+    chunks = LETTERS * 100  # more than is stored at once: it is still at work when it first answers
+    async with FakeAgent(chunks) as fake:
         async with connect(fake.url) as looking:
             plain = looking.card
         plain.capabilities.streaming = False
         async with connect(plain, retry=QUICK) as client:
             stream = client.stream("go")
             heard = await story(stream)
-    assert (heard[0], heard[-1], stream.reply.text) == ("task", "completed", "abcdefgh")
+    assert (heard[0], heard[-1], stream.reply.text) == ("task", "completed", "".join(chunks))
     assert {request.headers["accept"] for request in fake.requests} == {"application/json"}
 
 

@@ -1,9 +1,11 @@
 """Untrusted JSON text is bounded before it is read."""
 
+import random
+
 import pytest
 
 from accord.codec import text
-from accord.model import ParseError
+from accord.model import Limits, ParseError
 
 
 @pytest.mark.parametrize("raw", [
@@ -71,3 +73,58 @@ def test_what_stands_in_the_strings_of_a_large_text_breaks_no_limit(raw):
 def test_what_stands_between_the_strings_of_a_large_text_is_bounded_as_ever(raw, what):
     with pytest.raises(ParseError, match=what):
         text.check(raw)
+
+
+def stands(raw):
+    """Depth, members and the longest number of a text, looked at byte by byte."""
+    level = deepest = members = digits = longest = at = 0
+    while at < len(raw):
+        byte = raw[at : at + 1]
+        if byte == b'"':
+            end = at + 1
+            while end < len(raw) and raw[end : end + 1] != b'"':
+                end += 2 if raw[end : end + 1] == b"\\" else 1
+            at, digits = end, 0
+        elif byte.isdigit():
+            digits += 1
+        elif byte != b".":
+            digits = 0
+        level += (byte in (b"{", b"[")) - (byte in (b"}", b"]"))
+        members += byte == b":"
+        deepest, longest = max(deepest, level), max(longest, digits)
+        at += 1
+    return deepest, members, longest
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_text_looked_at_in_pieces_is_judged_as_a_whole(seed):
+    """Wherever a piece ends: in brackets, before a number, within a string longer than any piece."""
+    chance = random.Random(seed)
+    tokens = [
+        b'"\\"{[:9"',
+        b'"' + b":" * 70_000 + b'"',
+        b'"\\\\"',
+        b"[",
+        b"]",
+        b'{"a":',
+        b"}",
+        b"1.5,",
+        b"9" * 40 + b",",
+        b" " * 999,
+    ]
+    weights = [300, 1, 300, 30, 31, 30, 31, 300, 5, 10]
+    raw = b"".join(chance.choices(tokens, weights, k=3_000))
+    deepest, members, longest = stands(raw)
+    assert text.depth(raw) == deepest
+    for depth, most, digits in (
+        (deepest, members, longest),
+        (deepest - 1, members, 99),
+        (deepest, members - 1, 99),
+        (99, 9_999, longest - 1),
+    ):
+        limits = Limits(json_depth=depth, json_members=most, json_digits=digits)
+        if deepest <= depth and members <= most and longest <= digits:
+            text.check(raw, limits)
+        else:
+            with pytest.raises(ParseError, match="members" if members > most else "deeper" if deepest > depth else "digits"):
+                text.check(raw, limits)

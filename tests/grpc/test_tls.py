@@ -1,8 +1,6 @@
 """One certificate for both servers, and clients' certificates if they are asked for."""
 
 import asyncio
-import datetime
-import ipaddress
 import ssl
 import sys
 from pathlib import Path
@@ -12,12 +10,10 @@ import grpc
 import pytest
 from a2a.types import a2a_pb2 as pb
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from accord import Agent
 from accord.wire.tls import Tls
+from tests.client.certs import Authority
 from tests.drive import PATIENCE_S
 
 SERVER = """
@@ -42,35 +38,12 @@ agent.run(port=0, store="memory://", grpc_port=0, tls=tls, on_start=lambda addre
 def certificates(tmp_path_factory) -> Path:
     """A folder with an authority, a server's and a client's certificate it signed, and a stranger's."""
     folder = tmp_path_factory.mktemp("certificates")
-    ca = _issue(folder, "ca", None)
-    _issue(folder, "server", ca)
-    _issue(folder, "client", ca)
-    _issue(folder, "stranger", None)
+    ours, others = Authority(folder), Authority(tmp_path_factory.mktemp("others"))
+    ours.issue("server")
+    ours.issue("client")
+    for path in others.issue("stranger"):
+        path.rename(folder / path.name)
     return folder
-
-
-def _issue(folder, name, issuer):
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    signed_by, signing_key = issuer or (subject, key)
-    now = datetime.datetime.now(datetime.UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(signed_by)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(signing_key, hashes.SHA256())
-    )
-    pem, plain = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    (folder / f"{name}.pem").write_bytes(certificate.public_bytes(pem))
-    (folder / f"{name}.key").write_bytes(key.private_bytes(pem, plain, serialization.NoEncryption()))
-    return subject, key
 
 
 def credentials(folder, name=""):

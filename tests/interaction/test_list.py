@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from accord import Ask
+from accord import Ask, Limits
 from accord.model import now_ms, timestamp
 from tests.drive import refusal_of, say, text_of
 
@@ -81,6 +81,51 @@ async def test_tasks_made_while_paging_do_not_shift_the_pages(connect, store):
         await client.send("newer")
         second = await client.list(pageSize=2, pageToken=first["nextPageToken"])
         assert ids(first) + ids(second) == made[::-1]
+
+
+async def paged(client, **asked):
+    """All pages of a list."""
+    pages, token = [], ""
+    while not pages or token:
+        pages.append(await client.list(**asked, **({"pageToken": token} if token else {})))
+        token = pages[-1]["nextPageToken"]
+    return pages
+
+
+async def test_a_page_ends_early_when_it_holds_enough(connect, store):
+    """A page may be shorter than asked for (LST-6): large tasks come a few at a time, and all of them come."""
+    async with connect(work, store=store, limits=Limits(page=100_000)) as client:
+        made = [(await client.send(f"{n}" + "x" * 40_000))["task"]["id"] for n in range(5)]
+        pages = await paged(client)
+        assert [len(page["tasks"]) for page in pages] == [2, 2, 1]
+        assert [(page["pageSize"], page["totalSize"]) for page in pages] == [(50, 5)] * 3
+        assert list(itertools.chain(*map(ids, pages))) == made[::-1]
+
+
+async def test_artifacts_count_for_a_page_if_they_are_asked_for(connect, store):
+    """What is not sent costs nothing; what is larger than a page has one of its own."""
+
+    async def grow(request: str):
+        return "x" * int(request)
+
+    async with connect(grow, store=store, limits=Limits(page=100_000)) as client:
+        for size in ("60000", "120000", "60000"):
+            await client.send(size)
+        pages = await paged(client, includeArtifacts=True)
+        assert [[len(text_of(task)) for task in page["tasks"]] for page in pages] == [[60_000], [120_000], [60_000]]
+        (page,) = await paged(client)
+        assert len(page["tasks"]) == 3
+
+
+async def test_what_has_grown_since_it_was_stored_counts_for_a_page(connect, store):
+    """A task that is open is shown as it is, not as its last snapshot was."""
+    async with connect(work, store=store, limits=Limits(page=100_000)) as client:
+        tasks = await sent(client, "ask", "ask", "ask")
+        for task in tasks:
+            await client.send(say([{"text": "ask"}, {"data": "x" * 40_000}], taskId=task["id"]))
+        pages = await paged(client)
+        assert [len(page["tasks"]) for page in pages] == [2, 1]
+        assert sorted(itertools.chain(*map(ids, pages))) == sorted(task["id"] for task in tasks)
 
 
 @pytest.mark.parametrize("size", [0, -1, 101, 2**31])

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 
-from accord import Ask, Context, Message
+from accord import Ask, Context, Limits, Message
 from tests.drive import heard, kinds, refusal_of, say, state_of, text_of
 
 
@@ -203,6 +203,28 @@ async def test_a_waiting_message_starts_the_next_turn_of_an_open_task(connect):
         await heard(client, task["id"], 2)
         gate.set()
         assert text_of((await next_turn)["task"]) == "got next"
+
+
+async def test_a_long_row_of_waiting_messages_is_gone_through(connect_rpc):
+    """Each gets its turn, however many they are: a turn that is over at once does not begin the next within itself."""
+    gate, taken = asyncio.Event(), []
+    row = [str(n) for n in range(400)]
+
+    async def work(request: str):
+        await gate.wait()
+        taken.append(request)
+        return Ask(f"{request}?")
+
+    now = {"returnImmediately": True}
+    async with connect_rpc(work, limits=Limits(waiting_messages=len(row))) as client:
+        task = (await client.send(say("start", configuration=now)))["task"]
+        for word in row[:-1]:
+            await client.send(say(word, taskId=task["id"], configuration=now))
+        last = asyncio.create_task(client.send(say(row[-1], taskId=task["id"])))
+        await heard(client, task["id"], 1 + len(row))
+        gate.set()
+        assert text_of((await last)["task"]["status"]["message"]) == f"{row[-1]}?"
+        assert taken == ["start", *row]
 
 
 async def test_an_answer_is_never_met_with_the_old_question(connect):

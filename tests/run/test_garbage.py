@@ -23,6 +23,10 @@ async def steps(text: str, ctx: Context) -> str:
     return str(await ctx.step(lower, await ctx.step(lower, text)))
 
 
+async def steps_at_once(text: str, ctx: Context) -> str:
+    return "".join(await asyncio.gather(*(ctx.step(lower, letter) for letter in text)))
+
+
 async def plain(text: str) -> str:
     return text
 
@@ -55,8 +59,14 @@ async def rejects(text: str, ctx: Context) -> str:
     ctx.reject("not today")
 
 
+async def fails(text: str, ctx: Context) -> str:
+    raise ValueError(text)
+
+
 @pytest.mark.parametrize("is_durable", [False, True])
-@pytest.mark.parametrize("skill", [plain, with_context, steps, in_thread, stream, stream_in_thread, asks, rejects])
+@pytest.mark.parametrize(
+    "skill", [plain, with_context, steps, steps_at_once, in_thread, stream, stream_in_thread, asks, rejects, fails]
+)
 async def test_a_run_that_is_over_is_gone(connect_rpc: Any, lasting: str, skill: Any, is_durable: bool) -> None:
     """Else the collector has to find it: for a durable skill of two steps that was a tenth of all its time."""
     agent = Agent("Clean")

@@ -6,6 +6,7 @@ import functools
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pydantic
@@ -15,7 +16,7 @@ from accord import Context
 from accord.model import Message, Role
 from accord.run.replay import Past, is_vague
 from accord.run.step import Step
-from accord.run.steps import _fingerprint
+from accord.run.steps import _fingerprint, _written
 from tests.reliability.harness import text_of
 from tests.run.lives import Lives
 
@@ -151,6 +152,24 @@ def test_a_function_is_told_by_what_it_carries_along(make: Callable[[str], Calla
 
 def test_lambdas_are_told_by_what_is_written_in_them() -> None:
     assert _fingerprint(lambda: book("Rome"), ()) != _fingerprint(lambda: book("Oslo"), ())
+
+
+WRITTEN: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+    (lambda: book("Rome"), ("Rome",)),
+    (lambda: (5, book("Rome"), 5, 5.0, True, 300), (5, "Rome", 5.0, True, 300)),
+    (lambda: [book(city + "!") for city in ["Rome", book("Oslo")] if city != "Bern"], ("Rome", "Oslo", "Bern", "!")),
+    (lambda: {n: [m + 1 for m in range(n + 2)] for n in range(3)}, (3, 2, 1)),
+    (lambda: {book(f"{n:{n}}") for n in [m * 6 for m in range(7)]}, (7, 6)),
+    (lambda: [sum(m * 9 for m in range(n + 4)) for n in range(8)], (8, 4)),
+    (lambda: sorted([n + 1 for n in range(2)], key=lambda n: n + 9), (2, 1)),
+]
+
+
+@pytest.mark.parametrize(("function", "values"), WRITTEN)
+def test_every_python_finds_the_same_in_a_lambda(function: FunctionType, values: tuple[Any, ...]) -> None:
+    """A task begun under one version goes on under the next: what was done is not done again because it is compiled otherwise."""
+    found = _written(function.__code__)
+    assert [(type(value), value) for value in found] == [(type(value), value) for value in values]
 
 
 def test_a_step_logged_before_models_were_told_apart_is_found_by_its_order() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, Context
-from accord.store import Keep, Write
+from accord.store import Keep, Note, Write
 from accord.store.sqlite import SqliteStore
 from tests.reliability.harness import message, state_of, text_of, told
 from tests.reliability.inside import Inside
@@ -23,8 +23,8 @@ class Watched(SqliteStore):
         super().__init__(folder / "tasks.db")
         self.copies: list[Path] = []
 
-    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
-        await super().commit(writes, keeps)
+    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note] = ()) -> None:
+        await super().commit(writes, keeps, notes)
         copy = self.path.with_name(f"after-{len(self.copies)}.db")
         with contextlib.closing(sqlite3.connect(self.path)) as now, contextlib.closing(sqlite3.connect(copy)) as then:
             now.backup(then)

@@ -13,7 +13,7 @@ from accord import Agent, Context, Message, Part, connect
 from accord.client import Retry
 from accord.model import Role
 from accord.run import log as log_
-from accord.store import CommitFailed, Keep, Write
+from accord.store import CommitFailed, Keep, Note, Write
 from accord.store.sqlite import SqliteStore
 from tests.reliability.harness import message, state_of, text_of, told
 from tests.run.lives import Lives
@@ -505,10 +505,10 @@ class Failing(SqliteStore):
 
     is_full = False
 
-    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note] = ()) -> None:
         if self.is_full:
             raise CommitFailed("no room")
-        await super().commit(writes, keeps)
+        await super().commit(writes, keeps, notes)
 
 
 async def test_durable_work_a_store_has_lost_does_not_clean_up_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

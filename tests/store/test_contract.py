@@ -70,7 +70,7 @@ async def test_lines_after_the_snapshot_come_with_the_task(store):
     more = {"key": first.key, "state": WORKING, "was": WORKING}
     await store.commit([write(store, **more, pos=2, lines=[b"mx", b"sa"])], [])
     await store.commit([write(store, **more, pos=4, seq=2, row=2, lines=[b"v2", b"q1", b"my", b"sb"])], [])
-    await store.commit([Write(first.key, 2, [b"sc"])], [])
+    await store.commit([], [], [(first.key, 2, b"sc")])
     record = await store.load(ME, "t1")
     assert record.is_stale
     assert record.tail == [b"mx", b"v2", b"my"]
@@ -80,8 +80,8 @@ async def test_private_lines_alone_leave_the_snapshot_fresh(store):
     """The task stands as it did: it is shown as stored, and its log holds the lines."""
     first = write(store, state=WORKING)
     await store.commit([first], [])
-    await store.commit([Write(first.key, 1, [b"sa"])], [])
-    await store.commit([Write(first.key, 1, [b"sb"])], [])
+    await store.commit([], [], [(first.key, 1, b"sa")])
+    await store.commit([], [], [(first.key, 1, b"sb")])
     record = await store.load(ME, "t1")
     assert (record.is_stale, record.tail) == (False, [])
     assert await store.rows(first.key, 0) == [(1, b'v{"task":{}}')]
@@ -130,6 +130,39 @@ async def test_pages_are_newest_first_and_do_not_overlap(store):
     assert ids == [f"t{i}" for i in range(9, -1, -1)]
     assert third.next is None
     assert first.total == 10
+
+
+async def test_a_page_ends_before_it_holds_too_much(store):
+    """One answer is made of it, and everyone waits while it is made. The token goes on, and the total is of all pages."""
+    await store.commit([write(store, f"t{i}", at=1000 + i, head=b"{%b}" % (b" " * 998)) for i in range(5)], [])
+    first = await store.page(query(size=2_500, has_artifacts=False))
+    second = await store.page(query(size=2_500, has_artifacts=False, before=first.next))
+    third = await store.page(query(size=2_500, has_artifacts=False, before=second.next))
+    assert [[r.id for r in page.tasks] for page in (first, second, third)] == [["t4", "t3"], ["t2", "t1"], ["t0"]]
+    assert [page.total for page in (first, second, third)] == [5, 5, 5]
+    assert third.next is None
+
+
+async def test_a_task_larger_than_a_page_has_one_of_its_own(store):
+    """Else a list would never come past it."""
+    await store.commit([write(store, f"t{i}", at=1000 + i, head=b"{%b}" % (b" " * 998)) for i in range(3)], [])
+    seen, before = [], None
+    while not seen or before:
+        page = await store.page(query(size=10, before=before))
+        before = page.next
+        seen.append([r.id for r in page.tasks])
+    assert seen == [["t2"], ["t1"], ["t0"]]
+
+
+async def test_what_is_only_begun_has_its_place_on_a_page_that_ends_early(store):
+    """Told and begun tasks are one list, and both are cut at the same place."""
+    begun = write(store, "begun", state=WORKING, at=1001, lines=[b'v{"task":{"id":"begun","contextId":"c1"}}'], head=None)
+    tasks = [write(store, f"t{at}", at=at, head=b"{%b}" % (b" " * 998)) for at in (1000, 1002)]
+    await store.commit([tasks[0], begun, tasks[1]], [])
+    first = await store.page(query(size=1_500, has_artifacts=False))
+    second = await store.page(query(size=1_500, has_artifacts=False, before=first.next))
+    assert [[r.id for r in page.tasks] for page in (first, second)] == [["t1002", "begun"], ["t1000"]]
+    assert (first.total, second.next) == (3, None)
 
 
 async def test_filters_are_anded_and_counted(store):
@@ -209,7 +242,7 @@ async def test_a_task_that_is_only_begun_is_found_and_listed_like_others(store):
     assert (await store.stats()).tasks == {WORKING: 1, COMPLETED: 2}
     assert [lines.split(b"\n")[-1] for _, lines in await store.rows(begun.key, 0)] == [whole]
 
-    await store.commit([Write(begun.key, 2, [b"sx"])], [])  # a step: nothing to tell
+    await store.commit([], [], [(begun.key, 2, b"sx")])  # a step: nothing to tell
     assert (await store.page(query(state=WORKING))).total == 1
     end = {"state": COMPLETED, "at": 3000, "seq": 3, "pos": 3, "row": 3, "lines": (b'w,"status":{}}}',), "head": b'{"x":1}'}
     await store.commit([write(store, "t", key=begun.key, was_begun=True, context="c", **end)], [])

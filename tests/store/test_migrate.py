@@ -10,7 +10,7 @@ import pytest
 
 from accord.codec import v1
 from accord.model import Limits, Task
-from accord.run.feed import task_of
+from accord.run.stored import task_of
 from accord.store import Record, Scope, open_store
 from accord.store.sqlite import SqliteStore
 from tests.drive import say, state_of, text_of

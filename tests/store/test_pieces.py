@@ -5,6 +5,7 @@ import random
 import sqlite3
 
 import pytest
+from msgspec.structs import replace
 
 from accord.store import Ages, Query, Scope, Write, open_store
 from accord.store.pieces import LONG, cut, fill
@@ -34,6 +35,15 @@ def ended(store, **more):
     stands = {"state": 3, "scope": ME, "at_ms": 1_000, "seq": 3, "pos": 3, "head": HEAD, "artifacts": ARTIFACTS}
     new = {"is_new": True, "id": "t", "context_id": "c", "about": b"{}"}
     return Write(**({"key": store.new_key(), "row": 1, "lines": SHORT} | stands | new | more))
+
+
+async def test_files_count_for_the_size_of_a_page(store):
+    """A page is as large as what it is sent as, wherever that is kept; artifacts nobody asked for are not sent."""
+    await store.commit([ended(store, id=f"t{n}", at_ms=1_000 + n) for n in range(3)], [])
+    for has_artifacts, each in ((True, len(HEAD) + len(ARTIFACTS)), (False, len(HEAD))):
+        asked = Query(scope=ME, limit=9, size=2 * each, has_artifacts=has_artifacts)
+        assert [r.id for r in (await store.page(asked)).tasks] == ["t2", "t1"]
+        assert [r.id for r in (await store.page(replace(asked, size=2 * each - 1))).tasks] == ["t2"]
 
 
 async def test_a_task_with_files_is_read_back_as_it_was_written(store):

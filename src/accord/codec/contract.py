@@ -11,7 +11,7 @@ import msgspec
 
 from ..model import A2AError, Event, Message, Task, TaskState
 
-__all__ = ["LARGE", "NOW", "Choice", "Codec", "RestCodec", "Semantics", "Snapshot", "Tasks"]
+__all__ = ["LARGE", "NOW", "Choice", "Codec", "RestCodec", "Semantics", "Snapshot", "Tasks", "weight"]
 
 
 LARGE = 8 << 10  # a copy of less costs next to nothing
@@ -66,6 +66,13 @@ class Tasks(msgspec.Struct):
     next_page_token: str
     page_size: int
     total_size: int
+
+
+def weight(answer: Any) -> int:
+    """How many bytes an answer is made from; none if it is made from what others may still change."""
+    if isinstance(answer, Snapshot):
+        return len(answer.head) + len(answer.artifacts)
+    return sum(map(len, answer.tasks)) if isinstance(answer, Tasks) else 0
 
 
 class Codec(Protocol):

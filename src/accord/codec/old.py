@@ -14,6 +14,7 @@ import msgspec
 
 from ..model import FINAL, A2AError, Event, InvalidParams, Message, StatusUpdate, Task, TaskState
 from . import lenient, text
+from .outline import is_object
 
 __all__ = [
     "FINAL_WORDS",
@@ -207,7 +208,7 @@ def write_part(part: Json, tag: str) -> Json:
         metadata = _mark_kind(part, "text", metadata)
     elif "data" in part:
         data = part["data"]
-        if not isinstance(data, dict):
+        if not is_object(data):
             data, metadata = {"value": data}, {**(metadata or {}), WRAPPED: True}
         old = {tag: "data", "data": data}
         metadata = _mark_kind(part, "data", metadata)

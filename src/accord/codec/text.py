@@ -1,6 +1,7 @@
 """Untrusted JSON text, bounded before and while it is read, and the JSON-RPC envelope around it."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -18,11 +19,13 @@ _DEFAULT = Limits()
 _ID = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?|null', re.DOTALL)
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_UP_TO_STRINGS = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
+_PIECE = 64 << 10  # looked at in one go: a single long one would be a pause for everyone
 _LARGE = 8 << 10  # a text of this size is mostly strings, if it is no attack: they are skipped, which costs less than counting
 _STRINGS = 512  # that are skipped one by one
 _DIGITS = bytes.maketrans(b"123456789.", b"0000000000")
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _BRACKETS = re.compile(rb"[\[{]+|[\]}]+")
-_NUMBER = re.compile(rb"[0-9.]+")
 
 _json = msgspec.json.Decoder()
 
@@ -93,7 +96,7 @@ def check(raw: bytes, limits: Limits = _DEFAULT) -> None:
     if raw.count(b"{") + raw.count(b"[") > limits.json_depth or raw.count(b":") > limits.json_members:
         _check_closely(raw, limits)
     long_number = b"0" * (limits.json_digits + 1)
-    if long_number in raw.translate(_DIGITS) and _longest_number(_bare(raw)) > limits.json_digits:
+    if long_number in raw.translate(_DIGITS) and any(long_number in piece.translate(_ZEROS, b".") for piece in _outside(raw)):
         raise ParseError(f"Invalid JSON payload: a number has more than {limits.json_digits} digits")
 
 
@@ -108,7 +111,11 @@ def loads(raw: bytes, limits: Limits = _DEFAULT) -> Any:
 
 def depth(raw: bytes) -> int:
     """Return how deep the text is nested."""
-    return _depth(_bare(raw))
+    level = deepest = 0
+    for piece in _outside(raw):
+        level, most = _levels(piece, level)
+        deepest = max(deepest, most)
+    return deepest
 
 
 def parse_error(error: Exception) -> ParseError:
@@ -120,13 +127,26 @@ def parse_error(error: Exception) -> ParseError:
     return ParseError(f"Invalid JSON payload: {error}")
 
 
-def _bare(raw: bytes) -> bytes:
-    """The text without what stands inside strings, where brackets, colons and digits mean nothing."""
-    return _STRING.sub(b'""', raw)
+def _outside(raw: bytes) -> Iterator[bytes]:
+    """The text without what stands inside strings, where brackets, colons and digits mean nothing: in pieces that end with one."""
+    at = 0
+    while at < len(raw):
+        found = _UP_TO_STRINGS.match(raw, at, at + _PIECE)
+        end = found.end() if found is not None else at
+        if end > at:
+            yield _STRING.sub(b'""', raw[at:end])
+        else:  # none ends so soon
+            start = raw.find(b'"', at)
+            end = _end_of_string(raw, start) if start >= 0 else -1
+            if end < 0:
+                yield raw[at:]
+                return
+            yield raw[at:start] + b'""'
+        at = end
 
 
 def _without_strings(raw: bytes) -> bytes:
-    """The same as `_bare`, at the speed of a search for quotes; the text as it is if it has many strings."""
+    """The text with its strings empty, at the speed of a search for quotes; as it is if it has many."""
     outside: list[bytes] = []
     at = 0
     while (start := raw.find(b'"', at)) >= 0 and (end := _end_of_string(raw, start)) >= 0:
@@ -154,20 +174,22 @@ def _check_utf8(raw: bytes) -> None:
 
 
 def _check_closely(raw: bytes, limits: Limits) -> None:
-    bare = _bare(raw)
-    if bare.count(b":") > limits.json_members:
-        raise ParseError(f"Invalid JSON payload: more than {limits.json_members} members")
-    if _depth(bare) > limits.json_depth:
+    members = level = deepest = 0
+    for piece in _outside(raw):
+        members += piece.count(b":")
+        if members > limits.json_members:
+            raise ParseError(f"Invalid JSON payload: more than {limits.json_members} members")
+        if deepest <= limits.json_depth:
+            level, deepest = _levels(piece, level)
+    if deepest > limits.json_depth:
         raise ParseError(f"Invalid JSON payload: nested deeper than {limits.json_depth} levels")
 
 
-def _longest_number(bare: bytes) -> int:
-    return max((len(run) - run.count(b".") for run in _NUMBER.findall(bare)), default=0)
-
-
-def _depth(bare: bytes) -> int:
-    level = deepest = 0
-    for run in _BRACKETS.findall(bare):
-        level += len(run) if run[0] in b"[{" else -len(run)
-        deepest = max(deepest, level)
-    return deepest
+def _levels(bare: bytes, level: int) -> tuple[int, int]:
+    """From one level, the level at the end of a text without strings, and the deepest on the way."""
+    deepest = level
+    for at in range(0, len(bare), _PIECE):
+        for run in _BRACKETS.findall(bare, at, at + _PIECE):
+            level += len(run) if run[0] in b"[{" else -len(run)
+            deepest = max(deepest, level)
+    return level, deepest

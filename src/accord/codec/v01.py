@@ -23,6 +23,7 @@ from ..model import (
 from . import old, v1
 from .contract import Semantics, Snapshot
 from .old import Json, need, read_modes, read_role, read_state, read_time, refuse, some, write_role, write_state
+from .outline import shallow_task
 
 __all__ = [
     "CODEC",
@@ -50,8 +51,6 @@ _DOWN = {"TASK_STATE_REJECTED": "failed", "TASK_STATE_AUTH_REQUIRED": "input-req
 
 # 1.0's codes that mean something else in 0.1, and the nearest it has.
 _CODES = {-32006: -32603, -32007: -32004, -32008: -32600, -32009: -32600}
-
-_json = msgspec.json.Decoder().decode
 
 
 # Objects
@@ -315,7 +314,7 @@ class V01:
 
     def result(self, operation: str, answer: Any) -> bytes:
         if isinstance(answer, Snapshot):
-            return v1.encode(write_task(_json(answer.data)))
+            return v1.encode(write_task(shallow_task(answer.data)))
         if isinstance(answer, TaskPushNotificationConfig):
             return v1.encode(write_push(msgspec.to_builtins(answer)))
         return b"null"

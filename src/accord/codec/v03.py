@@ -50,6 +50,7 @@ from .old import (
     write_state,
     write_webhook,
 )
+from .outline import shallow_task
 
 __all__ = [
     "CODEC",
@@ -81,8 +82,6 @@ __all__ = [
 
 _KINDS = {"task": "task", "message": "message", "status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
 _MESSAGE = ("contextId", "taskId", "extensions", "referenceTaskIds")
-
-_json = msgspec.json.Decoder().decode
 
 
 # Objects
@@ -377,7 +376,7 @@ class V03:
     def value(self, answer: Any) -> Any:
         match answer:
             case Snapshot():
-                return write_task(_json(answer.data))
+                return write_task(shallow_task(answer.data))
             case Message():
                 return write_message(msgspec.to_builtins(answer))
             case Tasks():
@@ -402,7 +401,7 @@ CODEC = V03()
 
 def write_tasks(page: Tasks, write: Callable[[Json], Json]) -> Json:
     return {
-        "tasks": [write(_json(task)) for task in page.tasks],
+        "tasks": [write(shallow_task(task)) for task in page.tasks],
         "totalSize": page.total_size,
         "pageSize": page.page_size,
         "nextPageToken": page.next_page_token,

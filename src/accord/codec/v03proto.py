@@ -25,6 +25,7 @@ from .old import (
     some,
     write_webhook,
 )
+from .outline import is_object
 
 __all__ = [
     "DRAFT",
@@ -155,7 +156,7 @@ def write_part(part: Json, names: Names = RELEASED) -> Json:
         written: Json = {"text": part["text"]}
     elif "data" in part:
         data = part["data"]
-        if not isinstance(data, dict):
+        if not is_object(data):
             data, metadata = {"value": data}, {**(metadata or {}), WRAPPED: True}
         written = {"data": {"data": data}}
     else:

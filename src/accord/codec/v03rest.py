@@ -25,11 +25,10 @@ from ..model import (
 from . import card_old, old, v03, v03proto, v1
 from .contract import Codec, Semantics, Snapshot, Tasks
 from .old import Json
+from .outline import shallow_task
 from .v03proto import DRAFT, RELEASED, Names
 
 __all__ = ["CARD", "DIALECTS", "DRAFT_CODEC", "PROSE", "PROTO", "Dialects", "V03Card", "V03Prose", "V03Rest", "is_its"]
-
-_json = msgspec.json.Decoder().decode
 
 
 def _read_task(value: Json) -> Json:
@@ -78,7 +77,7 @@ class V03Rest:
     def result(self, operation: str, answer: Any) -> bytes:
         match answer:
             case Snapshot():
-                task = self.task(_json(answer.data))
+                task = self.task(shallow_task(answer.data))
                 return v1.encode({"task": task} if operation == "SendMessage" else task)
             case Message():
                 return v1.encode(self.event({"message": msgspec.to_builtins(answer)}, False))

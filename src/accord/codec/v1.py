@@ -35,6 +35,7 @@ from .contract import LARGE, NOW, Semantics, Snapshot, Tasks
 __all__ = [
     "DOMAIN",
     "FRAMES",
+    "decode_artifact",
     "decode_artifacts",
     "decode_event",
     "decode_message",
@@ -64,6 +65,7 @@ REQUESTS: dict[str, type] = {
 
 encode = msgspec.json.Encoder().encode
 decode_task = msgspec.json.Decoder(Task).decode
+decode_artifact = msgspec.json.Decoder(Artifact).decode
 decode_artifacts = msgspec.json.Decoder(list[Artifact]).decode
 decode_message = msgspec.json.Decoder(Message).decode
 _decode_stream = msgspec.json.Decoder(StreamResponse).decode

@@ -21,6 +21,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     history: int = 10_000  # messages of a task
     artifacts: int = 10_000  # of a task
     task_size: int = 32 << 20
+    page: int = 8 << 20  # of tasks in a list: a page ends before there is more, though never without a task
     waiting_messages: int = 32  # for the next turn of one task
     tasks: int = 20_000  # worked on at once; what waits for its client is not, and its answer is taken beyond the limit
     streams_per_task: int = 1_000

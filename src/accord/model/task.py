@@ -281,24 +281,25 @@ def _second_text(second: int) -> str:
 
 def new_id() -> str:
     """Return a fresh UUID (version 7): unguessable, and in order of time so that indexes stay compact."""
-    global _at, _id_ms, _id_start
+    global _id_ms, _id_start
     ms = time.time_ns() // 1_000_000
     if ms != _id_ms:
         _id_ms, _id_start = ms, f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-7"
-    if _at + 19 > len(_pool):
-        _refill()
-    rand = _pool[_at : _at + 19]
-    _at += 19
+    try:
+        rand = _pool.pop()  # in one step: another thread gets another one
+    except IndexError:
+        rand = _refill()
     return f"{_id_start}{rand[:3]}-{_VARIANT[rand[3]]}{rand[4:7]}-{rand[7:]}"
 
 
-def _refill() -> None:
-    global _pool, _at
-    _pool, _at = os.urandom(4096).hex(), 0
+def _refill() -> str:
+    digits = os.urandom(4085).hex()
+    _pool.extend([digits[at : at + 19] for at in range(19, len(digits), 19)])
+    return digits[:19]
 
 
 _id_ms, _id_start = -1, ""
-_pool, _at = "", 0  # random digits of the system, fetched many at a time
+_pool: list[str] = []  # random digits of the system, fetched many at a time
 _VARIANT = {digit: "89ab"[i & 3] for i, digit in enumerate("0123456789abcdef")}
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_refill)  # two processes must not give out the same ids
+    os.register_at_fork(after_in_child=_pool.clear)  # two processes must not give out the same ids

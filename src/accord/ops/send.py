@@ -103,9 +103,10 @@ async def _begin(service: Service, call: Call, request: SendMessageRequest, keep
         agent.check_modes(skill, message)
     if task_id:
         check_id("id", task_id, "", service.limits)
-        if await engine.feed.find(scope, task_id) is not None:
+        log = await engine.feed.find(scope, task_id)
+        if log is not None:
             request.message.task_id = task_id
-            return await engine.resume(request, scope, call.caller, keep=keep, reopen=semantics.reopen)
+            return await engine.hand_over(log, request, call.caller, keep=keep, reopen=semantics.reopen)
         engine.feed.check_room()
     if skill.makes_task or semantics.always_task:
         # Nothing is awaited since `find`: two senders of one new id can't both make it.

@@ -2,6 +2,7 @@
 
 from ..codec.contract import Choice, Codec
 from ..model import AgentCard, ExtensionSupportRequired
+from ..run.aside import LARGE, aside
 from ..run.engine import Engine
 from ..store import Scope
 from .call import Call
@@ -23,7 +24,11 @@ class Service:
 
     async def choose(self, choice: Choice, operation: str, params: bytes, call: Call) -> Codec:
         """Return the codec a request is in, where its name leaves that open: it tells, or the task it is about does."""
-        told = choice.told(operation, call.version, params)
+        size = len(params)
+        if size > LARGE:
+            told = await aside(size, choice.told, operation, call.version, params)
+        else:
+            told = choice.told(operation, call.version, params)
         if not isinstance(told, str):
             return told
         return choice.made(await self.engine.feed.origin(Scope("", call.caller.name), told))

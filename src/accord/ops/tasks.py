@@ -1,10 +1,11 @@
 """GetTask, ListTasks, CancelTask, SubscribeToTask."""
 
+import asyncio
 import base64
 import binascii
 import logging
 
-from ..codec.contract import Snapshot, Tasks
+from ..codec.contract import LARGE, Snapshot, Tasks
 from ..model import (
     FINAL,
     CancelTaskRequest,
@@ -16,9 +17,9 @@ from ..model import (
     UnsupportedOperation,
 )
 from ..run.entry import STATE_NUMBER
-from ..run.feed import check_whole
 from ..run.reader import Reader
-from ..store import Query, Record, Scope
+from ..run.stored import check_whole
+from ..store import Page, Query, Record, Scope
 from .call import RESUME, Call
 from .check import check_history_length, check_id, check_list, since_ms
 from .send import entry_of
@@ -53,14 +54,33 @@ async def list_tasks(service: Service, call: Call, request: ListTasksRequest) ->
         state=STATE_NUMBER[request.status],
         since_ms=since_ms(request.status_timestamp_after),
         before=_read_token(request.page_token),
+        size=service.limits.page,
+        has_artifacts=bool(request.include_artifacts),
     )
     page = await service.engine.feed.page(query)
     is_plain = service.engine.feed.store.is_volatile and request.history_length is None and not request.include_artifacts
     if is_plain and not any(record.is_stale for record in page.tasks):
         tasks = [record.head for record in page.tasks]  # as they were stored
     else:
-        tasks = [await _listed(service, scope, record, request) for record in page.tasks]
+        tasks = await _fitting(service, page, request)
     return Tasks([task for task in tasks if task], _write_token(page.next), size, page.total)
+
+
+async def _fitting(service: Service, page: Page, request: ListTasksRequest) -> list[bytes]:
+    """The tasks of a page as a list shows them. What has grown since it was stored may be too much for one: then it ends there."""
+    tasks: list[bytes] = []
+    size = 0
+    for i, record in enumerate(page.tasks):
+        task = await _listed(service, record.scope, record, request)
+        size += len(task)
+        if i and size > service.limits.page:
+            before = page.tasks[i - 1]
+            page.next = (before.at_ms, before.key)
+            break
+        tasks.append(task)
+        if len(task) > LARGE:
+            await asyncio.sleep(0)  # a page of large ones is a long way
+    return tasks
 
 
 async def _listed(service: Service, scope: Scope, record: Record, request: ListTasksRequest) -> bytes:

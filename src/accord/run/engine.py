@@ -216,6 +216,12 @@ class Engine(Runs):
             TooManyRequests: Too many messages wait for it already.
         """
         log = await self.find(scope, request.message.task_id)
+        return await self.hand_over(log, request, caller, keep=keep, reopen=reopen)
+
+    async def hand_over(
+        self, log: Log, request: SendMessageRequest, caller: Caller, *, keep: Keep | None = None, reopen: bool = False
+    ) -> Accepted:
+        """Hand a message to a task that has just been found. Raises as `resume` does."""
         try:
             return await self._hand_over(log, request, caller, keep, reopen)
         finally:

@@ -7,17 +7,19 @@ import msgspec
 
 from ..codec import v1
 from ..codec.contract import Snapshot
-from ..model import FINAL, A2AError, InvalidAgentResponse, Limits, Task, TooManyRequests, Unavailable
+from ..model import FINAL, A2AError, Limits, Task, TooManyRequests, Unavailable
 from ..store import Page, Query, Record, Scope, Store
+from .aside import LARGE
 from .entry import About, Entry, entries_of, event_of, state_of
 from .log import Book, Log, going_on, not_stored, stopping
+from .picture import Texts
+from .stored import check_whole, read, shortened, size_of, snapshot_of, task_of
 
-__all__ = ["Feed", "check_whole", "task_of"]
+__all__ = ["Feed"]
 
 MAX_PARKED = 10_000  # functions in memory that wait for their client
 
 _decode_about = msgspec.json.Decoder(About).decode
-_skim = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class Feed(Book):
@@ -44,11 +46,13 @@ class Feed(Book):
             self._loading.setdefault(place, set()).add(loading)
             try:
                 record = await self.store.load(scope, task_id)
+                is_large = record is not None and size_of(record) > LARGE
+                found = await read(record, self._stored_limits) if record is not None and is_large else None
             finally:
                 # Someone else may have been faster, and even have written and let go meanwhile: then the record is an old one.
                 is_current = self._is_current(place, loading)
             if is_current and place not in self.logs:
-                return self.revive(record) if record is not None else None
+                return self.revive(record, found) if record is not None else None
         return log
 
     def _is_current(self, place: tuple[Scope, str], loading: object) -> bool:
@@ -60,20 +64,21 @@ class Feed(Book):
             del self._loading[place]
         return is_current
 
-    def revive(self, record: Record) -> Log:
-        """Return the log of a stored task; live from now on, unless the task has ended."""
-        size = len(record.head) + len(record.artifacts) + sum(map(len, record.tail))
+    def revive(self, record: Record, found: tuple[Task, Texts] | None = None) -> Log:
+        """Return the log of a stored task, which may have been read already; live from now on, unless the task has ended."""
+        task, texts = found if found is not None else (task_of(record, self._stored_limits), None)
         log = Log(
             self,
             record.key,
             record.scope,
-            task_of(record, self._stored_limits),
+            task,
             _decode_about(record.about),
             at_ms=record.at_ms,
             seq=record.seq,
             pos=record.pos,
-            size=size,
+            size=size_of(record),
             is_begun=record.is_begun,
+            texts=texts,
         )
         if log.task.status.state not in FINAL:
             self.logs[record.scope, record.id] = log
@@ -100,11 +105,15 @@ class Feed(Book):
         record = await self.store.load(scope, task_id)
         if record is None:
             return None
-        if history_length is None and not record.is_stale:
+        if not record.is_stale:
             if not self.store.is_volatile:
                 check_whole(record)
-            return Snapshot(record.seq, state_of(record.state), record.head, record.artifacts)
-        return _snapshot_of(record, history_length, self._stored_limits)
+            head = record.head if history_length is None else shortened(record.head, history_length)
+            return Snapshot(record.seq, state_of(record.state), head, record.artifacts)
+        if size_of(record) > LARGE:
+            task, texts = await read(record, self._stored_limits)
+            return texts.picture(task, record.seq, history_length)
+        return snapshot_of(record, history_length, self._stored_limits)
 
     async def page(self, query: Query) -> Page:
         """Return a page of stored tasks."""
@@ -226,40 +235,3 @@ class Feed(Book):
         """Return stored entries after number `after`, a bounded piece; empty if there are none."""
         rows = await self.store.rows(key, after)
         return [entry for row, lines in rows for entry in entries_of(row, lines) if entry.seq > after]
-
-
-def check_whole(record: Record) -> None:
-    """Raise ValueError for a snapshot that is no JSON of a task: it is sent without being decoded, beside others."""
-    if not (record.head.startswith(b'{"id":"') and record.artifacts.startswith(b"[")):
-        raise ValueError("the snapshot is broken")
-    for piece in (record.head, record.artifacts):
-        _skim(piece)  # a look at the text alone, at several GB a second
-        if not piece.isascii():
-            piece.decode()
-
-
-def task_of(record: Record, limits: Limits) -> Task:
-    """Return a stored task: its snapshot, brought up to date by the lines after it.
-
-    Raises:
-        ValueError: It is not what was written.
-    """
-    task = v1.decode_task(record.head)
-    task.artifacts = v1.decode_artifacts(record.artifacts)
-    try:
-        for line in record.tail:
-            if line.startswith(b"v"):
-                task.apply(event_of(line[1:]), limits)
-            elif line.startswith(b"m"):
-                task.add(v1.decode_message(line[1:]), limits)
-    except InvalidAgentResponse as error:
-        raise ValueError(f"the log is broken: {error}") from error
-    return task
-
-
-def _snapshot_of(record: Record, history_length: int | None, limits: Limits) -> Snapshot:
-    task = task_of(record, limits)
-    if history_length is not None:
-        task.history = task.history[max(len(task.history) - history_length, 0) :]
-    artifacts, task.artifacts = task.artifacts, []
-    return Snapshot(record.seq, task.status.state, v1.encode(task), v1.encode(artifacts))

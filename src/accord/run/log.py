@@ -32,7 +32,7 @@ from ..model import (
     UnsupportedOperation,
     moment,
 )
-from ..store import CommitFailed, Fenced, Keep, Scope, Store, Write
+from ..store import CommitFailed, Fenced, Keep, Note, Scope, Store, Write
 from ..store.failpoints import is_armed, point
 from .entry import STATE_NUMBER, About, Entry, TurnBegin, encoded, event_of
 from .picture import LARGE, LONG, Texts
@@ -81,7 +81,7 @@ class Turn(msgspec.Struct, eq=False):
 
 
 Answer: TypeAlias = tuple[asyncio.Future[Snapshot], Snapshot | A2AError]
-Note: TypeAlias = "tuple[Log, Write, asyncio.Future[None]]"  # a private line of a log, and who waits for it
+Noted: TypeAlias = "tuple[Log, asyncio.Future[None]]"  # whose private line it is, and who waits for it
 
 
 class Stoppable(Protocol):
@@ -149,6 +149,7 @@ class Log:
         pos: int = 0,
         size: int = 0,
         is_begun: bool = False,
+        texts: Texts | None = None,
     ) -> None:
         self.book = book
         self.about = about
@@ -176,7 +177,7 @@ class Log:
         self._answers: list[Answer] = []
         self.flight: tuple[list[Entry], list[Answer]] | None = None  # handed over, not yet committed
         self._picture: tuple[int, Snapshot] | None = None
-        self._texts: Texts | None = None  # of a task that is long or large
+        self._texts = texts  # of a task that is long or large
         self._grew: dict[asyncio.Future[None], None] = {}
         self._room: list[asyncio.Future[None]] = []
         self._since_snapshot = 0
@@ -256,7 +257,8 @@ class Log:
         self.size += len(line)
         book = self.book
         stored: asyncio.Future[None] = book.loop.create_future()
-        book.notes.append((self, Write(self.key, self.seq, [line]), stored))
+        book.notes.append((self.key, self.seq, line))
+        book.noted.append((self, stored))
         if book.wake is not None and not book.wake.done():
             book.wake.set_result(None)
         return stored
@@ -399,14 +401,14 @@ class Log:
 
     # Committing, by the book
 
-    def take(self) -> Write:
-        """Hand over what has gathered."""
+    def take(self) -> Write | Note:
+        """Hand over what has gathered; as a note if all of it is private, and the task stands as it did."""
         lines, self.lines = self.lines, []
         self._since_snapshot += self._bytes
         self._bytes = 0
         if self.pos == self._stored_pos:
             self.flight, self._answers = (_NOTHING, self._answers), []
-            return Write(self.key, self.seq, lines)  # all of them private: the task stands as it did
+            return self.key, self.seq, b"\n".join(lines)
         entries, self._entries = self._entries, []
         self.flight, self._answers = (entries, self._answers), []
         task = self.task
@@ -510,6 +512,7 @@ class Book:
         self._resting_bytes = 0
         self.dirty: list[Log] = []
         self.notes: list[Note] = []
+        self.noted: list[Noted] = []  # of each of them
         self._keeps: list[tuple[Keep, asyncio.Future[None] | None]] = []
         self._unstored: dict[tuple[Scope, str], Keep] = {}  # the keys among them, until their commit is made
         self.wake: asyncio.Future[None] | None = None
@@ -621,18 +624,17 @@ class Book:
                 self.dirty = []
             logs = [log for log in logs if log.lines]
             keeps, self._keeps = self._keeps, []
-            notes, self.notes = self.notes, []
+            notes, noted, self.notes, self.noted = self.notes, self.noted, [], []
             told: Exception | None = None
-            writes, lost = self._taken(logs)
-            writes = [write for _, write, _ in notes] + writes  # a log that has a note there had nothing else to store then
+            writes, lost = self._taken(logs, notes)  # a log that has a note there had nothing else to store then
             kept = [keep for keep, _ in keeps if (keep.scope, keep.task_id) not in lost]
             try:
                 try:
-                    await self.store.commit(writes, kept)
+                    await self.store.commit(writes, kept, notes)
                 except CommitFailed as error:
-                    await self._insist(writes, kept, error)
+                    await self._insist(writes, kept, notes, error)
             except CommitFailed as error:
-                self._abandon([*logs, *(log for log, _, _ in notes)], error)
+                self._abandon([*logs, *(log for log, _ in noted)], error)
                 told = not_stored()
                 if self.is_fenced:
                     self.forget_all()
@@ -643,7 +645,7 @@ class Book:
                     log.publish()
                 if is_armed:
                     point("publish.after")
-            waiting = [stored for _, _, stored in notes]
+            waiting = [stored for _, stored in noted]
             for keep, stored in keeps:
                 if self._unstored.get((keep.scope, keep.key)) is keep:
                     del self._unstored[keep.scope, keep.key]
@@ -653,13 +655,17 @@ class Book:
                 if not stored.done():
                     stored.set_exception(told) if told else stored.set_result(None)
 
-    def _taken(self, logs: list[Log]) -> tuple[list[Write], set[tuple[Scope, str]]]:
+    def _taken(self, logs: list[Log], notes: list[Note]) -> tuple[list[Write], set[tuple[Scope, str]]]:
         """What the logs hand over. One that can't be written is given up and taken out, lest it stop the others."""
         writes: list[Write] = []
         lost: set[tuple[Scope, str]] = set()
         for log in list(logs):
             try:
-                writes.append(log.take())
+                taken = log.take()
+                if isinstance(taken, Write):
+                    writes.append(taken)
+                else:
+                    notes.append(taken)
             except Exception as error:  # the agent has changed what it had said, and it is no longer JSON
                 logs.remove(log)
                 lost.add((log.scope, log.task.id))
@@ -670,12 +676,12 @@ class Book:
         """Return when everything appended so far is stored."""
         await asyncio.gather(*(log.stored() for log in self.live()))
 
-    async def _insist(self, writes: list[Write], keeps: list[Keep], error: CommitFailed) -> None:
+    async def _insist(self, writes: list[Write], keeps: list[Keep], notes: list[Note], error: CommitFailed) -> None:
         """Try a failed commit again for a while: a full disk may get room, a locked file may be let go. Runs are held meanwhile."""
         pause_s = 0.05
         try:
             while True:
-                log_.error("commit failed, trying again: %s", error, extra={"tasks": len(writes)})
+                log_.error("commit failed, trying again: %s", error, extra={"tasks": len(writes) + len(notes)})
                 self.fails(error)
                 # Once given up, nothing is held until the store works again: whoever comes is told at once.
                 if time.monotonic() + pause_s > self._failed_s + GIVE_UP_S or self.is_closing or self.is_fenced:
@@ -684,7 +690,7 @@ class Book:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, 1.0)
                 try:
-                    await self.store.commit(writes, keeps)
+                    await self.store.commit(writes, keeps, notes)
                     return
                 except CommitFailed as again:
                     error = again

@@ -1,6 +1,6 @@
 """The text of a long or large task."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Raw
@@ -16,6 +16,7 @@ LARGE = 64 << 10
 LONG = 8
 
 _NOTHING: list[Any] = []
+_NONE: dict[str, memoryview] = {}
 _HOLE: Any = Raw(b"\0")  # stands for a part of an object whose text is known; JSON never has this byte
 
 
@@ -27,9 +28,9 @@ class Texts:
 
     __slots__ = ("_artifacts", "_history")
 
-    def __init__(self) -> None:
-        self._history: list[bytes | memoryview] = []  # of the first messages
-        self._artifacts: dict[str, memoryview] = {}  # of large ones that are whole
+    def __init__(self, history: Sequence[memoryview] = (), artifacts: Mapping[str, memoryview] = _NONE) -> None:
+        self._history: list[bytes | memoryview] = list(history)  # of the first messages
+        self._artifacts: dict[str, memoryview] = dict(artifacts)  # of large ones that are whole
 
     def keep(self, event: Event, data: bytes) -> None:
         """Take what can be used again from `data`, the StreamResponse of `event`."""

@@ -139,7 +139,7 @@ class Runs:
                 turn.last = log.seq
                 turn.refuse(error)
                 continue
-            Run(self, log, skill, turn, values, run.caller)
+            Run(self, log, skill, turn, values, run.caller, is_next=True)
             return
         self.feed.let_go(log)
 
@@ -209,6 +209,7 @@ class Run:
         *,
         past: Past | None = None,
         gate: asyncio.Future[None] | None = None,
+        is_next: bool = False,
     ) -> None:
         self._runs = runs
         self.log = log
@@ -248,7 +249,7 @@ class Run:
         self.has_begun = past is not None or not skill.is_durable
         if not self.has_begun:
             self._context = contextvars.copy_context()
-        elif sys.version_info >= (3, 12):
+        elif sys.version_info >= (3, 12) and not is_next:  # begun within the one before it, each of a long row would be deeper
             asyncio.Task(self._drive(), loop=self.loop, eager_start=True)
         else:
             self.task = self.loop.create_task(self._drive())
@@ -303,7 +304,7 @@ class Run:
             self._runs.ended(self)
             # What knows the run is let go of, else only the garbage collector finds it: a tenth of a durable skill's time.
             self._questions = None
-            if self._steps is not None and not self._steps.is_parallel:  # tasks the function has left behind may do more of them
+            if self._steps is not None and (not self._steps.is_parallel or self._steps.are_over):  # else there may be more of them
                 self._steps = None
 
     async def _iterate(self, values: dict[str, Any]) -> Any:

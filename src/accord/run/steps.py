@@ -1,12 +1,13 @@
 """The steps of one run: each is done once, and found again in the run's later lives."""
 
 import asyncio
+import dis
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import PurePath
-from types import CellType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import adler32, crc32
 
@@ -41,13 +42,14 @@ class Steps:
     can't be told from one life to the next, it is known by its name and its n-th call.
     """
 
-    __slots__ = ("_calls", "_has_waited", "_past", "_run", "_stepper", "_vague", "_warned", "is_parallel", "under_way")
+    __slots__ = ("_calls", "_has_waited", "_others", "_past", "_run", "_stepper", "_vague", "_warned", "is_parallel", "under_way")
 
     def __init__(self, run: "Run", past: Past | None) -> None:
         self._run = run
         self._past = past
         self._calls: dict[str, int] = {}  # of each step by name, and of each delegation by what it is about
         self._stepper: asyncio.Task[Any] | None = None  # who called the first step
+        self._others: set[asyncio.Task[Any] | None]  # who called one too, if anybody did
         self.is_parallel = False  # someone else called one too: in the next life steps may come in another order
         self.under_way: dict[Step, bool] = {}  # and whether the log knows of them
         self._vague = _NEVER  # how often it was looked what runs beside a step that nothing tells apart
@@ -108,6 +110,11 @@ class Steps:
             raise failure(done)
         return value
 
+    @property
+    def are_over(self) -> bool:
+        """Now that the function has returned: of those who did steps beside each other, nobody is left who may do more."""
+        return all(task is None or task is self._run.task or task.done() for task in {self._stepper, *self._others})
+
     async def _within(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
         """A step within a step is a part of that: done with it, again with it, and not known on its own."""
         part = Step(name, 0)
@@ -156,8 +163,12 @@ class Steps:
     def _new(self, name: str, args: str, task: asyncio.Task[Any] | None) -> Step:
         """A step that is called now."""
         if self._stepper is not task:
-            self.is_parallel = self._stepper is not None
-            self._stepper = self._stepper or task
+            if self._stepper is None:
+                self._stepper = task
+            elif self.is_parallel:
+                self._others.add(task)
+            else:
+                self.is_parallel, self._others = True, {task}
         n = self._calls[name] = self._calls.get(name, 0) + 1
         return Step(name, n, args=args)
 
@@ -273,12 +284,39 @@ def _bound(function: Any, *, is_alone: bool) -> Iterator[Any]:
         yield own if not texts or _one(own) else [type(own).__qualname__, texts]
     elif isinstance(function, FunctionType):
         around = [cell.cell_contents for cell in function.__closure__ or () if cell != _UNSET]
-        written = function.__code__.co_consts if function.__name__ == "<lambda>" else ()
+        written = _written(function.__code__) if function.__name__ == "<lambda>" else ()
         yield from (value for value in (*(function.__defaults__ or ()), *around, *written) if isinstance(value, _PLAIN))
 
 
 _UNSET = CellType()
 _PLAIN = (str, int, float, bytes)
+
+
+@lru_cache(1024)
+def _written(code: CodeType) -> tuple[Any, ...]:
+    """What is written in a lambda. A task may be taken up by another Python, and each has its own places for that."""
+    values = (value for value in _constants(code) if isinstance(value, _PLAIN))
+    return tuple({(type(value), value): value for value in values if value or isinstance(value, (int, float))}.values())
+
+
+def _constants(code: CodeType) -> Iterator[Any]:
+    """Constants in the order they are used, with those of comprehensions: since Python 3.12 these are no functions of their own.
+
+    Formatting leaves empty texts among them, or not.
+    """
+    loops: list[CodeType] = []  # made, and called once it is known what they go through
+    for instruction in dis.get_instructions(code):
+        value = instruction.argval
+        if instruction.opcode in dis.hasconst:  # not all are in `co_consts`: since Python 3.14 small numbers are in the instruction
+            if not isinstance(value, CodeType):
+                yield value
+            elif value.co_name in _LOOPS:
+                loops.append(value)
+        elif instruction.opname == "GET_ITER" and loops and (loop := loops.pop()).co_name != "<genexpr>":
+            yield from _constants(loop)
+
+
+_LOOPS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
 def _told(value: Any) -> Any:

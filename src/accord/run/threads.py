@@ -1,4 +1,4 @@
-"""Threads for plain `def` skills."""
+"""Threads for plain `def` skills, and for whatever else takes long."""
 
 import asyncio
 import contextvars
@@ -26,8 +26,9 @@ class Threads:
     library's pool would be waited for, and a server with one such function could not be stopped.
     """
 
-    def __init__(self, size: int = 32) -> None:
+    def __init__(self, size: int = 32, name: str = "accord-skill") -> None:
         self._size = size
+        self._name = name
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads = 0
         self._open = 0  # jobs handed over and not over yet; only the loop counts
@@ -43,7 +44,7 @@ class Threads:
         self._open += 1
         if self._threads < min(self._open, self._size):
             self._threads += 1
-            thread = threading.Thread(target=self._work, args=(self._threads,), name=f"accord-skill-{self._threads}", daemon=True)
+            thread = threading.Thread(target=self._work, args=(self._threads,), name=f"{self._name}-{self._threads}", daemon=True)
             thread.start()
         elif self._open == self._size + 1:
             self._moved_s = time.monotonic()

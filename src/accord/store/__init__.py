@@ -1,6 +1,6 @@
 """Where tasks are kept: an event log per task, a snapshot of its fold, and the indexes to find it by."""
 
-from .contract import Ages, CommitFailed, Fenced, Keep, Page, Query, Record, Scope, Stats, Store, Write
+from .contract import Ages, CommitFailed, Fenced, Keep, Note, Page, Query, Record, Scope, Stats, Store, Write
 from .open import open_store
 
 __all__ = [
@@ -8,6 +8,7 @@ __all__ = [
     "CommitFailed",
     "Fenced",
     "Keep",
+    "Note",
     "Page",
     "Query",
     "Record",

@@ -11,12 +11,13 @@ decoding and a finished task is two slices of bytes. A task that was made, and o
 none yet: it is begun.
 """
 
+import sys
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-__all__ = ["Ages", "CommitFailed", "Fenced", "Keep", "Page", "Query", "Record", "Scope", "Stats", "Store", "Write"]
+__all__ = ["Ages", "CommitFailed", "Fenced", "Keep", "Note", "Page", "Query", "Record", "Scope", "Stats", "Store", "Write"]
 
 
 class CommitFailed(Exception):
@@ -34,13 +35,17 @@ class Scope(NamedTuple):
     owner: str = ""
 
 
+# Lines of a commit that only added private ones, so that the task stands as it did: its key, the number they follow, and they.
+Note: TypeAlias = tuple[int, int, bytes]
+
+
 class Write(msgspec.Struct, gc=False):
-    """What one commit adds to one task: lines to its log, and, unless all of them are private, where it then stands."""
+    """What one commit adds to one task: lines to its log, and where it then stands."""
 
     key: int
     row: int  # the number this commit's lines are stored under
     lines: list[bytes]
-    state: int = 0  # the proto number, small and stable; 0: the task stands as it did, and nothing below is said
+    state: int  # the proto number, small and stable
     scope: Scope = Scope()
     was: int = 0  # the state before, 0 if there was no snapshot: counters move by the difference
     at_ms: int = 0  # of the status: what lists sort by
@@ -102,10 +107,15 @@ class Query(msgspec.Struct, frozen=True):
     state: int = 0
     since_ms: int | None = None
     before: tuple[int, int] | None = None  # (at_ms, key) of the last task of the page before
+    size: int = sys.maxsize  # bytes a page may hold, if it is more than one task
+    has_artifacts: bool = True  # else they need not be read: an empty list may stand in their place
 
 
 class Page(msgspec.Struct):
-    """Tasks newest first; `next` continues after the last of them, None at the end."""
+    """Tasks newest first; `next` continues after the last of them, None at the end.
+
+    It ends before the task that would make it larger than asked for: no more than that one is read in vain.
+    """
 
     tasks: list[Record]
     total: int
@@ -148,7 +158,7 @@ class Store(Protocol):
         """Return a number no task has had."""
         ...
 
-    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note] = ()) -> None:
         """Store all of it. Raises CommitFailed and stores nothing otherwise."""
         ...
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from .contract import Ages, Keep, Page, Query, Record, Scope, Stats, Write
+from .contract import Ages, Keep, Note, Page, Query, Record, Scope, Stats, Write
 from .pieces import LONG, cut, fill
 from .short import lengthen
 
@@ -67,13 +67,14 @@ class Kept(Record):
         text = self.rows.replace(_MADE, head[head.find(_CONTEXT) :] + b"}")
         return fill(text, self.pieces.__getitem__).split(b"\n\n")
 
-    def whole(self) -> Record:
+    def whole(self, *, has_artifacts: bool = True) -> Record:
         """The task as its readers know it."""
         if not self.pieces and not self.tail:
             return self
         piece = self.pieces.__getitem__
         tail = lengthen(b"\n".join(self.tail), self.id, self.context_id).split(b"\n") if self.tail else []
-        return replace(self, head=fill(self.head, piece), artifacts=fill(self.artifacts, piece), pieces=(), tail=tail)
+        artifacts = fill(self.artifacts, piece) if has_artifacts else b"[]"
+        return replace(self, head=fill(self.head, piece), artifacts=artifacts, pieces=(), tail=tail)
 
     def add(self, number: int, lines: list[bytes]) -> None:
         """Add a commit's lines to the log. If it had been put away, more is to come: it is as it was given again."""
@@ -145,14 +146,15 @@ class MemoryStore:
 
     async def close(self) -> None: ...
 
-    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note] = ()) -> None:
+        for key, row, lines in notes:
+            task = self._get(key)
+            assert task is not None  # what is written to is not purged
+            task.notes = [] if task.notes is _NO_NOTES else task.notes
+            task.notes.append((row, lines))
         for write in writes:
             task = self._make(write) if write.is_new else self._get(write.key)
             assert task is not None  # what is written to is not purged
-            if not write.state:
-                task.notes = [] if task.notes is _NO_NOTES else task.notes
-                task.notes.append((write.row, b"\n".join(write.lines)))
-                continue
             is_end = write.state in _ENDED and write.head is not None
             if is_end and write.is_new:
                 task.numbers = _FIRST if write.row == 1 else (write.row,)
@@ -234,20 +236,25 @@ class MemoryStore:
         places, wanted = shelf.candidates(query)
         end = len(places) if query.before is None else bisect_left(places, _place(*query.before))
         start = 0 if query.since_ms is None else bisect_left(places, _place(query.since_ms, 0))
-        found: list[Kept] = []
+        found: list[Record] = []
+        size, more = 0, False
         for i in range(end - 1, start - 1, -1):
             task = self._by_key[(places[i] & _KEY) - self._gone]
             if task is not None and wanted in (0, task.state):
-                found.append(task)
-                if len(found) > query.limit:
+                more = len(found) == query.limit
+                if more:
                     break
+                record = task.whole(has_artifacts=query.has_artifacts)
+                size += len(record.head) + (len(record.artifacts) if query.has_artifacts else 0)
+                more = size > query.size and bool(found)
+                if more:
+                    break
+                found.append(record)
         total = len(places) - start
         if wanted:
             tasks = (self._get(place & _KEY) for place in places[start:])
             total = sum(task is not None and task.state == wanted for task in tasks)
-        more = len(found) > query.limit
-        found = found[: query.limit]
-        return Page(tasks=[task.whole() for task in found], total=total, next=(found[-1].at_ms, found[-1].key) if more else None)
+        return Page(tasks=found, total=total, next=(found[-1].at_ms, found[-1].key) if more else None)
 
     async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
         keep = self._kept.get((scope, key))

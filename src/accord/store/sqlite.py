@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from ..model import Unavailable, now_ms
 from .apart import ROW_BITS, ids, put_apart, whole
-from .contract import Ages, CommitFailed, Fenced, Keep, Page, Query, Record, Scope, Stats, Write
+from .contract import Ages, CommitFailed, Fenced, Keep, Note, Page, Query, Record, Scope, Stats, Write
 from .failpoints import point
 from .insert import blob, insert
 from .listing import BEGUN, COLUMNS, page
@@ -133,8 +133,8 @@ class SqliteStore:
 
     # Writing
 
-    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
-        await self._in_writer(lambda: self._commit(writes, keeps))
+    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note] = ()) -> None:
+        await self._in_writer(lambda: self._commit(writes, keeps, notes))
 
     def _in_writer(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         """Have the writer thread do something; raise CommitFailed if the database will not."""
@@ -172,13 +172,13 @@ class SqliteStore:
                 own.execute("ROLLBACK")
             raise
 
-    def _commit(self, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
+    def _commit(self, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note]) -> None:
         known = len(self._scopes)
         point("commit.before")
         try:
             with self._transaction() as db:
                 point("commit.begun")
-                self._store(db, writes, keeps)
+                self._store(db, writes, keeps, notes)
                 if len(self._scopes) > known:
                     fresh = [(n, scope.tenant, scope.owner) for scope, n in list(self._scopes.items())[known:]]
                     db.executemany("INSERT OR IGNORE INTO scopes VALUES (?,?,?)", fresh)
@@ -188,13 +188,13 @@ class SqliteStore:
             raise
         point("commit.after")
 
-    def _store(self, db: sqlite3.Connection, writes: Sequence[Write], keeps: Sequence[Keep]) -> None:
-        if standing := [put_apart(db, w) for w in writes if w.state]:
-            self._stand(db, standing)
+    def _store(self, db: sqlite3.Connection, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note]) -> None:
+        writes = [put_apart(db, w) for w in writes]
+        if writes:
+            self._stand(db, writes)
         point("commit.tasks")
-        insert(db, _LOGGED, [(w.key << ROW_BITS | w.row, _BREAK.join(w.lines)) for w in standing])
-        if len(standing) < len(writes):
-            insert(db, _NOTED, [(w.key, next(self._notes), w.row, _BREAK.join(w.lines)) for w in writes if not w.state])
+        insert(db, _LOGGED, [(w.key << ROW_BITS | w.row, _BREAK.join(w.lines)) for w in writes])
+        insert(db, _NOTED, [(key, next(self._notes), row, blob(lines)) for key, row, lines in notes])
         point("commit.events")
         if keeps:
             db.executemany(
@@ -322,10 +322,10 @@ class SqliteStore:
         return self._rows("SELECT row, data FROM notes WHERE key=? ORDER BY n", key)
 
     async def page(self, query: Query) -> Page:
-        found, total = page(self._rows, query, self._scopes.get(query.scope))
-        tasks = [self._record(query.scope, row) for row in found[: query.limit]]
-        more = len(found) > query.limit
-        return Page(tasks=tasks, total=total, next=(tasks[-1].at_ms, tasks[-1].key) if more else None)
+        try:
+            return page(self._reader, query, self._scopes.get(query.scope))
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
 
     async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
         found = self._rows(

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ..codec.contract import Snapshot, weight
 from ..codec.rpc import Rpc, rpcs
 from ..model import Limits, Message, VersionNotSupported
 from ..ops.call import Call
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, known_version
+from ..run.aside import LARGE, aside
 from ..run.entry import Entry
 from ..run.reader import Reader
 from .exchange import Exchange, Metadata, Method, framed
@@ -44,16 +46,22 @@ class GrpcDoor(Door):
     def _unary(self, rpc: Rpc, operation: Operation, version: Version) -> Any:
         async def answer(exchange: Exchange) -> None:
             call = self._call(exchange.head.metadata, version)
-            request, call.semantics = rpc.decode(exchange.message())
+            data = exchange.message()
+            size = len(data)
+            request, call.semantics = await aside(size, rpc.decode, data) if size > LARGE else rpc.decode(data)
             found = await self._perform(operation, call, request)
-            exchange.answer(rpc.result(found), self._active(call, version))
+            size = len(found.head) + len(found.artifacts) if isinstance(found, Snapshot) else weight(found)
+            result = await aside(size, rpc.result, found) if size > LARGE else rpc.result(found)
+            exchange.answer(result, self._active(call, version))
 
         return answer
 
     def _streaming(self, rpc: Rpc, operation: Operation, version: Version) -> Any:
         async def answer(exchange: Exchange) -> None:
             call = self._call(exchange.head.metadata, version)
-            request, call.semantics = rpc.decode(exchange.message())
+            data = exchange.message()
+            size = len(data)
+            request, call.semantics = await aside(size, rpc.decode, data) if size > LARGE else rpc.decode(data)
             found = await self._perform(operation, call, request)
             active = self._active(call, version)
             if isinstance(found, Message):
@@ -107,7 +115,10 @@ async def _stream(exchange: Exchange, rpc: Rpc, reader: Reader, active: Metadata
             ready: list[bytes] = []
             size = 0
             for entry in entries or ():
-                ready.append(_frames(entry, rpc, reader))
+                if len(entry.data) > LARGE:
+                    ready.append(await aside(len(entry.data), _frames, entry, rpc, reader))
+                else:
+                    ready.append(_frames(entry, rpc, reader))
                 size += len(ready[-1])
                 if size > WRITE_BYTES:
                     exchange.send(b"".join(ready), metadata)

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..codec import text, v1
-from ..codec.contract import Codec
+from ..codec.contract import Codec, weight
 from ..model import A2AError, InvalidRequest, Limits, MethodNotFound
 from ..ops.service import Service
 from ..ops.table import ASSUMED, Operation, Version, methods
+from ..run.aside import LARGE, aside
 from .front import HttpDoor
 from .request import JSON, Answer, Headers, Pairs, Request, Stream, check_json, error_headers, opaque
 from .sse import EVENTS, EVENTS_HEADERS, Frames, answer_of
@@ -34,7 +35,11 @@ class JsonRpcDoor(HttpDoor):
                 check_json(headers)
             if request.problem is not None:
                 raise request.problem
-            envelope = text.open_envelope(request.body, self._limits)
+            size = len(request.body)
+            if size > LARGE:
+                envelope = await aside(size, text.open_envelope, request.body, self._limits)
+            else:
+                envelope = text.open_envelope(request.body, self._limits)
             id_ = envelope.id
             call = self._call(request)
             method = self._methods.get(envelope.method)
@@ -47,12 +52,18 @@ class JsonRpcDoor(HttpDoor):
             if choice is not None:
                 codec = await self._service.choose(choice, operation.name, envelope.params, call)
             call.origin = codec.origin
-            params, call.semantics = codec.decode(operation.name, envelope.params)
+            if size > LARGE:
+                params, call.semantics = await aside(size, codec.decode, operation.name, envelope.params)
+            else:
+                params, call.semantics = codec.decode(operation.name, envelope.params)
             if call.extensions:
                 extra = self._activated(call, headers)
             found = await self._perform(operation, call, params)
             if not operation.is_stream:
-                result = codec.result(operation.name, found)
+                if codec is not v1.CODEC and (size := weight(found)) > LARGE:
+                    result = await aside(size, codec.result, operation.name, found)
+                else:
+                    result = codec.result(operation.name, found)
                 return Answer(200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result), JSON, extra)
         except A2AError as error:
             if isinstance(error, InvalidRequest) and id_ == text.NO_ID:

@@ -5,10 +5,11 @@ from typing import NamedTuple, cast
 from urllib.parse import unquote
 
 from ..codec import text, v1
-from ..codec.contract import Choice, RestCodec
+from ..codec.contract import Choice, RestCodec, weight
 from ..model import A2AError, Limits, MethodNotAllowed, MethodNotFound
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, numbers
+from ..run.aside import LARGE, aside
 from .front import HttpDoor
 from .request import A2A_JSON, JSON, Answer, Pairs, Request, Stream, Target, check_json, error_headers, opaque, query_of
 from .sse import Frames, answer_of
@@ -20,6 +21,7 @@ Shape = tuple[str, ...]
 
 
 _BEFORE_IDS = ("tasks", "task")
+_NO_QUERY: dict[str, list[str]] = {}
 
 
 class Row(NamedTuple):
@@ -162,24 +164,39 @@ class RestDoor(HttpDoor):
                 raise
             codec = found.row.codec
             body = self._body(request, found.fields)
-            if found.rival is not None and (is_its := found.rival.row.version.is_its) is not None and is_its(body):
+            size = len(body)
+            if size > LARGE:
+                await aside(size, text.check, body, self._limits)
+            if (
+                found.rival is not None
+                and (is_its := found.rival.row.version.is_its) is not None
+                and (await aside(size, is_its, body) if size > LARGE else is_its(body))
+            ):
                 found = found.rival
             row = found.row
             operation, codec, choice = row.operation, row.codec, row.choice
             if not found.fields and verb == "POST":
                 params = body
+            elif size > LARGE:
+                params = await aside(size, codec.join, operation.name, found.fields, _NO_QUERY, body)
             else:
-                params = codec.join(operation.name, found.fields, query_of(request.target) if verb != "POST" else {}, body)
+                params = codec.join(operation.name, found.fields, query_of(request.target) if verb != "POST" else _NO_QUERY, body)
             if choice is not None:
                 chosen = await self._service.choose(choice, operation.name, params, call)
                 codec = cast(RestCodec, chosen)  # what a version's dialects are
             call.origin = codec.origin
-            asked, call.semantics = codec.decode(operation.name, params)
+            if size > LARGE:
+                asked, call.semantics = await aside(size, codec.decode, operation.name, params)
+            else:
+                asked, call.semantics = codec.decode(operation.name, params)
             if call.extensions:
                 extra = self._activated(call, headers)
             answer = await self._perform(operation, call, asked)
             if not operation.is_stream:
-                result = codec.result(operation.name, answer)
+                if codec is not v1.CODEC and (size := weight(answer)) > LARGE:
+                    result = await aside(size, codec.result, operation.name, answer)
+                else:
+                    result = codec.result(operation.name, answer)
                 kind = codec.answer_type(headers.get(b"accept", b""), headers.get(b"content-type", b""))
                 return Answer(200 if result else 204, result, kind, extra)
         except A2AError as error:
@@ -202,6 +219,7 @@ class RestDoor(HttpDoor):
         return raw.removeprefix(self._base)
 
     def _body(self, request: Request, fields: dict[str, str]) -> bytes:
+        """The body, checked unless it is large: that takes its time."""
         if request.target.verb != "POST":
             return b""
         if request.problem is not None:
@@ -209,7 +227,8 @@ class RestDoor(HttpDoor):
         body = request.body
         if body or "id" not in fields:  # cancel and subscribe need no body
             check_json(request.headers)
-            text.check(body, self._limits)
+            if len(body) <= LARGE:
+                text.check(body, self._limits)
         return body
 
 

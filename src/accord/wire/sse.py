@@ -5,6 +5,7 @@ import abc
 from ..codec import v1
 from ..codec.contract import Codec
 from ..model import A2AError, Message
+from ..run.aside import LARGE, aside
 from ..run.entry import Entry
 from ..run.reader import Reader
 from .request import Answer, Out, Pairs, Stream
@@ -23,12 +24,13 @@ _KEEP_ALIVE = b": keep-alive\n\n"
 class Frames(abc.ABC):
     """How one stream writes its events: the codec's shape, and what goes around it."""
 
-    __slots__ = ("_codec", "_prefix", "_suffix")
+    __slots__ = ("_codec", "_prefix", "_suffix", "is_as_stored")
 
     error_event = b"event: error\n"
 
     def __init__(self, codec: Codec, prefix: bytes = b"", suffix: bytes = b"") -> None:
         self._codec = codec
+        self.is_as_stored = codec is v1.CODEC  # events are kept in this very shape
         self._prefix = prefix
         self._suffix = suffix
 
@@ -37,7 +39,7 @@ class Frames(abc.ABC):
         """The data of an event that says what went wrong."""
 
     def of(self, entries: list[Entry], reader: Reader) -> bytes:
-        if self._codec is v1.CODEC:  # stored in this very shape
+        if self.is_as_stored:
             prefix, suffix = self._prefix, self._suffix
             return b"".join([b"id: %d\ndata: %b%b%b\n\n" % (e.seq, prefix, e.data, suffix) for e in entries])
         return b"".join([self._other(entry, reader) for entry in entries])
@@ -95,7 +97,8 @@ class Events:
             is_over = not entries or reader.is_over  # the end leaves with the last of it, in one write
             if len(entries) > 1:
                 entries = await self._send_most(out, entries)
-            await out.write(frames.of(entries, reader), is_last=is_over)
+            data = frames.of(entries, reader) if frames.is_as_stored else await self._converted(entries)
+            await out.write(data, is_last=is_over)
             if is_over:
                 return
 
@@ -105,9 +108,15 @@ class Events:
         for end, entry in enumerate(entries[:-1], 1):
             size += len(entry.data)
             if size > WRITE_BYTES:
-                await out.write(self._frames.of(entries[begin:end], self._reader))
+                await out.write(await self._converted(entries[begin:end]))
                 begin, size = end, 0
         return entries[begin:] if begin else entries
+
+    async def _converted(self, entries: list[Entry]) -> bytes:
+        size = sum(len(entry.data) for entry in entries)
+        if size > LARGE and not self._frames.is_as_stored:
+            return await aside(size, self._frames.of, entries, self._reader)
+        return self._frames.of(entries, self._reader)
 
     def close(self) -> None:
         self._reader.close()

@@ -26,7 +26,9 @@ def begin(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> a
 
 
 async def _rest(work: Coroutine[Any, Any, None], waiting: Any) -> None:
-    await _steps(work, waiting)
+    steps = _steps(work, waiting)
+    del waiting  # what came of it may be large
+    await steps
 
 
 @types.coroutine
@@ -37,11 +39,13 @@ def _steps(work: Coroutine[Any, Any, None], waiting: Any) -> Generator[Any, Any,
         waiting._asyncio_future_blocking = True
         try:
             yield waiting
-        except BaseException as error:  # cancelled
+        except BaseException as error:  # cancelled, or the error the future holds, whose traceback has this frame
+            waiting = None
             try:
                 waiting = work.throw(error)
             except StopIteration:
                 return
         else:
             break
+    del waiting
     yield from work.__await__()
