@@ -230,7 +230,7 @@ async def test_a_durable_skill_that_is_cancelled_before_its_message_is_stored_ne
 
     async with connect_rpc(agent, store=store) as client:
         task = (await client.send("first"))["task"]
-        disk = store._in_writer(slow.wait)
+        disk = asyncio.create_task(store._in_writer(slow.wait))
         following = asyncio.create_task(client.send(say("second", taskId=task["id"])))
         await asyncio.sleep(0.2)
         canceling = asyncio.create_task(client.cancel(task["id"]))

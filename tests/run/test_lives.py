@@ -46,8 +46,7 @@ async def crashed(agent: Agent, path: Path) -> AsyncIterator[Inside]:
         for tending in engine._tending:
             tending.cancel()
         engine.feed._writer.cancel()
-        store._jobs.put(None)
-        await asyncio.to_thread(store._thread.join)
+        await store._worker.stop()
         store._reader.close()
         store._db.close()
         store._lock.close()

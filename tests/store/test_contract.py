@@ -295,8 +295,7 @@ async def test_a_stale_owner_may_not_write(tmp_path):
 
 async def close_dead(store):
     """Let go of a store whose process is pretended dead: what it holds, not what it says."""
-    store._jobs.put(None)
-    await asyncio.to_thread(store._thread.join)
+    await store._worker.stop()
     store._reader.close()
     store._db.close()
 

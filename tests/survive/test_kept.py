@@ -135,7 +135,7 @@ async def test_a_purge_is_many_small_commits_with_the_work_of_others_between(con
         async with asyncio.timeout(20):
             await asyncio.to_thread(first.wait, 20)
             sending = asyncio.create_task(client.send("meanwhile"))
-            while store._jobs.empty():  # until its commit waits for the writer
+            while not store._worker.waiting:  # until its commit waits for the writer
                 await client.list()
             go_on.set()
             task = (await sending)["task"]

@@ -5,15 +5,12 @@ second, read-only connection, made on the event loop: in WAL mode they never wai
 cost more than the read.
 """
 
-import asyncio
 import contextlib
 import itertools
 import logging
 import os
-import queue
 import sqlite3
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -29,6 +26,7 @@ from .lock import hold
 from .look import check_file, count, unusable
 from .migrate import migrate_sqlite
 from .short import ids_of, lengthen
+from .worker import Worker
 
 __all__ = ["SqliteStore"]
 
@@ -72,12 +70,10 @@ class SqliteStore:
         self.path = Path(path)
         self._scopes: dict[Scope, int] = {}
         self._keys = 0
-        self._jobs: queue.SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
         self._owner: int | None = 0
-        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
 
     async def open(self) -> None:
-        self._loop = asyncio.get_running_loop()
         check_file(self.path)  # before anything is made beside it
         with contextlib.ExitStack() as undo:
             self._lock = undo.enter_context(hold(self.path))
@@ -89,8 +85,7 @@ class SqliteStore:
             except sqlite3.DatabaseError as error:
                 raise unusable(self.path, error) from error
             undo.pop_all()
-        self._thread = threading.Thread(target=self._write, name="accord-sqlite", daemon=True)
-        self._thread.start()
+        self._worker = Worker("accord-sqlite")
 
     def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
@@ -111,11 +106,10 @@ class SqliteStore:
         point("open.owned")
 
     async def close(self) -> None:
-        if self._thread is None:
+        if self._worker is None:
             return
-        self._jobs.put(None)
-        await asyncio.to_thread(self._thread.join)
-        self._thread = None
+        await self._worker.stop()
+        self._worker = None
         point("close.written")
         with contextlib.suppress(sqlite3.Error):  # the next process strikes it out
             self._db.execute("DELETE FROM owners WHERE owner=?", (self._owner,))
@@ -136,26 +130,15 @@ class SqliteStore:
     async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note] = ()) -> None:
         await self._in_writer(lambda: self._commit(writes, keeps, notes))
 
-    def _in_writer(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+    async def _in_writer(self, work: Callable[[], T]) -> T:
         """Have the writer thread do something; raise CommitFailed if the database will not."""
-        done: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put((done, work))
-        return done
-
-    def _write(self) -> None:
-        """The writer thread: one job at a time until told to stop."""
-        while (job := self._jobs.get()) is not None:
-            self._do(*job)
-            del job  # it holds all that was written, and the next may be long in coming
-
-    def _do(self, done: asyncio.Future[Any], work: Callable[[], Any]) -> None:
+        assert self._worker is not None  # it is open
         try:
-            result = work()
-        except Exception as error:  # whatever it is, the next job must be done
-            failed = error if isinstance(error, CommitFailed) else CommitFailed(str(error))
-            self._loop.call_soon_threadsafe(_settle, done, None, failed)
-        else:
-            self._loop.call_soon_threadsafe(_settle, done, result, None)
+            return await self._worker.do(work)
+        except CommitFailed:
+            raise
+        except Exception as error:
+            raise CommitFailed(str(error)) from error
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -416,12 +399,3 @@ class SqliteStore:
     async def vacuum(self) -> None:
         """Give back the room that purged tasks left in the file."""
         await self._in_writer(lambda: self._db.execute("VACUUM"))
-
-
-def _settle(done: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-    if done.cancelled():
-        return
-    if error is None:
-        done.set_result(result)
-    else:
-        done.set_exception(error)
