@@ -6,6 +6,7 @@ sleep until it is given up: ten switches between the threads for each job instea
 """
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections import deque
@@ -30,6 +31,7 @@ class Worker:
         self._done: deque[tuple[asyncio.Future[Any], Any, Exception | None]] = deque()
         self._given, self._give = os.pipe()
         self._told, self._tell = os.pipe()
+        os.set_blocking(self._told, False)  # the loop must never wait there
         self._open = [self._given, self._give, self._told, self._tell]
         forks.keep(self, lambda worker: worker._open)
         try:
@@ -85,7 +87,8 @@ class Worker:
             self._loop.call_soon_threadsafe(self._settle_all)
 
     def _settle(self) -> None:
-        os.read(self._told, _BYTES)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._told, _BYTES)
         self._settle_all()
 
     def _settle_all(self) -> None:
