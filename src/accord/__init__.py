@@ -11,30 +11,30 @@ if TYPE_CHECKING:
     from .auth import Caller as Caller
     from .client import connect as connect
     from .client import connect_sync as connect_sync
+    from .engine.runs.upkeep import Retention as Retention
+    from .engine.skills.context import Context as Context
+    from .engine.skills.values import Ask as Ask
+    from .engine.skills.values import File as File
+    from .engine.skills.values import Reply as Reply
     from .model import Artifact as Artifact
     from .model import Limits as Limits
     from .model import Message as Message
     from .model import Part as Part
     from .model import Task as Task
-    from .run.context import Context as Context
-    from .run.parts import Ask as Ask
-    from .run.parts import File as File
-    from .run.parts import Reply as Reply
-    from .run.upkeep import Retention as Retention
     from .wire.tls import Tls as Tls
 
 _WHERE = {
     "Agent": "agent",
     "Artifact": "model",
-    "Ask": "run.parts",
+    "Ask": "engine.skills.values",
     "Caller": "auth",
-    "Context": "run.context",
-    "File": "run.parts",
+    "Context": "engine.skills.context",
+    "File": "engine.skills.values",
     "Limits": "model",
     "Message": "model",
     "Part": "model",
-    "Reply": "run.parts",
-    "Retention": "run.upkeep",
+    "Reply": "engine.skills.values",
+    "Retention": "engine.runs.upkeep",
     "Task": "model",
     "Tls": "wire.tls",
     "connect": "client",

@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from .engine.skills import agent as run
 from .model import Limits
-from .run import agent as run
 
 if TYPE_CHECKING:
     from .app import App
-    from .run.upkeep import Retention
+    from .engine.runs.upkeep import Retention
     from .store import Store
     from .wire.tls import Tls
 

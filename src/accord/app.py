@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from .engine.durable.parked import leave, watch
+from .engine.runs.engine import Engine
+from .engine.runs.run import Delegates
+from .engine.runs.upkeep import Retention
+from .engine.skills.agent import Agent
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Limits
 from .ops.call import IDEMPOTENT, RESUME
 from .ops.service import Service
 from .ops.table import served
-from .run.agent import Agent
-from .run.engine import Engine
-from .run.parked import leave, watch
-from .run.runner import Delegates
-from .run.upkeep import Retention
 from .store import Store, open_store
 from .wire.asgi import Receive, Send
 from .wire.front import Front

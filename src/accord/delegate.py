@@ -14,9 +14,9 @@ from .client import Client, connect
 from .client.errors import AgentFault
 from .client.reply import Reply
 from .codec import v1
+from .engine.runs.run import Run
+from .engine.skills.context import Fail
 from .model import A2AError, Message, StatusUpdate, Task, TaskState
-from .run.context import Fail
-from .run.runner import Run
 
 __all__ = ["Declined", "Delegates", "Unanswered"]
 

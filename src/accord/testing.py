@@ -19,9 +19,9 @@ import msgspec
 from .agent import Agent
 from .app import App
 from .client import Client, connect
+from .engine.skills.context import Context
+from .engine.skills.values import Ask
 from .model import Message
-from .run.context import Context
-from .run.parts import Ask
 from .wire import request as wire
 from .wire.asgi import Receive, Scope, Send, converse
 from .wire.http import HttpServer

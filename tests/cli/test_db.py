@@ -187,7 +187,9 @@ def test_a_full_disk_at_the_start_is_called_so_with_the_file(used, is_new):
 
 def test_keep_days_may_be_less_than_one(tmp_path):
     """Half a day is half a day, though logs are kept for a whole one."""
-    often = "from accord.run import upkeep\nupkeep.LOOK_S = upkeep.PURGE_S = 0.05\n"  # a test has no minute to wait for a purge
+    often = (
+        "from accord.engine.runs import upkeep\nupkeep.LOOK_S = upkeep.PURGE_S = 0.05\n"  # a test has no minute to wait for a purge
+    )
     (tmp_path / "echo.py").write_text(often + (EXAMPLES / "echo.py").read_text())
     for days, is_kept in ((0.5, True), (0.0000001, False)):
         with served("echo.py", "--keep-days", f"{days:.7f}", cwd=tmp_path) as (process, url):

@@ -69,7 +69,7 @@ def test_every_command_and_option_exists(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_file_named_is_there(page):
-    """A path of ours in a sentence (`run/log.py`, `docs/design.md`): below the root, or below the package."""
+    """A path of ours in a sentence (`engine/log/log.py`, `docs/design.md`): below the root, or below the package."""
     paths = [code for code in INLINE.findall(prose(page)) if re.fullmatch(r"[\w.]+(/[\w.]+)*/[\w]+\.(py|md|toml|txt)", code)]
     assert [path for path in paths if not any((base / path).exists() for base in (ROOT, ROOT / "src", ROOT / "src/accord"))] == []
 

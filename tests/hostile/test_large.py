@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from accord import Agent, Message, Part
+from accord.engine.offload import LARGE, aside
 from accord.model import ParseError
-from accord.run.aside import LARGE, aside
 from accord.wire.request import Place, Request, Target
 from tests.drive import refusal_of, say, serving, text_of
 from tests.legacy.wire import say_0_1, say_0_3, talking_to

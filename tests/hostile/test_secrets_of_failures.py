@@ -180,7 +180,7 @@ async def test_a_store_that_cannot_read_gives_nothing_away(connect, caplog, last
 
 async def test_a_store_that_cannot_write_gives_nothing_away(connect, caplog, lasting, monkeypatch):
     """A sender is told that it was not stored, when to try again, and no more; nothing is acknowledged (reliability, V4)."""
-    monkeypatch.setattr("accord.run.log.GIVE_UP_S", 0.2)
+    monkeypatch.setattr("accord.engine.log.log.GIVE_UP_S", 0.2)
     gate = Agent("Test agent")
 
     @gate.skill

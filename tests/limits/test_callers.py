@@ -2,10 +2,10 @@
 
 import pytest
 
+from accord.engine.log.entry import About
+from accord.engine.log.feed import Feed
+from accord.engine.log.reader import Reader
 from accord.model import Limits, Message, Part, Role, Task, TaskState, TaskStatus, TooManyRequests
-from accord.run.entry import About
-from accord.run.feed import Feed
-from accord.run.reader import Reader
 from accord.store import Scope
 from accord.store.memory import MemoryStore
 

@@ -244,7 +244,7 @@ async def test_an_answer_to_a_function_that_is_no_longer_in_memory_is_taken_too(
 async def test_answers_make_a_server_work_on_no_more_than_it_has_room_for(connect_rpc, monkeypatch):
     """Open questions are kept on the disk, as many as there are; all answered at once they would be a crowd. What was being worked
     on ends by itself, so that the answer is only late."""
-    monkeypatch.setattr("accord.run.feed.MAX_PARKED", 1)
+    monkeypatch.setattr("accord.engine.log.feed.MAX_PARKED", 1)
     gate = asyncio.Event()
 
     async def work(request: str):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from accord.codec import v1
+from accord.engine.log.stored import task_of
 from accord.model import Limits, Task
-from accord.run.stored import task_of
 from accord.store import Record, Scope, open_store
 from accord.store.sqlite import SqliteStore
 from tests.drive import say, state_of, text_of

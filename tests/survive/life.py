@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from accord import Agent, Context
-from accord.run import lives
+from accord.engine.runs import lives
 from tests.reliability.clients import GrpcClient
 from tests.reliability.inside import Inside, pass_turns
 from tests.reliability.line import Line

@@ -7,9 +7,10 @@ import json
 import sys
 from pathlib import Path
 
+from accord.engine.log import log
+from accord.engine.runs import lives, upkeep
+from accord.engine.runs.upkeep import Retention
 from accord.model import Limits
-from accord.run import lives, log, upkeep
-from accord.run.upkeep import Retention
 
 sys.path.insert(0, str(Path(__file__).parent))
 

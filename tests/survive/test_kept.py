@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, Retention
-from accord.run.upkeep import Upkeep
+from accord.engine.runs.upkeep import Upkeep
 from accord.store.sqlite import SqliteStore
 from tests.drive import refusal_of, say, state_of, text_of
 from tests.survive.skills import talkative
@@ -99,7 +99,7 @@ async def test_one_broken_question_keeps_no_other_open(
 ) -> None:
     """A row nobody can read stays as it is, and is told of once; the others fail when their time is over, also those behind more
     broken ones than are looked at together."""
-    monkeypatch.setattr("accord.run.upkeep.BATCH", 2)
+    monkeypatch.setattr("accord.engine.runs.upkeep.BATCH", 2)
     database = tmp_path / "tasks.db"
     async with connect_rpc(agent, store=f"sqlite:///{database}") as client:
         asked = [(await client.send(say(str(n), metadata={"skill": "talk"})))["task"]["id"] for n in range(6)]

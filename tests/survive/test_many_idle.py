@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from accord import Agent, Context
-from accord.run.reader import Reader
+from accord.engine.log.reader import Reader
 from accord.store import Scope
 from tests.reliability.harness import JSON, message, report, size
 from tests.reliability.inside import Inside

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from accord.run.lives import MAX_ALONE
+from accord.engine.runs.lives import MAX_ALONE
 from tests.reliability.cradle import WORD, bear
 from tests.reliability.harness import FINAL, WAYS, message, quick_folder, report, size, state_of, tally, text_of, told
 

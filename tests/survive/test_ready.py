@@ -23,8 +23,8 @@ NOW = {"returnImmediately": True}
 @pytest.fixture(autouse=True)
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look around every few milliseconds instead of seconds: what is seen is the same, sooner."""
-    monkeypatch.setattr("accord.run.upkeep.LOOK_S", 0.02)
-    monkeypatch.setattr("accord.run.upkeep.BEAT_S", 0.02)
+    monkeypatch.setattr("accord.engine.runs.upkeep.LOOK_S", 0.02)
+    monkeypatch.setattr("accord.engine.runs.upkeep.BEAT_S", 0.02)
 
 
 def an_agent() -> Agent:
@@ -64,7 +64,7 @@ async def test_while_a_commit_is_tried_again_nobody_queues_behind_it(
 ) -> None:
     """Who came first is held, for the fault may pass; whoever comes later hears at once that it should come again, and load
     balancers that nobody should come; when it has passed, all is as before."""
-    monkeypatch.setattr("accord.run.upkeep.BEAT_S", 3600)  # that it fails is found out by the first
+    monkeypatch.setattr("accord.engine.runs.upkeep.BEAT_S", 3600)  # that it fails is found out by the first
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect(an_agent(), store=store) as client:
         asked = (await client.send(say("hi", metadata={"skill": "talk"})))["task"]
@@ -88,13 +88,13 @@ async def test_a_server_without_a_store_is_not_ready_until_it_has_one_again(
 ) -> None:
     """After the first has been given up nobody is held any more; that the store works again is found out without any traffic, for
     none comes to a server that is not ready."""
-    monkeypatch.setattr("accord.run.log.GIVE_UP_S", 0.2)
+    monkeypatch.setattr("accord.engine.log.log.GIVE_UP_S", 0.2)
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect_rpc(an_agent(), store=store) as client:
         await client.send("before")
         with fault(store):
             assert is_refused(await refusal_of(client.send("first")))
-            monkeypatch.setattr("accord.run.log.GIVE_UP_S", 3600)
+            monkeypatch.setattr("accord.engine.log.log.GIVE_UP_S", 3600)
             assert await ready(client) == (503, "the store can't be written")
         assert await until_ready(client) == (200, "ready")
         assert state_of((await client.send("after"))["task"]) == "completed"
@@ -156,7 +156,7 @@ async def test_threads_that_all_hang_are_told_of_with_their_names(
 ) -> None:
     """A plain function that never returns keeps its thread; when all have one, every other plain function waits. The log says so
     once, how many and whose; what needs no thread goes on."""
-    monkeypatch.setattr("accord.run.threads.STUCK_S", 0.05)
+    monkeypatch.setattr("accord.engine.threads.STUCK_S", 0.05)
     agent, gate = an_agent(), threading.Event()
 
     @agent.skill

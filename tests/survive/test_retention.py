@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from accord import Agent
+from accord.engine.runs.engine import Engine
+from accord.engine.runs.upkeep import Retention, Upkeep
 from accord.model import Limits
-from accord.run.engine import Engine
-from accord.run.upkeep import Retention, Upkeep
 from accord.store import open_store
 from tests.drive import refusal_of, say, state_of, text_of
 from tests.reliability.harness import RESUME
@@ -104,7 +104,7 @@ async def test_a_broken_upkeep_goes_on(connect_rpc: Any, lasting: str, monkeypat
             raise ZeroDivisionError
         beats.set()
 
-    monkeypatch.setattr("accord.run.upkeep.BEAT_S", 0)
+    monkeypatch.setattr("accord.engine.runs.upkeep.BEAT_S", 0)
     monkeypatch.setattr(store, "beat", beat)
     engine = Engine(an_agent(), store, Limits())
     await engine.open()

@@ -24,7 +24,7 @@ from tests.survive.skills import talkative
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up on a commit after half a second instead of ten: what is shown is the same, sooner."""
-    monkeypatch.setattr("accord.run.log.GIVE_UP_S", 0.5)
+    monkeypatch.setattr("accord.engine.log.log.GIVE_UP_S", 0.5)
 
 
 def an_agent() -> Agent:

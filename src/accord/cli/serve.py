@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from ..agent import Agent
-from ..run.upkeep import Retention
+from ..engine.runs.upkeep import Retention
 from ..wire.tls import Tls
 from .amount import DAYS, SECONDS
 from .load import load_agent

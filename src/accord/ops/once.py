@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from ..codec import v1
+from ..engine.log.feed import Feed
+from ..engine.log.log import Log, Turn
+from ..engine.runs.engine import Accepted
+from ..engine.runs.upkeep import before_ms
 from ..model import InvalidParams, Message, Part, SendMessageRequest, now_ms
-from ..run.engine import Accepted
-from ..run.feed import Feed
-from ..run.log import Log, Turn
-from ..run.upkeep import before_ms
 from ..store import Keep, Scope
 from .call import IDEMPOTENT, Call
 

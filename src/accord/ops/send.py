@@ -4,10 +4,10 @@ import asyncio
 
 from ..codec import v1
 from ..codec.contract import Snapshot
+from ..engine.log.entry import Entry
+from ..engine.log.reader import Reader
+from ..engine.runs.engine import Accepted
 from ..model import Message, PushNotificationNotSupported, Role, SendMessageRequest
-from ..run.engine import Accepted
-from ..run.entry import Entry
-from ..run.reader import Reader
 from ..store import Keep, Scope
 from .call import Call, in_task
 from .check import check_id, check_send

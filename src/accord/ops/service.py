@@ -1,9 +1,9 @@
 """What every operation works with."""
 
 from ..codec.contract import Choice, Codec
+from ..engine.offload import LARGE, aside
+from ..engine.runs.engine import Engine
 from ..model import AgentCard, ExtensionSupportRequired
-from ..run.aside import LARGE, aside
-from ..run.engine import Engine
 from ..store import Scope
 from .call import Call
 from .once import Claims

@@ -6,6 +6,9 @@ import binascii
 import logging
 
 from ..codec.contract import LARGE, Snapshot, Tasks
+from ..engine.log.entry import STATE_NUMBER
+from ..engine.log.reader import Reader
+from ..engine.log.stored import check_whole
 from ..model import (
     FINAL,
     CancelTaskRequest,
@@ -16,9 +19,6 @@ from ..model import (
     TaskNotFound,
     UnsupportedOperation,
 )
-from ..run.entry import STATE_NUMBER
-from ..run.reader import Reader
-from ..run.stored import check_whole
 from ..store import Page, Query, Record, Scope
 from .call import RESUME, Call
 from .check import check_history_length, check_id, check_list, since_ms

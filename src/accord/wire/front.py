@@ -10,11 +10,11 @@ from typing import Any
 
 from .. import observe
 from ..codec import v1
+from ..engine.log.reader import Reader
 from ..model import Limits, MethodNotAllowed
 from ..ops.call import IDEMPOTENT, Call, in_task
 from ..ops.service import Service
 from ..ops.table import Operation, Version, known_version, numbers
-from ..run.reader import Reader
 from .asgi import Receive, Scope, Send, converse
 from .request import Answer, Headers, Pairs, Request, Stream, Target, query_of
 from .wellknown import CARD_PATH, CardDoor

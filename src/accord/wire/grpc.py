@@ -5,13 +5,13 @@ from typing import Any
 
 from ..codec.contract import Snapshot, weight
 from ..codec.rpc import Rpc, rpcs
+from ..engine.log.entry import Entry
+from ..engine.log.reader import Reader
+from ..engine.offload import LARGE, aside
 from ..model import Limits, Message, VersionNotSupported
 from ..ops.call import Call
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, known_version
-from ..run.aside import LARGE, aside
-from ..run.entry import Entry
-from ..run.reader import Reader
 from .exchange import Exchange, Metadata, Method, framed
 from .front import Door
 from .port import GrpcServer

@@ -5,10 +5,10 @@ from typing import Any
 
 from ..codec import text, v1
 from ..codec.contract import Codec, weight
+from ..engine.offload import LARGE, aside
 from ..model import A2AError, InvalidRequest, Limits, MethodNotFound
 from ..ops.service import Service
 from ..ops.table import ASSUMED, Operation, Version, methods
-from ..run.aside import LARGE, aside
 from .front import HttpDoor
 from .request import JSON, Answer, Headers, Pairs, Request, Stream, check_json, error_headers, opaque
 from .sse import EVENTS, EVENTS_HEADERS, Frames, answer_of

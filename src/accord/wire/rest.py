@@ -6,10 +6,10 @@ from urllib.parse import unquote
 
 from ..codec import text, v1
 from ..codec.contract import Choice, RestCodec, weight
+from ..engine.offload import LARGE, aside
 from ..model import A2AError, Limits, MethodNotAllowed, MethodNotFound
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, numbers
-from ..run.aside import LARGE, aside
 from .front import HttpDoor
 from .request import A2A_JSON, JSON, Answer, Pairs, Request, Stream, Target, check_json, error_headers, opaque, query_of
 from .sse import Frames, answer_of

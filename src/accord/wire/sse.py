@@ -4,10 +4,10 @@ import abc
 
 from ..codec import v1
 from ..codec.contract import Codec
+from ..engine.log.entry import Entry
+from ..engine.log.reader import Reader
+from ..engine.offload import LARGE, aside
 from ..model import A2AError, Message
-from ..run.aside import LARGE, aside
-from ..run.entry import Entry
-from ..run.reader import Reader
 from .request import Answer, Out, Pairs, Stream
 
 __all__ = ["EVENTS", "EVENTS_HEADERS", "Events", "Frames", "answer_of"]

@@ -1,0 +1,40 @@
+"""Skills that answer with a message and keep no task."""
+
+import logging
+import secrets
+from typing import Any
+
+from ...auth import Caller
+from ...model import A2AError, Message
+from ..skills.context import Context, Fail, Reject
+from ..skills.skill import Skill
+from ..threads import Threads
+from .say import said
+
+__all__ = ["call_reply"]
+
+log_ = logging.getLogger("accord")
+
+
+async def call_reply(skill: Skill, values: dict[str, Any], caller: Caller, context_id: str, threads: Threads) -> Message:
+    """Call a skill that answers without a task.
+
+    Raises:
+        A2AError: The function failed; the reason is in the log.
+    """
+    if skill.binding.context:
+        values[skill.binding.context] = Context(None, caller, context_id)
+    if skill.binding.caller:
+        values[skill.binding.caller] = caller
+    try:
+        if skill.kind == "thread":
+            value = await threads.run(lambda: skill.function(**values), skill.id)
+        else:
+            value = await skill.function(**values)
+        return said(value, "", context_id)
+    except (Reject, Fail) as reason:
+        raise A2AError(str(reason)) from None
+    except Exception:
+        reference = secrets.token_hex(4)
+        log_.exception("skill %s failed, reference %s", skill.id, reference)
+        raise A2AError(f"The agent failed. Reference: {reference}", reference=reference) from None

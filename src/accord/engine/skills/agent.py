@@ -1,0 +1,198 @@
+"""An agent: a name, skills, and which of them a message is for."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from fnmatch import fnmatch
+from typing import Any, TypeVar, overload
+
+from ...model import (
+    AgentCard,
+    AgentExtension,
+    AgentProvider,
+    AgentSkill,
+    ContentTypeNotSupported,
+    InvalidParams,
+    Message,
+    Metadata,
+    SendMessageRequest,
+)
+from .skill import Skill
+
+__all__ = ["Agent"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _named(metadata: Metadata | None) -> Any:
+    return metadata.get("skill") if metadata is not None else None
+
+
+class Agent:
+    """An agent made of functions.
+
+    Every field of the agent card has a keyword; what can be derived (skills, modes, interfaces, capabilities) is.
+
+    Args:
+        name: What people call it.
+        description: What it is for; the name, if left out.
+        version: Yours, of the agent.
+        provider: Who runs it.
+        documentation_url: Where people read more.
+        icon_url: Its picture.
+        input_modes: The media types its skills take, unless they say otherwise; text and JSON by default.
+        output_modes: The media types they give, likewise.
+        extensions: Extensions of the protocol it knows, beside ours.
+        strict_modes: Refuse a part whose media type is none of the input modes; without it, the modes are advice.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        version: str = "0.1.0",
+        provider: AgentProvider | None = None,
+        documentation_url: str | None = None,
+        icon_url: str | None = None,
+        input_modes: list[str] | None = None,
+        output_modes: list[str] | None = None,
+        extensions: list[AgentExtension] | None = None,
+        strict_modes: bool = False,
+    ) -> None:
+        if not name.strip():
+            raise ValueError("an agent needs a name")
+        self.name = name
+        self.description = description or name
+        self.version = version
+        self.provider = provider
+        self.documentation_url = documentation_url
+        self.icon_url = icon_url
+        self.input_modes = input_modes or ["text/plain", "application/json"]
+        self.output_modes = output_modes or ["text/plain", "application/json"]
+        self.extensions = extensions or []
+        self.strict_modes = strict_modes
+        self.skills: dict[str, Skill] = {}
+        self.router: Callable[[Message], Any] | None = None
+        self.edit_card: Callable[[AgentCard], AgentCard | None] | None = None
+
+    @overload
+    def skill(self, function: F) -> F: ...
+
+    @overload
+    def skill(
+        self,
+        *,
+        id: str = "",
+        name: str = "",
+        description: str = "",
+        tags: list[str] | None = None,
+        examples: list[str] | None = None,
+        input_modes: list[str] | None = None,
+        output_modes: list[str] | None = None,
+        default: bool = False,
+        durable: bool = False,
+        run_s: float = ...,
+        idle_s: float | None = ...,
+    ) -> Callable[[F], F]: ...
+
+    def skill(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        id: str = "",
+        name: str = "",
+        description: str = "",
+        tags: list[str] | None = None,
+        examples: list[str] | None = None,
+        input_modes: list[str] | None = None,
+        output_modes: list[str] | None = None,
+        default: bool = False,
+        durable: bool = False,
+        run_s: float = 24 * 3600,
+        idle_s: float | None = None,
+    ) -> Any:
+        """Make a function a skill. Its name, docstring and annotations say the rest.
+
+        Args:
+            function: The function, when used as a bare `@agent.skill`.
+            id: What a message names it by, in `metadata.skill`; the function's name by default.
+            name: What people call it; made from the id by default.
+            description: What it does; the docstring by default.
+            tags: Words to find it by; the id by default.
+            examples: Messages to try it with.
+            input_modes: The media types it takes; the agent's by default.
+            output_modes: The media types it gives; the agent's by default.
+            default: Take messages that name no skill, instead of the first one defined.
+            durable: Go on after a crash, which otherwise fails the run: the function is called again and what is in the log is
+                replayed, so effects belong in `ctx.step`.
+            run_s: Fail a run that has worked for so many seconds, in all its lives; waiting in `ctx.ask` does not count.
+            idle_s: Fail a run that has said nothing and ended no step for so many seconds; nor does it here.
+        """
+        names = dict(sys._getframe(1).f_locals)  # so that annotations may name types local to the caller
+
+        def add(function: F) -> F:
+            skill_id = id or function.__name__
+            if skill_id in self.skills:
+                raise ValueError(f"agent {self.name!r} already has a skill {skill_id!r}; give one of them id=")
+            title = name or skill_id.replace("_", " ").strip().capitalize()
+            card = AgentSkill(
+                id=skill_id,
+                name=title,
+                description=description or inspect.getdoc(function) or title,
+                tags=tags or [skill_id],
+                examples=examples or [],
+                input_modes=input_modes or [],
+                output_modes=output_modes or [],
+            )
+            self.skills[skill_id] = Skill(
+                function, card, is_default=default, is_durable=durable, run_s=run_s, idle_s=idle_s, names=names
+            )
+            return function
+
+        return add if function is None else add(function)
+
+    def route(self, function: F) -> F:
+        """Let a function choose: it gets the message and returns a skill's id, or None for the default skill."""
+        self.router = function
+        return function
+
+    def card(self, function: F) -> F:
+        """Let a function have the last word on the agent card."""
+        self.edit_card = function
+        return function
+
+    def resolve(self) -> None:
+        """Check all skills. Raises TypeError or ValueError for what a user wrote wrong."""
+        if not self.skills:
+            raise ValueError(f"agent {self.name!r} has no skill yet; decorate a function with @agent.skill")
+        if sum(skill.is_default for skill in self.skills.values()) > 1:
+            raise ValueError(f"agent {self.name!r} has more than one default skill")
+        for skill in self.skills.values():
+            skill.resolve()
+        self.default = next((s for s in self.skills.values() if s.is_default), next(iter(self.skills.values())))
+
+    def check_modes(self, skill: Skill, message: Message) -> None:
+        """Raise ContentTypeNotSupported for a part of a type the skill does not take."""
+        taken = skill.card.input_modes or self.input_modes
+        for i, part in enumerate(message.parts):
+            kind = part.media_type.partition(";")[0].strip().lower()
+            if kind and not any(fnmatch(kind, mode.lower()) for mode in taken):
+                raise ContentTypeNotSupported(
+                    f"part {i} is {kind!r:.80}; this skill takes {', '.join(taken)}", parameter=f"message.parts[{i}].mediaType"
+                )
+
+    async def choose(self, request: SendMessageRequest) -> Skill:
+        """Return the skill a message is for: the one it names, else the route's choice, else the default."""
+        named = _named(request.message.metadata) or _named(request.metadata)
+        if named is None and self.router is not None:
+            named = self.router(request.message)
+            if inspect.isawaitable(named):
+                named = await named
+        if named is None:
+            return self.default
+        skill = self.skills.get(named) if isinstance(named, str) else None
+        if skill is None:
+            what = f"no skill {named!r:.80}; this agent has {', '.join(self.skills)}"
+            raise InvalidParams(what, violations=(("message.metadata.skill", what),))
+        return skill

@@ -1,0 +1,184 @@
+"""What a skill can do while it runs."""
+
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+
+from ...auth import Caller
+from ...model import Message, Task
+from ..runs.earlier import conversation
+
+if TYPE_CHECKING:
+    from ..runs.run import Run
+
+__all__ = ["Context", "Fail", "Reject"]
+
+T = TypeVar("T")
+
+
+class Reject(Exception):
+    """Raised by `Context.reject`; ends the task as rejected."""
+
+
+class Fail(Exception):
+    """Raised by `Context.fail`; ends the task as failed, with a reason the client may read."""
+
+
+class Done:
+    """Returned by what has already happened; awaiting it waits for room in the log."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: "Run") -> None:
+        self._run = run
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._run.room().__await__()
+
+
+class Context:
+    """The task a skill works on, and what it can do with it: report, write, ask, call others, decline.
+
+    `status`, `write` and `artifact` act at once and may be called from any thread; awaiting them lets a fast agent wait for
+    a slow disk. `ask` waits for the client, for as long as it takes.
+    """
+
+    __slots__ = ("_run", "caller", "context_id")
+
+    def __init__(self, run: "Run | None", caller: Caller, context_id: str) -> None:
+        self._run = run
+        self.caller = caller
+        self.context_id = context_id
+
+    @property
+    def _task_run(self) -> "Run":
+        if self._run is None:
+            raise TypeError("a skill annotated -> Reply has no task; drop the annotation to use this")
+        return self._run
+
+    def _waiting(self, verb: str) -> "Run":
+        """The run, for something that has to be awaited: said at the call, since nobody awaits it in a plain function."""
+        run = self._task_run
+        if not run.is_here:
+            raise TypeError(f"ctx.{verb} has to be awaited, which a plain function can't; write async def {run.skill.id}")
+        return run
+
+    def _outside(self, verb: str) -> "Run":
+        """The run, for something that would be lost track of within a step, which is not gone through again."""
+        from ..durable.step import INSIDE  # brings asyncio, which someone who only names a Context need not load
+
+        run = self._waiting(verb)
+        if (inside := INSIDE.get()) is not None and inside[0] is run:
+            raise TypeError(
+                f"ctx.{verb} was called within step {inside[1].name!r}; call it beside the step, and hand the result to it"
+            )
+        return run
+
+    @property
+    def task_id(self) -> str:
+        return self._task_run.log.task.id
+
+    @property
+    def message(self) -> Message:
+        """The newest message the skill has taken."""
+        return self._task_run.message
+
+    @property
+    def history(self) -> list[Message]:
+        """Everything said in this task, oldest first, the newest message included.
+
+        After a restart, while what was done before is gone through again, it is what it was then: up to the message the function
+        had taken.
+        """
+        return self._task_run.history
+
+    @property
+    def accepted_output_modes(self) -> list[str]:
+        """The media types the client says it can take; empty if it did not say (spec SND-10)."""
+        return list(self._task_run.output_modes)
+
+    def conversation(self, limit: int = 20) -> Coroutine[Any, Any, list[Task]]:
+        """The newest earlier tasks of this conversation (the same contextId), oldest of them first, this one left out."""
+        return conversation(self._waiting("conversation"), limit)
+
+    def status(self, text: str, *, metadata: dict[str, Any] | None = None) -> Awaitable[None]:
+        """Say how far the work is. The task stays working."""
+        run = self._task_run
+        run.act(lambda: run.progress(text, metadata))
+        return Done(run)
+
+    def write(self, chunk: Any, *, last: bool = False) -> Awaitable[None]:
+        """Add a chunk to the run's artifact, as `yield` does."""
+        run = self._task_run
+        run.act(lambda: run.emit(chunk, is_last=last))
+        return Done(run)
+
+    def artifact(
+        self,
+        *content: Any,
+        name: str = "",
+        description: str = "",
+        id: str = "",
+        metadata: dict[str, Any] | None = None,
+    ) -> Awaitable[None]:
+        """Add a whole artifact."""
+        run = self._task_run
+        run.act(lambda: run.add_artifact(content, name=name, description=description, artifact_id=id, metadata=metadata))
+        return Done(run)
+
+    @overload
+    def ask(self, question: str | Message, *, name: str = "") -> Coroutine[Any, Any, str]: ...
+
+    @overload
+    def ask(self, question: str | Message, type: type[T], *, name: str = "") -> Coroutine[Any, Any, T]: ...
+
+    def ask(self, question: str | Message, type: Any = str, *, name: str = "") -> Coroutine[Any, Any, Any]:
+        """Ask the client and wait for the answer: the task is input-required until then.
+
+        With a type other than `str` the question carries its JSON Schema and the answer is checked; a wrong one is asked
+        again, saying what was wrong. With `Message` the whole answer is returned.
+
+        After a restart the answer is found again by the question's text and type. If something in the text is another every
+        time (a time, a price of now), give the question a `name`, which then counts instead.
+        """
+        return self._outside("ask").questions.ask(question, type, name)
+
+    def step(self, function: Callable[..., Any], *args: Any, name: str = "", retries: int = 0) -> Coroutine[Any, Any, Any]:
+        """Call a function once, even if the process dies after it: its result is in the log before this returns.
+
+        After a restart the recorded result is given back and the function is not called. It may be called twice if the
+        process dies during it, so it should be safe to repeat. Built-in values come back as they are; a dataclass, msgspec or
+        pydantic object if the function's return annotation names it. A result that would not come back the same is an
+        error at once. `retries` is how often it is called again if it raises, with growing pauses. What it raises in the end is
+        recorded too, by its class and text: in this and every later life it can be caught as what it was, and has nothing else.
+        What a step says with `write`, `status` and `artifact` is said once; a step within a step is a part of that; `ask` and
+        `delegate` belong beside steps.
+        """
+        run = self._run
+        if run is None or run.thread != threading.get_ident():
+            run = self._waiting("step")  # says what is wrong
+        return run.steps.do(function, args, name, retries)
+
+    def delegate(self, agent: Any, message: Any) -> Coroutine[Any, Any, Any]:
+        """Have another agent do a part of this task, and return its reply (as `connect(agent).send` does).
+
+        `agent` is a URL, a card, an Agent or a client. Its progress becomes ours, its questions are asked of our own client,
+        and cancelling this task cancels its. If it fails or declines, this raises `Fail`, and so fails this task unless
+        caught. To an agent that knows our idempotency extension, a delegation repeated after a restart is the same one.
+        """
+        return self._outside("delegate").steps.delegate(agent, message)
+
+    def require_auth(self, text: str, *, until: Awaitable[T] | None = None) -> Coroutine[Any, Any, T | Message]:
+        """Say what has to be authorized and wait: for `until`, if given, or for a message of the client.
+
+        Open streams stay open meanwhile (spec ITA-3). A message is returned as it is; it authorizes nothing by itself.
+        """
+        return self._outside("require_auth").questions.require_auth(text, until)
+
+    def reject(self, reason: str) -> NoReturn:
+        """Decline the task. Nothing after this is run."""
+        raise Reject(reason)
+
+    def fail(self, reason: str) -> NoReturn:
+        """End the task as failed, for a reason the client may know."""
+        raise Fail(reason)

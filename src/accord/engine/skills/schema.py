@@ -1,0 +1,149 @@
+"""Types of users' values: read from JSON, written to JSON, described as JSON Schema.
+
+One face for dataclasses, msgspec structs, typed dicts, plain types and pydantic models.
+"""
+
+import dataclasses
+import inspect
+import pathlib
+import typing
+from typing import Any, cast
+
+import msgspec
+
+from ...codec import lenient, text
+from ...model import InvalidParams, ParseError
+
+__all__ = ["Shape", "is_data_type", "load_model", "load_other", "to_builtins"]
+
+
+class Shape:
+    """A type a value has to fit."""
+
+    def __init__(self, type_: Any) -> None:
+        self.type = type_
+
+    def read(self, value: Any, where: str) -> Any:
+        """Return the JSON value as this type, or raise InvalidParams naming the field below `where`."""
+        if hasattr(self.type, "model_validate"):
+            return self._read_pydantic(value, where)
+        try:
+            return msgspec.convert(value, self.type, dec_hook=_load_foreign, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise _below(where, lenient.bad_field(error).violations) from None
+
+    def read_text(self, value: str, where: str) -> Any:
+        """Return what a person typed: JSON if that fits, else the bare text (a 16 may be meant as "16")."""
+        if self.type is str:
+            return value
+        try:
+            found = text.loads(value.encode())
+        except ParseError:
+            return self.read(_plain(value, self.type), where)
+        try:
+            return self.read(found, where)
+        except InvalidParams as wrong:
+            try:
+                return self.read(value, where)
+            except InvalidParams:
+                raise wrong from None
+
+    def schema(self) -> dict[str, Any]:
+        """Return the JSON Schema of this type."""
+        if hasattr(self.type, "model_json_schema"):
+            return cast(dict[str, Any], self.type.model_json_schema())
+        return msgspec.json.schema(self.type)
+
+    def _read_pydantic(self, value: Any, where: str) -> Any:
+        try:
+            return load_model(self.type, value)
+        except _Misfit as error:
+            raise _below(where, error.violations) from None
+
+
+class _Misfit(ValueError):
+    """A pydantic model refuses a value."""
+
+    def __init__(self, violations: tuple[tuple[str, str], ...]) -> None:
+        super().__init__("; ".join(f"{field}: {what}" if field else what for field, what in violations))
+        self.violations = violations
+
+
+def load_model(type_: Any, value: Any, *, by_name: bool = False) -> Any:
+    """Return the JSON value as this pydantic model; `by_name`, if its fields stand under their own names, not their aliases.
+
+    Raises:
+        ValueError: It does not fit.
+    """
+    options = {"by_name": True} if by_name and "by_name" in inspect.signature(type_.model_validate).parameters else {}
+    try:
+        return type_.model_validate(value, **options)
+    except ValueError as error:  # pydantic.ValidationError is one, and pydantic may not be installed
+        errors = getattr(error, "errors", None)
+        if errors is None:
+            raise
+        try:
+            return type_.model_validate_json(msgspec.json.encode(value), **options)  # strict models take a date as text only there
+        except ValueError:
+            found = [(".".join(str(step) for step in e["loc"]), str(e["msg"])) for e in errors()]
+            raise _Misfit(tuple(found)) from None
+
+
+def load_other(type_: Any, value: Any) -> Any:
+    """Return the JSON value as a class of the user's that is a kind of text or number, or a path. Raises TypeError for others."""
+    class_ = typing.get_origin(type_) or type_
+    if isinstance(class_, type):
+        if isinstance(value, class_):
+            return value
+        if issubclass(class_, (str, int, float, pathlib.PurePath)):
+            return class_(value)
+    raise TypeError(f"{type_} can't be read from JSON")
+
+
+def _load_foreign(type_: Any, value: Any) -> Any:
+    return load_model(type_, value) if hasattr(type_, "model_validate") else load_other(type_, value)
+
+
+def is_data_type(type_: Any) -> bool:
+    """Whether values of this type travel as a data part."""
+    origin = typing.get_origin(type_) or type_
+    return (
+        origin in (dict, list)
+        or typing.is_typeddict(origin)
+        or dataclasses.is_dataclass(origin)
+        or hasattr(origin, "model_validate")
+        or (isinstance(origin, type) and issubclass(origin, msgspec.Struct))
+    )
+
+
+def to_builtins(value: Any) -> Any:
+    """Return `value` as plain JSON types. Raises TypeError for what JSON can't hold."""
+    return msgspec.to_builtins(value, enc_hook=_dump_foreign, str_keys=True)
+
+
+def _dump_foreign(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()  # nobody will await it
+        raise TypeError(
+            f"a {type(value).__name__} can't be sent: write `await` before the call that made it, as in `await ctx.step(...)`"
+        )
+    raise TypeError(
+        f"a {type(value).__name__} can't be sent: return str, a dataclass, msgspec or pydantic object, dict, list, File or Part"
+    )
+
+
+def _plain(value: str, type_: Any) -> Any:
+    """A person's yes is a bool's true; anything else stays the text it is, for the type to refuse."""
+    if type_ is bool and value.strip().lower() in ("yes", "y", "ok", "true"):
+        return True
+    if type_ is bool and value.strip().lower() in ("no", "n", "false"):
+        return False
+    return value
+
+
+def _below(where: str, violations: tuple[tuple[str, str], ...]) -> InvalidParams:
+    named = tuple((where if field in ("", "params") else f"{where}.{field}", what) for field, what in violations)
+    return InvalidParams("; ".join(f"{field}: {what}" for field, what in named), violations=named)

@@ -1,0 +1,76 @@
+"""Python values as parts of a message or artifact, and back."""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from ...model import File, Message, Part, Role, new_id
+from .schema import to_builtins
+
+__all__ = ["Ask", "File", "Reply", "files_of", "to_parts"]
+
+
+class Reply:
+    """An answer that is just a message: no task is kept of it.
+
+    A skill annotated `-> Reply` runs without a task. Returned by any other skill, it becomes the message of the
+    completing status.
+    """
+
+    __slots__ = ("metadata", "parts")
+
+    def __init__(self, *values: Any, metadata: dict[str, Any] | None = None) -> None:
+        self.parts = [part for value in values for part in to_parts(value)]
+        self.metadata = metadata
+
+    def message(self, context_id: str, task_id: str = "") -> Message:
+        return Message(
+            message_id=new_id(),
+            role=Role.AGENT,
+            parts=self.parts,
+            context_id=context_id,
+            task_id=task_id,
+            metadata=self.metadata,
+        )
+
+
+class Ask:
+    """Returned by a skill: end the turn with a question and leave the task open for the next message."""
+
+    __slots__ = ("question", "type")
+
+    def __init__(self, question: str, type: Any = None) -> None:
+        self.question = question
+        self.type = type
+
+
+def to_parts(value: Any) -> list[Part]:
+    """Return `value` as parts: text for str, a file for File or bytes, data for everything else."""
+    if isinstance(value, str):
+        return [Part(text=value)]
+    match value:
+        case Part():
+            return [value]
+        case File():
+            return [value.part()]
+        case bytes():
+            return [Part(raw=value, media_type="application/octet-stream")]
+        case Message():
+            return value.parts
+        case Reply():
+            return value.parts
+        case list() | tuple() if value and all(isinstance(item, (Part, File)) for item in value):
+            return [part for item in value for part in to_parts(item)]
+    return [Part(data=to_builtins(value), media_type="application/json")]
+
+
+def files_of(message: Message) -> list[File]:
+    """Return the files of a message, in order."""
+    return [_file(part) for part in message.parts if part.raw is not UNSET or part.url is not UNSET]
+
+
+def _file(part: Part) -> File:
+    if isinstance(part.raw, bytes):
+        return File(part.raw, name=part.filename, media_type=part.media_type)
+    assert isinstance(part.url, str)  # a part holds exactly one
+    return File(url=part.url, name=part.filename, media_type=part.media_type)
