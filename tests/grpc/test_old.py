@@ -87,6 +87,15 @@ async def test_tasks_go_by_resource_name(connect_grpc):
         assert (code, text.partition(":")[0]) == ("INVALID_ARGUMENT", "InvalidParamsError")
 
 
+async def test_a_message_to_an_unknown_task_is_told_in_words(connect_grpc):
+    """Clients of 0.3 look for "not found" in the text, which begins with the error's name."""
+    async with connect_grpc(echo) as client:
+        stub = A2AServiceStub(client.channel)
+        told = ("NOT_FOUND", "TaskNotFoundError: Task not found: nobody")
+        assert await refusal(stub.SendMessage(a_send(task_id="nobody"))) == told
+        assert await refusal(stub.SendStreamingMessage(a_send(task_id="nobody")).read()) == told
+
+
 async def test_a_finished_task_can_be_subscribed_to(connect_grpc):
     """It is given, and the stream ends: 0.3 knew no error for it (legacy 4.5)."""
     async with connect_grpc(echo) as client:

@@ -44,6 +44,9 @@ async def test_an_unknown_task_is_not_found(connect, store):
     async with connect(talk, store=store) as client:
         refused = await refusal_of(client.get("nowhere"))
         assert (refused.reason, refused.detail) == ("TASK_NOT_FOUND", {"taskId": "nowhere"})
+        assert refused.message == "Task not found: nowhere"
+        long = "n" * 200
+        assert (await refusal_of(client.get(long))).message == "Task not found: " + long[:80]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ async def test_a_task_of_another_tenant_cannot_be_told_from_none(connect, store)
                     client.send(say(tenant=tenant, taskId=id_)),
                 ):
                     refused = await refusal_of(call)
-                    assert (refused.reason, refused.message) == ("TASK_NOT_FOUND", f"no task '{id_}'")
+                    assert (refused.reason, refused.message) == ("TASK_NOT_FOUND", f"Task not found: {id_}")
 
 
 @pytest.mark.parametrize("tenant", ["a/b", "ünïcode", "tasks", "with space", "%2e%2e"])

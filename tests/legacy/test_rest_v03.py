@@ -206,6 +206,14 @@ async def test_bad_bodies_get_400_and_make_nothing(message):
         assert (await client.result("ListTasks", {}))["totalSize"] == 0
 
 
+@pytest.mark.parametrize("path", ["/v1/message:send", "/v1/message:stream"])
+async def test_a_message_to_an_unknown_task_is_told_in_words(path):
+    """Clients of 0.3 look for "not found" in the text."""
+    async with talking_to(echo) as client:
+        status, error = await client.rest("POST", path, say_rest(taskId="nobody"))
+        assert (status, error["message"]) == (404, "Task not found: nobody")
+
+
 async def test_errors_have_the_statuses_of_0_3():
     """404, 409, 501, 400: as its reference library gave them (legacy 4.3, 10.13)."""
     config = {"url": "https://example.net/hook"}

@@ -239,7 +239,8 @@ async def test_a_file_without_content_is_taken():
 async def test_errors_have_the_numbers_0_1_gives_them():
     """Codes from -32006 on mean other things in 0.1; none of ours are sent there (legacy 1.5, 10.13)."""
     async with talking_to(echo) as client:
-        assert (await client.error("tasks/get", {"id": "nobody"}))["code"] == -32001
+        error = await client.error("tasks/get", {"id": "nobody"})
+        assert (error["code"], error["message"]) == (-32001, "Task not found: nobody")
         assert (await client.error("tasks/send", {"id": "t", "message": {"role": "user"}}))["code"] == -32602
         assert (await client.error("tasks/send", {"id": "", "message": say_0_1("t")["message"]}))["code"] == -32602
         assert (await client.error("tasks/send", say_0_1("t", historyLength=-1)))["code"] == -32602

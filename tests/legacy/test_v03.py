@@ -244,7 +244,11 @@ async def test_bad_params_get_an_old_error_and_make_nothing(change):
 async def test_an_unknown_task_and_a_finished_one_take_no_messages():
     """A task id the server did not give is not found; a finished task is not restarted (legacy 3.5)."""
     async with talking_to(echo) as client:
-        assert (await client.error("message/send", say_0_3(taskId="nobody")))["code"] == -32001
+        error = await client.error("message/send", say_0_3(taskId="nobody"))
+        assert (error["code"], error["message"]) == (-32001, "Task not found: nobody")
+        async with client.open("message/stream", say_0_3(taskId="nobody")) as stream:
+            [event] = await stream.rest()
+            assert event["error"]["message"] == "Task not found: nobody"
         task = await client.result("message/send", say_0_3())
         assert (await client.error("message/send", say_0_3(taskId=task["id"])))["code"] == -32004
 

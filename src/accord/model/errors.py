@@ -83,7 +83,7 @@ class A2AError(Exception):
 
 
 class TaskNotFound(A2AError):
-    """No such task, or not yours to see."""
+    """Task not found, or not yours to see."""
 
     code, status, grpc, reason = -32001, 404, "NOT_FOUND", "TASK_NOT_FOUND"
 

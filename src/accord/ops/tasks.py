@@ -38,7 +38,7 @@ async def get_task(service: Service, call: Call, request: GetTaskRequest) -> Sna
     check_history_length(request.history_length)
     snapshot = await service.engine.feed.peek(Scope(request.tenant, call.caller.name), request.id, request.history_length)
     if snapshot is None:
-        raise TaskNotFound(f"no task {request.id!r:.80}", taskId=request.id)
+        raise TaskNotFound(f"Task not found: {request.id:.80}", taskId=request.id)
     return snapshot
 
 

@@ -201,7 +201,7 @@ class Engine(Runs):
     async def find(self, scope: Scope, task_id: str) -> Log:
         log = await self.feed.find(scope, task_id)
         if log is None:
-            raise TaskNotFound(f"no task {task_id!r:.80}", taskId=task_id[:256])
+            raise TaskNotFound(f"Task not found: {task_id:.80}", taskId=task_id[:256])
         return log
 
     async def resume(
