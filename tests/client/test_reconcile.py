@@ -74,6 +74,30 @@ def test_chunks_joined_by_the_agent_are_told_apart():
     assert story(reconcile(task(chunks="ab"), joined)) == ["+cd"]
 
 
+@pytest.mark.parametrize(
+    ("seen", "now", "rest"),
+    [
+        ("a b F c", "ab F cd", "d"),
+        ("a b F", "ab F", None),
+        ("a b", "abc F d", "c F d"),
+        ("a b F c", "ab F c F", "F"),
+        ("a F b", "a F c", "a F c"),  # another text: told as a whole
+    ],
+)
+def test_joined_texts_between_files_are_told_apart(seen, now, rest):
+    """A text is joined up to the next part that is none; only what is new is told."""
+    file = Part(url="https://x.y/z")
+
+    def made(words):
+        parts = [file if word == "F" else Part(text=word) for word in words.split()]
+        found = task()
+        found.artifacts = [Artifact(artifact_id="a", parts=parts)]
+        return found
+
+    missed = reconcile(made(seen), made(now))
+    assert [event.artifact.parts for event in missed] == ([made(rest).artifacts[0].parts] if rest else [])
+
+
 def test_an_agent_without_history_leaves_a_gap():
     """Status messages in between would be in the history; where there is none, nobody can tell."""
     now = task(TaskState.COMPLETED)

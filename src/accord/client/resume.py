@@ -26,6 +26,7 @@ from ..model import (
     TaskNotFound,
     TaskState,
     TaskStatus,
+    join_text,
 )
 from .binding import Item
 from .errors import AgentFault, ConnectionLost, TooSlow, about_task, task_of
@@ -52,7 +53,8 @@ class Stream:
 
     - Each event comes once, in the order the agent made them; a gap that can't be closed is a `Gap`.
     - It ends with the task, or with a question of the agent (when it began with a message), never silently: otherwise it raises.
-    - `task` is the task as far as it has been read; `cursor` the place behind the last event read, for agents that number them.
+    - `task` is the task as far as it has been read, at the end with the chunks of a text as one part.
+    - `cursor` is the place behind the last event read, for agents that number them.
     """
 
     def __init__(
@@ -98,9 +100,12 @@ class Stream:
                 self._is_blind = False
                 await self._look()
             else:
+                self._join_texts()
                 await self._let_go()
                 raise StopAsyncIteration
         event, self.cursor = self._ready.popleft()
+        if self._is_over and not self._ready and not self._is_blind:
+            self._join_texts()  # the last event: many readers stop here, without asking for the end
         return event
 
     async def __aenter__(self) -> "Stream":
@@ -131,6 +136,11 @@ class Stream:
         return Reply(self._client, found)
 
     # Reading
+
+    def _join_texts(self) -> None:
+        """Make one text of the chunks in the task. Once, at the end: after every chunk the cost would be quadratic."""
+        for artifact in self.task.artifacts if self.task is not None else ():
+            artifact.parts = join_text(artifact.parts)
 
     async def _more_in_time(self, timeout_s: float) -> None:
         """As `_more`, until all of the stream has taken longer than its reader allows."""

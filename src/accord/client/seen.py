@@ -16,6 +16,7 @@ from ..model import (
     SubscribeRequest,
     Task,
     TaskState,
+    join_text,
 )
 
 __all__ = ["Echo", "Gap", "apply", "has_come", "own", "reconcile", "unseen"]
@@ -130,13 +131,31 @@ def _rest(old: Artifact | None, new: Artifact) -> tuple[Artifact, bool] | None:
     count = len(old.parts)
     if new.parts[:count] == old.parts:
         return (_with(new, new.parts[count:]), True) if len(new.parts) > count else None
-    # Some agents join the chunks of a text.
+    # Some agents join the chunks of a text: then what was seen, joined as well, is how the new one begins.
+    seen, parts = join_text(old.parts), join_text(new.parts)
+    last = len(seen) - 1
+    if last >= 0 and len(parts) > last and parts[:last] == seen[:last]:
+        rest = _after(seen[last], parts[last])
+        if rest is not None:
+            rest += parts[last + 1 :]
+            return (_with(new, rest), True) if rest else None
+    # Others join them whatever else they say of themselves.
     if len(new.parts) == 1 and isinstance(new.parts[0].text, str) and all(isinstance(p.text, str) for p in old.parts):
         text, known = new.parts[0].text, old.text
         if text.startswith(known):
             part = msgspec.structs.replace(new.parts[0], text=text[len(known) :])
             return (_with(new, [part]), True) if len(text) > len(known) else None
     return new, False
+
+
+def _after(seen: Part, part: Part) -> list[Part] | None:
+    """What follows `seen` in a part that begins with it: a part or none; None if it does not begin so."""
+    if seen == part:
+        return []
+    if not (isinstance(seen.text, str) and isinstance(part.text, str) and part.text.startswith(seen.text)):
+        return None
+    is_alike = msgspec.structs.replace(part, text=seen.text) == seen
+    return [msgspec.structs.replace(part, text=part.text[len(seen.text) :])] if is_alike else None
 
 
 def _missed_messages(seen: Task, now: Task) -> list[Message] | None:

@@ -1,10 +1,11 @@
 """Tasks, messages, artifacts and the events that change them (spec 1.4), and how: a task is the fold of its events."""
 
 import functools
+import itertools
 import os
 import time
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ __all__ = [
     "Task",
     "TaskState",
     "TaskStatus",
+    "join_text",
     "moment",
     "new_id",
     "now_ms",
@@ -85,6 +87,27 @@ class Part(Model):
     def __post_init__(self) -> None:
         if (self.text is UNSET) + (self.raw is UNSET) + (self.url is UNSET) + (self.data is UNSET) != 3:
             raise ValueError("a part holds exactly one of text, raw, url, data")
+
+
+def join_text(parts: list[Part]) -> list[Part]:
+    """Return `parts` with adjacent plain texts as one.
+
+    The chunks of a stream are cut anywhere, and many clients put a newline between parts: joined, the text reads right for all.
+    Plain is a text that says nothing else of itself but its media type, which has to be the same. If there is nothing to join, the
+    list that is returned is the one given; the parts given are never changed. Every text is copied once.
+    """
+    joined: list[Part] = []
+    for (is_plain, kind), group in itertools.groupby(parts, _plainness):
+        run = list(group)
+        if is_plain and len(run) > 1:
+            joined.append(Part(text="".join([cast(str, part.text) for part in run]), media_type=kind))
+        else:
+            joined += run
+    return joined if len(joined) < len(parts) else parts
+
+
+def _plainness(part: Part) -> tuple[bool, str]:
+    return isinstance(part.text, str) and part.metadata is None and not part.filename, part.media_type
 
 
 class Message(Model):
