@@ -46,6 +46,27 @@ what the readers of all versions look for, at `/.well-known/agent-card.json` and
 | cancelling a canceled task | returns it | TaskNotCancelable | TaskNotCancelable |
 | subscribing to a finished task | UnsupportedOperation | the task, then the end | its artifacts and status, then the end |
 | an error before a stream begins | a plain answer | JSON-RPC: an event; HTTP+JSON: a plain answer | an event |
+
+## What is decided by the user agent
+
+The protobuf definition of 0.3 has a bytes field for the content of a file. By its letter that is the content itself; over
+HTTP+JSON it is written as base64, once. Two libraries put base64 *text* into that field, so that it is encoded twice, and
+read nothing else from it. The same bytes can be both (`abcd` is a content, and base64 of another), so they are never looked
+at. The user agent decides, and a client is answered in the form it sends:
+
+| | gRPC | HTTP+JSON | form |
+|---|---|---|---|
+| a2a-sdk for Python | `grpc-python-asyncio/`, `grpc-python/` | `python-httpx/` | base64 text |
+| a2a-go 0.3 | `grpc-go/` | speaks the prose's dialect: no such field | base64 text |
+| @a2a-js/sdk, our client, everyone else | any other, or none | any other, or none | the content |
+
+Names are looked for anywhere in the user agent, as libraries add theirs behind a program's own. A program of your own on one
+of the first two rows' libraries is taken for the SDK; to be taken at the letter on grpcio, speak 1.0. Base64 text that is
+none is refused. The table is in `accord/codec/v03bytes.py`; JSON-RPC, 1.0 and 0.1 have nothing to decide.
+
+Our client goes by the letter, unless the `Server` header that came with the card, or with an answer over HTTP+JSON, names
+one of Python's web servers (`uvicorn`, `gunicorn`, ...) and the agent is not an Accord one: then it is a2a-sdk's, and gets
+base64 text. Where a proxy hides that header, or the card was handed over and gRPC is spoken, nothing tells.
 """
 
 

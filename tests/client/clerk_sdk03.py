@@ -4,6 +4,7 @@ Run by the interpreter of an environment of its own: a2a-sdk 0.3 and 1.x are the
 """
 
 import asyncio
+import base64
 import socket
 
 import grpc
@@ -14,12 +15,12 @@ from a2a.server.apps import A2ARESTFastAPIApplication, A2AStarletteApplication
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part, TextPart
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, FilePart, Part, TextPart
 from a2a.utils import new_task
 
 
 class Clerk(AgentExecutor):
-    """`ask` asks, `wait` waits to be cancelled, a number counts in chunks, everything else is echoed."""
+    """`ask` asks, `wait` waits to be cancelled, a number counts in chunks, everything else is echoed. Files are given back."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         task = context.current_task
@@ -34,6 +35,9 @@ class Clerk(AgentExecutor):
             return
         if text == "wait":
             await asyncio.Event().wait()
+        for part in context.message.parts:
+            if isinstance(part.root, FilePart):  # says what came, and gives it back
+                await updater.add_artifact([*say(base64.b64decode(part.root.file.bytes).hex()), part])
         for i in range(int(text)) if text.isdigit() else ():
             await updater.add_artifact(say(f"{i} "), artifact_id="a", append=i > 0)
         if not text.isdigit():

@@ -151,10 +151,10 @@ async def test_any_bytes_as_a_stream(body, size):
         pass
 
 
-DIALECTS = [peer_v1, peer_v03, peer_v01, peer_rest_v1, peer_rest_v03]
+DIALECTS = [peer_v1, peer_v03, peer_v01, peer_rest_v1, peer_rest_v03.RAW, peer_rest_v03.TEXT]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("dialect", DIALECTS, ids=["v1", "v03", "v01", "rest_v1", "rest_v03", "rest_v03_text"])
 @MANY
 @given(value=JSON | st.builds(changed, st.just({"task": task()}), st.lists(st.integers(0, 9), min_size=1, max_size=5), JSON))
 def test_any_json_as_an_answer(dialect, value):
@@ -172,7 +172,7 @@ def test_any_json_as_an_error(value):
     body = value if isinstance(value, dict) else {"error": value}
     for dialect in (peer_v1, peer_v03, peer_v01):
         assert isinstance(dialect.error(body), A2AError)
-    for dialect in (peer_rest_v1, peer_rest_v03):
+    for dialect in (peer_rest_v1, peer_rest_v03.RAW):
         assert isinstance(dialect.error(500, body), A2AError | None)
 
 

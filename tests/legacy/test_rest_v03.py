@@ -1,6 +1,7 @@
 """0.3 on HTTP+JSON: `/v1/...`, protobuf's JSON, and the two other dialects clients speak there."""
 
 import asyncio
+import base64
 
 import pytest
 
@@ -91,18 +92,43 @@ async def test_a_cancel_needs_no_body_and_a_second_one_fails(body):
         assert (status, error["type"]) == (409, "TaskNotCancelableError")
 
 
-@pytest.mark.parametrize("encoded", ["YUdWc2JHOD0=", "aGVsbG8=", "aGVsbG8"])
-async def test_file_bytes_are_read_in_both_conventions(encoded):
-    """Python and Go libraries encode twice, JavaScript once; what we write is encoded twice (legacy 10.4)."""
+@pytest.mark.parametrize(
+    ("agent", "encoded", "returned"),
+    [
+        ("curl/8.5.0", "aGVsbG8=", "aGVsbG8="),
+        ("curl/8.5.0", "aGVsbG8", "aGVsbG8="),
+        ("curl/8.5.0", "YUdWc2JHOD0=", "YUdWc2JHOD0="),  # looks like base64 twice, and is not
+        ("python-httpx/0.28.1", "YUdWc2JHOD0=", "YUdWc2JHOD0="),
+        ("my-app/1.0 python-httpx/0.28.1", "YUdWc2JHOD0", "YUdWc2JHOD0="),
+    ],
+)
+async def test_file_bytes_come_back_in_the_form_of_their_sender(agent, encoded, returned):
+    """a2a-sdk for Python encodes twice, everyone else once; the user agent tells (legacy 10.4)."""
+    seen = []
 
     async def back(file: File):
+        seen.append(file.data)
         return file
 
     async with talking_to(back) as client:
         part = {"file": {"fileWithBytes": encoded, "mimeType": "application/octet-stream", "name": "a.bin"}}
         body = say_rest(content=[part], **WAIT)
-        task = (await client.ok("POST", "/v1/message:send", body))["task"]
-        assert task["artifacts"][0]["parts"][0]["file"]["fileWithBytes"] == "YUdWc2JHOD0="
+        task = (await client.ok("POST", "/v1/message:send", body, headers={"User-Agent": agent}))["task"]
+        assert task["artifacts"][0]["parts"][0]["file"]["fileWithBytes"] == returned
+        once = base64.b64decode(returned)
+        assert seen == [base64.b64decode(once) if "python-httpx" in agent else once]
+        # A task is nobody's: whoever asks for it gets it in their own form.
+        other = await client.ok("GET", f"/v1/tasks/{task['id']}", headers={"User-Agent": "node"})
+        assert other["artifacts"][0]["parts"][0]["file"]["fileWithBytes"] == base64.b64encode(seen[0]).decode()
+
+
+async def test_text_that_is_none_is_refused():
+    """Who is known to send base64 text, and does not, is told so: nothing is guessed."""
+    async with talking_to(echo) as client:
+        body = say_rest(content=[{"file": {"fileWithBytes": "/wA="}}])
+        status, error = await client.rest("POST", "/v1/message:send", body, headers={"User-Agent": "python-httpx/0.28.1"})
+        assert status == 400
+        assert "does not hold base64 text" in error["message"]
 
 
 async def test_data_is_nested_twice_and_whole_numbers_stay_whole():

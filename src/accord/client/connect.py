@@ -32,16 +32,25 @@ Place: TypeAlias = Any  # a URL, a path, a card, an agent or an ASGI app
 
 CARDS = Cards(trusts_loopback=False)
 
-Make: TypeAlias = Callable[[Http, str, Budget, Mapping[str, str]], Binding]
+# With the URL of the interface comes what the server that gave the card calls itself; None for one of ours.
+Make: TypeAlias = Callable[[Http, str, Budget, Mapping[str, str], str | None], Binding]
+
+
+def _rest_v03(http: Http, url: str, budget: Budget, headers: Mapping[str, str], server: str | None) -> Binding:
+    if server is None:
+        return Rest(http, url, peer_rest_v03.RAW, budget, headers)
+    spoken_by = peer_rest_v03.spoken_by
+    return Rest(http, url, spoken_by(server) or peer_rest_v03.RAW, budget, headers, spoken_by=spoken_by)
+
 
 # What is spoken here: the binding and version of an interface, and how to talk to it.
 SPOKEN: dict[tuple[str, str], Make] = {
-    ("JSONRPC", "1.0"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v1, budget, headers),
-    ("JSONRPC", "0.3"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v03, budget, headers),
-    ("JSONRPC", "0.2"): lambda http, url, budget, headers: JsonRpc02(http, url, peer_v03, budget, headers),
-    ("JSONRPC", "0.1"): lambda http, url, budget, headers: JsonRpc(http, url, peer_v01, budget, headers),
-    ("HTTP+JSON", "1.0"): lambda http, url, budget, headers: Rest(http, url, peer_rest_v1, budget, headers),
-    ("HTTP+JSON", "0.3"): lambda http, url, budget, headers: Rest(http, url, peer_rest_v03, budget, headers),
+    ("JSONRPC", "1.0"): lambda http, url, budget, headers, _: JsonRpc(http, url, peer_v1, budget, headers),
+    ("JSONRPC", "0.3"): lambda http, url, budget, headers, _: JsonRpc(http, url, peer_v03, budget, headers),
+    ("JSONRPC", "0.2"): lambda http, url, budget, headers, _: JsonRpc02(http, url, peer_v03, budget, headers),
+    ("JSONRPC", "0.1"): lambda http, url, budget, headers, _: JsonRpc(http, url, peer_v01, budget, headers),
+    ("HTTP+JSON", "1.0"): lambda http, url, budget, headers, _: Rest(http, url, peer_rest_v1, budget, headers),
+    ("HTTP+JSON", "0.3"): _rest_v03,
 }
 
 _OVER_GRPC = {("GRPC", "1.0"), ("GRPC", "0.3")}
@@ -83,7 +92,7 @@ def connect(
     async def find() -> Found:
         http: Http = Network(connect_s=budget.connect_s, lost_s=budget.lost_s, tls=tls_of(auth))
         try:
-            http, card, origin, notes = await _look(agent, http, budget, auth, cards)
+            http, card, origin, notes, server = await _look(agent, http, budget, auth, cards)
             is_met = bool(origin) or isinstance(http, InProcess)
             interfaces = _choose(card, wish, notes)
             chosen = choose(card, auth)
@@ -96,15 +105,16 @@ def connect(
             raise
 
         bound: dict[tuple[str, str, str], Binding] = {}
-        is_ours = any(extension.uri == RESUME for extension in card.capabilities.extensions)
+        if any(extension.uri == RESUME for extension in card.capabilities.extensions):
+            server = None  # one of ours
 
         def bind(interface: AgentInterface) -> Binding:
             key = binding, version, url = interface.protocol_binding, interface.protocol_version, interface.url
             if key not in bound:
                 if binding == "GRPC":
-                    bound[key] = _grpc(url, version, budget, headers or {}, origin, chosen, is_ours=is_ours)
+                    bound[key] = _grpc(url, version, budget, headers or {}, origin, chosen, server)
                 else:
-                    bound[key] = SPOKEN[binding, version](http, url, budget, headers or {})
+                    bound[key] = SPOKEN[binding, version](http, url, budget, headers or {}, server)
             return bound[key]
 
         async def close() -> None:
@@ -128,24 +138,27 @@ def _listed(given: str | Sequence[str] | None) -> list[str]:
 
 async def _look(
     agent: Place, network: Http, budget: Budget, auth: Auth, cards: Cards | None
-) -> tuple[Http, AgentCard, str, list[str]]:
-    """Return how to reach the agent, its card, the origin its user named (if any), and what had to be repaired."""
+) -> tuple[Http, AgentCard, str, list[str], str | None]:
+    """Return how to reach the agent, its card, the origin its user named (if any), what was repaired, and who gave the card.
+
+    The last is the `Server` header that came with the card.
+    """
     notes: list[str] = []
     match agent:
         case AgentCard():
-            return network, agent, "", notes
+            return network, agent, "", notes, ""
         case dict():
-            return network, card_of(agent, "", notes), "", notes
+            return network, card_of(agent, "", notes), "", notes, ""
         case bytes():
-            return network, open_card(agent, "", budget, notes), "", notes
+            return network, open_card(agent, "", budget, notes), "", notes, ""
         case os.PathLike():
-            return network, _from_file(Path(agent), budget, notes), "", notes
+            return network, _from_file(Path(agent), budget, notes), "", notes, ""
         case str():
             if agent.lstrip().startswith("{"):
-                return network, open_card(agent.encode(), "", budget, notes), "", notes
+                return network, open_card(agent.encode(), "", budget, notes), "", notes, ""
             url = _as_url(agent.strip())
             if url is None:
-                return network, _from_file(Path(agent.removeprefix("file://")), budget, notes), "", notes
+                return network, _from_file(Path(agent.removeprefix("file://")), budget, notes), "", notes, ""
             origin = origin_of(url)
             kept = cards
             http = network
@@ -154,13 +167,14 @@ async def _look(
                 http = Signed(network, origin, choose(_SILENT, auth))
             elif kept is None:
                 kept = CARDS
-            return network, await fetch_card(url, http, budget, kept, notes), origin, notes
+            card, server = await fetch_card(url, http, budget, kept, notes)
+            return network, card, origin, notes, server
     make = getattr(agent, "app", None)
     if not callable(make) and not callable(agent):
         raise TypeError(f"can't connect to a {type(agent).__name__}: give a URL, a card, an Agent or an ASGI app")
     local = InProcess(make() if callable(make) else agent, owns_app=callable(make))
-    card = await fetch_card(BASE_URL, local, budget, None, notes)
-    return local, card, "", notes
+    card, server = await fetch_card(BASE_URL, local, budget, None, notes)
+    return local, card, "", notes, server
 
 
 # The card of an agent we know nothing of yet.
@@ -266,16 +280,16 @@ def _grpc_url(address: str, origin: str) -> str:
 
 
 def _grpc(
-    url: str, version: str, budget: Budget, headers: Mapping[str, str], origin: str, chosen: Chosen, *, is_ours: bool
+    url: str, version: str, budget: Budget, headers: Mapping[str, str], origin: str, chosen: Chosen, server: str | None
 ) -> Binding:
     from ..codec import peer_grpc  # protobuf and grpcio come with an extra, and are slow to import
     from .grpc import Grpc
 
-    dialect = peer_grpc.V1 if version == "1.0" else peer_grpc.V03
+    dialect = peer_grpc.V1 if version == "1.0" else peer_grpc.spoken_by(server or "") or peer_grpc.V03
     is_secure = _grpc_url(url, origin).startswith("https")
     tls = next((c for c, _ in chosen if isinstance(c, ClientCert)), None)
     is_secure = is_secure or tls is not None
-    return Grpc(url, dialect, budget, headers, is_secure=is_secure, is_ours=is_ours, chosen=chosen, tls=tls)
+    return Grpc(url, dialect, budget, headers, is_secure=is_secure, is_ours=server is None, chosen=chosen, tls=tls)
 
 
 def _on_origin(interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]) -> list[AgentInterface]:

@@ -35,6 +35,7 @@ class _Kept(msgspec.Struct):
     etag: str
     modified: str
     until: float
+    server: str
 
 
 class Cards:
@@ -52,6 +53,11 @@ class Cards:
         if kept is None or self._clock() >= kept.until:
             return None
         return kept.body if self._trusts_loopback or host_of(url) not in LOOPBACK else None
+
+    def server(self, url: str) -> str:
+        """What gave a card that is kept: its `Server` header."""
+        kept = self._kept.get(url)
+        return kept.server if kept is not None else ""
 
     def conditions(self, url: str) -> dict[str, str]:
         """The headers that ask whether a card has changed."""
@@ -71,7 +77,7 @@ class Cards:
             return kept.body
         etag, modified = answer.headers.get("ETag") or "", answer.headers.get("Last-Modified") or ""
         if "no-store" not in rules and (etag or modified or age):
-            self._kept[url] = _Kept(answer.body, etag, modified, until)
+            self._kept[url] = _Kept(answer.body, etag, modified, until, answer.headers.get("Server") or "")
             self._kept.move_to_end(url)
             if len(self._kept) > self._limit:
                 self._kept.popitem(last=False)
@@ -85,8 +91,8 @@ def _directives(header: str) -> dict[str, str]:
     return {name.lower(): value.strip('"') for name, _, value in pairs}
 
 
-async def fetch_card(url: str, http: Http, budget: Budget, cards: Cards | None, notes: list[str]) -> AgentCard:
-    """Return the card of the agent at `url`.
+async def fetch_card(url: str, http: Http, budget: Budget, cards: Cards | None, notes: list[str]) -> tuple[AgentCard, str]:
+    """Return the card of the agent at `url`, and what the server that gave it calls itself; empty if it does not say.
 
     Raises:
         BadCard: There is none, or none that can be used.
@@ -101,7 +107,7 @@ async def fetch_card(url: str, http: Http, budget: Budget, cards: Cards | None, 
         if answer.status == 200 and _may_be_card(answer, place, url):
             if tried:
                 notes.append(f"no card at {tried[0]}; found at {safe_url(place)}")
-            return open_card(answer.body, place, budget, notes)
+            return open_card(answer.body, place, budget, notes), answer.headers.get("Server") or ""
         if answer.status == 401:
             raise Unauthenticated(f"{safe_url(place)}: the card is not for everyone; connect with auth=")
         if answer.status == 403:
@@ -165,7 +171,7 @@ async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> A
     """Fetch a card, a few redirects along, unless the one kept will do."""
     kept = cards.fresh(place) if cards is not None else None
     if kept is not None:
-        return Answer(200, {"Content-Type": "application/json"}, kept)
+        return Answer(200, {"Content-Type": "application/json", "Server": cards.server(place) if cards is not None else ""}, kept)
     url = place
     headers = {"Accept": "application/json", "A2A-Version": "1.0"} | (cards.conditions(place) if cards is not None else {})
     for _ in range(_REDIRECTS + 1):

@@ -53,6 +53,7 @@ class Grpc:
         self._chosen = chosen
         self._metadata = [(name.lower(), value) for name, value in headers.items()] + [("a2a-version", dialect.version)]
         options = [
+            ("grpc.primary_user_agent", "accord"),  # agents of 0.3 tell clients apart by it
             ("grpc.max_receive_message_length", budget.answer_bytes),
             ("grpc.max_send_message_length", -1),
             # How long grpcio answers for a server that was away before it looks again: by default up to two minutes.

@@ -1,6 +1,6 @@
 """The HTTP+JSON binding, for every version that has it."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -26,12 +26,22 @@ class Rest:
 
     name = "HTTP+JSON"
 
-    def __init__(self, http: Http, url: str, dialect: RestDialect, budget: Budget, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        http: Http,
+        url: str,
+        dialect: RestDialect,
+        budget: Budget,
+        headers: Mapping[str, str],
+        *,
+        spoken_by: Callable[[str], RestDialect | None] | None = None,
+    ) -> None:
         self.url = url
         self.version = dialect.version
         self._http = http
         self._base = url.rstrip("/")
         self._dialect = dialect
+        self._spoken_by = spoken_by  # the dialect of an agent by its `Server` header, where that may tell
         self._budget = budget
         # Plain JSON is what every implementation takes and gives; A2A's own type is not (spec 7, A2).
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
@@ -52,7 +62,15 @@ class Rest:
 
     async def _fetch(self, route: Route, extra: Extra, timeout_s: float) -> Answer:
         headers, limit = self._with(extra, route), self._budget.answer_bytes
-        return await self._http.fetch(route.verb, self._base + route.path, headers, route.body, limit=limit, timeout_s=timeout_s)
+        url = self._base + route.path
+        answer = await self._http.fetch(route.verb, url, headers, route.body, limit=limit, timeout_s=timeout_s)
+        self._hear(answer.headers)
+        return answer
+
+    def _hear(self, headers: Mapping[str, str]) -> None:
+        """Go on in the dialect of who answers: the card may have come without a word about it."""
+        if self._spoken_by is not None:
+            self._dialect = self._spoken_by(headers.get("Server", "")) or self._dialect
 
     async def stream(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> AsyncGenerator[list[Item], None]:
         answer = await self._open(operation, request, extra, timeout_s)
@@ -85,6 +103,7 @@ class Rest:
         answer = await self._http.open(
             route.verb, self._base + route.path, headers, route.body, timeout_s=timeout_s, idle_s=self._budget.idle_s
         )
+        self._hear(answer.headers)
         if operation == "SubscribeToTask" and answer.status in (404, 405, 501) and len(self._subscribes_with) == 2:
             whole = await read_all(answer, self.url, self._budget.answer_bytes)
             error = self._error(whole)

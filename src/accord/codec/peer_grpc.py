@@ -1,5 +1,6 @@
 """A2A over gRPC from the client's side: the JSON of a version in protobuf, and the errors in its trailers."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,10 +20,12 @@ from ..model import (
 )
 from . import peer_rest_v03, peer_v1, v03proto
 from .peer import Frames, error_of
+from .peer_rest_v03 import RestV03
 from .proto.pool import POOL
 from .protobuf import kind
+from .v03bytes import Form, form_of_server
 
-__all__ = ["V03", "V1", "GrpcDialect", "error"]
+__all__ = ["V03", "V03_TEXT", "V1", "GrpcDialect", "error", "spoken_by"]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -88,12 +91,12 @@ class GrpcDialect:
         return _encode(kind(self._method(operation).output_type.full_name).decode(data))
 
 
-def _write_v03(operation: str, request: Any) -> dict[str, Any]:
+def _write_v03(objects: RestV03, operation: str, request: Any) -> dict[str, Any]:
     """Requests of 0.3 name tasks and configs by resource name."""
     given: dict[str, Any] = msgspec.to_builtins(request)
     match operation:
         case "SendMessage" | "SendStreamingMessage":
-            return v03proto.write_send(given)
+            return objects.write_send(given)
         case "GetTask" | "CancelTask" | "SubscribeToTask":
             named = {"name": v03proto.task_name(given["id"])}
             return named | {name: given[name] for name in ("historyLength",) if given.get(name)}
@@ -117,19 +120,31 @@ V1 = GrpcDialect(
     frames=peer_v1.frames,
     extensions="a2a-extensions",
 )
-V03 = GrpcDialect(
-    "0.3",
-    "a2a.v1.A2AService",
-    rpcs={
-        "SubscribeToTask": "TaskSubscription",
-        "ListTaskPushNotificationConfigs": "ListTaskPushNotificationConfig",
-        "GetExtendedAgentCard": "GetAgentCard",
-    },
-    write=_write_v03,
-    result=peer_rest_v03.result,
-    frames=peer_rest_v03.frames,
-    extensions="x-a2a-extensions",
-)
+
+
+def _v03(objects: RestV03) -> GrpcDialect:
+    """0.3, its objects as on HTTP+JSON."""
+    return GrpcDialect(
+        "0.3",
+        "a2a.v1.A2AService",
+        rpcs={
+            "SubscribeToTask": "TaskSubscription",
+            "ListTaskPushNotificationConfigs": "ListTaskPushNotificationConfig",
+            "GetExtendedAgentCard": "GetAgentCard",
+        },
+        write=functools.partial(_write_v03, objects),
+        result=objects.result,
+        frames=objects.frames,
+        extensions="x-a2a-extensions",
+    )
+
+
+V03, V03_TEXT = _v03(peer_rest_v03.RAW), _v03(peer_rest_v03.TEXT)
+
+
+def spoken_by(server: str) -> GrpcDialect | None:
+    """Return the dialect of 0.3 of the agent behind a `Server` header, which came with its card; None if that does not tell."""
+    return V03_TEXT if form_of_server(server) is Form.TEXT else None
 
 
 def error(operation: str, status: str, text: str, details: bytes | None, retry_after: str | None) -> A2AError:

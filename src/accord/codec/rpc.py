@@ -4,6 +4,7 @@ A request becomes the JSON it stands for and is read as any other; an answer is 
 What a version means is said once, in its JSON codec, and every binding refuses the same things in the same words.
 """
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,12 @@ class Rpc:
         self._limits = limits
         self._request = kind(method.input_type.full_name)
         self._answer = kind(method.output_type.full_name)
+
+    def speaking(self, codec: Codec) -> "Rpc":
+        """Return this rpc with another codec of its version."""
+        other = copy.copy(self)
+        other.codec = codec
+        return other
 
     def decode(self, data: bytes) -> tuple[Any, Semantics]:
         """Return the request in `data`. Raises ParseError or InvalidParams."""

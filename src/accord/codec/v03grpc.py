@@ -7,12 +7,13 @@ import msgspec
 
 from ..model import A2AError, AgentCard
 from . import card_old, v03, v03proto, v1
-from .contract import Semantics
+from .contract import Codec, Semantics
 from .old import Json
+from .v03bytes import Form, form_of_caller
 from .v03proto import RELEASED
 from .v03rest import V03Rest
 
-__all__ = ["CODEC", "error_text"]
+__all__ = ["CODEC", "error_text", "for_caller"]
 
 _json = msgspec.json.Decoder().decode
 
@@ -70,3 +71,9 @@ def error_text(error: A2AError) -> str:
 
 
 CODEC = V03Grpc("0.3/proto", RELEASED)
+_AS_TEXT = V03Grpc("0.3/proto", RELEASED._replace(form=Form.TEXT))  # for clients that send file bytes as base64 text
+
+
+def for_caller(user_agent: str) -> Codec:
+    """Return the codec for a client with this user agent."""
+    return _AS_TEXT if form_of_caller("GRPC", user_agent) is Form.TEXT else CODEC

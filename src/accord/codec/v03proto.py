@@ -4,9 +4,8 @@ Its readers are strict, so exactly the fields of 0.3 are written; ours take ever
 numbers, the names of the drafts on both sides of 0.3. Plain JSON values in and out; nothing here knows HTTP.
 """
 
-import base64
-import binascii
 import re
+from functools import partial
 from typing import Any, NamedTuple
 
 from . import v03
@@ -15,7 +14,6 @@ from .old import (
     Json,
     drop_marks,
     need,
-    plain_base64,
     read_parts,
     read_role,
     read_state,
@@ -26,6 +24,7 @@ from .old import (
     write_webhook,
 )
 from .outline import is_object
+from .v03bytes import Form, read_bytes, write_bytes
 
 __all__ = [
     "DRAFT",
@@ -34,7 +33,6 @@ __all__ = [
     "config_name",
     "read_artifact",
     "read_config_name",
-    "read_content",
     "read_event",
     "read_list",
     "read_message",
@@ -47,7 +45,6 @@ __all__ = [
     "read_task_name",
     "task_name",
     "write_artifact",
-    "write_content",
     "write_event",
     "write_message",
     "write_part",
@@ -60,12 +57,13 @@ __all__ = [
 
 
 class Names(NamedTuple):
-    """The members whose names changed between 0.3 and the drafts after it."""
+    """What differs among those who speak it: the members whose names changed after 0.3, and how file bytes travel."""
 
     content: str
     media_type: str
     push: str
     has_references: bool
+    form: Form = Form.RAW
 
 
 RELEASED = Names("content", "mimeType", "pushNotification", False)
@@ -73,7 +71,6 @@ DRAFT = Names("parts", "mediaType", "pushNotificationConfig", True)
 
 _CANCELED, _CANCELLED = "TASK_STATE_CANCELED", "TASK_STATE_CANCELLED"
 _UPPER = re.compile(r"_([a-z0-9])")
-_BASE64 = re.compile(rb"[A-Za-z0-9+/]+={0,2}")
 _TASK_NAME = re.compile(r"tasks/([^/]+)")
 _CONFIG_NAME = re.compile(r"tasks/([^/]+)/(?:pushNotificationConfigs|pushNotifications)/([^/]+)")
 
@@ -123,30 +120,6 @@ def read_config_name(name: str, field: str = "name") -> tuple[str, str]:
     return match[1], match[2]
 
 
-# File content
-
-
-def write_content(content: bytes) -> bytes:
-    """What goes into the bytes field: base64 text, as the Python and Go libraries of 0.3 put it there."""
-    return base64.b64encode(content)
-
-
-def read_content(stored: bytes, media_type: str = "") -> bytes:
-    """Return the content of a bytes field that may hold base64 text (Python, Go) or the content itself (JavaScript)."""
-    if len(stored) % 4 or not _BASE64.fullmatch(stored):
-        return stored
-    try:
-        content = base64.b64decode(stored, validate=True)
-    except binascii.Error:
-        return stored
-    if media_type.startswith("text/"):  # a short text can look like base64; then decoding it rarely gives text
-        try:
-            content.decode()
-        except UnicodeDecodeError:
-            return stored
-    return content
-
-
 # Objects
 
 
@@ -162,7 +135,7 @@ def write_part(part: Json, names: Names = RELEASED) -> Json:
     else:
         if "raw" in part:
             metadata, _ = drop_marks(metadata)
-            file = {"fileWithBytes": write_content(part["raw"].encode("ascii")).decode()}
+            file = {"fileWithBytes": write_bytes(part["raw"], names.form)}
         else:
             file = {"fileWithUri": part["url"]}
         if part.get("mediaType"):
@@ -175,7 +148,7 @@ def write_part(part: Json, names: Names = RELEASED) -> Json:
     return written
 
 
-def read_part(value: Any, field: str = "part") -> Json:
+def read_part(value: Any, field: str = "part", form: Form = Form.RAW) -> Json:
     value = _members(value, field)
     metadata = _whole(value.get("metadata"))
     if isinstance(value.get("text"), str):
@@ -187,7 +160,7 @@ def read_part(value: Any, field: str = "part") -> Json:
             metadata = {key: item for key, item in metadata.items() if key != WRAPPED}
         part = {"data": data}
     elif "file" in value:
-        part = _read_file(_members(value["file"], f"{field}.file"), f"{field}.file")
+        part = _read_file(_members(value["file"], f"{field}.file"), f"{field}.file", form)
     else:
         raise refuse(field, "holds none of text, file, data")
     if metadata:
@@ -195,14 +168,13 @@ def read_part(value: Any, field: str = "part") -> Json:
     return part
 
 
-def _read_file(file: Json, field: str) -> Json:
+def _read_file(file: Json, field: str, form: Form) -> Json:
     kind = file.get("mimeType") or file.get("mediaType") or ""
     if not isinstance(kind, str):
         raise refuse(f"{field}.mimeType", "is not text")
     part: Json
     if file.get("fileWithBytes") is not None:
-        stored = base64.b64decode(plain_base64(file["fileWithBytes"], f"{field}.fileWithBytes"))
-        part = {"raw": base64.b64encode(read_content(stored, kind)).decode()}
+        part = {"raw": read_bytes(file["fileWithBytes"], f"{field}.fileWithBytes", form)}
     elif file.get("fileWithUri") is not None:
         part = {"url": file["fileWithUri"]}
     else:
@@ -224,7 +196,7 @@ def write_message(message: Json, names: Names = RELEASED) -> Json:
     return written
 
 
-def read_message(value: Any, field: str = "message", *, role: str = "") -> Json:
+def read_message(value: Any, field: str = "message", *, role: str = "", form: Form = Form.RAW) -> Json:
     value = _members(value, field)
     if not value.get("messageId"):
         raise refuse(f"{field}.messageId", "is required")
@@ -232,7 +204,7 @@ def read_message(value: Any, field: str = "message", *, role: str = "") -> Json:
     message = {
         "messageId": value["messageId"],
         "role": read_role(value.get("role"), f"{field}.role", role),
-        "parts": read_parts(value.get(name), f"{field}.{name}", read_part),
+        "parts": read_parts(value.get(name), f"{field}.{name}", partial(read_part, form=form)),
         **some(value, "contextId", "taskId", "extensions", "referenceTaskIds"),
     }
     if value.get("metadata"):
@@ -250,12 +222,12 @@ def write_status(status: Json, names: Names = RELEASED) -> Json:
     return written | some(status, "timestamp")
 
 
-def read_status(value: Any, field: str = "status") -> Json:
+def read_status(value: Any, field: str = "status", form: Form = Form.RAW) -> Json:
     value = _members(value, field)
     status: Json = {"state": read_state(value.get("state", 0), f"{field}.state")}
     message = value.get("message") or value.get("update")  # old Python peers write an empty one
     if message:
-        status["message"] = read_message(message, f"{field}.message", role="ROLE_AGENT")
+        status["message"] = read_message(message, f"{field}.message", role="ROLE_AGENT", form=form)
     if value.get("timestamp"):
         status["timestamp"] = read_time(value["timestamp"])
     return status
@@ -267,11 +239,11 @@ def write_artifact(artifact: Json, names: Names = RELEASED) -> Json:
     return written | some(artifact, "metadata", "extensions")
 
 
-def read_artifact(value: Any, field: str = "artifact") -> Json:
+def read_artifact(value: Any, field: str = "artifact", form: Form = Form.RAW) -> Json:
     value = _members(value, field)
     artifact = {
         "artifactId": value.get("artifactId") or "",
-        "parts": read_parts(value.get("parts"), f"{field}.parts", read_part),
+        "parts": read_parts(value.get("parts"), f"{field}.parts", partial(read_part, form=form)),
         **some(value, "name", "description", "extensions"),
     }
     if value.get("metadata"):
@@ -289,17 +261,19 @@ def write_task(task: Json, names: Names = RELEASED) -> Json:
     return written | some(task, "metadata")
 
 
-def read_task(value: Any, field: str = "task") -> Json:
+def read_task(value: Any, field: str = "task", form: Form = Form.RAW) -> Json:
     value = _members(value, field)
     task: Json = {
         "id": value.get("id"),
-        "status": read_status(value.get("status", {}), f"{field}.status"),
+        "status": read_status(value.get("status", {}), f"{field}.status", form),
         **some(value, "contextId"),
     }
     if value.get("artifacts"):
-        task["artifacts"] = [read_artifact(a, f"{field}.artifacts[{i}]") for i, a in enumerate(value["artifacts"])]
+        task["artifacts"] = [read_artifact(a, f"{field}.artifacts[{i}]", form) for i, a in enumerate(value["artifacts"])]
     if value.get("history"):
-        task["history"] = [read_message(m, f"{field}.history[{i}]", role="ROLE_AGENT") for i, m in enumerate(value["history"])]
+        task["history"] = [
+            read_message(m, f"{field}.history[{i}]", role="ROLE_AGENT", form=form) for i, m in enumerate(value["history"])
+        ]
     if value.get("metadata"):
         task["metadata"] = _whole(value["metadata"])
     return task
@@ -321,19 +295,19 @@ def write_event(event: Json, *, is_last: bool = False, names: Names = RELEASED) 
     return {"artifactUpdate": artifact | flags | some(update, "metadata")}
 
 
-def read_event(value: Any) -> Json:
+def read_event(value: Any, form: Form = Form.RAW) -> Json:
     """Return the StreamResponse (or SendMessageResponse) of 1.0."""
     value = _members(value, "result")
     if "task" in value:
-        return {"task": read_task(value["task"])}
+        return {"task": read_task(value["task"], form=form)}
     message = value.get("message") or value.get("msg")
     if message is not None:
-        return {"message": read_message(message, role="ROLE_AGENT")}
+        return {"message": read_message(message, role="ROLE_AGENT", form=form)}
     if "statusUpdate" in value:
         update = _members(value["statusUpdate"], "statusUpdate")
-        return {"statusUpdate": {**_update(update), "status": read_status(update.get("status", {}))}}
+        return {"statusUpdate": {**_update(update), "status": read_status(update.get("status", {}), form=form)}}
     update = _members(value.get("artifactUpdate"), "artifactUpdate")
-    artifact = read_artifact(update.get("artifact"))
+    artifact = read_artifact(update.get("artifact"), form=form)
     return {"artifactUpdate": {**_update(update), "artifact": artifact, **some(update, "append", "lastChunk")}}
 
 
@@ -360,9 +334,9 @@ def write_send(request: Json, names: Names = RELEASED) -> Json:
     return written | some(request, "metadata")
 
 
-def read_send(value: Any) -> Json:
+def read_send(value: Any, form: Form = Form.RAW) -> Json:
     value = _members(value, "params")
-    request: Json = {"message": read_message(value.get("message", value.get("request")))}
+    request: Json = {"message": read_message(value.get("message", value.get("request")), form=form)}
     configuration = _members(value.get("configuration", {}), "configuration")
     push = "pushNotification" if "pushNotification" in configuration else "pushNotificationConfig"
     if configuration.get("historyLength") == 0:

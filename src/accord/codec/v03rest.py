@@ -23,12 +23,25 @@ from ..model import (
     UnsupportedOperation,
 )
 from . import card_old, old, v03, v03proto, v1
-from .contract import Codec, Semantics, Snapshot, Tasks
+from .contract import Codec, RestCodec, Semantics, Snapshot, Tasks
 from .old import Json
 from .outline import shallow_task
+from .v03bytes import Form, form_of_caller
 from .v03proto import DRAFT, RELEASED, Names
 
-__all__ = ["CARD", "DIALECTS", "DRAFT_CODEC", "PROSE", "PROTO", "Dialects", "V03Card", "V03Prose", "V03Rest", "is_its"]
+__all__ = [
+    "CARD",
+    "DIALECTS",
+    "DRAFT_CODEC",
+    "PROSE",
+    "PROTO",
+    "Dialects",
+    "V03Card",
+    "V03Prose",
+    "V03Rest",
+    "for_caller",
+    "is_its",
+]
 
 
 def _read_task(value: Json) -> Json:
@@ -41,7 +54,7 @@ def _read_task(value: Json) -> Json:
 
 
 class V03Rest:
-    """The released dialect, or with `DRAFT` names that of the drafts."""
+    """The released dialect, or with `DRAFT` names that of the drafts. The names say how file bytes travel, too."""
 
     errors_in_streams = False
 
@@ -49,8 +62,8 @@ class V03Rest:
         self.origin = origin
         self._names = names
         self._readers: dict[str, Callable[[Json], Json]] = {
-            "SendMessage": v03proto.read_send,
-            "SendStreamingMessage": v03proto.read_send,
+            "SendMessage": lambda value: v03proto.read_send(value, names.form),
+            "SendStreamingMessage": lambda value: v03proto.read_send(value, names.form),
             "GetTask": _read_task,
             "ListTasks": v03proto.read_list,
             "CancelTask": lambda value: {"id": value["id"]},
@@ -152,6 +165,17 @@ PROTO = V03Rest("0.3/proto", RELEASED)
 DRAFT_CODEC = V03Rest("0.3/draft", DRAFT)
 PROSE = V03Prose("0.3/prose")
 CARD = V03Card("0.3/proto", RELEASED)
+
+# The same for clients that send file bytes as base64 text. A task made by one is like any other: its origin is the same.
+_AS_TEXT: dict[RestCodec, RestCodec] = {
+    PROTO: V03Rest(PROTO.origin, RELEASED._replace(form=Form.TEXT)),
+    DRAFT_CODEC: V03Rest(DRAFT_CODEC.origin, DRAFT._replace(form=Form.TEXT)),
+}
+
+
+def for_caller(codec: RestCodec, user_agent: str) -> RestCodec:
+    """Return the codec for a client with this user agent."""
+    return _AS_TEXT.get(codec, codec) if form_of_caller("HTTP+JSON", user_agent) is Form.TEXT else codec
 
 
 class Dialects:

@@ -63,12 +63,14 @@ class Version(NamedTuple):
     is_lax: bool = False  # its requests may leave out `jsonrpc`
     has_tenants: bool = False  # its paths may have a tenant in front
     dialects: Choice | None = None  # where HTTP+JSON has more than `rest_codec`
+    rest_for: Callable[[RestCodec, str], RestCodec] | None = None  # a codec as it is for callers of some user agent
     is_its: Callable[[bytes], bool] | None = None  # whether a body can be nothing but its, whatever the header says
     card: Callable[[dict[str, Any]], None] | None = None  # adds what its readers need to the 1.0 card
     card_path: str = ""  # where its readers look for the card, if not at 1.0's place
     grpc: dict[str, str] = {}  # rpc -> operation
     grpc_service: str = ""
     grpc_codec: Codec = v1.CODEC
+    grpc_for: Callable[[str], Codec] | None = None  # instead of `grpc_codec`: the one for callers of some user agent
     grpc_text: Callable[[A2AError], str] = str  # what an error says
 
 
@@ -175,6 +177,7 @@ V0_3 = Version(
     v03rest.PROTO,
     aliases=("0.2",),
     dialects=v03rest.DIALECTS,
+    rest_for=v03rest.for_caller,
     is_its=v03rest.is_its,
     card=card_old.add_v03,
     card_path="/.well-known/agent.json",
@@ -203,6 +206,7 @@ V0_3 = Version(
     },
     grpc_service="a2a.v1.A2AService",
     grpc_codec=v03grpc.CODEC,
+    grpc_for=v03grpc.for_caller,
     grpc_text=v03grpc.error_text,
 )
 

@@ -43,9 +43,10 @@ class GrpcDoor(Door):
             run = self._streaming(rpc, operation, version) if operation.is_stream else self._unary(rpc, operation, version)
             self.methods[f"/{version.grpc_service}/{rpc.name}"] = Method(run, text=version.grpc_text)
 
-    def _unary(self, rpc: Rpc, operation: Operation, version: Version) -> Any:
+    def _unary(self, plain: Rpc, operation: Operation, version: Version) -> Any:
         async def answer(exchange: Exchange) -> None:
             call = self._call(exchange.head.metadata, version)
+            rpc = _for_caller(plain, version, exchange.head.metadata)
             data = exchange.message()
             size = len(data)
             request, call.semantics = await aside(size, rpc.decode, data) if size > LARGE else rpc.decode(data)
@@ -56,9 +57,10 @@ class GrpcDoor(Door):
 
         return answer
 
-    def _streaming(self, rpc: Rpc, operation: Operation, version: Version) -> Any:
+    def _streaming(self, plain: Rpc, operation: Operation, version: Version) -> Any:
         async def answer(exchange: Exchange) -> None:
             call = self._call(exchange.head.metadata, version)
+            rpc = _for_caller(plain, version, exchange.head.metadata)
             data = exchange.message()
             size = len(data)
             request, call.semantics = await aside(size, rpc.decode, data) if size > LARGE else rpc.decode(data)
@@ -100,6 +102,13 @@ class GrpcDoor(Door):
         active = call.extensions & self._service.offered if call.extensions else ()
         name = "a2a-extensions" if version.number == "1.0" else "x-a2a-extensions"
         return ((name, ", ".join(sorted(active))),) if active else ()
+
+
+def _for_caller(rpc: Rpc, version: Version, metadata: list[tuple[str, str]]) -> Rpc:
+    """The rpc in the codec of its caller, where that depends on who it is."""
+    if version.grpc_for is None:
+        return rpc
+    return rpc.speaking(version.grpc_for(next((value for name, value in metadata if name == "user-agent"), "")))
 
 
 async def _stream(exchange: Exchange, rpc: Rpc, reader: Reader, active: Metadata) -> None:

@@ -184,6 +184,8 @@ class RestDoor(HttpDoor):
             if choice is not None:
                 chosen = await self._service.choose(choice, operation.name, params, call)
                 codec = cast(RestCodec, chosen)  # what a version's dialects are
+            if row.version.rest_for is not None:
+                codec = row.version.rest_for(codec, headers.get(b"user-agent", b"").decode("latin-1"))
             call.origin = codec.origin
             if size > LARGE:
                 asked, call.semantics = await aside(size, codec.decode, operation.name, params)

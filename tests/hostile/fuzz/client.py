@@ -169,7 +169,7 @@ class Answers(Target):
     """What an agent answers, in every version: understood, an error of the protocol, or a BadAnswer."""
 
     name = "answer"
-    DIALECTS = [peer_v1, peer_v03, peer_v01, peer_rest_v1, peer_rest_v03]
+    DIALECTS = [peer_v1, peer_v03, peer_v01, peer_rest_v1, peer_rest_v03.RAW, peer_rest_v03.TEXT]
     MESSAGE = {"messageId": "m", "role": "ROLE_AGENT", "kind": "message", "parts": [{"text": "x", "kind": "text", "type": "text"}]}
     STATUS = {"taskId": "t", "contextId": "c", "id": "t", "kind": "status-update", "status": {"state": "working"}, "final": True}
     ARTIFACT = {"artifactId": "a", "index": 0, "parts": [{"raw": "YWJj", "data": {"x": 1}, "file": {"bytes": "YWJj"}}]}
@@ -222,7 +222,8 @@ class Answers(Target):
         status = tape.pick([400, 401, 404, 409, 429, 500, 503, 302, 307, 418])
 
         def read_(value: Any) -> Any:
-            return dialect.error(status, value) if dialect in (peer_rest_v1, peer_rest_v03) else dialect.error(value)
+            is_rest = dialect in (peer_rest_v1, peer_rest_v03.RAW, peer_rest_v03.TEXT)
+            return dialect.error(status, value) if is_rest else dialect.error(value)
 
         after = tape.pick([None, "1", "x", "Wed, 21 Oct 2015 07:28:00 GMT", "99999999999999", "-1", tape.text(8)])
         found = refusal("http://x/", status, after, tape.pick([None, "http://y/", "//[", "\x00"]), raw, read_)

@@ -8,7 +8,7 @@ import { A2AService, grpcService } from "a2a-0.3/server/grpc";
 let n = 0;
 const text = (text) => [{ kind: "text", text }];
 
-// `ask` asks, `wait` waits to be cancelled, a number counts in chunks, everything else is echoed.
+// `ask` asks, `wait` waits to be cancelled, a number counts in chunks, everything else is echoed. Files are given back.
 class Clerk {
   waiting = new Map();
 
@@ -29,6 +29,10 @@ class Clerk {
       await new Promise((resolve) => this.waiting.set(taskId, resolve));
       status("canceled", true);
       return bus.finished();
+    }
+    for (const part of userMessage.parts.filter((part) => part.kind === "file")) {
+      const parts = [...text(Buffer.from(part.file.bytes, "base64").toString("hex")), part];
+      bus.publish({ kind: "artifact-update", ...at, append: false, lastChunk: true, artifact: { artifactId: "file", parts } });
     }
     if (/^\d+$/.test(said)) for (let i = 0; i < Number(said); i++) artifact("a", `${i} `, i > 0);
     else artifact("a", `heard ${said}`, false);
