@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from accord import Agent, Message, Part
-from accord.engine.offload import LARGE, aside
+from accord.engine.offload import LARGE, offload
 from accord.model import ParseError
 from accord.wire.request import Place, Request, Target
 from tests.drive import refusal_of, say, serving, text_of
@@ -114,7 +114,7 @@ async def test_a_request_whose_client_has_left_does_nothing():
     app = agent.app()
     await app.open()
     gate = threading.Event()
-    before = asyncio.create_task(aside(LARGE, gate.wait, 10.0))
+    before = asyncio.create_task(offload(LARGE + 1, gate.wait, 10.0))
     await asyncio.sleep(0)
     bodies = [{"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": say_0_3(name + LONG)} for name in "ab"]
     left, stays = (asyncio.create_task(app.answer(request_of(body))) for body in bodies)
@@ -161,7 +161,7 @@ async def test_a_large_body_that_is_refused_leaves_nothing_for_the_garbage_colle
             writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
             assert (await reader.read(-1)).startswith(b"HTTP/1.1 400")
             writer.close()
-            await aside(LARGE, int)  # the thread is done with what it did before
+            await offload(LARGE + 1, int)  # the thread is done with what it did before
             assert parse_errors() == before
         finally:
             gc.enable()

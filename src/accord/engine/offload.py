@@ -1,8 +1,8 @@
-"""Long work without long pauses for others.
+"""Work whose time grows with its size, without long pauses for everyone else on the loop.
 
-Large requests are read, and large answers written, in a thread beside the loop. Python in a thread gives way to the loop every few
-milliseconds. A single call of C does not; after one that took long there is a rest of the same length, in which all that has
-waited can be done: a turn of the loop alone would be one step of somebody's many.
+Large requests are decoded and large answers encoded in a thread. Python code in a thread hands the interpreter lock to the loop
+every few milliseconds. A single C call does not; after one that took long the thread rests for the same time, so that the loop
+can serve what has waited: one turn of the loop would only be one step of each client's call.
 """
 
 import asyncio
@@ -14,38 +14,41 @@ from typing import TypeVar, TypeVarTuple
 
 from .threads import Threads
 
-__all__ = ["LARGE", "aside", "give_way"]
+__all__ = ["LARGE", "offload", "yield_to_loop"]
 
-LARGE = 128 << 10  # bytes: what is smaller is done sooner than a thread has begun with it
-MOST = 64 << 20  # that wait there: what comes beyond is done at once, so that no more is taken in meanwhile
+LARGE = 128 << 10  # bytes: less is done sooner than a thread would start on it
+WAITING_BYTES = 64 << 20  # for the thread; more is done on the loop, so that no further requests are read meanwhile
 LONG_S = 0.02
 REST_S = 0.05  # at most
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-_thread = Threads(1, "accord-aside")  # two would leave the loop less of its time
-_held = 0
+_thread = Threads(1, "accord-offload")  # a second thread would leave the loop less of the interpreter lock
+_waiting = 0  # bytes
 _rests_until_s = 0.0
 
 
-async def aside(size: int, work: Callable[[*Ts], T], *args: *Ts) -> T:
-    """Return what `work` makes of so many bytes. Who is cancelled meanwhile leaves it: it must do nothing but return."""
-    global _held
-    if _held + size > MOST:
+async def offload(size: int, work: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Return `work(*args)`, which handles `size` bytes: called at once if they are few, else in the thread.
+
+    `work` must have no effect but its result: if the caller is cancelled while the thread works, the result is thrown away.
+    """
+    global _waiting
+    if size <= LARGE or _waiting + size > WAITING_BYTES:
         return work(*args)
-    _held += size
+    _waiting += size
     job: list[Callable[[], T]] = [functools.partial(work, *args)]
     try:
         found: T = await _thread.run(lambda: _do(job), "large requests")
         return found
     finally:
-        _held -= size
-        job.clear()  # left before its time came, it waits there without its bytes
+        _waiting -= size
+        job.clear()  # if the caller was cancelled, the queue must not keep the bytes
 
 
-async def give_way(began_s: float) -> None:
-    """Let others have their turn after a piece of work on the loop, which began then."""
+async def yield_to_loop(began_s: float) -> None:
+    """Let the loop serve others after a piece of work on it that began at `began_s` (`time.monotonic`)."""
     await asyncio.sleep(_rest_s(began_s))
 
 
@@ -65,8 +68,8 @@ def _rest_s(began_s: float) -> float:
 
 
 def _forked() -> None:
-    global _thread, _held
-    _thread, _held = Threads(1, "accord-aside"), 0  # a child has no threads
+    global _thread, _waiting
+    _thread, _waiting = Threads(1, "accord-offload"), 0  # a child has no threads
 
 
 if hasattr(os, "register_at_fork"):

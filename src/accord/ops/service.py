@@ -1,7 +1,7 @@
 """What every operation works with."""
 
 from ..codec.contract import Choice, Codec
-from ..engine.offload import LARGE, aside
+from ..engine.offload import offload
 from ..engine.runs.engine import Engine
 from ..model import AgentCard, ExtensionSupportRequired
 from ..store import Scope
@@ -24,11 +24,7 @@ class Service:
 
     async def choose(self, choice: Choice, operation: str, params: bytes, call: Call) -> Codec:
         """Return the codec a request is in, where its name leaves that open: it tells, or the task it is about does."""
-        size = len(params)
-        if size > LARGE:
-            told = await aside(size, choice.told, operation, call.version, params)
-        else:
-            told = choice.told(operation, call.version, params)
+        told = await offload(len(params), choice.told, operation, call.version, params)
         if not isinstance(told, str):
             return told
         return choice.made(await self.engine.feed.origin(Scope("", call.caller.name), told))

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ..codec.contract import Snapshot, weight
+from ..codec.contract import weight
 from ..codec.rpc import Rpc, rpcs
 from ..engine.log.entry import Entry
 from ..engine.log.reader import Reader
-from ..engine.offload import LARGE, aside
+from ..engine.offload import offload
 from ..model import Limits, Message, VersionNotSupported
 from ..ops.call import Call
 from ..ops.service import Service
@@ -48,11 +48,9 @@ class GrpcDoor(Door):
             call = self._call(exchange.head.metadata, version)
             rpc = _for_caller(plain, version, exchange.head.metadata)
             data = exchange.message()
-            size = len(data)
-            request, call.semantics = await aside(size, rpc.decode, data) if size > LARGE else rpc.decode(data)
+            request, call.semantics = await offload(len(data), rpc.decode, data)
             found = await self._perform(operation, call, request)
-            size = len(found.head) + len(found.artifacts) if isinstance(found, Snapshot) else weight(found)
-            result = await aside(size, rpc.result, found) if size > LARGE else rpc.result(found)
+            result = await offload(weight(found), rpc.result, found)
             exchange.answer(result, self._active(call, version))
 
         return answer
@@ -62,8 +60,7 @@ class GrpcDoor(Door):
             call = self._call(exchange.head.metadata, version)
             rpc = _for_caller(plain, version, exchange.head.metadata)
             data = exchange.message()
-            size = len(data)
-            request, call.semantics = await aside(size, rpc.decode, data) if size > LARGE else rpc.decode(data)
+            request, call.semantics = await offload(len(data), rpc.decode, data)
             found = await self._perform(operation, call, request)
             active = self._active(call, version)
             if isinstance(found, Message):
@@ -124,10 +121,7 @@ async def _stream(exchange: Exchange, rpc: Rpc, reader: Reader, active: Metadata
             ready: list[bytes] = []
             size = 0
             for entry in entries or ():
-                if len(entry.data) > LARGE:
-                    ready.append(await aside(len(entry.data), _frames, entry, rpc, reader))
-                else:
-                    ready.append(_frames(entry, rpc, reader))
+                ready.append(await offload(len(entry.data), _frames, entry, rpc, reader))
                 size += len(ready[-1])
                 if size > WRITE_BYTES:
                     exchange.send(b"".join(ready), metadata)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..codec import text, v1
-from ..codec.contract import Codec, weight
-from ..engine.offload import LARGE, aside
+from ..codec.contract import Codec
+from ..engine.offload import offload
 from ..model import A2AError, InvalidRequest, Limits, MethodNotFound
 from ..ops.service import Service
 from ..ops.table import ASSUMED, Operation, Version, methods
-from .front import HttpDoor
+from .front import HttpDoor, encoded
 from .request import JSON, Answer, Headers, Pairs, Request, Stream, check_json, error_headers, opaque
 from .sse import EVENTS, EVENTS_HEADERS, Frames, answer_of
 
@@ -36,10 +36,7 @@ class JsonRpcDoor(HttpDoor):
             if request.problem is not None:
                 raise request.problem
             size = len(request.body)
-            if size > LARGE:
-                envelope = await aside(size, text.open_envelope, request.body, self._limits)
-            else:
-                envelope = text.open_envelope(request.body, self._limits)
+            envelope = await offload(size, text.open_envelope, request.body, self._limits)
             id_ = envelope.id
             call = self._call(request)
             method = self._methods.get(envelope.method)
@@ -52,18 +49,12 @@ class JsonRpcDoor(HttpDoor):
             if choice is not None:
                 codec = await self._service.choose(choice, operation.name, envelope.params, call)
             call.origin = codec.origin
-            if size > LARGE:
-                params, call.semantics = await aside(size, codec.decode, operation.name, envelope.params)
-            else:
-                params, call.semantics = codec.decode(operation.name, envelope.params)
+            params, call.semantics = await offload(size, codec.decode, operation.name, envelope.params)
             if call.extensions:
                 extra = self._activated(call, headers)
             found = await self._perform(operation, call, params)
             if not operation.is_stream:
-                if codec is not v1.CODEC and (size := weight(found)) > LARGE:
-                    result = await aside(size, codec.result, operation.name, found)
-                else:
-                    result = codec.result(operation.name, found)
+                result = await encoded(codec, operation, found)
                 return Answer(200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result), JSON, extra)
         except A2AError as error:
             if isinstance(error, InvalidRequest) and id_ == text.NO_ID:

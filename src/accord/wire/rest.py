@@ -5,12 +5,12 @@ from typing import NamedTuple, cast
 from urllib.parse import unquote
 
 from ..codec import text, v1
-from ..codec.contract import Choice, RestCodec, weight
-from ..engine.offload import LARGE, aside
+from ..codec.contract import Choice, RestCodec
+from ..engine.offload import offload
 from ..model import A2AError, Limits, MethodNotAllowed, MethodNotFound
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, numbers
-from .front import HttpDoor
+from .front import HttpDoor, encoded
 from .request import A2A_JSON, JSON, Answer, Pairs, Request, Stream, Target, check_json, error_headers, opaque, query_of
 from .sse import Frames, answer_of
 
@@ -163,42 +163,30 @@ class RestDoor(HttpDoor):
                 codec = self._routes.speaker(path)
                 raise
             codec = found.row.codec
-            body = self._body(request, found.fields)
+            body = await self._body(request, found.fields)
             size = len(body)
-            if size > LARGE:
-                await aside(size, text.check, body, self._limits)
-            if (
-                found.rival is not None
-                and (is_its := found.rival.row.version.is_its) is not None
-                and (await aside(size, is_its, body) if size > LARGE else is_its(body))
-            ):
+            is_its = found.rival.row.version.is_its if found.rival is not None else None
+            if found.rival is not None and is_its is not None and await offload(size, is_its, body):
                 found = found.rival
             row = found.row
             operation, codec, choice = row.operation, row.codec, row.choice
             if not found.fields and verb == "POST":
                 params = body
-            elif size > LARGE:
-                params = await aside(size, codec.join, operation.name, found.fields, _NO_QUERY, body)
             else:
-                params = codec.join(operation.name, found.fields, query_of(request.target) if verb != "POST" else _NO_QUERY, body)
+                query = query_of(request.target) if verb != "POST" else _NO_QUERY
+                params = await offload(size, codec.join, operation.name, found.fields, query, body)
             if choice is not None:
                 chosen = await self._service.choose(choice, operation.name, params, call)
                 codec = cast(RestCodec, chosen)  # what a version's dialects are
             if row.version.rest_for is not None:
                 codec = row.version.rest_for(codec, headers.get(b"user-agent", b"").decode("latin-1"))
             call.origin = codec.origin
-            if size > LARGE:
-                asked, call.semantics = await aside(size, codec.decode, operation.name, params)
-            else:
-                asked, call.semantics = codec.decode(operation.name, params)
+            asked, call.semantics = await offload(size, codec.decode, operation.name, params)
             if call.extensions:
                 extra = self._activated(call, headers)
             answer = await self._perform(operation, call, asked)
             if not operation.is_stream:
-                if codec is not v1.CODEC and (size := weight(answer)) > LARGE:
-                    result = await aside(size, codec.result, operation.name, answer)
-                else:
-                    result = codec.result(operation.name, answer)
+                result = await encoded(codec, operation, answer)
                 kind = codec.answer_type(headers.get(b"accept", b""), headers.get(b"content-type", b""))
                 return Answer(200 if result else 204, result, kind, extra)
         except A2AError as error:
@@ -220,8 +208,8 @@ class RestDoor(HttpDoor):
             raise MethodNotFound(f"no {target.verb} {raw[:200]} here")
         return raw.removeprefix(self._base)
 
-    def _body(self, request: Request, fields: dict[str, str]) -> bytes:
-        """The body, checked unless it is large: that takes its time."""
+    async def _body(self, request: Request, fields: dict[str, str]) -> bytes:
+        """Return the body, checked."""
         if request.target.verb != "POST":
             return b""
         if request.problem is not None:
@@ -229,8 +217,7 @@ class RestDoor(HttpDoor):
         body = request.body
         if body or "id" not in fields:  # cancel and subscribe need no body
             check_json(request.headers)
-            if len(body) <= LARGE:
-                text.check(body, self._limits)
+            await offload(len(body), text.check, body, self._limits)
         return body
 
 

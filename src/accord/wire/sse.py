@@ -6,7 +6,7 @@ from ..codec import v1
 from ..codec.contract import Codec
 from ..engine.log.entry import Entry
 from ..engine.log.reader import Reader
-from ..engine.offload import LARGE, aside
+from ..engine.offload import offload
 from ..model import A2AError, Message
 from .request import Answer, Out, Pairs, Stream
 
@@ -97,8 +97,7 @@ class Events:
             is_over = not entries or reader.is_over  # the end leaves with the last of it, in one write
             if len(entries) > 1:
                 entries = await self._send_most(out, entries)
-            data = frames.of(entries, reader) if frames.is_as_stored else await self._converted(entries)
-            await out.write(data, is_last=is_over)
+            await out.write(await self._encoded(entries), is_last=is_over)
             if is_over:
                 return
 
@@ -108,15 +107,14 @@ class Events:
         for end, entry in enumerate(entries[:-1], 1):
             size += len(entry.data)
             if size > WRITE_BYTES:
-                await out.write(await self._converted(entries[begin:end]))
+                await out.write(await self._encoded(entries[begin:end]))
                 begin, size = end, 0
         return entries[begin:] if begin else entries
 
-    async def _converted(self, entries: list[Entry]) -> bytes:
-        size = sum(len(entry.data) for entry in entries)
-        if size > LARGE and not self._frames.is_as_stored:
-            return await aside(size, self._frames.of, entries, self._reader)
-        return self._frames.of(entries, self._reader)
+    async def _encoded(self, entries: list[Entry]) -> bytes:
+        # Events of 1.0 are sent as they are stored: one copy, which is not worth a thread.
+        size = 0 if self._frames.is_as_stored else sum(len(entry.data) for entry in entries)
+        return await offload(size, self._frames.of, entries, self._reader)
 
     def close(self) -> None:
         self._reader.close()

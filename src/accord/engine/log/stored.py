@@ -12,7 +12,7 @@ from ...codec.contract import Snapshot
 from ...codec.outline import outline, texts
 from ...model import InvalidAgentResponse, Limits, Task
 from ...store import Record
-from ..offload import LARGE, give_way
+from ..offload import LARGE, yield_to_loop
 from .entry import event_of
 from .picture import Texts
 
@@ -72,7 +72,7 @@ async def _each(pieces: list[Raw] | list[bytes], decode: Callable[[Raw | bytes],
         found.append(decode(piece))
         size += len(memoryview(piece))
         if size > LARGE:
-            await give_way(began_s)
+            await yield_to_loop(began_s)
             size, began_s = 0, time.monotonic()
     return found
 
