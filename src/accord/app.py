@@ -62,7 +62,6 @@ class App(Front):
         self._rest_url = "/" + rest.strip("/") if rest.strip("/") else ""
         self._url = url
         self._grpc: GrpcServer | None = None
-        self.is_ours = isinstance(store, str)
         self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store, limits, retention)
         self._engine.delegates = _delegates
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))

@@ -9,7 +9,7 @@ from ..engine.log.reader import Reader
 from ..engine.runs.engine import Accepted
 from ..model import Message, PushNotificationNotSupported, Role, SendMessageRequest
 from ..store import Keep, Scope
-from .call import Call, in_task
+from .call import Call
 from .check import check_id, check_send
 from .once import key_of
 from .service import Service
@@ -95,8 +95,6 @@ async def _begin(service: Service, call: Call, request: SendMessageRequest, keep
     agent, message, task_id = engine.agent, request.message, semantics.new_task_id
     if not task_id and len(engine.feed.working) >= service.limits.tasks:
         engine.feed.check_room()
-    if agent.router is not None:
-        await in_task()
     is_plain = message.metadata is None and request.metadata is None and agent.router is None
     skill = agent.default if is_plain else await agent.choose(request)
     if agent.strict_modes:
@@ -111,7 +109,6 @@ async def _begin(service: Service, call: Call, request: SendMessageRequest, keep
     if skill.makes_task or semantics.always_task:
         # Nothing is awaited since `find`: two senders of one new id can't both make it.
         return engine.start(skill, request, scope, call.caller, keep=keep, origin=call.origin, task_id=task_id)
-    await in_task()
     reply = await engine.reply(skill, request, call.caller)
     if keep is not None:
         keep.reply = v1.encode(reply)

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import functools
 import struct
-import sys
 import zlib
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -19,6 +18,7 @@ from .hpack import Pair, size_of, written
 from .link import Link
 from .request import opaque
 from .stream import Stream
+from .tasks import start_task
 
 __all__ = ["CODES", "Exchange", "Metadata", "Method", "framed"]
 
@@ -260,10 +260,7 @@ class Exchange(Stream):
     # Its life
 
     def _start(self) -> None:
-        if sys.version_info >= (3, 12):
-            self._task = asyncio.Task(self._run(), loop=self.link.loop, eager_start=True)
-        else:
-            self._task = self.link.loop.create_task(self._run())
+        self._task = start_task(self._run(), self.link.loop)
 
     async def _run(self) -> None:
         assert self.head.method is not None

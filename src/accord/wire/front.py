@@ -14,7 +14,7 @@ from ..codec.contract import Codec, weight
 from ..engine.log.reader import Reader
 from ..engine.offload import offload
 from ..model import Limits, MethodNotAllowed
-from ..ops.call import IDEMPOTENT, Call, in_task
+from ..ops.call import IDEMPOTENT, Call
 from ..ops.service import Service
 from ..ops.table import Operation, Version, known_version, numbers
 from .asgi import Receive, Scope, Send, converse
@@ -99,7 +99,6 @@ class Front(abc.ABC):
     """Routes HTTP requests: JSON-RPC at its path, the card and health at theirs, HTTP+JSON all others."""
 
     is_open = False
-    is_ours = True  # all that answers: else it may count on being run in a task
 
     def __init__(self, rpc: HttpDoor, rest: HttpDoor, card: CardDoor, *, rpc_path: str, limits: Limits) -> None:
         self._rpc = rpc
@@ -140,16 +139,14 @@ class Front(abc.ABC):
 
     def answer(self, request: Request) -> Coroutine[Any, Any, Answer | Stream]:
         """Answer a request. What goes wrong is an answer too."""
-        if not self.is_open or not self.is_ours:
+        if not self.is_open:
             return self._prepared(request)
         if request.target.path.rstrip("/") != self._rpc_path or request.target.verb != "POST":
             return self._elsewhere(request)
         return self._rpc(request)
 
     async def _prepared(self, request: Request) -> Answer | Stream:
-        await in_task()
-        if not self.is_open:
-            await self.open()
+        await self.open()
         if request.target.path.rstrip("/") != self._rpc_path or request.target.verb != "POST":
             return await self._elsewhere(request)
         return await self._rpc(request)

@@ -11,7 +11,7 @@ from ..model import A2AError, TooManyRequests
 from .intake import Bad, Chunked, Head, Sized, is_request, read_head
 from .line import ANSWER, BODY, END, HEAD, NEXT, Home, Line
 from .request import Answer, Request, Stream, too_large
-from .step import begin
+from .tasks import start_task
 
 __all__ = ["Connection"]
 
@@ -27,11 +27,12 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class Connection(Line):
     """Reads requests from one client. They are answered in order; the next is read when the last is answered."""
 
-    __slots__ = ("_stream",)
+    __slots__ = ("_at", "_stream")
 
     def __init__(self, home: Home) -> None:
         super().__init__(home)
         self._stream: Stream | None = None
+        self._at = 0  # where in `ahead` the next request begins
 
     def data_received(self, data: bytes) -> None:
         state = self.state
@@ -50,54 +51,63 @@ class Connection(Line):
 
     # Requests
 
-    def _keep(self, data: bytes) -> None:
-        """Its turn comes later."""
-        if data:
-            if self.ahead is None:
-                self.ahead = bytearray()
-            self.ahead += data
-            if len(self.ahead) > AHEAD_BYTES and not self.is_deaf:
-                self.is_deaf = True
-                self.transport.pause_reading()
+    def _keep(self, data: bytes, at: int = 0) -> None:
+        """Keep what comes from `at` on until the request before it is answered; pipelined requests are not copied each time."""
+        ahead = self.ahead
+        if ahead is None:
+            self.ahead, self._at = data, at
+        else:
+            if isinstance(ahead, bytes):
+                ahead = self.ahead = bytearray(memoryview(ahead)[self._at :])
+                self._at = 0
+            ahead += memoryview(data)[at:]
+        if self._ahead_bytes > AHEAD_BYTES and not self.is_deaf:
+            self.is_deaf = True
+            self.transport.pause_reading()
+
+    @property
+    def _ahead_bytes(self) -> int:
+        return len(self.ahead) - self._at if self.ahead is not None else 0
 
     def next(self) -> None:
         """The last request is answered: take the next, if it has come."""
         if self.state != NEXT or self.is_paused:
             return
-        if self.is_deaf:
+        if self.ahead is not None:
+            data, at = bytes(self.ahead), self._at  # no copy if these are bytes already
+            self.ahead, self._at = None, 0
+            self._read(data, at)
+        if self.is_deaf and self.state != END and self._ahead_bytes <= AHEAD_BYTES:
             self.is_deaf = False
             self.transport.resume_reading()
-        if self.ahead is not None:
-            data, self.ahead = bytes(self.ahead), None
-            self._read(data)
 
-    def _read(self, data: bytes) -> None:
+    def _read(self, data: bytes, at: int = 0) -> None:
         """Take requests from what has come, for as long as they are answered at once."""
         self.is_reading = True
         count = 0
-        while data and self.state != END:
+        while at < len(data) and self.state != END:
             if self.state == ANSWER or self.is_paused or count == AT_ONCE:
-                self._keep(data)
+                self._keep(data, at)
                 if count == AT_ONCE and self.state == NEXT:
                     self.home.loop.call_soon(self.next, context=self.home.context)
                 break
             count += 1
-            if data[0] in b"\r\n":
-                data = data.lstrip(b"\r\n")  # some clients send an empty line too many
+            if data[at] in b"\r\n":
+                data, at = data[at:].lstrip(b"\r\n"), 0  # some clients send an empty line too many
                 continue
-            end = data.find(b"\r\n\r\n") + 4
+            end = data.find(b"\r\n\r\n", at) + 4
             if end < 4:
                 self.state, self.since = HEAD, self.home.loop.time()
                 self.is_reading = False
-                self._read_more(data)
+                self._read_more(data[at:])
                 break
-            data = self._take(data, end)
+            at = self._take(data, at, end)
         self.is_reading = False
 
     def _read_more(self, data: bytes) -> None:
         """Take a head that does not come in one piece."""
         ahead = self.ahead
-        if ahead is None:
+        if not isinstance(ahead, bytearray):
             data = data.lstrip(b"\r\n")
             ahead = self.ahead = bytearray()
         before = max(len(ahead) - 3, 0)
@@ -113,39 +123,39 @@ class Connection(Line):
             return
         data, self.ahead = bytes(ahead), None
         self.is_reading = True
-        rest = self._take(data, end + 4 if end >= 0 else len(data))
+        at = self._take(data, 0, end + 4 if end >= 0 else len(data))
         self.is_reading = False
-        if rest:
-            self._read(rest)
+        if at < len(data):
+            self._read(data, at)
 
-    def _take(self, data: bytes, end: int) -> bytes:
-        """Take the request whose head ends at `end`, as far as it has come; return what follows it."""
-        written = data[:end]
+    def _take(self, data: bytes, at: int, end: int) -> int:
+        """Take the request whose head goes from `at` to `end`, as far as it has come; return where the next one begins."""
+        written = data[at:end]
         if written == self.known and self.head is not None:
             head = self.head
         else:
-            if end > self.home.limits.header_bytes:
+            if end - at > self.home.limits.header_bytes:
                 self.refuse(431, f"the headers are larger than {self.home.limits.header_bytes} bytes", is_sending=True)
-                return b""
+                return len(data)
             try:
                 head = self.head = read_head(written)
             except Bad as bad:
                 self.refuse(bad.status, str(bad), is_sending=True)
-                return b""
-            self.known = written if end <= KNOWN_BYTES else b""
+                return len(data)
+            self.known = written if end - at <= KNOWN_BYTES else b""
         most = self.home.limits.body
         if head.length > most:
             self._begin(head, b"", too_large(most))
-            return data[end:]
+            return end
         stop = end + head.length
         if head.length >= 0 and stop <= len(data):
             self._begin(head, data[end:stop])
-            return data[stop:]
+            return stop
         self.body = Chunked(most) if head.length < 0 else Sized(head.length)
         self.state = BODY
         if head.is_waiting and end == len(data):
             self.transport.write(_CONTINUE)
-        return self._gather(data[end:])
+        return len(data) - len(self._gather(data[end:]))
 
     def _gather(self, data: bytes) -> bytes:
         """Take more of a body; return what follows it."""
@@ -175,15 +185,15 @@ class Connection(Line):
         return b""
 
     def _begin(self, head: Head, body: bytes, problem: A2AError | None = None) -> None:
-        """Answer a request: at once, if nothing has to be waited for."""
+        """Answer a request."""
         self.state = ANSWER
         # Where the next request begins is not known if this one is not taken to its end.
         self.is_cut = problem is not None
         self.is_kept = head.is_kept and not self.is_cut and not self.home.is_leaving
         self.is_old = head.is_old
         request = Request(head.target, head.headers, head.pairs, self.place, body, problem)
-        task = begin(self._run(request), self.home.loop)
-        if task is not None:
+        task = start_task(self._run(request), self.home.loop)
+        if not task.done():  # else it is answered, or `self.task` is its stream
             self.task = task
 
     async def _run(self, request: Request) -> None:

@@ -71,7 +71,7 @@ class Line(asyncio.Protocol):
         self.transport: Any = None
         self.state = HEAD
         self.since = home.loop.time()  # when the wait began
-        self.ahead: bytearray | None = None  # what has come, and is not read yet
+        self.ahead: bytes | bytearray | None = None  # what has come, and is not read yet
         self.known = b""  # the head of the last request, as it came
         self.head: Head | None = None  # and read
         self.body: Sized | Chunked | None = None  # as far as it has come
