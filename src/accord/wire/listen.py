@@ -6,7 +6,7 @@ import contextlib
 import contextvars
 import errno
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from .. import forks
@@ -61,7 +61,6 @@ class Port(abc.ABC):
         self._empty = asyncio.Event()
         self._timer: asyncio.Handle | None = None
         self.context = contextvars.copy_context()
-        self.on_look: Callable[[], None] | None = None  # called once a second too
         self._held = 0
         forks.keep(self, Port._filenos)
 
@@ -127,18 +126,11 @@ class Port(abc.ABC):
         """Look through all connections: a timer for each call would cost more than the call."""
         loop = asyncio.get_running_loop()
         self.looked(loop.time())
-        # When the timer that has brought us here is gone, the next one lies in its place: see `memory`.
-        self._timer = loop.call_soon(self._wait, context=self.context)
-
-    def _wait(self) -> None:
-        patience_s = min(LOOK_S, self.limits.stalled_s / 2)
-        self._timer = asyncio.get_running_loop().call_later(patience_s, self._look, context=self.context)
+        self._timer = loop.call_later(min(LOOK_S, self.limits.stalled_s / 2), self._look, context=self.context)
 
     def looked(self, now: float) -> None:
         for link in list(self.links):
             link.look(now)
-        if self.on_look is not None:
-            self.on_look()
 
     # What a connection asks of its home
 

@@ -116,7 +116,7 @@ async def _serve(
         raise RuntimeError(str(error) or repr(error)) from error
     await server.start(sockets)
     on_start(server.url)
-    _keep_house(server)
+    _tune_garbage_collector()
     await stop.asked.wait()
     await _unless(stop.hurried, _end(app, server, stop.grace_s))
 
@@ -149,19 +149,11 @@ def _vanish() -> NoReturn:
     os._exit(0)
 
 
-def _keep_house(server: HttpServer) -> None:
-    from .memory import Spares  # not before the server is there: ctypes is slow to import
-
-    # All that was imported stays: looking through it again at every collection is the larger part of p99.
+def _tune_garbage_collector() -> None:
+    # What was imported stays for good. Going through it at every full collection was the larger part of the p99 latency.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    spares = Spares()
-
-    def look() -> None:
-        server.links = spares.look(server.links)
-
-    server.on_look = look
 
 
 def _advice(host: str, port: int, error: OSError) -> str:
