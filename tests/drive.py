@@ -300,7 +300,7 @@ async def serving(app: Any, close: Callable[[], Any]) -> AsyncIterator[str]:
         async with serving_asgi(app, close) as url:
             yield url
         return
-    server = HttpServer(app.answer, "127.0.0.1", 0, app.limits)
+    server = HttpServer(app.answer, "127.0.0.1", 0, app.limits, unread=app.unread)
     await server.start()
     try:
         yield server.url

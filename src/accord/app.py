@@ -25,6 +25,7 @@ from .wire.jsonrpc import JsonRpcDoor
 from .wire.rest import RestDoor
 from .wire.signals import hearing
 from .wire.tls import Tls
+from .wire.unread import Unread
 from .wire.wellknown import CardDoor
 
 if TYPE_CHECKING:
@@ -65,9 +66,10 @@ class App(Front):
         self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store, limits, retention)
         self._engine.delegates = _delegates
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
+        self.unread = unread = Unread(limits)
         super().__init__(
-            JsonRpcDoor(service, limits, self._versions),
-            RestDoor(service, limits, self._versions, self._rest_url),
+            JsonRpcDoor(service, limits, self._versions, unread),
+            RestDoor(service, limits, self._versions, unread, self._rest_url),
             CardDoor(self.card, url, time.time(), self._versions),
             rpc_path=self._rpc_url,
             limits=limits,
@@ -90,8 +92,8 @@ class App(Front):
             from .wire.grpc import GrpcDoor, GrpcServer  # protobuf comes with an extra
         except ImportError as error:
             raise RuntimeError(f"gRPC needs an extra: pip install 'accord[grpc]' ({error})") from error
-        door = GrpcDoor(self._service, self.limits, self._versions)
-        self._grpc = GrpcServer(door, host, port, self.limits, tls, is_ready=lambda: not self.trouble)
+        door = GrpcDoor(self._service, self.limits, self._versions, self.unread)
+        self._grpc = GrpcServer(door, host, port, self.limits, tls, self.unread, is_ready=lambda: not self.trouble)
 
     def reached_at(self, address: str) -> None:
         """Say where HTTP is served, for cards that are not asked for over HTTP."""
@@ -165,7 +167,7 @@ class App(Front):
         """Serve HTTP within this program, to this machine alone, while the block lasts; gives the address."""
         from .wire.http import HttpServer  # an app that is served elsewhere needs none
 
-        server = HttpServer(self.answer, "127.0.0.1", port, self.limits)
+        server = HttpServer(self.answer, "127.0.0.1", port, self.limits, unread=self.unread)
         await server.start()
         try:
             await self.open()

@@ -2,8 +2,10 @@
 
 import contextlib
 import socket
+import struct
+from typing import Any
 
-__all__ = ["notice_loss"]
+__all__ = ["notice_loss", "reset"]
 
 _PROBES = 3
 _MOST_S = 32_767  # that systems take
@@ -31,6 +33,13 @@ def notice_loss(sock: socket.socket, quiet_s: float, lost_s: float) -> None:
     with contextlib.suppress(OSError):  # then the system's own figures count
         for name, option in _OPTIONS.items():
             sock.setsockopt(socket.IPPROTO_TCP, option, wanted[name])
+
+
+def reset(transport: Any) -> None:
+    """Close a connection with a TCP reset, and drop what was not sent. Closed with a FIN, what was cut off could look complete."""
+    with contextlib.suppress(OSError):  # gone already
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 def _whole(seconds: float) -> int:

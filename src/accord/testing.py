@@ -173,6 +173,9 @@ class _Faulty:
     def is_gone(self) -> bool:
         return self._out.is_gone or self._left == 0
 
+    async def ready(self) -> None:
+        await self._out.ready()
+
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         if self._left is None:
             frames = [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]

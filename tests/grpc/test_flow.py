@@ -179,17 +179,6 @@ async def test_a_client_that_reads_nothing_at_all_is_cut(connect_grpc):
             assert await peer.is_cut()
 
 
-async def test_too_much_that_waits_is_refused(connect_grpc):
-    """A client that asks for ever more and takes nothing of it fills no memory."""
-    text = "x" * 1_500_000
-    async with connect_grpc(echo) as client:
-        task = (await client.send(text))["task"]
-        async with connected(client.address, {Setting.INITIAL_WINDOW_SIZE: 0}) as peer:
-            get = pb.GetTaskRequest(id=task["id"]).SerializeToString()
-            peer.send(*(call(n, get) for n in range(1, 41, 2)))
-            assert (await peer.answer(39)).status == "8"
-
-
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the server's socket is found there")
 async def test_small_answers_do_not_wait_for_those_on_the_way(connect_grpc):
     """Nagle's algorithm would hold one back until the client has acknowledged the last: up to 40 ms, doing nothing."""

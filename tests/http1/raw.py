@@ -143,7 +143,7 @@ class Served(NamedTuple):
 async def served(**limits: Any) -> AsyncIterator[Served]:
     app = agent().app(limits=Limits(**limits))
     await app.open()
-    server = HttpServer(app.answer, "127.0.0.1", 0, app.limits)
+    server = HttpServer(app.answer, "127.0.0.1", 0, app.limits, unread=app.unread)
     await server.start()
     try:
         yield Served(app, server)

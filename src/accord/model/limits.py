@@ -33,3 +33,5 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     keep_alive_s: int = 60
     keep_alive_comment_s: float = 15.0  # on an idle stream
     stalled_s: float = 30.0  # a reader that takes nothing
+    unread: int = 128 << 20  # of answers that wait for their clients to read them, on all connections
+    unread_per_connection: int = 32 << 20

@@ -101,6 +101,9 @@ class _Out:
         self._is_stalled = False
         self.is_gone = False
 
+    async def ready(self) -> None:
+        """The server waits for its client while it is given something."""
+
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         if not self.is_gone:
             with self:

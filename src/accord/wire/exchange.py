@@ -28,7 +28,6 @@ _NAMES = (
 )
 CODES = {name: number for number, name in enumerate(_NAMES.split())}
 
-UNSENT_BYTES = 32 << 20  # waiting on one connection, before more of it is refused
 TRAILER_BYTES = 8 << 10  # clients take no more unless told to
 TEXT = 500  # letters of a status, when there would be more: up to twelve bytes each
 UNREAD = 1_000  # messages of one stream: empty ones take more room here than on the wire
@@ -151,11 +150,19 @@ class Exchange(Stream):
             self.link.reset(self.id, Code.PROTOCOL_ERROR)
         elif self._buffer or (not self._inbox and self._task is None):
             self.refuse(ParseError("the call ended before its message was complete"))
-        elif self._task is None:
-            self._hold(-self._held)
-            self._start()
-        else:
+        elif self._task is not None:
             self._wake_reader()
+        elif self.link.is_full:
+            self._hold(sum(len(message) for _, message in self._inbox) - self._held)
+            self.link.queue(self)
+            if self.link.home.is_full:
+                self.refuse(TooManyRequests("too many messages are on the way; read some answers first", retry_after_s=1))
+        else:
+            self.begin()
+
+    def begin(self) -> None:
+        self._hold(-self._held)
+        self._start()
 
     def message(self) -> bytes:
         """Return the one message of a method that takes one; once.
@@ -221,7 +228,7 @@ class Exchange(Stream):
             self.write(head, data)
 
     def _check_room(self) -> None:
-        if self.link.unsent > UNSENT_BYTES:
+        if self.link.is_full:
             raise TooManyRequests("too much of what was asked for on this connection has not been taken", retry_after_s=1)
 
     def refuse(self, error: A2AError) -> None:
@@ -288,7 +295,7 @@ class Exchange(Stream):
 
     def look(self, now: float) -> None:
         patience_s = self.link.home.limits.body_idle_s
-        if self._task is None and not self.is_over and now - self.since > patience_s:
+        if self._task is None and not self.is_ended and not self.is_over and now - self.since > patience_s:
             self.fail("DEADLINE_EXCEEDED", f"the call was not complete within {patience_s:g} s")
         super().look(now)
 

@@ -5,24 +5,26 @@ The front is an ASGI app to any server; our own asks it without that in between.
 
 import abc
 import asyncio
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from .. import observe
 from ..codec import v1
 from ..codec.contract import Codec, weight
 from ..engine.log.reader import Reader
-from ..engine.offload import offload
+from ..engine.offload import LARGE, offload
 from ..model import Limits, MethodNotAllowed
 from ..ops.call import IDEMPOTENT, Call
 from ..ops.service import Service
 from ..ops.table import Operation, Version, known_version, numbers
 from .asgi import Receive, Scope, Send, converse
 from .request import Answer, Headers, Pairs, Request, Stream, Target, query_of
+from .unread import Connection, Unread
 from .wellknown import CARD_PATH, CardDoor
 
-__all__ = ["Door", "Front", "HttpDoor", "encoded"]
+__all__ = ["Door", "Front", "HttpDoor"]
 
+_READS = frozenset(["GetTask", "ListTasks"])
 _READY = b'{"status":"ready"}'
 _VERBS = b"GET, HEAD, POST, DELETE, OPTIONS"
 _OPTIONS = frozenset([b"a2a-extensions", b"x-a2a-extensions", b"traceparent", b"idempotency-key", b"last-event-id"])
@@ -31,9 +33,10 @@ _OPTIONS = frozenset([b"a2a-extensions", b"x-a2a-extensions", b"traceparent", b"
 class Door:
     """The way of one binding to an agent: reads what is asked for, has it done, and writes what came of it."""
 
-    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
+    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version], unread: Unread) -> None:
         self._service = service
         self._limits = limits
+        self._unread = unread
         self._numbers = numbers(versions)
 
     def _perform(self, operation: Operation, call: Call, request: Any) -> Awaitable[Any]:
@@ -42,6 +45,33 @@ class Door:
         if operation.is_droppable and not (call.idempotency_key or IDEMPOTENT in call.extensions):
             return work
         return _to_the_end(asyncio.ensure_future(work))
+
+    async def _result(
+        self,
+        operation: Operation,
+        call: Call,
+        request: Any,
+        encode: Callable[[Any], Awaitable[bytes]],
+        connection: Connection | None = None,
+    ) -> bytes:
+        """Run an operation and return its encoded result, which has to be sent at once: there is room for it now.
+
+        What can be read again is not kept while it waits for room.
+        """
+        found = await self._perform(operation, call, request)
+        size = weight(found)
+        if size <= LARGE:
+            return await encode(found)
+        while not self._unread.is_room(size, connection):
+            if operation.name not in _READS:
+                await self._unread.wait(size, connection)
+                continue
+            found = None
+            await self._unread.wait(size, connection)
+            found = await self._perform(operation, call, request)
+            size = weight(found)
+        with await self._unread.room(size, connection):
+            return await encode(found)
 
 
 class HttpDoor(Door, abc.ABC):
@@ -79,6 +109,16 @@ class HttpDoor(Door, abc.ABC):
             call.last_event = int(cursor) if cursor.isdigit() and len(cursor) < 16 else None
         return call
 
+    async def _encoded(self, codec: Codec, operation: Operation, call: Call, request: Any) -> bytes:
+        """Run an operation and return its result as the codec writes it."""
+
+        async def encode(found: Any) -> bytes:
+            # An answer of 1.0 is spliced from stored bytes: one copy, which is not worth a thread.
+            size = 0 if codec is v1.CODEC else weight(found)
+            return await offload(size, codec.result, operation.name, found)
+
+        return await self._result(operation, call, request, encode)
+
     def _version(self, given: bytes | None, target: Target) -> str:
         """The version the caller asks for, as Major.Minor; empty if it does not say."""
         if given is not None:
@@ -99,6 +139,7 @@ class Front(abc.ABC):
     """Routes HTTP requests: JSON-RPC at its path, the card and health at theirs, HTTP+JSON all others."""
 
     is_open = False
+    unread: Unread
 
     def __init__(self, rpc: HttpDoor, rest: HttpDoor, card: CardDoor, *, rpc_path: str, limits: Limits) -> None:
         self._rpc = rpc
@@ -174,13 +215,6 @@ class Front(abc.ABC):
     def _not_rpc(self) -> Answer:
         error = MethodNotAllowed(f"JSON-RPC requests are sent with POST; the agent card is at {CARD_PATH}", allow="POST")
         return Answer(405, v1.CODEC.failure(error)[1], headers=((b"allow", b"POST"),))
-
-
-async def encoded(codec: Codec, operation: Operation, answer: Any) -> bytes:
-    """Return an answer as the codec writes it."""
-    # An answer of 1.0 is spliced from stored bytes: one copy, which is not worth a thread.
-    size = 0 if codec is v1.CODEC else weight(answer)
-    return await offload(size, codec.result, operation.name, answer)
 
 
 async def _to_the_end(work: asyncio.Future[Any]) -> Any:

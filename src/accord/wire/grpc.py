@@ -15,6 +15,7 @@ from ..ops.table import OPERATIONS, Operation, Version, known_version
 from .exchange import Exchange, Metadata, Method, framed
 from .front import Door
 from .port import GrpcServer
+from .unread import Unread
 
 __all__ = ["GrpcDoor", "GrpcServer"]
 
@@ -29,8 +30,8 @@ class GrpcDoor(Door):
     A deadline or a client that hangs up ends the call, never what the call set in motion.
     """
 
-    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
-        super().__init__(service, limits, versions)
+    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version], unread: Unread) -> None:
+        super().__init__(service, limits, versions, unread)
         self.services = [version.grpc_service for version in versions if version.grpc]
         self.methods: dict[str, Method] = {}
         for version in versions:
@@ -49,8 +50,11 @@ class GrpcDoor(Door):
             rpc = _for_caller(plain, version, exchange.head.metadata)
             data = exchange.message()
             request, call.semantics = await offload(len(data), rpc.decode, data)
-            found = await self._perform(operation, call, request)
-            result = await offload(weight(found), rpc.result, found)
+
+            async def encode(found: Any) -> bytes:
+                return await offload(weight(found), rpc.result, found)
+
+            result = await self._result(operation, call, request, encode, exchange.link)
             exchange.answer(result, self._active(call, version))
 
         return answer
@@ -66,7 +70,7 @@ class GrpcDoor(Door):
             if isinstance(found, Message):
                 exchange.send(b"".join([framed(frame) for frame in rpc.message(found)]), active, is_last=True)
             else:
-                await _stream(exchange, rpc, found, active)
+                await _stream(exchange, rpc, found, active, self._unread)
 
         return answer
 
@@ -108,7 +112,7 @@ def _for_caller(rpc: Rpc, version: Version, metadata: list[tuple[str, str]]) -> 
     return rpc.speaking(version.grpc_for(next((value for name, value in metadata if name == "user-agent"), "")))
 
 
-async def _stream(exchange: Exchange, rpc: Rpc, reader: Reader, active: Metadata) -> None:
+async def _stream(exchange: Exchange, rpc: Rpc, reader: Reader, active: Metadata, unread: Unread) -> None:
     """Send a task's events to one client; what is ready leaves together, and the end with the last of it."""
     metadata: Metadata = ()
     patience_s = SOON_S
@@ -121,7 +125,8 @@ async def _stream(exchange: Exchange, rpc: Rpc, reader: Reader, active: Metadata
             ready: list[bytes] = []
             size = 0
             for entry in entries or ():
-                ready.append(await offload(len(entry.data), _frames, entry, rpc, reader))
+                with await unread.room(len(entry.data), exchange.link):
+                    ready.append(await offload(len(entry.data), _frames, entry, rpc, reader))
                 size += len(ready[-1])
                 if size > WRITE_BYTES:
                     exchange.send(b"".join(ready), metadata)

@@ -12,6 +12,7 @@ from .http1 import Connection
 from .listen import Port
 from .request import Answer, Request, Stream, http_date
 from .tls import Tls
+from .unread import Unread
 
 __all__ = ["HttpServer"]
 
@@ -32,8 +33,9 @@ class HttpServer(Port):
         port: int,
         limits: Limits,
         tls: Tls | None = None,
+        unread: Unread | None = None,
     ) -> None:
-        super().__init__(host, port, limits, tls)
+        super().__init__(host, port, limits, tls, unread)
         self.answer = answer
         self.scheme = "https" if tls is not None else "http"
         self.loop = asyncio.get_running_loop()

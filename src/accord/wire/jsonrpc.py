@@ -9,9 +9,10 @@ from ..engine.offload import offload
 from ..model import A2AError, InvalidRequest, Limits, MethodNotFound
 from ..ops.service import Service
 from ..ops.table import ASSUMED, Operation, Version, methods
-from .front import HttpDoor, encoded
+from .front import HttpDoor
 from .request import JSON, Answer, Headers, Pairs, Request, Stream, check_json, error_headers, opaque
 from .sse import EVENTS, EVENTS_HEADERS, Frames, answer_of
+from .unread import Unread
 
 __all__ = ["JsonRpcDoor"]
 
@@ -19,8 +20,8 @@ __all__ = ["JsonRpcDoor"]
 class JsonRpcDoor(HttpDoor):
     """Answers JSON-RPC requests of one agent."""
 
-    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version]) -> None:
-        super().__init__(service, limits, versions)
+    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version], unread: Unread) -> None:
+        super().__init__(service, limits, versions, unread)
         self._methods = methods(versions)
         self._codecs = {number: version.rpc_codec for version in versions for number in (version.number, *version.aliases)}
 
@@ -52,9 +53,10 @@ class JsonRpcDoor(HttpDoor):
             params, call.semantics = await offload(size, codec.decode, operation.name, envelope.params)
             if call.extensions:
                 extra = self._activated(call, headers)
-            found = await self._perform(operation, call, params)
-            if not operation.is_stream:
-                result = await encoded(codec, operation, found)
+            if operation.is_stream:
+                found = await self._perform(operation, call, params)
+            else:
+                result = await self._encoded(codec, operation, call, params)
                 return Answer(200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result), JSON, extra)
         except A2AError as error:
             if isinstance(error, InvalidRequest) and id_ == text.NO_ID:
@@ -68,7 +70,7 @@ class JsonRpcDoor(HttpDoor):
             return Answer(status, problem, JSON, (*error_headers(error), *extra))
         except Exception:
             return Answer(200, _error(id_, codec.error(opaque())))
-        return answer_of(found, _frames(codec, id_), extra)
+        return answer_of(found, _frames(codec, id_), extra, self._unread)
 
 
 class _Frames(Frames):

@@ -7,8 +7,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from ..model import Limits
+from ..sockets import reset
 from .intake import Chunked, Head, Sized
 from .request import Answer, Pairs, Place, Request, Stream
+from .unread import Unread
 
 __all__ = ["ANSWER", "BODY", "END", "HEAD", "NEXT", "Home", "Line"]
 
@@ -30,6 +32,7 @@ class Home(Protocol):
 
     loop: asyncio.AbstractEventLoop
     limits: Limits
+    unread: Unread
     scheme: str
     date: bytes  # the header
     ok: bytes  # the beginning of most answers
@@ -61,8 +64,8 @@ class Line(asyncio.Protocol):
 
     # fmt: off
     __slots__ = (
-        "_dropped", "_opening", "_stuck_bytes", "_stuck_since", "_waiter", "ahead", "body", "head", "home", "is_cut", "is_deaf",
-        "is_gone", "is_kept", "is_old", "is_paused", "is_reading", "known", "since", "state", "task", "transport",
+        "_dropped", "_opening", "_stuck_bytes", "_waiter", "ahead", "body", "head", "home", "is_cut", "is_deaf",
+        "is_gone", "is_kept", "is_old", "is_paused", "is_reading", "known", "since", "state", "taken_at", "task", "transport",
     )
     # fmt: on
 
@@ -85,7 +88,7 @@ class Line(asyncio.Protocol):
         self.is_deaf = False  # and neither do we
         self.is_reading = False
         self._dropped = 0  # bytes that came after the end
-        self._stuck_since, self._stuck_bytes = 0.0, 0
+        self.taken_at, self._stuck_bytes = 0.0, 0  # when the client last took something, while something waits; and how much does
         self.is_gone = False
 
     # The transport's side
@@ -100,17 +103,20 @@ class Line(asyncio.Protocol):
         self.transport = self.head = None
         self.forget_body()
         self.home.left(self)
+        self.home.unread.discard(self)
         task, self.task = self.task, None
         if task is not None:
             task.cancel()
 
     def pause_writing(self) -> None:
         self.is_paused = True
-        self._stuck_since, self._stuck_bytes = self.home.loop.time(), self.transport.get_write_buffer_size()
+        self.taken_at, self._stuck_bytes = self.home.loop.time(), self.transport.get_write_buffer_size()
+        self.home.unread.add(self)
 
     def resume_writing(self) -> None:
         self.is_paused = False
-        self._stuck_since = 0.0
+        self.taken_at = 0.0
+        self.home.unread.discard(self)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         if self.state == NEXT:
@@ -178,6 +184,10 @@ class Line(asyncio.Protocol):
             lines.append(_CHUNKED)
         self._opening = self._headed(lines, headers)
         self.known, self.head = b"", None  # thousands may stay like this for days
+
+    async def ready(self) -> None:
+        if self.is_paused:
+            await self._drained()
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         if self.is_paused:
@@ -267,6 +277,13 @@ class Line(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
+    def unread(self) -> int:
+        return int(self.transport.get_write_buffer_size()) if self.transport is not None else 0
+
+    def reset_connection(self) -> None:
+        if self.transport is not None:
+            reset(self.transport)
+
     def fileno(self) -> int:
         return int(self.transport.get_extra_info("socket").fileno()) if self.transport is not None else -1
 
@@ -274,8 +291,8 @@ class Line(asyncio.Protocol):
 
     def look(self, now: float) -> None:
         """Close the connection if its request has not gone on for too long, or none comes; cut a client that takes nothing."""
-        if self._stuck_since and self._is_stuck(now):
-            self.abort()
+        if self.taken_at and self._is_stuck(now):
+            self.reset_connection()
             return
         limits, waited_s, state = self.home.limits, now - self.since, self.state
         if state == ANSWER:
@@ -292,6 +309,6 @@ class Line(asyncio.Protocol):
     def _is_stuck(self, now: float) -> bool:
         waiting = self.transport.get_write_buffer_size()
         if waiting < self._stuck_bytes:
-            self._stuck_since, self._stuck_bytes = now, waiting  # slow, but it takes something
+            self.taken_at, self._stuck_bytes = now, waiting  # slow, but it takes something
             return False
-        return now - self._stuck_since > self.home.limits.stalled_s
+        return now - self.taken_at > self.home.limits.stalled_s

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from ..model import Limits
+from ..sockets import reset
 from .frames import FRAME_BYTES, GOAWAY, PING, RST_STREAM, WINDOW, WINDOW_MOST, WINDOW_UPDATE, Code, frame
 from .hpack import Pair
 from .stream import Stream
+from .unread import Unread
 
 __all__ = ["LEAVING", "Home", "Link"]
 
@@ -34,6 +36,7 @@ class Home(Protocol):
     """Where a connection belongs."""
 
     limits: Limits
+    unread: Unread
     intake: int  # bytes a stream may send before it hears from us
 
     @property
@@ -80,6 +83,9 @@ class Link(asyncio.Protocol):
         self._named = WINDOW_MOST  # the last stream that a GOAWAY of ours has said is served
         self._transport: Any = None
         self.unsent = 0  # bytes that wait in all streams together
+        self.taken_at = 0.0  # when the client last took some of them
+        self._queued: dict[int, Stream] = {}  # calls that wait until the client has read other answers
+        self._is_starting = False
         self._out: list[bytes] = []
         self._out_bytes = 0
         self.is_due = False
@@ -117,6 +123,7 @@ class Link(asyncio.Protocol):
         self._transport = None  # which holds us, and would be held by us
         self._lose_streams()
         self.home.left(self)
+        self.home.unread.discard(self)
 
     # Writing
 
@@ -153,6 +160,41 @@ class Link(asyncio.Protocol):
             stream = waiting.pop(next(iter(waiting)))
             stream.pump(self.frame_bytes)
 
+    def held(self, size: int) -> None:
+        """So many bytes more wait for the client."""
+        if not self.unsent:
+            self.taken_at = self.loop.time()
+            self.home.unread.add(self)
+        self.unsent += size
+
+    def freed(self, size: int) -> None:
+        """So many bytes wait no longer: begin calls that waited for that."""
+        self.unsent -= size
+        if not self.unsent:
+            self.home.unread.discard(self)
+        else:
+            self.home.unread.freed()
+        if self._queued and not self._is_starting and not self.is_full:
+            self._is_starting = True
+            self.loop.call_soon(self._start_queued)
+
+    @property
+    def is_full(self) -> bool:
+        """So much waits for the client that no further call of it is begun."""
+        return self.unsent > self.home.limits.unread_per_connection
+
+    def queue(self, stream: Stream) -> None:
+        """Have a call begin when the client has read enough of what waits for it."""
+        self._queued[stream.id] = stream
+
+    def _start_queued(self) -> None:
+        self._is_starting = False
+        while self._queued and not self.is_full:
+            self._queued.pop(next(iter(self._queued))).begin()
+
+    def unread(self) -> int:
+        return self.unsent + (self._transport.get_write_buffer_size() if self._transport is not None else 0)
+
     def take(self, stream: Stream, size: int) -> None:
         """Let the other side send `size` more bytes on a stream."""
         stream.intake += size
@@ -185,6 +227,7 @@ class Link(asyncio.Protocol):
     def forget(self, stream: Stream) -> None:
         self.streams.pop(stream.id, None)
         self._waiting.pop(stream.id, None)
+        self._queued.pop(stream.id, None)
         stream.clear()
         if not self.streams:
             self.close_if_done()
@@ -269,6 +312,10 @@ class Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def reset_connection(self) -> None:
+        if self._transport is not None:
+            reset(self._transport)
+
     def fileno(self) -> int:
         return int(self._transport.get_extra_info("socket").fileno()) if self._transport is not None else -1
 
@@ -276,6 +323,7 @@ class Link(asyncio.Protocol):
         streams = list(self.streams.values())
         self.streams.clear()
         self._waiting.clear()
+        self._queued.clear()
         for stream in streams:
             stream.clear()
             stream.lost()

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from .. import forks
 from ..model import Limits
 from .tls import Tls
+from .unread import Unread
 
 __all__ = ["Link", "Port"]
 
@@ -49,8 +50,9 @@ class Port(abc.ABC):
 
     alpn = ""  # what it is called where TLS asks for it
 
-    def __init__(self, host: str, port: int, limits: Limits, tls: Tls | None = None) -> None:
+    def __init__(self, host: str, port: int, limits: Limits, tls: Tls | None = None, unread: Unread | None = None) -> None:
         self.limits = limits
+        self.unread = unread or Unread(limits)
         self.host = host.strip("[]")
         self.address, self.port = self.host, port
         self.links: set[Any] = set()
@@ -131,6 +133,7 @@ class Port(abc.ABC):
     def looked(self, now: float) -> None:
         for link in list(self.links):
             link.look(now)
+        self.unread.look(now)
 
     # What a connection asks of its home
 

@@ -16,6 +16,7 @@ from .link import Link
 from .listen import Port
 from .reflection import reflection
 from .tls import Tls
+from .unread import Unread
 
 __all__ = ["GrpcServer"]
 
@@ -33,9 +34,16 @@ class GrpcServer(Port):
     alpn = "h2"
 
     def __init__(
-        self, door: Door, host: str, port: int, limits: Limits, tls: Tls | None = None, is_ready: Callable[[], bool] = lambda: True
+        self,
+        door: Door,
+        host: str,
+        port: int,
+        limits: Limits,
+        tls: Tls | None = None,
+        unread: Unread | None = None,
+        is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
-        super().__init__(host, port, limits, tls)
+        super().__init__(host, port, limits, tls, unread)
         self._health = Health(door.services, is_ready)
         self._methods = door.methods | self._health.methods | reflection([*door.services, *Health.SERVICES])
         self.intake = min(max(limits.body + 5, WINDOW), WINDOW_MOST)  # no less: streams may open before the client knows of it

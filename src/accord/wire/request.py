@@ -84,6 +84,9 @@ class Out(Protocol):
     def is_gone(self) -> bool:
         """Nobody is there any more."""
 
+    async def ready(self) -> None:
+        """Wait until the client has taken most of what was written."""
+
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         """Send a piece, when the client has room for it. Nothing comes after the last."""
 

@@ -10,9 +10,10 @@ from ..engine.offload import offload
 from ..model import A2AError, Limits, MethodNotAllowed, MethodNotFound
 from ..ops.service import Service
 from ..ops.table import OPERATIONS, Operation, Version, numbers
-from .front import HttpDoor, encoded
+from .front import HttpDoor
 from .request import A2A_JSON, JSON, Answer, Pairs, Request, Stream, Target, check_json, error_headers, opaque, query_of
 from .sse import Frames, answer_of
+from .unread import Unread
 
 __all__ = ["RestDoor"]
 
@@ -144,8 +145,8 @@ def _readings(segments: list[str]) -> list[tuple[Shape, tuple[str, ...]]]:
 class RestDoor(HttpDoor):
     """Answers HTTP+JSON requests of one agent, below a path that is their base."""
 
-    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version], base: str) -> None:
-        super().__init__(service, limits, versions)
+    def __init__(self, service: Service, limits: Limits, versions: Sequence[Version], unread: Unread, base: str) -> None:
+        super().__init__(service, limits, versions, unread)
         self._base = base
         self._routes = Routes(versions)
         self._anywhere = tuple(route.path for version in versions for route in version.rest if route.is_anywhere)
@@ -184,9 +185,10 @@ class RestDoor(HttpDoor):
             asked, call.semantics = await offload(size, codec.decode, operation.name, params)
             if call.extensions:
                 extra = self._activated(call, headers)
-            answer = await self._perform(operation, call, asked)
-            if not operation.is_stream:
-                result = await encoded(codec, operation, answer)
+            if operation.is_stream:
+                answer = await self._perform(operation, call, asked)
+            else:
+                result = await self._encoded(codec, operation, call, asked)
                 kind = codec.answer_type(headers.get(b"accept", b""), headers.get(b"content-type", b""))
                 return Answer(200 if result else 204, result, kind, extra)
         except A2AError as error:
@@ -197,7 +199,7 @@ class RestDoor(HttpDoor):
             return Answer(status, failure, kind, (*error_headers(error), *allow, *extra))
         except Exception:
             return Answer(500, codec.failure(opaque())[1])
-        return answer_of(answer, _Frames(codec), extra)
+        return answer_of(answer, _Frames(codec), extra, self._unread)
 
     def _path(self, target: Target) -> str:
         """What is left of a path below our base, or below any."""

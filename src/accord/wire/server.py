@@ -103,7 +103,7 @@ async def _serve(
     app: Front, host: str, port: int, limits: Limits, on_start: Callable[[str], None], tls: Tls | None, grace_s: float
 ) -> None:
     stop = _Stop(grace_s)
-    server = HttpServer(app.answer, host, port, limits, tls)
+    server = HttpServer(app.answer, host, port, limits, tls, app.unread)
     try:
         sockets = await server.bind()
     except OSError as error:

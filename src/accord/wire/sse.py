@@ -6,9 +6,10 @@ from ..codec import v1
 from ..codec.contract import Codec
 from ..engine.log.entry import Entry
 from ..engine.log.reader import Reader
-from ..engine.offload import offload
+from ..engine.offload import LARGE, offload
 from ..model import A2AError, Message
 from .request import Answer, Out, Pairs, Stream
+from .unread import Unread
 
 __all__ = ["EVENTS", "EVENTS_HEADERS", "Events", "Frames", "answer_of"]
 
@@ -63,32 +64,35 @@ class Frames(abc.ABC):
         return b"".join([*datas[:-1], b"id: %d\n%b" % (entry.seq, datas[-1])]) if datas else b""
 
 
-def answer_of(found: Reader | Message, frames: Frames, extra: Pairs) -> Answer | Stream:
+def answer_of(found: Reader | Message, frames: Frames, extra: Pairs, unread: Unread) -> Answer | Stream:
     """The answer to who asked for a stream; a bare message is all there is to say."""
     if isinstance(found, Message):
         return Answer(200, frames.message(found), EVENTS, (*EVENTS_HEADERS, *extra))
-    return Events(found, frames, extra)
+    return Events(found, frames, extra, unread)
 
 
 class Events:
     """What a reader reads, as a stream of events."""
 
-    __slots__ = ("_frames", "_reader", "headers")
+    __slots__ = ("_frames", "_reader", "_unread", "headers")
 
-    def __init__(self, reader: Reader, frames: Frames, extra: Pairs) -> None:
+    def __init__(self, reader: Reader, frames: Frames, extra: Pairs, unread: Unread) -> None:
+        self._unread = unread
         self._reader = reader
         self._frames = frames
         self.headers: Pairs = ((b"content-type", EVENTS), *EVENTS_HEADERS, *extra)
 
     async def send(self, out: Out) -> None:
-        reader, frames = self._reader, self._frames
-        patience_s = HEAD_S
+        frames = self._frames
+        try:
+            await self._send(out)
+        except A2AError as error:
+            await out.write(b"%bdata: %b\n\n" % (frames.error_event, frames.error(error)), is_last=True)
+
+    async def _send(self, out: Out) -> None:
+        reader, patience_s = self._reader, HEAD_S
         while not out.is_gone:
-            try:
-                entries = await reader.next(patience_s)
-            except A2AError as error:
-                await out.write(b"%bdata: %b\n\n" % (frames.error_event, frames.error(error)), is_last=True)
-                return
+            entries = await reader.next(patience_s)
             if entries is None:
                 patience_s = await self._wait(out, patience_s)
                 continue
@@ -97,7 +101,7 @@ class Events:
             is_over = not entries or reader.is_over  # the end leaves with the last of it, in one write
             if len(entries) > 1:
                 entries = await self._send_most(out, entries)
-            await out.write(await self._encoded(entries), is_last=is_over)
+            await self._write(out, entries, is_last=is_over)
             if is_over:
                 return
 
@@ -107,14 +111,18 @@ class Events:
         for end, entry in enumerate(entries[:-1], 1):
             size += len(entry.data)
             if size > WRITE_BYTES:
-                await out.write(await self._encoded(entries[begin:end]))
+                await self._write(out, entries[begin:end])
                 begin, size = end, 0
         return entries[begin:] if begin else entries
 
-    async def _encoded(self, entries: list[Entry]) -> bytes:
-        # Events of 1.0 are sent as they are stored: one copy, which is not worth a thread.
-        size = 0 if self._frames.is_as_stored else sum(len(entry.data) for entry in entries)
-        return await offload(size, self._frames.of, entries, self._reader)
+    async def _write(self, out: Out, entries: list[Entry], *, is_last: bool = False) -> None:
+        size = sum([len(entry.data) for entry in entries])
+        if size > LARGE:
+            await out.ready()  # what waits for its client is not made before
+        with await self._unread.room(size):
+            # Events of 1.0 are sent as they are stored: one copy, which is not worth a thread.
+            data = await offload(0 if self._frames.is_as_stored else size, self._frames.of, entries, self._reader)
+            await out.write(data, is_last=is_last)
 
     def close(self) -> None:
         self._reader.close()

@@ -51,6 +51,9 @@ class Stream:
     def stalled(self) -> None:
         """Nothing of what waits has been taken for too long."""
 
+    def begin(self) -> None:
+        """The client has read enough of what waited for it."""
+
     def stopped(self) -> None:
         """The server stops."""
 
@@ -99,7 +102,7 @@ class Stream:
             self.stuck_since = self.link.loop.time()
         self._pending += data
         self._tail = tail
-        self.link.unsent += len(data)
+        self.link.held(len(data))
 
     def pump(self, most: int = 1 << 30) -> None:
         """Send of what waits as much as there is room for, up to about `most` bytes."""
@@ -117,9 +120,9 @@ class Stream:
             link.send((frame_head(size << 8 | DATA, 0, self.id), bytes(pending[:size])), size)
             del pending[:size]
         if moved:
-            link.unsent -= moved
             link.has_spoken = True
-            self.stuck_since = link.loop.time()
+            self.stuck_since = link.taken_at = link.loop.time()
+            link.freed(moved)
         if pending:
             if self.room > 0:
                 link.wait(self)
@@ -154,8 +157,9 @@ class Stream:
 
     def clear(self) -> None:
         """Forget what waits: nobody takes it."""
-        self.link.unsent -= self.waiting
-        self._pending, self._tail = None, b""
+        waiting, self._pending, self._tail = self.waiting, None, b""
+        if waiting:
+            self.link.freed(waiting)
         self.wake()
 
     def look(self, now: float) -> None:
