@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from .. import forks
 from ..model import Limits
+from .accept import Acceptor
 from .tls import Tls
 from .unread import Unread
 
@@ -58,7 +59,7 @@ class Port(abc.ABC):
         self.links: set[Any] = set()
         self.is_leaving = False
         self._tls = tls
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[Acceptor | asyncio.Server] = []
         self._sockets: list[socket.socket] = []
         self._empty = asyncio.Event()
         self._timer: asyncio.Handle | None = None
@@ -82,12 +83,15 @@ class Port(abc.ABC):
         Raises:
             OSError: The port is taken, or the address is not this machine's.
         """
-        loop = asyncio.get_running_loop()
-        options: dict[str, Any] = {"backlog": BACKLOG}
+        options: dict[str, Any] = {}
         if self._tls is not None:
-            options |= {"ssl": self._tls.context(self.alpn), "ssl_handshake_timeout": self.limits.header_s}
+            options = {"ssl": self._tls.context(self.alpn), "ssl_handshake_timeout": self.limits.header_s}
         for place in sockets or await self.bind():
-            self._servers.append(await loop.create_server(self.connected, sock=place, **options))
+            try:
+                self._servers.append(Acceptor(place, self.connected, options))
+            except NotImplementedError:  # Windows
+                loop = asyncio.get_running_loop()
+                self._servers.append(await loop.create_server(self.connected, sock=place, backlog=BACKLOG, **options))
         self._look()
 
     async def stop(self) -> None:
@@ -103,10 +107,6 @@ class Port(abc.ABC):
         await self._gone(LEAVE_S)
         for link in list(self.links):
             link.abort()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LEAVE_S):
-                for server in self._servers:
-                    await server.wait_closed()
         if self._timer is not None:
             self._timer.cancel()
 

@@ -1,0 +1,68 @@
+"""A process whose file descriptors are all in use says so once, and goes on when some are free again."""
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("resource", reason="Windows has no such limit")
+
+SERVE = """
+import os, resource, sys
+if sys.argv[1] == "asyncio":
+    sys.modules["uvloop"] = None
+from accord import Agent
+agent = Agent("Few")
+
+@agent.skill
+async def echo(text: str) -> str:
+    return text
+
+def start(address):
+    most = len(os.listdir("/proc/self/fd")) + 10
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    print(address.rpartition(":")[2], flush=True)
+
+agent.run(port=0, store="memory://", on_start=start)
+"""
+GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are counted there")
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+async def test_exhausted_descriptors_are_logged_once(loop: str) -> None:
+    """Who comes too late waits, and is served when others have left: nobody is turned away without a word."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVE, loop, stdout=pipe, stderr=pipe)
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            port = int(await process.stdout.readline())
+            clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+            for _, writer in clients:
+                writer.write(GET)
+            early = [await is_served(reader) for reader, _ in clients[:8]]
+            assert early == [True] * 8
+            late = asyncio.create_task(is_served(clients[-1][0]))
+            await asyncio.wait([late], timeout=1)  # several tries of the server
+            assert not late.done()
+            for _, writer in clients[:-1]:
+                writer.close()
+            assert await late
+            clients[-1][1].close()
+            process.terminate()
+            _, told = await process.communicate()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    lines = told.decode().splitlines()
+    assert len(lines) == 1, lines
+    assert "file descriptors of this process are in use" in lines[0]
+    assert "ulimit -n" in lines[0]
+    assert process.returncode == 0
+
+
+async def is_served(reader: asyncio.StreamReader) -> bool:
+    return (await reader.readline()).startswith(b"HTTP/1.1 200")
