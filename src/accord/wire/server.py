@@ -17,6 +17,7 @@ from ..model import Limits
 from .front import Front
 from .http import HttpServer
 from .tls import Tls
+from .watchdog import Watchdog
 
 __all__ = ["is_loopback", "serve"]
 
@@ -117,8 +118,9 @@ async def _serve(
     await server.start(sockets)
     on_start(server.url)
     _tune_garbage_collector()
-    await stop.asked.wait()
-    await _unless(stop.hurried, _end(app, server, stop.grace_s))
+    with Watchdog():
+        await stop.asked.wait()
+        await _unless(stop.hurried, _end(app, server, stop.grace_s))
 
 
 async def _end(app: Front, server: HttpServer, grace_s: float) -> None:

@@ -1,0 +1,101 @@
+"""A blocked event loop is logged once, with what blocks it."""
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from email.message import Message
+from urllib.request import Request, urlopen
+
+import pytest
+
+from accord.wire import watchdog
+from accord.wire.watchdog import Watchdog, place_of
+
+SERVE = """
+import asyncio, sys, time
+from accord import Agent
+agent = Agent("Slow")
+
+async def hold(seconds):
+    asyncio.current_task().set_name("skill nap, task 7")
+    time.sleep(seconds)
+
+@agent.skill
+async def nap(text: str) -> str:
+    await hold(float(text))
+    return "done"
+
+agent.run(port=0, store="memory://", on_start=lambda address: print(address, flush=True))
+"""
+
+
+def ask(url: str, text: str) -> bytes:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
+    headers = {"content-type": "application/json", "a2a-version": "1.0"}
+    with urlopen(Request(url + "/message:send", json.dumps({"message": message}).encode(), headers)) as answer:
+        found: bytes = answer.read()
+    return found
+
+
+async def test_a_skill_that_blocks_the_loop_is_named(tmp_path) -> None:
+    """Once for each time, with the task and the place; what is short is not worth a word."""
+    script = tmp_path / "slow.py"
+    script.write_text(SERVE)
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, str(script), stdout=pipe, stderr=pipe)
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            url = (await process.stdout.readline()).decode().strip()
+            for text in ("0.3", "2", "0.3", "2"):
+                assert b"done" in await asyncio.to_thread(ask, url, text)
+            process.terminate()
+            _, told = await process.communicate()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    lines = told.decode().splitlines()
+    assert len(lines) == 2, lines
+    for line in lines:
+        assert "blocked for 1." in line
+        assert "by skill nap, task 7" in line
+        assert f"{script}:8 in hold" in line
+
+
+async def test_an_idle_loop_is_not_blocked(monkeypatch, caplog) -> None:
+    """It has nothing to do for longer than is allowed to anything."""
+    monkeypatch.setattr(watchdog, "BLOCKED_S", 0.1)
+    monkeypatch.setattr(watchdog, "BEAT_S", 0.05)
+    with Watchdog():
+        await asyncio.sleep(0.5)
+        assert not caplog.records
+        time.sleep(0.5)  # noqa: ASYNC251  that is what is looked for
+    assert len(caplog.records) == 1
+    assert "test_an_idle_loop_is_not_blocked" in caplog.records[0].getMessage()
+
+
+def test_the_place_is_that_of_the_users_code() -> None:
+    """Not the standard library's, which it has called."""
+
+    class Found(Exception):
+        pass
+
+    class Odd(str):
+        __slots__ = ()
+
+        def lower(self) -> str:
+            raise Found
+
+    with pytest.raises(Found) as raised:
+        Message()[Odd("x")]
+    trace = raised.value.__traceback__
+    assert trace is not None
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    inner = trace.tb_frame
+    assert "Odd.lower" in place_of(inner)
+    assert inner.f_back is not None
+    assert "email" in inner.f_back.f_code.co_filename
+    assert "test_the_place_is_that_of_the_users_code" in place_of(inner.f_back)
