@@ -85,8 +85,7 @@ class Agent(run.Agent):
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a port.
 
-        If functions are let go then, whose work goes on in the next process, this one ends without returning from here: all is
-        stored, and whatever cleaned up would do so to work that goes on.
+        Then it returns. What has not ended 5 s after it was cancelled is named in the log and left behind.
 
         Args:
             host: The address to listen on. Other than loopback only with `no_auth`: there is no check of who calls.

@@ -82,10 +82,6 @@ class App(Front):
     def trouble(self) -> str:
         return self._engine.feed.trouble if self.is_open else "starting"
 
-    @property
-    def leaves_work(self) -> bool:
-        return self._engine.has_parked
-
     def listen(self, host: str, port: int, tls: Tls | None = None) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""
         try:

@@ -140,7 +140,7 @@ def make(folder: Path) -> Agent:
 
     @agent.skill(durable=True)
     async def forks(text: str, ctx: Context) -> str:
-        child = _FORK.Process(target=time.sleep, args=(60,))
+        child = _FORK.Process(target=time.sleep, args=(60,), daemon=True)
         child.start()
         note(f"child {child.pid}")
         await asyncio.Event().wait()

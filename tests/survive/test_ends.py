@@ -107,7 +107,7 @@ async def test_a_child_holds_nothing_of_a_server_that_was_killed(tmp_path: Path)
 
 
 async def test_a_child_is_ended_with_a_server_that_stops(tmp_path: Path) -> None:
-    """The pool that would end it is not told that the process ends."""
+    """`atexit` is called, by which `multiprocessing` ends its daemons; pools are daemons too."""
     async with ending("run", tmp_path) as server, with_child(server) as (_, child):
         assert await server.stop() == 0
         await until(lambda: not is_alive(child))

@@ -161,11 +161,6 @@ class Front(abc.ABC):
     def trouble(self) -> str:
         """Why no new work should come; empty if it may."""
 
-    @property
-    def leaves_work(self) -> bool:
-        """Whether functions were let go that must not clean up: their work goes on in the next process."""
-        return False
-
     @abc.abstractmethod
     async def live(self, receive: Receive, send: Send) -> None:
         """Follow the life of the server this app runs in."""

@@ -6,14 +6,13 @@ import errno
 import gc
 import ipaddress
 import logging
-import os
 import signal
-import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from .. import forks
 from ..model import Limits
+from .ending import end_tasks
 from .front import Front
 from .http import HttpServer
 from .tls import Tls
@@ -22,8 +21,6 @@ from .watchdog import Watchdog
 __all__ = ["is_loopback", "serve"]
 
 log_ = logging.getLogger("accord")
-
-LEAVE_S = 0.5  # for what is cancelled at the very end
 
 
 class _Stop:
@@ -70,7 +67,7 @@ def serve(
     tls: Tls | None = None,
     grace_s: float = 0.0,
 ) -> None:
-    """Serve until told to stop. Then the process ends here, if functions were let go that must not clean up.
+    """Serve until told to stop, then return.
 
     Raises:
         RuntimeError: The app did not open; the reason is its text.
@@ -83,10 +80,6 @@ def serve(
     try:
         with forks.own_signals(signal.SIGINT, signal.SIGTERM):
             loop.run_until_complete(_serve(app, host, port, limits, on_start, tls, grace_s))
-        if app.leaves_work:
-            _vanish()
-        loop.run_until_complete(_cancel_rest())
-        loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         asyncio.set_event_loop(None)
         loop.close()
@@ -104,6 +97,15 @@ async def _serve(
     app: Front, host: str, port: int, limits: Limits, on_start: Callable[[str], None], tls: Tls | None, grace_s: float
 ) -> None:
     stop = _Stop(grace_s)
+    try:
+        await _serve_until(stop, app, host, port, limits, on_start, tls)
+    finally:
+        await end_tasks(stop.hurried)
+
+
+async def _serve_until(
+    stop: _Stop, app: Front, host: str, port: int, limits: Limits, on_start: Callable[[str], None], tls: Tls | None
+) -> None:
     server = HttpServer(app.answer, host, port, limits, tls, app.unread)
     try:
         sockets = await server.bind()
@@ -138,19 +140,6 @@ async def _unless(event: asyncio.Event, work: Any) -> None:
         doing.result()
 
 
-def _vanish() -> NoReturn:
-    """End the process as if it had died, for all that is in it: everything is stored, and what would clean up (generators, context
-    managers, tasks of functions that were let go) would do so to work that goes on.
-    """
-    if "multiprocessing" in sys.modules:
-        for child in sys.modules["multiprocessing"].active_children():
-            child.terminate()  # the pools that would end them hear of nothing
-    for flush in (logging.shutdown, sys.stdout.flush, sys.stderr.flush):
-        with contextlib.suppress(Exception):
-            flush()
-    os._exit(0)
-
-
 def _tune_garbage_collector() -> None:
     # What was imported stays for good. Going through it at every full collection was the larger part of the p99 latency.
     gc.collect()
@@ -164,14 +153,3 @@ def _advice(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EACCES:
         return f"port {port} is for administrators; choose one above 1023 with --port"
     return f"{host} is no address of this machine; leave --host out to serve on 127.0.0.1"
-
-
-async def _cancel_rest() -> None:
-    """Cancel what still runs, and give it a moment; `asyncio.run` would wait for ever."""
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in rest:
-        task.cancel()
-    if rest:
-        _, deaf = await asyncio.wait(rest, timeout=LEAVE_S)
-        if deaf:
-            log_.warning("%d tasks did not end when they were cancelled; left behind", len(deaf))

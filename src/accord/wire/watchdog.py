@@ -7,23 +7,17 @@ of that; everyone else sees a slow agent.
 import asyncio
 import logging
 import sys
-import sysconfig
 import threading
 import time
-from pathlib import Path
-from types import FrameType
 
-__all__ = ["Watchdog", "place_of"]
+from .places import place_of, stack_of
+
+__all__ = ["Watchdog"]
 
 log_ = logging.getLogger("accord")
 
 BLOCKED_S = 1.0  # without a heartbeat, before it is logged
 BEAT_S = 0.25
-
-_SERVER = str(Path(__file__).with_name("server.py"))
-_ACCORD = str(Path(__file__).parent.parent)
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
-_STANDARD = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
 
 
 class Watchdog:
@@ -72,21 +66,5 @@ class Watchdog:
         log_.warning(
             "the event loop has been blocked for %.1f s by %s, at %s: nothing else is served meanwhile; use await, "
             "asyncio.to_thread, or a plain def, which runs in a thread",
-            *(blocked_s, task.get_name() if task is not None else "a callback", place_of(frame)),
+            *(blocked_s, task.get_name() if task is not None else "a callback", place_of(stack_of(frame))),
         )
-
-
-def place_of(frame: FrameType) -> str:
-    """Where a stack of frames stands: in the user's own code if there is any, else in a library, else wherever it is."""
-    found: FrameType | None = frame
-    best, rank = frame, 0
-    while found is not None and rank < 2:
-        file = found.f_code.co_filename
-        if file == _SERVER:
-            break  # what is further out has called us
-        is_library = file.startswith(_LIBRARIES)
-        is_theirs = not file.startswith((_ACCORD, "<frozen")) and (is_library or not file.startswith(_STANDARD))
-        if is_theirs and (1 if is_library else 2) > rank:
-            best, rank = found, 1 if is_library else 2
-        found = found.f_back
-    return f"{best.f_code.co_filename}:{best.f_lineno} in {best.f_code.co_qualname}"

@@ -11,7 +11,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from accord.wire import watchdog
-from accord.wire.watchdog import Watchdog, place_of
+from accord.wire.places import place_of, stack_of
+from accord.wire.watchdog import Watchdog
 
 SERVE = """
 import asyncio, sys, time
@@ -95,7 +96,7 @@ def test_the_place_is_that_of_the_users_code() -> None:
     while trace.tb_next is not None:
         trace = trace.tb_next
     inner = trace.tb_frame
-    assert "Odd.lower" in place_of(inner)
+    assert "Odd.lower" in place_of(stack_of(inner))
     assert inner.f_back is not None
     assert "email" in inner.f_back.f_code.co_filename
-    assert "test_the_place_is_that_of_the_users_code" in place_of(inner.f_back)
+    assert "test_the_place_is_that_of_the_users_code" in place_of(stack_of(inner.f_back))

@@ -1,0 +1,128 @@
+"""A process that served ends in the ordinary way: `run` returns, `atexit` is called, and what does not end is named and left."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.http1.raw import PATIENCE_S, Wire, post, send
+
+SERVE = """
+import asyncio, atexit, sys, time
+if sys.argv[1] == "asyncio":
+    sys.modules["uvloop"] = None
+from accord import Agent, Reply
+agent = Agent("Ending")
+kept = []
+
+@agent.skill
+async def echo(text: str) -> str:
+    return text
+
+@agent.skill
+async def stay(text: str) -> Reply:
+    async def stubborn():
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                pass
+    async def polite():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            print("polite ended", flush=True)
+    kept.append(asyncio.create_task(stubborn(), name="stubborn"))
+    kept.append(asyncio.create_task(polite(), name="polite"))
+    await asyncio.sleep(0)
+    return Reply("here")
+
+@agent.skill
+async def work(text: str) -> str:
+    await asyncio.sleep(60)
+    return "never"
+
+@agent.skill(durable=True)
+async def last(text: str) -> str:
+    await asyncio.sleep(60)
+    return "never"
+
+atexit.register(print, "atexit", flush=True)
+agent.run(port=0, store="sqlite:///" + sys.argv[2], grace_s=0.1, on_start=lambda address: print(address, flush=True))
+print("returned", flush=True)
+"""
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, loop: str) -> AsyncIterator[tuple[Process, Wire]]:
+    script = folder / "ending.py"
+    script.write_text(SERVE)
+    words = (sys.executable, str(script), loop, str(folder / "accord.db"))
+    process = await asyncio.create_subprocess_exec(*words, stdout=PIPE, stderr=PIPE)
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(60):
+            port = int((await process.stdout.readline()).decode().rpartition(":")[2])
+            wire = Wire(*await asyncio.open_connection("127.0.0.1", port))
+            with contextlib.closing(wire.writer):
+                yield process, wire
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def ended(process: Process, *signals: int) -> tuple[list[str], str, float]:
+    """Send signals; return what the process says until it has ended in order, its log, and how long it took."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for number in signals:
+        os.kill(process.pid, number)
+        await asyncio.sleep(0.2)
+    said, log = await process.communicate()
+    assert process.returncode == 0
+    return said.decode().splitlines(), log.decode(), loop.time() - began
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("skill", ["echo", "work", "last"])
+async def test_run_returns_and_atexit_is_called(tmp_path: Path, loop: str, skill: str) -> None:
+    """Also when work was interrupted, or is to go on in the next process."""
+    async with running(tmp_path, loop) as (process, wire):
+        await wire.say(post(send("hi", skill)))
+        if skill == "echo":
+            assert (await wire.answer()).status == 200
+        said, log, _ = await ended(process, signal.SIGTERM)
+        assert said == ["returned", "atexit"]
+        assert log == ""
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+async def test_what_does_not_end_is_named_and_left(tmp_path: Path, loop: str) -> None:
+    """What ends when it is cancelled is waited for. The other has 5 s."""
+    async with running(tmp_path, loop) as (process, wire):
+        await wire.say(post(send("hi", "stay")))
+        assert b"here" in (await wire.answer()).body
+        said, log, took_s = await ended(process, signal.SIGTERM)
+        assert said == ["polite ended", "returned", "atexit"]
+        [line] = log.splitlines()
+        assert line.startswith("stubborn did not end when it was cancelled, and is left at ")
+        assert line.endswith(f"{tmp_path / 'ending.py'}:18 in stay.<locals>.stubborn")
+        assert 4 < took_s < PATIENCE_S
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+async def test_told_twice_nobody_waits(tmp_path: Path, loop: str) -> None:
+    async with running(tmp_path, loop) as (process, wire):
+        await wire.say(post(send("hi", "stay")))
+        assert b"here" in (await wire.answer()).body
+        said, log, took_s = await ended(process, signal.SIGINT, signal.SIGINT)
+        assert said == ["polite ended", "returned", "atexit"]
+        assert len(log.splitlines()) == 1
+        assert took_s < 4
