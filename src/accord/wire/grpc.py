@@ -7,7 +7,7 @@ from ..codec.contract import weight
 from ..codec.rpc import Rpc, rpcs
 from ..engine.log.entry import Entry
 from ..engine.log.reader import Reader
-from ..engine.offload import offload
+from ..engine.offload import LARGE, offload
 from ..model import Limits, Message, VersionNotSupported
 from ..ops.call import Call
 from ..ops.service import Service
@@ -125,8 +125,11 @@ async def _stream(exchange: Exchange, rpc: Rpc, reader: Reader, active: Metadata
             ready: list[bytes] = []
             size = 0
             for entry in entries or ():
-                with await unread.room(len(entry.data), exchange.link):
-                    ready.append(await offload(len(entry.data), _frames, entry, rpc, reader))
+                if len(entry.data) <= LARGE:
+                    ready.append(_frames(entry, rpc, reader))
+                else:
+                    with await unread.room(len(entry.data), exchange.link):
+                        ready.append(await offload(len(entry.data), _frames, entry, rpc, reader))
                 size += len(ready[-1])
                 if size > WRITE_BYTES:
                     exchange.send(b"".join(ready), metadata)

@@ -117,8 +117,10 @@ class Events:
 
     async def _write(self, out: Out, entries: list[Entry], *, is_last: bool = False) -> None:
         size = sum([len(entry.data) for entry in entries])
-        if size > LARGE:
-            await out.ready()  # what waits for its client is not made before
+        if size <= LARGE:
+            await out.write(self._frames.of(entries, self._reader), is_last=is_last)
+            return
+        await out.ready()  # what waits for its client is not made before
         with await self._unread.room(size):
             # Events of 1.0 are sent as they are stored: one copy, which is not worth a thread.
             data = await offload(0 if self._frames.is_as_stored else size, self._frames.of, entries, self._reader)
