@@ -44,7 +44,10 @@ strace:
 	@command -v strace >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
 	&& apt-get install -y -qq strace >/dev/null; } || echo "no strace here: the order of flushes is not tested"
 
-test: $(DEV) $(OLD) $(JS) strace ## Run all tests
+test: $(DEV) $(OLD) $(JS) strace ## Run lint, types and all tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
