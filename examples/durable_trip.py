@@ -2,7 +2,7 @@
 
 The skill is durable: if the server dies, the next one calls the function again from the top. Steps that were done are not
 done again, the answer is not asked for again, and what was shown is not shown twice. Only a step that was under way when
-the process died is repeated, so each one says whose it is (a reference), and the other side does it once.
+the process died is repeated, so each hands on `ctx.step_key`, the same in every attempt, and the other side does it once.
 """
 
 import os
@@ -18,18 +18,18 @@ BOOKINGS = Path(os.environ.get("BOOKINGS", "bookings.txt"))  # the world outside
 @agent.skill(durable=True, tags=["travel"], examples=["Rome"])
 async def book(place: str, ctx: Context):
     """Book a flight and a hotel, and pay for both."""
-    flight = await ctx.step(reserve, "flight", place, ctx.task_id)
+    flight = await ctx.step(reserve, "flight", place, ctx)
     yield f"{flight}\n"
     nights = await ctx.ask("How many nights?", int)
-    hotel = await ctx.step(reserve, "hotel", f"{place}, {nights} nights", ctx.task_id)
+    hotel = await ctx.step(reserve, "hotel", f"{place}, {nights} nights", ctx)
     yield f"{hotel}\n"
-    receipt = await ctx.step(reserve, "payment", f"{100 + 80 * nights} EUR", ctx.task_id)
+    receipt = await ctx.step(reserve, "payment", f"{100 + 80 * nights} EUR", ctx)
     yield f"{receipt}\n"
 
 
-def reserve(what: str, detail: str, reference: str) -> str:
-    """Ask the world for something, once: it knows a reference it has seen."""
-    booking = f"{what} {reference}: {detail}"
+def reserve(what: str, detail: str, ctx: Context) -> str:
+    """Ask the world for something, once: it knows a key it has seen."""
+    booking = f"{what} {ctx.step_key}: {detail}"
     known = BOOKINGS.read_text().splitlines() if BOOKINGS.exists() else []
     if booking not in known:
         with BOOKINGS.open("a") as file:

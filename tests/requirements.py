@@ -81,7 +81,6 @@ RULES = {
         "interaction/test_json.py::test_what_is_not_base64_is_refused",
         "interaction/test_rest.py::test_a_bad_query_parameter_is_named",
         "interaction/test_skills.py::test_an_unknown_skill_is_refused",
-        "interaction/test_subscribe.py::test_a_cursor_from_the_future_is_refused",
     ),
     "GEN-3": unproven("missing or wrong credentials are refused with a challenge", NO_AUTH),
     "GEN-4": unproven("a caller without permission gets an authorization error", NO_AUTH),

@@ -11,50 +11,116 @@ if TYPE_CHECKING:
     from .auth import Caller as Caller
     from .client import connect as connect
     from .client import connect_sync as connect_sync
+    from .engine.durable.steps import StepFailed as StepFailed
     from .engine.runs.upkeep import Retention as Retention
     from .engine.skills.context import Context as Context
     from .engine.skills.values import Ask as Ask
     from .engine.skills.values import File as File
     from .engine.skills.values import Reply as Reply
+    from .model import A2AError as A2AError
     from .model import Artifact as Artifact
+    from .model import BodyTooLarge as BodyTooLarge
+    from .model import ContentTypeNotSupported as ContentTypeNotSupported
+    from .model import ExtendedAgentCardNotConfigured as ExtendedAgentCardNotConfigured
+    from .model import ExtensionSupportRequired as ExtensionSupportRequired
+    from .model import InvalidAgentResponse as InvalidAgentResponse
+    from .model import InvalidParams as InvalidParams
+    from .model import InvalidRequest as InvalidRequest
     from .model import Limits as Limits
     from .model import Message as Message
+    from .model import MethodNotAllowed as MethodNotAllowed
+    from .model import MethodNotFound as MethodNotFound
+    from .model import ParseError as ParseError
     from .model import Part as Part
+    from .model import PermissionDenied as PermissionDenied
+    from .model import PushNotificationNotSupported as PushNotificationNotSupported
     from .model import Task as Task
+    from .model import TaskNotCancelable as TaskNotCancelable
+    from .model import TaskNotFound as TaskNotFound
+    from .model import TooManyRequests as TooManyRequests
+    from .model import Unauthenticated as Unauthenticated
+    from .model import Unavailable as Unavailable
+    from .model import UnsupportedMediaType as UnsupportedMediaType
+    from .model import UnsupportedOperation as UnsupportedOperation
+    from .model import VersionNotSupported as VersionNotSupported
     from .wire.tls import Tls as Tls
 
 _WHERE = {
+    "A2AError": "model",
     "Agent": "agent",
     "Artifact": "model",
     "Ask": "engine.skills.values",
+    "BodyTooLarge": "model",
     "Caller": "auth",
+    "ContentTypeNotSupported": "model",
     "Context": "engine.skills.context",
+    "ExtendedAgentCardNotConfigured": "model",
+    "ExtensionSupportRequired": "model",
     "File": "engine.skills.values",
+    "InvalidAgentResponse": "model",
+    "InvalidParams": "model",
+    "InvalidRequest": "model",
     "Limits": "model",
     "Message": "model",
+    "MethodNotAllowed": "model",
+    "MethodNotFound": "model",
+    "ParseError": "model",
     "Part": "model",
+    "PermissionDenied": "model",
+    "PushNotificationNotSupported": "model",
     "Reply": "engine.skills.values",
     "Retention": "engine.runs.upkeep",
+    "StepFailed": "engine.durable.steps",
     "Task": "model",
+    "TaskNotCancelable": "model",
+    "TaskNotFound": "model",
     "Tls": "wire.tls",
+    "TooManyRequests": "model",
+    "Unauthenticated": "model",
+    "Unavailable": "model",
+    "UnsupportedMediaType": "model",
+    "UnsupportedOperation": "model",
+    "VersionNotSupported": "model",
     "connect": "client",
     "connect_sync": "client",
 }
 
 __all__ = [
+    "A2AError",
     "Agent",
     "Artifact",
     "Ask",
+    "BodyTooLarge",
     "Caller",
+    "ContentTypeNotSupported",
     "Context",
+    "ExtendedAgentCardNotConfigured",
+    "ExtensionSupportRequired",
     "File",
+    "InvalidAgentResponse",
+    "InvalidParams",
+    "InvalidRequest",
     "Limits",
     "Message",
+    "MethodNotAllowed",
+    "MethodNotFound",
+    "ParseError",
     "Part",
+    "PermissionDenied",
+    "PushNotificationNotSupported",
     "Reply",
     "Retention",
+    "StepFailed",
     "Task",
+    "TaskNotCancelable",
+    "TaskNotFound",
     "Tls",
+    "TooManyRequests",
+    "Unauthenticated",
+    "Unavailable",
+    "UnsupportedMediaType",
+    "UnsupportedOperation",
+    "VersionNotSupported",
     "connect",
     "connect_sync",
 ]

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from .engine.durable.parked import leave, watch
+from .engine.durable.branches import Delegates
 from .engine.runs.engine import Engine
-from .engine.runs.run import Delegates
 from .engine.runs.upkeep import Retention
 from .engine.skills.agent import Agent
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Limits
@@ -64,7 +63,7 @@ class App(Front):
         self._url = url
         self._grpc: GrpcServer | None = None
         self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store, limits, retention)
-        self._engine.delegates = _delegates
+        self._engine.runs.delegates = _delegates
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
         self.unread = unread = Unread(limits)
         super().__init__(
@@ -80,7 +79,7 @@ class App(Front):
 
     @property
     def trouble(self) -> str:
-        return self._engine.feed.trouble if self.is_open else "starting"
+        return self._engine.tasks.trouble if self.is_open else "starting"
 
     def listen(self, host: str, port: int, tls: Tls | None = None) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""
@@ -108,7 +107,6 @@ class App(Front):
         self.is_open = True
 
     async def _open(self) -> None:
-        watch()
         await self._engine.open()
         if self._grpc is not None:
             try:
@@ -131,7 +129,6 @@ class App(Front):
         await self._engine.close()
         if self._grpc is not None:
             await self._grpc.stop()
-        leave()
 
     async def _drain(self, grace_s: float) -> None:
         if self._grpc is not None:

@@ -6,7 +6,7 @@ The other agent's progress becomes ours, its questions are asked of our own clie
 import asyncio
 import contextlib
 import logging
-import zlib
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from . import observe
@@ -14,9 +14,10 @@ from .client import Client, connect
 from .client.errors import AgentFault
 from .client.reply import Reply
 from .codec import v1
+from .engine.durable.branches import Branch
 from .engine.runs.run import Run
 from .engine.skills.context import Fail
-from .model import A2AError, Message, StatusUpdate, Task, TaskState
+from .model import FINAL, INTERRUPTED, A2AError, Message, StatusUpdate, Task, TaskState, UnsupportedOperation
 
 __all__ = ["Declined", "Delegates", "Unanswered"]
 
@@ -46,79 +47,115 @@ class Unanswered(Fail):
 class Delegates:
     """Has other agents do parts of our tasks."""
 
-    async def ask(self, run: Run, agent: Any, message: Any, key: str) -> Any:
-        """Have another agent do something, and return what it answered, as JSON.
+    async def converse(
+        self,
+        run: Run,
+        agent: Any,
+        message: Any,
+        key: str,
+        *,
+        task_id: str,
+        branch: Branch,
+        on_task: Callable[[str], Awaitable[None]],
+    ) -> Any:
+        """Have another agent do something, and return what it answered as a JSON value. See `durable.branches.Delegates`.
 
-        Args:
-            run: Whose task this is a part of.
-            agent: A URL, a card, an Agent, or a client of one.
-            message: What `Client.send` takes.
-            key: What this delegation is called in every life of its run. Repeated after a restart, it is the same message to an
-                agent that knows our idempotency extension.
-
-        That it gave no answer is something to remember too: a later life goes the same way.
+        That it gave no answer is something to remember too: the next attempt goes the same way.
         """
         try:
             if isinstance(agent, Client):
-                return await _converse(run, agent, message, key)
+                return await _Conversation(run, agent, key, branch, on_task).hold(message, task_id)
             async with connect(agent, headers={"traceparent": observe.child()}) as client:
-                return await _converse(run, client, message, key)
+                return await _Conversation(run, client, key, branch, on_task).hold(message, task_id)
         except (AgentFault, A2AError) as error:
-            log_.warning("a delegation of task %s failed: %s", run.log.task.id, error)
+            log_.warning("a delegation of task %s failed: %s", run.task_id, error)
             return {"fault": f"{type(error).__name__}: {error}"}
 
-    def reply(self, agent: Any, answered: Any) -> Reply:
-        """Return what `ask` has, as a user wants to hold it.
+    def reply(self, agent: Any, value: Any) -> Reply:
+        """Return what `converse` gave, as a user wants to hold it.
 
         Raises:
             Declined: Its task failed, was rejected or canceled.
             Unanswered: There was no answer.
         """
-        if "fault" in answered:
-            raise Unanswered(answered["fault"])
-        found = v1.decode_event(answered["said"].encode())
-        assert isinstance(found, (Task, Message))  # it is what `ask` gave
+        if "fault" in value:
+            raise Unanswered(value["fault"])
+        found = v1.decode_event(value["said"].encode())
+        assert isinstance(found, (Task, Message))  # it is what `converse` gave
         reply = Reply(agent if isinstance(agent, Client) else connect(agent), found)
         if reply.state in _ENDED_BADLY:
-            raise Declined(f"{answered['agent']} {_ENDED_BADLY[reply.state]}{_reason(reply)}", reply)
+            raise Declined(f"{value['agent']} {_ENDED_BADLY[reply.state]}{_reason(reply)}", reply)
         return reply
 
 
-async def _converse(run: Run, client: Client, message: Any, key: str) -> Any:
-    await client.open()
-    task_id = ""
-    turn = 0
-    while True:
-        turn += 1
-        name = f"{key}/{turn}"
-        stream = client.stream(message, task_id=task_id, key=name if client.deduplicates else "")
+class _Conversation:
+    """One delegation: a message, what comes of it, and answers to what the other agent asks."""
+
+    def __init__(self, run: Run, client: Client, key: str, branch: Branch, on_task: Callable[[str], Awaitable[None]]) -> None:
+        self._run = run
+        self._client = client
+        self._key = key
+        self._branch = branch
+        self._on_task = on_task
+        self._task_id = ""
+
+    async def hold(self, message: Any, task_id: str) -> Any:
+        """Send a message, or follow the task of an earlier attempt; return how it ended."""
+        client = self._client
+        await client.open()
+        self._task_id = task_id
         try:
-            async for event in stream:
-                task_id = getattr(event, "task_id", "") or getattr(event, "id", "") or task_id
-                if isinstance(event, StatusUpdate) and event.status.state is TaskState.WORKING and event.status.message:
-                    run.progress(f"{client.card.name}: {event.status.message.text}", None)
-                    await run.room()
-            reply = stream.reply
-            task_id = reply.task_id
-            if reply.state is TaskState.INPUT_REQUIRED:
-                said = reply.task.status.message if reply.task is not None else None
-                question = said if said is not None else f"{client.card.name} needs an answer"
-                message = (await run.questions.ask(question, Message, place=_place(name))).parts
-            elif reply.state is TaskState.AUTH_REQUIRED:
-                message = (await run.questions.require_auth(f"{client.card.name}: {reply.question}", None, _place(name))).parts
-            else:
-                found = reply.task or reply.message
-                assert found is not None  # it is one or the other
-                return {"agent": client.card.name, "said": v1.encode_event(found).decode()}
+            reply = await (self._follow() if task_id else self._send(message, self._key))
+            while reply.state in INTERRUPTED:
+                answer = await self._ask(reply)
+                reply = await self._send(answer.parts, f"{self._key}/{answer.message_id}")
         except asyncio.CancelledError:
-            if not run.is_let_go:
-                await _cancel(client, task_id)
+            if not self._run.goes_on_elsewhere:  # else the next attempt goes on with it
+                await _cancel(client, self._task_id)
             raise
+        found = reply.task or reply.message
+        assert found is not None  # it is one or the other
+        return {"agent": client.card.name, "said": v1.encode_event(found).decode()}
 
+    async def _send(self, message: Any, key: str) -> Reply:
+        client = self._client
+        stream = client.stream(message, task_id=self._task_id, key=key if client.deduplicates else "")
+        async for event in stream:
+            await self._hear(event)
+        return stream.reply
 
-def _place(name: str) -> int:
-    """The number of a question another agent asks: not one of our own."""
-    return 1 << 32 | zlib.crc32(name.encode())
+    async def _follow(self) -> Reply:
+        """Read on in a task that was begun before."""
+        client = self._client
+        task = await client.get(self._task_id)
+        if task.state not in FINAL and task.state not in INTERRUPTED:
+            with contextlib.suppress(UnsupportedOperation):  # it has ended meanwhile
+                async for event in client.subscribe(self._task_id):
+                    await self._hear(event)
+                    if isinstance(event, StatusUpdate) and event.status.state in INTERRUPTED:
+                        break
+            task = await client.get(self._task_id)
+        return Reply(client, task)
+
+    async def _hear(self, event: Any) -> None:
+        task_id = getattr(event, "task_id", "") or getattr(event, "id", "")
+        if task_id and task_id != self._task_id:
+            self._task_id = task_id
+            await self._on_task(task_id)
+        if isinstance(event, StatusUpdate) and event.status.state is TaskState.WORKING and event.status.message:
+            self._run.progress(f"{self._client.card.name}: {event.status.message.text}", None)
+            await self._run.room()
+
+    async def _ask(self, reply: Reply) -> Message:
+        """Ask our own client what the other agent asks us."""
+        name, questions = self._client.card.name, self._run.questions
+        answer: Message
+        if reply.state is TaskState.AUTH_REQUIRED:
+            answer = await questions.require_auth(self._branch, f"{name}: {reply.question}", None)
+        else:
+            said = reply.task.status.message if reply.task is not None else None
+            answer = await questions.ask(self._branch, said if said is not None else f"{name} needs an answer", Message)
+        return answer
 
 
 async def _cancel(client: Client, task_id: str) -> None:

@@ -97,4 +97,4 @@ class Bakery:
 
     def tasks(self) -> int:
         self.stop(signal.SIGTERM)
-        return int(re.search(r"(\d+) tasks", self.done("db", "stats").stdout)[1])
+        return int(re.search(r"(\d+) tasks?\b", self.done("db", "stats").stdout)[1])

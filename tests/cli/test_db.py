@@ -82,7 +82,7 @@ def test_stats_of_a_running_server(tmp_path):
     """It disturbs nobody; what would is refused, with the process to stop."""
     with served(str(EXAMPLES / "echo.py"), cwd=tmp_path) as (process, url):
         accord("send", url, "hello", cwd=tmp_path)
-        assert "1 tasks" in accord("db", "stats", cwd=tmp_path).stdout
+        assert "1 task, " in accord("db", "stats", cwd=tmp_path).stdout
         for verb in ("vacuum", "migrate"):
             busy = accord("db", verb, cwd=tmp_path)
             assert busy.returncode == 1

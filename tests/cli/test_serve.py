@@ -101,10 +101,10 @@ def test_help_teaches_every_command():
 def test_the_database_can_be_looked_at_and_made_smaller(tmp_path):
     with served(str(EXAMPLES / "echo.py"), cwd=tmp_path) as (process, url):
         accord("send", url, "hello")
-        assert "1 tasks" in accord("db", "stats", cwd=tmp_path).stdout
+        assert "1 task, " in accord("db", "stats", cwd=tmp_path).stdout
         os.kill(process.pid, signal.SIGINT)
         process.wait(10)
-    assert "1 tasks" in accord("db", "stats", cwd=tmp_path).stdout
+    assert "1 task, " in accord("db", "stats", cwd=tmp_path).stdout
     assert "after" in accord("db", "vacuum", cwd=tmp_path).stdout
     assert "newest" in accord("db", "migrate", cwd=tmp_path).stdout
     missing = accord("db", "stats", "--store", "sqlite:///nothing.db", cwd=tmp_path)

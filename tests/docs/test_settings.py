@@ -66,7 +66,7 @@ def spellings(default: object) -> list[str]:
 def test_every_public_name_says_in_a_line_what_it_is(name):
     """The first line is what an editor shows: a sentence of its own, not the name again."""
     first = (getattr(accord, name).__doc__ or "").partition("\n")[0]
-    assert re.fullmatch(r".{25,160}[.:]", first), first
+    assert re.fullmatch(r".{15,160}[.:]", first), first
     assert not re.match(rf"(Initiali[sz]e|(The |An? )?{name}[ .])", first)
 
 

@@ -1,11 +1,14 @@
 """Handing a part of a task to another agent."""
 
 import asyncio
+import uuid
 
 import pytest
 
-from accord import Agent, Context, connect
-from accord.model import TaskState
+from accord import Agent, Context, Message, Part, connect
+from accord.client import Retry
+from accord.model import Role, TaskState
+from tests.engine.processes import Disk, Memory, Twice, ended, message, text_of, told, until
 
 
 def agent_of(skill, name="Desk", **options):
@@ -120,3 +123,154 @@ async def test_the_trace_travels_along(given):
     if given.startswith("00"):
         assert trace == given.split("-")[1]
         assert span != given.split("-")[2]
+
+
+# After a restart
+
+
+class Desk:
+    """Another agent, which counts what it is asked to do."""
+
+    def __init__(self) -> None:
+        self.agent = Agent("Desk")
+        self.done: list[str] = []
+        self.agent.skill(self.paint)
+
+    async def paint(self, item: str, ctx: Context) -> str:
+        self.done.append(item)
+        colour = await ctx.ask("Which colour?") if item == "shelf" else "white"
+        return f"{item} in {colour}"
+
+
+async def test_a_finished_delegation_is_found_again(twice: Twice) -> None:
+    """Its answer is in our log: the other agent is not asked again, however long ago it was."""
+    desk = Desk()
+
+    @twice.agent.skill(durable=True)
+    async def order(item: str, ctx: Context) -> str:
+        reply = await ctx.delegate(desk.agent, "chair")
+        await twice.die()
+        return f"ordered {reply.text} ({reply.state.word})"
+
+    _, after = await twice.run()
+    assert text_of(after) == "ordered chair in white (completed)", told(after)
+    assert desk.done == ["chair"]
+
+
+async def test_an_answer_to_another_agents_question_stays_with_it(place: Disk | Memory) -> None:
+    """After a restart it is not handed to a question of our own."""
+    desk, agent = Desk(), Agent("Shop")
+
+    @agent.skill(durable=True)
+    async def order(item: str, ctx: Context) -> str:
+        reply = await ctx.delegate(desk.agent, item)
+        return f"{reply.text} for {await ctx.ask('Your name?')}"
+
+    async with place.dying(agent) as process:
+        task = await process.send(message("shelf"))
+        assert told(task) == "Which colour?"
+        task = await process.send(message("red", task_id=task["id"]))
+        assert told(task) == "Your name?"
+    async with place.process(agent) as process:
+        assert text_of(await process.send(message("Ada", task_id=task["id"]))) == "shelf in red for Ada"
+    assert desk.done == ["shelf"]
+
+
+async def test_delegations_of_branches_keep_their_answers(twice: Twice) -> None:
+    desk = Desk()
+
+    @twice.agent.skill(durable=True)
+    async def order(text: str, ctx: Context) -> str:
+        async def late() -> str:
+            if twice.is_first:
+                await until(lambda: "table" in desk.done)
+            return (await ctx.delegate(desk.agent, "chair")).text
+
+        found = await ctx.gather(late(), ctx.delegate(desk.agent, "table"))
+        await twice.die()
+        return f"{found[0]}, {found[1].text}"
+
+    _, after = await twice.run()
+    assert text_of(after) == "chair in white, table in white", told(after)
+    assert desk.done == ["table", "chair"]
+
+
+@pytest.mark.parametrize("how", ["stopped", "died"])
+async def test_a_run_that_is_released_does_not_cancel_what_it_has_delegated(place: Disk | Memory, how: str) -> None:
+    """Its next process goes on with the same task of the other agent: our stop is not its stop."""
+    other, agent = Agent("Desk"), Agent("Shop")
+    working, go_on = asyncio.Event(), asyncio.Event()
+    ends: list[str] = []
+
+    @other.skill
+    async def paint(item: str) -> str:
+        working.set()
+        try:
+            await go_on.wait()
+            ends.append("done")
+        except asyncio.CancelledError:
+            ends.append("canceled")
+            raise
+        return f"{item} painted"
+
+    @agent.skill(durable=True)
+    async def order(item: str, ctx: Context) -> str:
+        return (await ctx.delegate(desk, item)).text
+
+    async with connect(other) as desk:
+        async with place.process(agent) if how == "stopped" else place.dying(agent) as process:
+            await process.send(message("chair", returnImmediately=True))
+            await until(working.is_set)
+            await process.app._engine.tasks.flush()
+        go_on.set()
+        async with place.process(agent) as process:
+            assert text_of(await ended(process)) == "chair painted"
+    assert ends == ["done"]
+
+
+async def test_a_delegation_without_an_answer_has_none_in_the_next_attempt(twice: Twice) -> None:
+    """A function that went another way because of it goes the same way again, though the other agent may be back."""
+    desk = Desk()
+    client = connect("http://127.0.0.1:9", retry=Retry(first_patience_s=0))
+
+    @twice.agent.skill(durable=True)
+    async def order(text: str, ctx: Context) -> str:
+        try:
+            found = (await ctx.delegate(client if twice.is_first else desk.agent, "chair")).text
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+        twice.done.append(found)
+        await twice.die()
+        return found
+
+    _, after = await twice.run()
+    first, second = twice.done
+    assert first == second == text_of(after), told(after)
+    assert "gave no answer" in first or "127.0.0.1:9" in first
+    assert desk.done == []
+
+
+async def test_a_message_with_a_new_id_in_every_attempt_is_the_same_delegation(twice: Twice) -> None:
+    desk = Desk()
+
+    @twice.agent.skill(durable=True)
+    async def order(text: str, ctx: Context) -> str:
+        found = await ctx.delegate(desk.agent, Message(message_id=uuid.uuid4().hex, role=Role.USER, parts=[Part(text="chair")]))
+        await twice.die()
+        return str(found.text)
+
+    _, after = await twice.run()
+    assert text_of(after) == "chair in white", told(after)
+    assert desk.done == ["chair"]
+
+
+async def test_the_message_that_came_can_be_handed_on(disk: Disk) -> None:
+    """The task it names is ours, and none of the other agent's."""
+    desk, shop = Desk(), Agent("Shop")
+
+    @shop.skill
+    async def order(item: str, ctx: Context) -> str:
+        return (await ctx.delegate(desk.agent, ctx.message)).text
+
+    async with disk.process(shop) as process:
+        assert text_of(await process.send(message("chair"))) == "chair in white"

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from accord.engine import offload as module
-from accord.engine.offload import LARGE, offload, yield_to_loop
+from accord.engine.offload import LARGE, offload
 
 
 async def test_small_work_is_done_at_once():
@@ -60,10 +60,3 @@ async def test_more_than_may_wait_is_done_on_the_loop():
     gate.set()
     await first
     assert await offload(LARGE + 1, threading.get_ident) != threading.get_ident()
-
-
-async def test_others_have_their_turn_between_two_pieces():
-    turns = list[int]()
-    asyncio.get_running_loop().call_soon(turns.append, 1)
-    await yield_to_loop(0.0)
-    assert turns == [1]

@@ -6,7 +6,6 @@ other calls, and next to nothing is asked.
 """
 
 import contextlib
-import itertools
 import sqlite3
 
 import pytest
@@ -40,9 +39,12 @@ async def made(client):
             return await client.send(say("?", metadata={"skill": "wait"}))
 
 
-@pytest.mark.parametrize(("pace", "most"), [("burst", 6), ("each", 14)])
+@pytest.mark.parametrize(("pace", "most"), [("burst", 8), ("each", 21)])
 async def test_bytes_written_grow_with_what_is_said_and_no_faster(tmp_path, pace, most):
-    """At most `most` times the payload, and twice the artifacts at most 2.2 times the bytes (a2a-sdk, 1,000: 1,559 times)."""
+    """At most `most` times the payload, of eight times the artifacts as of few (a2a-sdk, 1,000: 1,559 times).
+
+    A snapshot whenever the task has tripled, and an index to find a row of the log by its position, are a third of it.
+    """
     counts = (250, 500, 1_000, 2_000)
     costs = [await cost(tmp_path / str(count), count, pace) for count in counts]
     times = [written / (count * LENGTH) for count, (written, _) in zip(counts, costs, strict=True)]
@@ -55,5 +57,4 @@ async def test_bytes_written_grow_with_what_is_said_and_no_faster(tmp_path, pace
     )
     assert max(times) <= most
     assert pace == "burst" or all(n >= count for n, count in zip(rows, counts, strict=True)), "not one by one"
-    for (few, (less, _)), (many, (more, _)) in itertools.pairwise(zip(counts, costs, strict=True)):
-        assert more / less <= 2.2 * many / few / 2
+    assert max(times) <= 1.5 * min(times), "more than in proportion"

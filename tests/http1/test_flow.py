@@ -52,7 +52,7 @@ async def test_a_client_that_takes_nothing_is_cut_without_an_end():
 async def test_who_hangs_up_ends_the_stream():
     """The reader is closed with the connection, and counted no more."""
     async with served() as agent:
-        feed = agent.app._engine.feed
+        tasks = agent.app._engine.tasks
         wires = [await agent.dial() for _ in range(20)]
         for wire in wires:
             await wire.say(post(send("x", "wait", "SendStreamingMessage")))
@@ -62,10 +62,10 @@ async def test_who_hangs_up_ends_the_stream():
         for wire in subscribed:
             await wire.say(post(rpc("SubscribeToTask", {"id": task})))
             await wire.reader.readuntil(b"data: ")
-        await settled(lambda: feed._readers == 20)
+        await settled(lambda: tasks.views == 20)
         for wire in wires + subscribed:
             await wire.hang_up()
-        await settled(lambda: feed._readers == 0 and not agent.server.links)
+        await settled(lambda: tasks.views == 0 and not agent.server.links)
 
 
 async def test_who_hangs_up_is_not_worked_for():

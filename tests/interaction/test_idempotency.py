@@ -138,10 +138,10 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.asked, self.gate = asyncio.Event(), asyncio.Event()
 
-    async def kept(self, scope, key, since_ms):
+    async def idempotency(self, namespace, key, since_ms):
         self.asked.set()
         await self.gate.wait()
-        return await super().kept(scope, key, since_ms)
+        return await super().idempotency(namespace, key, since_ms)
 
 
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
@@ -167,7 +167,7 @@ async def test_a_repeat_whose_sender_hung_up_leaves_nothing_behind(method):
     store.gate.set()
     for _ in range(10):
         await asyncio.sleep(0)
-    assert app._engine.feed.live() == []
+    assert app._engine.tasks.live() == []
     await app.close()
 
 

@@ -59,7 +59,7 @@ async def test_artifacts(connect, count):
         assert await client.get(task["id"]) == task
 
 
-@pytest.mark.parametrize(("chunks", "state"), [(18, "completed"), (22, "failed"), (20 * FAR, "failed")])
+@pytest.mark.parametrize(("chunks", "state"), [(18, "completed"), (24, "failed"), (20 * FAR, "failed")])
 async def test_task_size(connect, chunks, state):
     """In bytes, whatever the number of artifacts; a chunk of 1,000 bytes is stored with some bytes around it."""
 
@@ -97,12 +97,12 @@ async def test_task_size_of_words(connect, verb):
 
 async def test_task_size_of_messages(connect):
     """The user's messages count too: a task can't be filled from that side either."""
-    async with connect(more, limits=Limits(task_size=8_000)) as client:
+    async with connect(more, limits=Limits(task_size=7_000)) as client:
         task = (await client.send("x" * 1_000))["task"]
         for _ in range(3):
             await client.send(say("x" * 1_000, taskId=task["id"]))
         no = await refusal_of(client.send(say("x" * 1_000, taskId=task["id"])))
-        assert (no.reason, "8000 bytes" in no.message) == ("UNSUPPORTED_OPERATION", True)
+        assert (no.reason, "7000 bytes" in no.message) == ("UNSUPPORTED_OPERATION", True)
         far = await refusal_of(client.send(say("x" * 8_000 * FAR, taskId=task["id"])))
         assert far.reason == "UNSUPPORTED_OPERATION"
         assert state_of(await client.get(task["id"])) == "input-required"
@@ -244,7 +244,7 @@ async def test_an_answer_to_a_function_that_is_no_longer_in_memory_is_taken_too(
 async def test_answers_make_a_server_work_on_no_more_than_it_has_room_for(connect_rpc, monkeypatch):
     """Open questions are kept on the disk, as many as there are; all answered at once they would be a crowd. What was being worked
     on ends by itself, so that the answer is only late."""
-    monkeypatch.setattr("accord.engine.log.feed.MAX_PARKED", 1)
+    monkeypatch.setattr("accord.engine.log.tasks.MAX_WAITING", 1)
     gate = asyncio.Event()
 
     async def work(request: str):

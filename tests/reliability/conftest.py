@@ -19,4 +19,4 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 @pytest.fixture
 def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """No room for open tasks between two messages, as on a server with very many: each is loaded for its next one."""
-    monkeypatch.setattr("accord.engine.log.log.RESTING", 0)
+    monkeypatch.setattr("accord.engine.log.tasks.RESTING", 0)

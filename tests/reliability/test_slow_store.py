@@ -2,12 +2,12 @@
 
 import asyncio
 import random
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import pytest
 
-from accord.store import Keep, Record, Scope
+from accord.store import Idempotency, Namespace, Record, Row
 from accord.store.memory import MemoryStore
 from tests.reliability.agents.busy import agent
 from tests.reliability.harness import RESUME, message, report, size, state_of, told
@@ -23,21 +23,25 @@ class Slow(MemoryStore):
         super().__init__()
         self._chance = chance
 
-    async def load(self, scope: Scope, task_id: str) -> Record | None:
-        record = await super().load(scope, task_id)
-        found = None if record is None else msgspec.structs.replace(record, tail=list(record.tail))
+    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False) -> Record | None:
+        record = await super().claim(namespace, task_id, reopen=reopen)
         await pass_turns(self._chance.randrange(100))
-        return found
+        return record
 
-    async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:
-        rows = await super().rows(key, after)
+    async def load(self, namespace: Namespace, task_id: str, *, watch: bool = False) -> Record | None:
+        record = await super().load(namespace, task_id, watch=watch)
+        await pass_turns(self._chance.randrange(100))
+        return record
+
+    async def read(self, after: Mapping[int, int]) -> list[Row]:
+        rows = await super().read(after)
         await pass_turns(self._chance.randrange(10))
         return rows
 
-    async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
-        keep = await super().kept(scope, key, since_ms)
+    async def idempotency(self, namespace: Namespace, key: str, since_ms: int) -> Idempotency | None:
+        record = await super().idempotency(namespace, key, since_ms)
         await pass_turns(self._chance.randrange(10))
-        return keep
+        return record
 
 
 async def test_messages_that_find_their_task_late_all_get_their_turn() -> None:

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from accord import Agent, Context
-from accord.store import Keep, Note, Write
+from accord.store import Item
 from accord.store.memory import MemoryStore
 from tests.reliability.clients import Frame, GrpcClient
 from tests.reliability.harness import RESUME, WAYS, Refused, message, state_of
@@ -30,9 +30,9 @@ class Held(MemoryStore):
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note] = ()) -> None:
+    async def commit(self, items: Sequence[Item]) -> list[bool]:
         await self.gate.wait()
-        await super().commit(writes, keeps, notes)
+        return await super().commit(items)
 
 
 class Scene:

@@ -1,414 +1,404 @@
-"""What every store promises, asked of each of them."""
+"""What every store promises of tasks and their logs, asked of each of them."""
 
-import asyncio
-import sqlite3
-import subprocess
-import sys
+import time
+from typing import Any
 
 import pytest
 
-from accord.store import Ages, Fenced, Keep, Query, Scope, Write, open_store
+from accord.store import Ages, Can, Fenced, Leaves, Namespace, open_store
 
-WORKING, COMPLETED, FAILED, INPUT_REQUIRED = 2, 3, 4, 6
-ME, OTHER = Scope("", "me"), Scope("", "other")
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request, tmp_path):
-    store = open_store("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/tasks.db")
-    await store.open()
-    yield store
-    await store.close()
+from .conftest import AUTH_REQUIRED, COMPLETED, FAILED, INPUT_REQUIRED, ME, OTHER, WORKING, Box, key
 
 
-def write(
-    store, id="t1", *, key=None, scope=ME, state=COMPLETED, was=0, at=1000, seq=1, pos=1, row=1, lines=(b'v{"task":{}}',), **more
-):
-    """One commit's share of one task; new unless a key is given."""
-    more.setdefault("head", b"{}" if key is None else None)
-    return Write(
-        key=key if key is not None else store.new_key(),
-        scope=scope,
-        id=id,
-        context_id=more.pop("context", "c1"),
-        is_new=key is None,
-        state=state,
-        was=was,
-        at_ms=at,
-        seq=seq,
-        pos=pos,
-        row=row,
-        lines=list(lines),
-        about=b"{}",
-        artifacts=b"[]",
-        **more,
-    )
+def ages(tasks: int = 0, events: int = 0, keys: int = 0) -> Ages:
+    return Ages(tasks_ms=tasks, events_ms=events, keys_ms=keys)
 
 
-def query(**more):
-    return Query(**({"scope": ME, "limit": 50} | more))
+# Finding
 
 
-async def test_a_stored_task_is_found_in_its_scope_only(store):
-    """The scope is part of the key: another owner's task is no task (spec AZN-1)."""
-    await store.commit([write(store)], [])
-    assert (await store.load(ME, "t1")).state == COMPLETED
-    assert await store.load(OTHER, "t1") is None
-    assert await store.load(Scope("tenant", "me"), "t1") is None
+async def test_a_task_is_found_in_its_namespace_only(box: Box) -> None:
+    """Agent, tenant and caller are part of the key: another's task is no task."""
+    await box.commit(box.create())
+    record = await box.store.load(ME, "t1")
+    assert record is not None
+    assert (record.namespace, record.id, record.context_id, record.skill, record.about) == (ME, "t1", "c1", "echo", b"{}")
+    for other in (OTHER, Namespace("agent", "tenant", "me"), Namespace("another", "", "me")):
+        assert await box.store.load(other, "t1") is None
+        assert await box.store.claim(other, "t1") is None
 
 
-async def test_two_scopes_may_use_the_same_id(store):
-    """Client-chosen ids (0.1) of two callers don't meet."""
-    await store.commit([write(store), write(store, scope=OTHER, state=FAILED)], [])
-    assert [(await store.load(s, "t1")).state for s in (ME, OTHER)] == [COMPLETED, FAILED]
+async def test_two_namespaces_may_use_the_same_id(box: Box) -> None:
+    """Ids clients choose (0.1) don't meet."""
+    assert await box.commit(box.create(), box.create(namespace=OTHER, state=FAILED)) == [True, True]
+    assert [(await box.store.load(space, "t1")).state for space in (ME, OTHER)] == [WORKING, FAILED]
 
 
-async def test_lines_after_the_snapshot_come_with_the_task(store):
-    """Loading is the snapshot and the lines since that change the task, in order; private ones are read with the log."""
-    first = write(store, state=WORKING, lines=[b"v1", b"ta"])
-    await store.commit([first], [])
-    more = {"key": first.key, "state": WORKING, "was": WORKING}
-    await store.commit([write(store, **more, pos=2, lines=[b"mx", b"sa"])], [])
-    await store.commit([write(store, **more, pos=4, seq=2, row=2, lines=[b"v2", b"q1", b"my", b"sb"])], [])
-    await store.commit([], [], [(first.key, 2, b"sc")])
-    record = await store.load(ME, "t1")
-    assert record.is_stale
-    assert record.tail == [b"mx", b"v2", b"my"]
+async def test_a_task_is_its_snapshot_and_the_rows_after_it(box: Box) -> None:
+    """Whoever loads a task can fold it without another call; a fresh snapshot needs no rows."""
+    first = box.create(pos=2, seq=1, data=b"c1\nr")
+    await box.commit(first)
+    second = box.append(first, data=b"w3")
+    await box.commit(second)
+    record = await box.store.load(ME, "t1")
+    assert (record.snap, record.head, record.is_stale) == (0, b"", True)
+    assert [(row.pos, row.seq, row.data) for row in record.rows] == [(1, 1, b"c1\nr"), (3, 2, b"w3")]
+    third = box.append(second, head=b'{"x":1}', artifacts=b"[1]")
+    await box.commit(third)
+    record = await box.store.load(ME, "t1")
+    assert (record.snap, record.head, record.artifacts, record.rows, record.is_stale) == (4, b'{"x":1}', b"[1]", [], False)
+    await box.commit(box.append(third, data=b"w5"))
+    record = await box.store.load(ME, "t1")
+    assert (record.head, [(row.pos, row.data) for row in record.rows]) == (b'{"x":1}', [(5, b"w5")])
 
 
-async def test_private_lines_alone_leave_the_snapshot_fresh(store):
-    """The task stands as it did: it is shown as stored, and its log holds the lines."""
-    first = write(store, state=WORKING)
-    await store.commit([first], [])
-    await store.commit([], [], [(first.key, 1, b"sa")])
-    await store.commit([], [], [(first.key, 1, b"sb")])
-    record = await store.load(ME, "t1")
-    assert (record.is_stale, record.tail) == (False, [])
-    assert await store.rows(first.key, 0) == [(1, b'v{"task":{}}')]
-    assert await store.notes(first.key) == [(1, b"sa"), (1, b"sb")]
+async def test_rows_carry_the_time_of_their_commit(box: Box) -> None:
+    """The console shows when something was stored; one batch is one moment, whatever the status says."""
+    before = int(time.time() * 1000)
+    first, second = box.create(at=1), box.create("t2", at=2)
+    await box.commit(first, second)
+    await box.commit(box.append(first))
+    rows = await box.store.read({first.key: 0, second.key: 0})
+    assert rows[0].at_ms == rows[2].at_ms
+    assert before <= rows[0].at_ms <= rows[1].at_ms <= int(time.time() * 1000)
+    assert (await box.store.load(ME, "t1")).committed_ms == rows[1].at_ms
 
 
-async def test_a_new_snapshot_leaves_no_tail(store):
-    first = write(store, state=WORKING)
-    await store.commit([first], [])
-    await store.commit([write(store, key=first.key, was=WORKING, pos=2, seq=2, row=2, lines=[b"v2"], head=b'{"x":1}')], [])
-    record = await store.load(ME, "t1")
-    assert (record.head, record.tail, record.is_stale) == (b'{"x":1}', [], False)
+async def test_a_newer_format_is_remembered(box: Box) -> None:
+    """A task needs the newest format its log ever had, also if its last entries are old ones."""
+    first = box.create(format=3)
+    await box.commit(first)
+    await box.commit(box.append(first, format=2))
+    assert (await box.store.load(ME, "t1")).format == 3
 
 
-async def test_rows_are_read_from_the_cursor_on(store):
-    """A reader at number n gets the row that holds n + 1, and all after it."""
-    first = write(store, state=WORKING, lines=[b"v1", b"v2"], seq=2, pos=2)
-    await store.commit([first], [])
-    await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, seq=2, pos=3, row=2, lines=[b"mA"])], [])
-    await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, seq=2, pos=4, row=2, lines=[b"mB"])], [])
-    await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, seq=3, pos=5, row=3, lines=[b"v3"])], [])
-    assert await store.rows(first.key, 0) == [(1, b"v1\nv2"), (2, b"mA\nmB"), (3, b"v3")]
-    assert await store.rows(first.key, 2) == [(2, b"mA\nmB"), (3, b"v3")]
-    assert await store.rows(first.key, 3) == [(3, b"v3")]
+# Reading
 
 
-async def test_long_logs_come_in_pieces_that_join(store):
-    first = write(store, state=WORKING, lines=[b"v1"])
-    await store.commit([first], [])
-    for n in range(2, 601):
-        await store.commit([write(store, key=first.key, state=WORKING, was=WORKING, seq=n, pos=n, row=n, lines=[b"v%d" % n])], [])
-    seen, after = [], 0
-    while new := [(row, data) for row, data in await store.rows(first.key, after) if row > after]:
-        seen += [row for row, _ in new]
-        after = seen[-1]
-    assert seen == list(range(1, 601))
+async def test_rows_are_read_from_the_one_that_holds_the_next_position(box: Box) -> None:
+    """A reader that stands in the middle of a row gets it again, and knows what it has seen."""
+    first = box.create(pos=3, seq=2, data=b"1\n2\n3")
+    second = box.append(first, pos=4, data=b"4")
+    third = box.append(second, pos=6, data=b"5\n6")
+    for item in (first, second, third):
+        await box.commit(item)
+
+    async def positions(after: int) -> list[int]:
+        return [row.pos for row in await box.store.read({first.key: after})]
+
+    expected = {0: [1, 4, 5], 1: [1, 4, 5], 2: [1, 4, 5], 3: [4, 5], 4: [5], 5: [5], 6: [], 99: []}
+    assert {after: await positions(after) for after in expected} == expected
 
 
-async def test_pages_are_newest_first_and_do_not_overlap(store):
-    """Ties in time are broken by the order of creation, so a cursor never skips or repeats (spec LST-3)."""
-    await store.commit([write(store, f"t{i}", at=1000 + i // 3) for i in range(10)], [])
-    first = await store.page(query(limit=4))
-    second = await store.page(query(limit=4, before=first.next))
-    third = await store.page(query(limit=4, before=second.next))
-    ids = [r.id for page in (first, second, third) for r in page.tasks]
-    assert ids == [f"t{i}" for i in range(9, -1, -1)]
-    assert third.next is None
-    assert first.total == 10
+async def test_many_tasks_are_read_with_one_call(box: Box) -> None:
+    """After a wake-up a process asks for all tasks that were named."""
+    first, second = box.create(), box.create("t2")
+    await box.commit(first, second)
+    rows = await box.store.read({second.key: 0, first.key: 0, 12345: 0})
+    assert [row.task for row in rows] == [second.key, first.key]
 
 
-async def test_a_page_ends_before_it_holds_too_much(store):
-    """One answer is made of it, and everyone waits while it is made. The token goes on, and the total is of all pages."""
-    await store.commit([write(store, f"t{i}", at=1000 + i, head=b"{%b}" % (b" " * 998)) for i in range(5)], [])
-    first = await store.page(query(size=2_500, has_artifacts=False))
-    second = await store.page(query(size=2_500, has_artifacts=False, before=first.next))
-    third = await store.page(query(size=2_500, has_artifacts=False, before=second.next))
-    assert [[r.id for r in page.tasks] for page in (first, second, third)] == [["t4", "t3"], ["t2", "t1"], ["t0"]]
-    assert [page.total for page in (first, second, third)] == [5, 5, 5]
-    assert third.next is None
+@pytest.mark.parametrize("size", [1, 100_000])
+async def test_a_long_log_comes_in_pieces_that_join(box: Box, size: int) -> None:
+    """One call never returns a whole long log: by rows, and by bytes."""
+    last = box.create(data=b"x" * size)
+    await box.commit(last)
+    count = 600 if size == 1 else 100
+    for _ in range(count - 1):
+        last = box.append(last, data=b"x" * size)
+        await box.commit(last)
+    seen, calls = list[int](), 0
+    while rows := await box.store.read({last.key: len(seen)}):
+        assert len(rows) < count
+        seen += [row.pos for row in rows]
+        calls += 1
+    assert seen == list(range(1, count + 1))
+    assert calls > 1
 
 
-async def test_a_task_larger_than_a_page_has_one_of_its_own(store):
-    """Else a list would never come past it."""
-    await store.commit([write(store, f"t{i}", at=1000 + i, head=b"{%b}" % (b" " * 998)) for i in range(3)], [])
-    seen, before = [], None
-    while not seen or before:
-        page = await store.page(query(size=10, before=before))
-        before = page.next
-        seen.append([r.id for r in page.tasks])
-    assert seen == [["t2"], ["t1"], ["t0"]]
+async def test_a_number_is_located_no_later_than_its_entry(box: Box) -> None:
+    """A stream that goes on after number n reads on from there: nothing visible is missed, little is read twice."""
+    first = box.create(pos=2, seq=2)
+    items = [first, box.append(first, pos=5, seq=4)]
+    items.append(box.append(items[-1], pos=6, seq=4))  # nothing visible
+    items += [box.append(items[-1], pos=7, seq=5)]
+    for item in items:
+        await box.commit(item)
+    located = {seq: await box.store.locate(first.key, seq) for seq in range(7)}
+    assert located == {0: 0, 1: 1, 2: 1, 3: 3, 4: 3, 5: 7, 6: 7}
+    assert await box.store.locate(12345, 1) == 0
 
 
-async def test_what_is_only_begun_has_its_place_on_a_page_that_ends_early(store):
-    """Told and begun tasks are one list, and both are cut at the same place."""
-    begun = write(store, "begun", state=WORKING, at=1001, lines=[b'v{"task":{"id":"begun","contextId":"c1"}}'], head=None)
-    tasks = [write(store, f"t{at}", at=at, head=b"{%b}" % (b" " * 998)) for at in (1000, 1002)]
-    await store.commit([tasks[0], begun, tasks[1]], [])
-    first = await store.page(query(size=1_500, has_artifacts=False))
-    second = await store.page(query(size=1_500, has_artifacts=False, before=first.next))
-    assert [[r.id for r in page.tasks] for page in (first, second)] == [["t1002", "begun"], ["t1000"]]
-    assert (first.total, second.next) == (3, None)
+async def test_a_number_is_located_in_a_long_log(box: Box) -> None:
+    last = box.create()
+    await box.commit(last)
+    for _ in range(100):
+        last = box.append(last, pos=last.pos + 2)
+        await box.commit(last)
+    assert [await box.store.locate(last.key, seq) for seq in range(1, 102)] == [1, *range(2, 202, 2)]
 
 
-async def test_filters_are_anded_and_counted(store):
-    await store.commit(
-        [
-            write(store, "a", context="c1", state=COMPLETED, at=1),
-            write(store, "b", context="c1", state=FAILED, at=2),
-            write(store, "c", context="c2", state=COMPLETED, at=3),
-        ],
-        [],
-    )
-
-    async def ids(**more):
-        page = await store.page(query(**more))
-        assert page.total == len(page.tasks)
-        return [record.id for record in page.tasks]
-
-    assert await ids(context_id="c1") == ["b", "a"]
-    assert await ids(state=COMPLETED) == ["c", "a"]
-    assert await ids(context_id="c1", state=COMPLETED) == ["a"]
-    assert await ids(since_ms=2) == ["c", "b"]
-    assert await ids(state=COMPLETED, since_ms=2) == ["c"]
-    assert await ids(context_id="nowhere") == []
+# Ownership
 
 
-async def test_a_task_moves_in_lists_when_its_status_changes(store):
-    old = write(store, "old", state=WORKING, at=1)
-    await store.commit([old, write(store, "new", state=WORKING, at=2)], [])
-    await store.commit([write(store, "old", key=old.key, state=COMPLETED, was=WORKING, at=3, seq=2, pos=2, row=2)], [])
-    assert [r.id for r in (await store.page(query())).tasks] == ["old", "new"]
-    assert (await store.page(query(state=WORKING))).total == 1
-    assert (await store.page(query(state=COMPLETED))).total == 1
+async def test_only_the_owner_appends(box: Box) -> None:
+    """A task that nobody runs must be claimed first."""
+    first = box.create(leaves=Leaves.REST, state=INPUT_REQUIRED)
+    assert await box.commit(first) == [True]
+    assert (await box.store.load(ME, "t1")).owner == 0
+    second = box.append(first, state=WORKING)
+    assert await box.commit(second) == [False]
+    record = await box.store.claim(ME, "t1")
+    assert (record.owner, record.pos) == (box.store.replica, 1)
+    assert await box.commit(second) == [True]
+    assert (await box.store.load(ME, "t1")).owner == box.store.replica
 
 
-async def test_an_idempotency_key_is_kept_with_its_commit(store):
-    task, keep = write(store), Keep(ME, "k", b"digest", 5000, task_id="t1")
-    await store.commit([task], [keep])
-    assert await store.kept(ME, "k", 4000) == keep
-    assert await store.kept(ME, "k", 6000) is None
-    assert await store.kept(OTHER, "k", 0) is None
+async def test_a_log_that_has_gone_on_is_not_appended_to(box: Box) -> None:
+    """Two writers of one process can't both follow the same entry."""
+    first = box.create()
+    await box.commit(first)
+    assert await box.commit(box.append(first, data=b"one")) == [True]
+    assert await box.commit(box.append(first, data=b"two")) == [False]
+    assert await box.commit(box.append(first, before=5, pos=6)) == [False]
+    assert [row.data for row in await box.store.read({first.key: 1})] == [b"one"]
 
 
-async def test_a_restart_takes_over_what_was_submitted_or_working(tmp_path):
-    """D4: what a dead process left running is found, once, and what waits for an authorization; questions are left alone."""
-    url = f"sqlite:///{tmp_path}/tasks.db"
-    dead = open_store(url)
-    await dead.open()
-    await dead.commit([write(dead, str(n), state=n) for n in range(1, 9)], [])
-    dead._lock.close()  # as the system does when a process is killed
-    heir = open_store(url)
-    await heir.open()
-    assert [record.id for record in await heir.take_over(15_000)] == ["1", "2", "8"]
-    await heir.commit([write(heir, "1", key=1, state=FAILED, was=1, seq=2, pos=2, row=2)], [])
-    assert [record.id for record in await heir.take_over(15_000)] == ["2", "8"]
-    await heir.close()
-    await close_dead(dead)
+async def test_what_has_ended_is_claimed_only_to_be_reopened(box: Box) -> None:
+    """A version whose tasks can be reopened says so; else an ended task is as it is."""
+    first = box.create(state=COMPLETED)
+    await box.commit(first)
+    assert (await box.store.claim(ME, "t1")).owner == 0
+    assert await box.commit(box.append(first, state=WORKING)) == [False]
+    assert (await box.store.claim(ME, "t1", reopen=True)).owner == box.store.replica
+    assert (await box.store.load(ME, "t1")).owner == box.store.replica
+    assert await box.commit(box.append(first, state=WORKING)) == [True]
 
 
-async def test_a_task_that_is_only_begun_is_found_and_listed_like_others(store):
-    """Nothing is told of it yet but that it was made: its log is all there is, and it has its place in every list."""
-    made = (b'{"task":{"id":"t","contextId":"c"}}', b't["m",0]', b'w,"status":{"state":"TASK_STATE_WORKING"}}}')
-    whole = b'v{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}'
-    begun = write(store, "t", state=WORKING, at=1500, seq=2, pos=2, lines=made, head=None, context="c")
-    await store.commit([write(store, "old", at=1000), begun, write(store, "new", at=2000)], [])
-    record = await store.load(ME, "t")
-    assert (record.state, record.head, record.artifacts, record.tail) == (WORKING, b'{"id":"t","contextId":"c"}', b"[]", [whole])
-    assert [r.id for r in (await store.page(query())).tasks] == ["new", "t", "old"]
-    assert [r.id for r in (await store.page(query(limit=1, before=(2000, 0)))).tasks] == ["t"]
-    for more, total in (
-        ({}, 3),
-        ({"state": WORKING}, 1),
-        ({"context_id": "c"}, 1),
-        ({"since_ms": 1500}, 2),
-        ({"state": FAILED}, 0),
-    ):
-        assert (await store.page(query(**more))).total == total, more
-    assert (await store.stats()).tasks == {WORKING: 1, COMPLETED: 2}
-    assert [lines.split(b"\n")[-1] for _, lines in await store.rows(begun.key, 0)] == [whole]
-
-    await store.commit([], [], [(begun.key, 2, b"sx")])  # a step: nothing to tell
-    assert (await store.page(query(state=WORKING))).total == 1
-    end = {"state": COMPLETED, "at": 3000, "seq": 3, "pos": 3, "row": 3, "lines": (b'w,"status":{}}}',), "head": b'{"x":1}'}
-    await store.commit([write(store, "t", key=begun.key, was_begun=True, context="c", **end)], [])
-    record = await store.load(ME, "t")
-    assert (record.state, record.head, record.is_stale, record.is_begun) == (COMPLETED, b'{"x":1}', False, False)
-    assert [r.id for r in (await store.page(query())).tasks] == ["t", "new", "old"]
-    assert (await store.stats()).tasks == {COMPLETED: 3}
+async def test_a_task_of_a_living_owner_is_shown_as_it_stands() -> None:
+    """Only memory has two processes here; PostgreSQL will."""
+    box = Box(None)
+    await box.open()
+    first = box.create()
+    await box.commit(first)
+    owner, store = box.store.replica, box.store.another()
+    await store.open(lambda tasks: None)
+    record = await store.claim(ME, "t1")
+    assert (record.owner, store.replica == owner) == (owner, False)
+    assert await store.commit([box.append(first)]) == [False]
 
 
-async def test_a_task_that_is_only_begun_is_taken_over_and_its_number_not_given_again(tmp_path):
-    url = f"sqlite:///{tmp_path}/tasks.db"
-    dead = open_store(url)
-    await dead.open()
-    lines = (b'{"task":{"id":"t1","contextId":"c1"}}',)
-    await dead.commit([write(dead, state=WORKING, lines=lines, head=None)], [])
-    dead._lock.close()
-    heir = open_store(url)
-    await heir.open()
-    assert heir.new_key() == 2
-    (record,) = await heir.take_over(15_000)
-    assert (record.id, record.is_begun, record.head) == ("t1", True, b'{"id":"t1","contextId":"c1"}')
-    await heir.commit([write(heir, key=1, state=FAILED, was_begun=True, seq=2, pos=2, row=2, head=b"{}")], [])
-    assert await heir.take_over(15_000) == []
-    assert [(r.id, r.state) for r in (await heir.page(query())).tasks] == [("t1", FAILED)]
-    await heir.close()
-    await close_dead(dead)
-
-
-async def test_a_stale_owner_may_not_write(tmp_path):
-    """D5: a process taken for dead that comes back is refused by its fencing number, and stores nothing."""
-    url = f"sqlite:///{tmp_path}/tasks.db"
-    stale = open_store(url)
-    await stale.open()
-    for round_ in range(20):
-        await stale.commit([write(stale, f"mine-{round_}")], [])
-        stale._lock.close()
-        heir = open_store(url)
-        await heir.open()
-        await heir.take_over(15_000)
+async def test_a_dead_process_writes_nothing_more(box: Box) -> None:
+    """Fencing: one that was taken for dead and comes back, paused or cut off, is refused whole, and knows it."""
+    first = box.create()
+    await box.commit(first)
+    dead = await box.crash()
+    for write in (dead.commit([box.append(first)]), dead.commit([box.create("late")]), dead.beat()):
         with pytest.raises(Fenced):
-            await stale.commit([write(stale, f"late-{round_}")], [])
-        with pytest.raises(Fenced):
-            await stale.beat()
-        await heir.beat()
-        assert await heir.load(ME, f"late-{round_}") is None
-        await close_dead(stale)
-        stale = heir
-    await stale.close()
+            await write
+    assert not dead.is_sure
+    assert box.store.is_sure
+    assert box.store.replica > dead.replica
+    assert await box.store.load(ME, "late") is None
+    await box.store.beat()
 
 
-async def close_dead(store):
-    """Let go of a store whose process is pretended dead: what it holds, not what it says."""
-    await store._worker.stop()
-    store._reader.close()
-    store._db.close()
+async def test_a_dead_owners_task_can_be_claimed(box: Box) -> None:
+    """Whoever gets a message for it need not wait for the look for orphans."""
+    before = int(time.time() * 1000)
+    first = box.create()
+    await box.commit(first)
+    dead = await box.crash()
+    assert (await box.store.load(ME, "t1")).owner == dead.replica
+    record = await box.store.claim(ME, "t1")
+    assert record.owner == box.store.replica
+    assert before <= record.died_ms <= int(time.time() * 1000)
+    assert await box.commit(box.append(first)) == [True]
+    assert await box.store.orphans(10, can()) == []
 
 
-async def test_old_tasks_go_and_their_logs_go_before_them(store):
-    """Retention: first the log of an ended task, whose snapshot says it all, then the task; never an open one."""
-    writes = [write(store, "old", at=1_000), write(store, "newer", at=5_000), write(store, "open", at=1, state=INPUT_REQUIRED)]
-    await store.commit(writes, [Keep(ME, "k", b"", 1_000), Keep(ME, "k2", b"", 9_000)])
-    assert await store.purge(Ages(tasks_ms=0, events_ms=2_000, keys_ms=2_000), 100) == 2
-    assert await store.rows(writes[0].key, 0) == []
-    assert (await store.load(ME, "old")).head == b"{}"
-    assert await store.kept(ME, "k", 0) is None
-    await store.purge(Ages(tasks_ms=6_000, events_ms=6_000, keys_ms=0), 100)
-    page = await store.page(query())
-    assert ([r.id for r in page.tasks], page.total) == (["open"], 1)
-    assert await store.purge(Ages(tasks_ms=6_000, events_ms=6_000, keys_ms=0), 100) == 0
+async def test_a_store_that_was_closed_leaves_orphans(box: Box) -> None:
+    """A stop in good order hands over at once what could not be finished."""
+    await box.commit(box.create(), box.create("t2", state=COMPLETED))
+    await box.restart()
+    assert [record.id for record in await box.store.orphans(10, can())] == ["t1"]
 
 
-async def test_a_task_begun_anew_after_its_log_went_is_open_again(store):
-    """It is not deleted as an ended one, is found waiting, and when it has ended again its new log goes too."""
-    first = write(store, at=1_000)
-    await store.commit([first], [])
-    assert await store.purge(Ages(tasks_ms=0, events_ms=2_000, keys_ms=0), 10) == 1
-    anew = write(store, key=first.key, state=INPUT_REQUIRED, was=COMPLETED, at=3_000, seq=2, pos=2, row=2, lines=[b"v2"])
-    await store.commit([anew], [])
-    assert [r.id for r in await store.waiting(9_000, 10)] == ["t1"]
-    assert await store.purge(Ages(tasks_ms=9_000, events_ms=9_000, keys_ms=0), 10) == 0
-    again = {"was": INPUT_REQUIRED, "at": 4_000, "seq": 3, "pos": 3, "row": 3, "lines": [b"v3"], "head": b'{"x":1}'}
-    await store.commit([write(store, key=first.key, **again)], [])
-    assert await store.purge(Ages(tasks_ms=0, events_ms=9_000, keys_ms=0), 10) == 1
-    assert await store.rows(first.key, 0) == []
-    assert await store.purge(Ages(tasks_ms=9_000, events_ms=9_000, keys_ms=0), 10) == 1
-    assert await store.load(ME, "t1") is None
+# Orphans
 
 
-async def test_purging_goes_in_batches(store):
-    await store.commit([write(store, str(n), at=n) for n in range(25)], [])
-    ages = Ages(tasks_ms=1_000, events_ms=1_000, keys_ms=0)
-    assert [await store.purge(ages, 10) for _ in range(4)] == [20, 20, 10, 0]
+def can(**more: Any) -> Can:
+    return Can(**({"agent": "agent", "skills": {"echo"}, "format": 2} | more))
 
 
-async def test_what_waits_too_long_is_found_by_age(store):
-    await store.commit(
-        [write(store, "w", at=10, state=INPUT_REQUIRED), write(store, "a", at=20, state=8), write(store, "d", at=1)], []
-    )
-    assert [r.id for r in await store.waiting(15, 10)] == ["w"]
-    assert {r.id for r in await store.waiting(99, 10)} == {"w", "a"}
+async def test_orphans_are_taken_up_once_in_order_and_in_bites(box: Box) -> None:
+    """Each is returned to one taker only, with when its owner was last heard of, and can be appended to."""
+    items = [box.create(f"t{n}", at=100 - n, state=state) for n, state in enumerate([WORKING, 1, AUTH_REQUIRED, WORKING, 1])]
+    before = int(time.time() * 1000)
+    await box.commit(*items)
+    await box.crash()
+    assert await box.store.orphans(0, can()) == []
+    found = await box.store.orphans(2, can())
+    found += await box.store.orphans(9, can())
+    assert [record.id for record in found] == ["t0", "t1", "t2", "t3", "t4"]
+    assert {record.owner for record in found} == {box.store.replica}
+    assert all(before <= record.died_ms <= int(time.time() * 1000) for record in found)
+    assert await box.store.orphans(9, can()) == []
+    assert await box.commit(*(box.append(item, state=FAILED, leaves=Leaves.END) for item in items)) == [True] * 5
 
 
-async def test_stats_count_what_there_is(store):
-    await store.commit([write(store, "a"), write(store, "b", state=FAILED)], [Keep(ME, "k", b"", 1)])
-    stats = await store.stats()
-    assert (stats.tasks, stats.events, stats.keys) == ({COMPLETED: 1, FAILED: 1}, 2, 1)
+async def test_our_own_tasks_are_no_orphans(box: Box) -> None:
+    await box.commit(box.create(), box.create("t2", state=INPUT_REQUIRED))
+    assert await box.store.orphans(9, can(unanswered_ms=9_000)) == []
 
 
-async def test_sqlite_keeps_everything_over_a_restart(tmp_path):
-    url = f"sqlite:///{tmp_path}/tasks.db"
-    store = open_store(url)
-    await store.open()
-    task = write(store, state=INPUT_REQUIRED)
-    await store.commit([task], [Keep(ME, "k", b"d", 1, reply=b"r")])
-    await store.close()
-    again = open_store(url)
-    await again.open()
-    assert (await again.load(ME, "t1")).state == INPUT_REQUIRED
-    assert (await again.kept(ME, "k", 0)).reply == b"r"
-    assert again.new_key() > task.key
-    await again.close()
+async def test_what_waits_for_input_is_left_without_an_owner(box: Box) -> None:
+    """There is nothing to do for it before its answer comes, which anybody may then claim."""
+    first = box.create(state=INPUT_REQUIRED)
+    await box.commit(first)
+    await box.crash()
+    assert await box.store.orphans(9, can()) == []
+    assert (await box.store.load(ME, "t1")).owner == 0
+    assert (await box.store.claim(ME, "t1")).owner == box.store.replica
+    assert await box.commit(box.append(first)) == [True]
 
 
-async def test_sqlite_refuses_a_second_process_by_name(tmp_path):
-    """One writer per file (design, rule 19): the second is told who has it and what to do."""
-    store = open_store(f"sqlite:///{tmp_path}/tasks.db")
-    await store.open()
-    code = (
-        "import asyncio; from accord.store import open_store\n"
-        f"store = open_store('sqlite:///{tmp_path}/tasks.db')\n"
-        "try: asyncio.run(store.open())\n"
-        "except RuntimeError as error: print(error)"
-    )
-    done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
-    assert "is in use by process" in done.stdout
-    assert "--store" in done.stdout
-    await store.close()
+async def test_what_waits_for_input_and_has_mail_is_taken_up(box: Box) -> None:
+    """A task without an owner has no unread posts: nobody would read them."""
+    first = box.create(state=INPUT_REQUIRED)
+    await box.commit(first, box.post(first.key))
+    await box.crash()
+    assert [record.id for record in await box.store.orphans(9, can())] == ["t1"]
+    assert [mail.body for mail in await box.store.mail(None)] == [b"hello"]
 
 
-async def test_a_failed_sqlite_commit_stores_nothing(tmp_path):
-    """All or nothing: the good half of a bad batch is not kept, and counters don't move."""
-    from accord.store import CommitFailed
+async def test_tasks_nobody_answers_come_too(box: Box) -> None:
+    """To be failed: of dead owners, and of none. Each once."""
+    waiting = [box.create(f"t{n}", at=n, state=s, leaves=Leaves.REST) for n, s in enumerate([INPUT_REQUIRED, AUTH_REQUIRED] * 2)]
+    owned = [box.create("u0", at=0, state=INPUT_REQUIRED), box.create("u9", at=9, state=INPUT_REQUIRED)]
+    await box.commit(*waiting, *owned)
+    await box.crash()
+    found = await box.store.orphans(2, can(unanswered_ms=3))
+    found += await box.store.orphans(9, can(unanswered_ms=3))
+    assert sorted(record.id for record in found) == ["t0", "t1", "t2", "u0"]
+    assert await box.store.orphans(9, can(unanswered_ms=3)) == []
+    assert [record.id for record in await box.store.orphans(9, can(unanswered_ms=4))] == ["t3"]
 
-    store = open_store(f"sqlite:///{tmp_path}/tasks.db")
-    await store.open()
-    await store.commit([write(store, "there")], [])
-    with pytest.raises(CommitFailed):
-        await store.commit([write(store, "fine"), write(store, "there")], [])
-    assert await store.load(ME, "fine") is None
-    assert (await store.page(query())).total == 1
-    await store.close()
+
+async def test_orphans_of_another_agent_or_a_newer_format_are_left(box: Box) -> None:
+    """Several agents may share a store, and an older release must not touch what it can't read."""
+    another = Namespace("another", "", "me")
+    await box.commit(box.create("theirs", namespace=another), box.create("newer", format=3), box.create("mine"))
+    await box.crash()
+    assert [record.id for record in await box.store.orphans(9, can())] == ["mine"]
+    assert [record.id for record in await box.store.orphans(9, can(format=3))] == ["newer"]
+    assert [record.id for record in await box.store.orphans(9, can(agent="another"))] == ["theirs"]
 
 
-def test_a_database_of_a_newer_accord_is_refused(tmp_path):
-    db = sqlite3.connect(tmp_path / "tasks.db")
-    db.execute("PRAGMA user_version = 9999")
-    db.close()
+async def test_an_orphan_of_an_unknown_skill_waits_for_who_has_it(box: Box) -> None:
+    """In a file nobody else will ever come for it, so it is given out, to be failed."""
+    await box.commit(box.create(skill="gone"))
+    await box.crash()
+    assert [record.id for record in await box.store.orphans(9, can())] == ([] if box.path is None else ["t1"])
 
-    async def open_it():
-        await open_store(f"sqlite:///{tmp_path}/tasks.db").open()
 
-    with pytest.raises(RuntimeError, match="use a newer Accord"):
-        asyncio.run(open_it())
+# Retention
+
+
+async def test_logs_go_before_their_tasks(box: Box) -> None:
+    """An ended task is what its snapshot says; open ones stay, whatever their age."""
+    old, newer = box.create("old", state=COMPLETED, at=1_000), box.create("newer", state=FAILED, at=5_000)
+    waiting = box.create("open", at=1, state=INPUT_REQUIRED, leaves=Leaves.REST)
+    keys = key("k", at_ms=1_000), key("k2", at_ms=9_000)
+    await box.commit(old, newer, waiting, *keys)
+    assert await box.store.purge(ages(events=2_000, keys=2_000), 100) == 2
+    assert await box.store.read({old.key: 0}) == []
+    assert await box.store.locate(old.key, 1) == 0
+    assert (await box.store.load(ME, "old")).head == b"{}"
+    assert await box.store.idempotency(ME, "k", 0) is None
+    assert await box.store.idempotency(ME, "k2", 0) is not None
+    await box.store.purge(ages(tasks=6_000, events=6_000), 100)
+    assert await box.ids() == ["open"]
+    assert (await box.store.stats()).tasks == {INPUT_REQUIRED: 1}
+    assert await box.store.purge(ages(tasks=6_000, events=6_000), 100) == 0
+
+
+async def test_what_has_an_owner_is_not_purged(box: Box) -> None:
+    """One that ended and is being reopened, for example."""
+    await box.commit(box.create(state=COMPLETED))
+    await box.store.claim(ME, "t1", reopen=True)
+    assert await box.store.purge(ages(tasks=9_000, events=9_000), 100) == 0
+
+
+async def test_a_task_that_ended_without_a_snapshot_keeps_its_log(box: Box) -> None:
+    """The log is all there is of it, until it goes itself."""
+    first = box.create(state=COMPLETED, head=None)
+    await box.commit(first)
+    assert await box.store.purge(ages(events=9_000), 100) == 1
+    assert [row.data for row in (await box.store.load(ME, "t1")).rows] == [b"c{}"]
+    assert await box.store.purge(ages(tasks=9_000, events=9_000), 100) == 1
+    assert await box.store.load(ME, "t1") is None
+    assert (await box.store.stats()).events == 0
+
+
+async def test_a_task_reopened_after_its_log_went_has_a_gap(box: Box) -> None:
+    """Readers see by the first position that something is missing; it is open again, and its new log goes in its time."""
+    first = box.create(state=COMPLETED, pos=3, seq=2)
+    await box.commit(first)
+    await box.store.purge(ages(events=2_000), 10)
+    await box.store.claim(ME, "t1", reopen=True)
+    second = box.append(first, state=INPUT_REQUIRED, at=3_000, leaves=Leaves.REST)
+    await box.commit(second)
+    assert [row.pos for row in await box.store.read({first.key: 0})] == [4]
+    assert await box.store.locate(first.key, 1) == 0
+    assert (await box.store.load(ME, "t1")).head == b"{}"
+    assert await box.store.purge(ages(tasks=9_000, events=9_000), 10) == 0
+    await box.store.claim(ME, "t1")
+    await box.commit(box.append(second, state=COMPLETED, at=4_000, leaves=Leaves.END, head=b'{"x":1}', artifacts=b"[]"))
+    assert await box.store.purge(ages(events=9_000), 10) == 1
+    assert await box.store.read({first.key: 0}) == []
+    assert await box.store.purge(ages(tasks=9_000), 10) == 1
+    assert await box.store.load(ME, "t1") is None
+
+
+async def test_purging_goes_in_batches(box: Box) -> None:
+    await box.commit(*(box.create(str(n), state=COMPLETED, at=n) for n in range(25)))
+    assert [await box.store.purge(ages(tasks=1_000, events=1_000), 10) for _ in range(4)] == [20, 20, 10, 0]
+
+
+async def test_stats_count_what_there_is(box: Box) -> None:
+    first = box.create("a")
+    await box.commit(first, box.create("b", state=FAILED), key("k"))
+    await box.commit(box.append(first))
+    stats = await box.store.stats()
+    assert (stats.tasks, stats.events, stats.keys) == ({WORKING: 1, FAILED: 1}, 3, 1)
+    assert (stats.size > 0) == (box.path is not None)
+
+
+# Waking
+
+
+async def test_views_elsewhere_are_woken_and_our_own_commits_wake_nobody(box: Box) -> None:
+    """A process knows what it commits itself."""
+    first = box.create()
+    await box.commit(first)
+    await box.store.load(ME, "t1", watch=True)
+    second = box.append(first)
+    await box.commit(second)
+    assert box.woken == []
+    if box.path is None:
+        other, woken = box.store.another(), []
+        await other.open(woken.append)
+        await other.load(ME, "t1", watch=True)
+        third = box.append(second)
+        await box.commit(third, box.create("t2"))
+        assert [set(tasks) for tasks in woken] == [{first.key}]
+        await other.unwatch([first.key])
+        await box.commit(box.append(third))
+        assert len(woken) == 1
 
 
 @pytest.mark.parametrize("url", ["redis://x", "memory://x", "sqlite://", "sqlite:///", "tasks.db"])
-def test_an_unknown_store_is_named_with_the_way_out(url):
+def test_an_unknown_store_is_named_with_the_way_out(url: str) -> None:
     with pytest.raises(ValueError, match="use memory:// or sqlite:///"):
         open_store(url)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from accord.store.lock import hold
+from accord.store.sqlite.files import hold
 
 
 def test_a_lock_that_outlives_its_process_is_not_blamed_on_it(tmp_path):

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from accord.store.worker import Worker
+from accord.store.sqlite.worker import Worker
 
 
 class NoReaders(asyncio.SelectorEventLoop):

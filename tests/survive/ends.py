@@ -1,4 +1,4 @@
-"""A server whose functions hold something in every way there is: `ends.py WAY PORT FOLDER`. Its end must give nothing of it back.
+"""A server whose functions hold something in every way there is: `ends.py WAY PORT FOLDER`. Its end must give all of it back.
 
 WAY is `run`, a process of our own; `asyncio`, the loop of a uvicorn with an app in which the agent is mounted; or `uvloop`, that of
 one which serves the agent itself.
@@ -19,7 +19,7 @@ from accord import Agent, Context, Reply
 
 _FORK = multiprocessing.get_context("fork")
 
-SHAPES = ("plain", "manager", "group", "gathered", "background", "helper", "stream", "talk", "thread", "writer", "asks")
+SHAPES = ("plain", "manager", "group", "gathered", "background", "helper", "stream", "talk", "thread", "branches", "asks")
 
 
 async def gate(go: str) -> None:
@@ -58,8 +58,13 @@ def make(folder: Path) -> Agent:
 
     @agent.skill(durable=True)
     async def plain(text: str, ctx: Context) -> str:
-        with held("plain"):
-            await ctx.step(gate, go)
+        try:
+            with held("plain"):
+                await ctx.step(gate, go)
+        except asyncio.CancelledError:
+            if ctx.is_canceled:
+                note("plain undone")
+            raise
         return "bought"
 
     @agent.skill(durable=True)
@@ -123,19 +128,23 @@ def make(folder: Path) -> Agent:
                 yield "."
                 await asyncio.sleep(0.01)
 
-    @agent.skill(durable=True)
-    def thread(text: str) -> Iterator[str]:
-        with held("thread"):
-            while not may_go():
-                yield "."
-                time.sleep(0.01)
+    def wait_in_thread() -> None:
+        while not may_go():
+            time.sleep(0.01)
 
     @agent.skill(durable=True)
-    def writer(text: str, ctx: Context) -> str:
-        with held("writer"):
-            while not may_go():
-                ctx.write(".")
-                time.sleep(0.01)
+    async def thread(text: str, ctx: Context) -> str:
+        with held("thread"):
+            await ctx.step(wait_in_thread)
+        return "bought"
+
+    @agent.skill(durable=True)
+    async def branches(text: str, ctx: Context) -> str:
+        async def one() -> None:
+            with held("branches"):
+                await ctx.step(gate, go)
+
+        await ctx.gather(one(), one())
         return "bought"
 
     @agent.skill(durable=True)

@@ -58,8 +58,8 @@ class Host(Server):
             assert database.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
             if not database.execute("PRAGMA user_version").fetchone()[0]:
                 return  # it died before it had a schema
-            tasks = "SELECT scope, state, count(*) FROM tasks GROUP BY 1, 2"
-            counted = "SELECT scope, state, n FROM counts WHERE n <> 0"
+            tasks = "SELECT namespace, state, count(*) FROM tasks GROUP BY 1, 2"
+            counted = "SELECT namespace, state, n FROM counts WHERE n <> 0"
             assert sorted(database.execute(tasks)) == sorted(database.execute(counted))
         finally:
             database.close()

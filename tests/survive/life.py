@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from accord import Agent, Context
-from accord.engine.runs import lives
+from accord.engine.runs import recovery
 from tests.reliability.clients import GrpcClient
 from tests.reliability.inside import Inside, pass_turns
 from tests.reliability.line import Line
@@ -60,7 +60,7 @@ def make(folder: Path) -> Agent:
 
 
 async def live(folder: Path, calls: str) -> None:
-    lives.PAUSE_S = 0.0  # most of its deaths are nobody's fault
+    recovery.PAUSE_S = 0.0  # most of its deaths are nobody's fault
     app = make(folder).app(store=f"sqlite:///{folder / 'accord.db'}", grpc_port=0)
     await app.open()
     assert app.grpc_port is not None

@@ -7,8 +7,8 @@ import json
 import sys
 from pathlib import Path
 
-from accord.engine.log import log
-from accord.engine.runs import lives, upkeep
+from accord.engine.log import views, writer
+from accord.engine.runs import recovery, upkeep
 from accord.engine.runs.upkeep import Retention
 from accord.model import Limits
 
@@ -22,8 +22,9 @@ def main(text: str) -> None:
     upkeep.LOOK_S = settings.get("look_s", upkeep.LOOK_S)
     upkeep.BEAT_S = settings.get("beat_s", upkeep.BEAT_S)
     upkeep.PURGE_S = settings.get("purge_s", upkeep.PURGE_S)
-    lives.PAUSE_S = settings.get("pause_s", lives.PAUSE_S)
-    log.GIVE_UP_S = settings.get("give_up_s", log.GIVE_UP_S)
+    recovery.PAUSE_S = settings.get("pause_s", recovery.PAUSE_S)
+    writer.PATIENCE_S = views.PATIENCE_S = settings.get("patience_s", writer.PATIENCE_S)
+    views.STREAM_PATIENCE_S = settings.get("stream_patience_s", views.STREAM_PATIENCE_S)
     agents.make(Path(settings["folder"])).run(
         port=settings["port"],
         grpc_port=settings.get("grpc_port"),

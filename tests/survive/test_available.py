@@ -13,6 +13,7 @@ import aiohttp
 import grpc
 import pytest
 
+from accord.engine.runs.recovery import MAX_ATTEMPTS
 from tests.reliability.harness import (
     BROKEN,
     JSON,
@@ -228,20 +229,23 @@ async def test_nothing_is_stuck_after_a_kill(tmp_path: Path) -> None:
 
 
 async def test_work_that_kills_its_process_is_not_tried_for_ever(tmp_path: Path) -> None:
-    """D4: a durable run that dies at the same place in every life is given up after some, and the server is free of it."""
+    """D4: a durable run whose process dies in every attempt, with nothing new recorded, is given up after eight more, and the
+    server is free of it. What it had recorded before is not done again."""
     async with hosting(tmp_path, pause_s=0.001) as host:
         with pytest.raises(BROKEN):
             await host.client().send(message("x", "deadly"))
-        lives = 1
+        deaths = 0
         while await host.ended():
+            deaths += 1
+            assert deaths < 20
             with contextlib.suppress(Died, *BROKEN):
                 await host.start()
                 if await host.client().total("TASK_STATE_FAILED"):
                     break
-            lives += 1
-            assert lives < 20
         (task,) = [task async for task in host.client().every_task()]
-        assert told(task) == "interrupted 11 times at the same place, and given up"
+        assert deaths == 1 + MAX_ATTEMPTS
+        assert told(task).startswith("interrupted, and can't be taken up again")
+        assert told(task).endswith(f"the server died {deaths} times in a row while the agent worked on this")
         assert host.done == ["x"]
 
 

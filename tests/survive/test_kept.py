@@ -29,7 +29,7 @@ class Kept(Agent):
 
     async def tidy(self, **keep: float) -> None:
         await asyncio.sleep(0.002)  # a thing is old when it is older than now
-        await Upkeep(self.served._engine.feed, Retention(**keep)).purge()
+        await Upkeep(self.served._engine.runs, Retention(**keep)).purge()
 
 
 @pytest.fixture
@@ -99,17 +99,19 @@ async def test_one_broken_question_keeps_no_other_open(
 ) -> None:
     """A row nobody can read stays as it is, and is told of once; the others fail when their time is over, also those behind more
     broken ones than are looked at together."""
-    monkeypatch.setattr("accord.engine.runs.upkeep.BATCH", 2)
+    monkeypatch.setattr("accord.engine.runs.recovery._AT_ONCE", 2)
+    monkeypatch.setattr("accord.engine.runs.upkeep.LOOK_S", 3600)  # it is the test that looks
     database = tmp_path / "tasks.db"
     async with connect_rpc(agent, store=f"sqlite:///{database}") as client:
         asked = [(await client.send(say(str(n), metadata={"skill": "talk"})))["task"]["id"] for n in range(6)]
     for task_id in asked[:3]:
-        damage(database, BROKEN_ROWS["snapshot"], task_id)
+        damage(database, BROKEN_ROWS["log"], task_id)
     async with connect_rpc(agent, store=f"sqlite:///{database}") as client:
-        upkeep = Upkeep(agent.served._engine.feed, Retention(unanswered_s=0))
         await client.list()  # it is open
+        engine = agent.served._engine
+        engine.retention = Retention(unanswered_s=0)
         for _ in asked:
-            await upkeep.purge()
+            await engine._upkeep.tend()
         for task_id in asked[3:]:
             task = await client.get(task_id)
             assert (state_of(task), text_of(task["status"]["message"])[:9]) == ("failed", "no answer")

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord import Agent, Context
-from accord.engine.log.reader import Reader
-from accord.store import Scope
+from accord.store import Namespace
 from tests.reliability.harness import JSON, message, report, size
 from tests.reliability.inside import Inside
 from tests.survive.host import hosting
@@ -92,11 +91,12 @@ async def test_signs_of_life_leave_nothing_behind() -> None:
     app = agent.app()
     async with app.lifespan():
         task = await Inside(app).send(message("hello"))
-        feed = app._engine.feed
-        log = await feed.find(Scope(), task["id"])
-        reader = Reader(feed, log, log.seq)
+        tasks = app._engine.tasks
+        found = await tasks.find(Namespace("Idle"), task["id"])
+        assert found is not None
+        view = await tasks.view(found, seq=found.seq)
         before = futures()
         for _ in range(500):
-            assert await reader.next(0) is None
+            assert await view.next(0) is None
         assert futures() <= before + 5
-        reader.close()
+        view.close()

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from accord.engine.runs.lives import MAX_ALONE
+from accord.engine.runs.recovery import MAX_ATTEMPTS
 from tests.reliability.cradle import WORD, bear
 from tests.reliability.harness import FINAL, WAYS, message, quick_folder, report, size, state_of, tally, text_of, told
 
@@ -233,7 +233,7 @@ class Lives(RuleBasedStateMachine):
             assert text in tasks, "an acknowledged task is lost"
             if known.state == WORKING:
                 known.cuts += 1
-                if known.skill not in DURABLE or (known.cuts > MAX_ALONE and "at the same place" in told(tasks[text])):
+                if known.skill not in DURABLE or (known.cuts > MAX_ATTEMPTS and "times in a row" in told(tasks[text])):
                     known.state = FAILED
                     assert told(tasks[text]).startswith("interrupted")
             self.check(tasks[text], known)

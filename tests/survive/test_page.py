@@ -11,6 +11,8 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 def names_in(path: Path) -> set[str]:
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    if not path.exists():
+        return set()
     return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, functions)}
 
 

@@ -86,19 +86,21 @@ async def test_while_a_commit_is_tried_again_nobody_queues_behind_it(
 async def test_a_server_without_a_store_is_not_ready_until_it_has_one_again(
     connect_rpc: Any, tmp_path: Path, fault: Callable[[SqliteStore], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the first has been given up nobody is held any more; that the store works again is found out without any traffic, for
-    none comes to a server that is not ready."""
-    monkeypatch.setattr("accord.engine.log.log.GIVE_UP_S", 0.2)
+    """The first is held, and told after a while; later ones are refused at once. That the store works again is found out without
+    any traffic, for none comes to a server that is not ready: then the first is done too."""
+    monkeypatch.setattr("accord.engine.log.writer.PATIENCE_S", 0.2)
+    monkeypatch.setattr("accord.engine.log.views.PATIENCE_S", 0.2)
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect_rpc(an_agent(), store=store) as client:
         await client.send("before")
         with fault(store):
             assert is_refused(await refusal_of(client.send("first")))
-            monkeypatch.setattr("accord.engine.log.log.GIVE_UP_S", 3600)
+            assert is_refused(await refusal_of(client.send("second")))
             assert await ready(client) == (503, "the store can't be written")
         assert await until_ready(client) == (200, "ready")
         assert state_of((await client.send("after"))["task"]) == "completed"
-        assert (await client.list())["totalSize"] == 2
+        tasks = (await client.list(includeArtifacts=True))["tasks"]
+        assert [text_of(task) for task in tasks] == ["after", "first", "before"]
 
 
 async def test_a_store_that_fails_is_noticed_without_any_work(connect_rpc: Any, tmp_path: Path) -> None:

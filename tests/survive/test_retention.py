@@ -1,10 +1,12 @@
 """Old things go: finished tasks, their logs and idempotency keys, in small batches, and `accord db` looks after the file."""
 
 import asyncio
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ class Kept:
         self._engine: Engine = app._engine
 
     async def tidy(self, **keep: float) -> None:
-        await Upkeep(self._engine.feed, Retention(**keep)).purge()
+        await Upkeep(self._engine.runs, Retention(**keep)).purge()
 
 
 @pytest.fixture
@@ -114,6 +116,75 @@ async def test_a_broken_upkeep_goes_on(connect_rpc: Any, lasting: str, monkeypat
         await engine.close()
 
 
+class Clocks:
+    """The time that passes, and what the clock on the wall says."""
+
+    def __init__(self) -> None:
+        self.passed_s = 0.0
+        self.wall_s = time.time()
+
+    def move(self, passed_s: float, wall_s: float) -> None:
+        self.passed_s += passed_s
+        self.wall_s += wall_s
+
+
+@pytest.mark.parametrize(
+    ("gained_s", "is_believed"), [(0, True), (3_599, True), (-86_400, True), (3_601, False), (40 * 86_400, False)]
+)
+async def test_a_clock_that_jumped_ahead_deletes_nothing_in_that_round(
+    connect_rpc: Any, store: str, apps: list[Any], caplog: pytest.LogCaptureFixture, gained_s: float, is_believed: bool
+) -> None:
+    """What seems a month old may have been made a minute ago: a round in which the clock gained an hour on the time that passed is
+    left out, and told of. If the clock stays as it is, the next round believes it."""
+    async with connect_rpc(an_agent(), store=store) as client:
+        await client.send("hello")
+        await asyncio.sleep(0.002)  # a task is old when it is older than now
+        clocks, keep = Clocks(), Retention(tasks_s=0, events_s=0)
+        upkeep = Upkeep(apps[0]._engine.runs, keep, clock=lambda: clocks.passed_s, wall_clock=lambda: clocks.wall_s)
+        clocks.move(60, 60 + gained_s)
+        await upkeep.tend()
+        assert (await client.list())["totalSize"] == (0 if is_believed else 1)
+        told = [record.message for record in caplog.records if "the clock has moved" in record.message]
+        assert told == ([] if is_believed else [f"the clock has moved {gained_s} s more than the time that passed; " + NOTHING])
+        clocks.move(60, 60)
+        await upkeep.tend()
+        assert (await client.list())["totalSize"] == 0
+
+
+async def test_a_clock_that_jumped_ahead_fails_no_open_question(
+    connect_rpc: Any, lasting: str, apps: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is a question taken for one that nobody answers, before that round is over."""
+    monkeypatch.setattr("accord.engine.runs.upkeep.LOOK_S", 3600)  # it is the test that looks
+    asked_about: list[bool] = []
+    async with connect_rpc(an_agent(), store=lasting) as client:
+        task = (await client.send(say("hi", metadata={"skill": "talk"})))["task"]
+    async with connect_rpc(an_agent(), store=lasting) as client:
+        assert state_of(await client.get(task["id"])) == "input-required"
+        engine = apps[1]._engine
+        engine.retention = Retention(unanswered_s=0)  # from now on, every question is too old
+
+        async def look(is_clock_sure: bool) -> None:
+            asked_about.append(is_clock_sure)
+            await engine._recovery.look(is_clock_sure)
+
+        clocks = Clocks()
+        upkeep = Upkeep(engine.runs, Retention(), look=look, clock=lambda: clocks.passed_s, wall_clock=lambda: clocks.wall_s)
+        clocks.move(1, 86_400)
+        await upkeep.tend()
+        assert state_of(await client.get(task["id"])) == "input-required"
+        clocks.move(60, 60)
+        await upkeep.tend()  # the round that is left out
+        assert state_of(await client.get(task["id"])) == "input-required"
+        clocks.move(1, 1)
+        await upkeep.tend()
+        assert state_of(await client.get(task["id"])) == "failed"
+    assert asked_about == [False, False, True]
+
+
+NOTHING = "nothing is deleted in this round"
+
+
 def accord(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "accord", "db", *args], capture_output=True, text=True, timeout=60)
 
@@ -122,10 +193,13 @@ def test_db_commands_say_how_much_there_is_make_room_and_migrate(tmp_path: Path)
     """`accord db stats | vacuum | migrate` on a database of the first schema."""
     shutil.copy(FIXTURES / "schema-0001.db", tmp_path / "t.db")
     url = f"sqlite:///{tmp_path}/t.db"
+    before = accord("stats", "--store", url).stdout
+    assert "4 tasks" in before
+    assert "input-required" in before
     assert "newest" in accord("migrate", "--store", url).stdout
     said = accord("stats", "--store", url).stdout
     assert "4 tasks" in said
-    assert "input-required" in said
+    assert re.search(r"completed +1\n +failed +3\n", said)  # what had not ended can't be taken up again
     database = sqlite3.connect(tmp_path / "t.db")
     with database:
         database.execute("CREATE TABLE waste AS SELECT zeroblob(1000000) AS x")

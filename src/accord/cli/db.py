@@ -1,4 +1,4 @@
-"""accord db: look at the database of an agent, and look after that of one that is not running."""
+"""accord db: inspect the database of an agent, and maintain that of one that is not running."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,9 +8,7 @@ import click
 
 from ..model import TaskState
 from ..store import CommitFailed, open_store
-from ..store.look import check_file, look, size_of
-from ..store.migrate import newest
-from ..store.sqlite import SqliteStore
+from ..store.sqlite import SqliteStore, check_file, inspect, newest, size_of
 
 __all__ = ["db"]
 
@@ -19,7 +17,7 @@ _STORE = click.option("--store", help="The store, as given to accord serve. By d
 
 @click.group()
 def db() -> None:
-    """Look at an agent's database, or after it. For all but stats stop its server first: one process may use the file."""
+    """Inspect or maintain an agent's database. For all but stats stop its server first: one process may use the file."""
 
 
 @db.command()
@@ -28,16 +26,16 @@ def stats(store: str | None) -> None:
     """Say how much is in the store. Changes nothing, and may be used while the server runs."""
     path, schema = _found(store)
     try:
-        found = look(path)
+        found = inspect(path)
     except RuntimeError as error:
         raise click.ClickException(str(error)) from error
     states = list(TaskState)
     for state, count in sorted(found.tasks.items()):
         click.echo(f"  {states[state].word:<16} {count:>12,}")
-    total = sum(found.tasks.values())
-    click.echo(f"{total:,} tasks, {found.events:,} log rows, {found.keys:,} idempotency keys, {found.size:,} bytes")
-    if schema < newest("sqlite"):
-        click.echo(f"schema {schema}; the newest is {newest('sqlite')}, which accord serve and accord db migrate bring it to")
+    counted = {"task": sum(found.tasks.values()), "log row": found.events, "idempotency key": found.keys, "byte": found.size}
+    click.echo(", ".join(f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counted.items()))
+    if schema < newest():
+        click.echo(f"schema {schema}; the newest is {newest()}, which accord serve and accord db migrate bring it to")
 
 
 @db.command()
@@ -62,11 +60,11 @@ def migrate(store: str | None) -> None:
     path, schema = _found(store)
 
     async def nothing(opened: SqliteStore) -> None:
-        """To open it was all."""
+        """Opening it has migrated it."""
 
     _with(path, nothing)
-    is_old = schema < newest("sqlite")
-    click.echo(f"the schema was {schema}, and is now the newest, {newest('sqlite')}" if is_old else "the schema is the newest")
+    is_old = schema < newest()
+    click.echo(f"the schema was {schema}, and is now the newest, {newest()}" if is_old else "the schema is the newest")
 
 
 def _only_store() -> str:
@@ -96,7 +94,7 @@ def _with(path: Path, work: Callable[[SqliteStore], Awaitable[None]]) -> None:
 
     async def run() -> None:
         store = SqliteStore(path)
-        await store.open()
+        await store.open(lambda tasks: None)
         try:
             await work(store)
         finally:

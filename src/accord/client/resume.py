@@ -84,6 +84,7 @@ class Stream:
         self._sends = 0
         self._polls = 0
         self._is_over = False
+        self._chunked: set[str] = set()  # artifacts that came in pieces
         self._is_asking = False  # by calls, which are patient themselves
         self._is_restarting = False
         self._is_blind = False  # went on without knowing for sure: to be compared with the task in the end
@@ -139,8 +140,9 @@ class Stream:
 
     def _join_texts(self) -> None:
         """Make one text of the chunks in the task. Once, at the end: after every chunk the cost would be quadratic."""
-        for artifact in self.task.artifacts if self.task is not None else ():
-            artifact.parts = join_text(artifact.parts)
+        for artifact in self.task.artifacts if self._chunked and self.task is not None else ():
+            if artifact.artifact_id in self._chunked:  # else its parts are what its agent wanted them to be
+                artifact.parts = join_text(artifact.parts)
 
     async def _more_in_time(self, timeout_s: float) -> None:
         """As `_more`, until all of the stream has taken longer than its reader allows."""
@@ -252,6 +254,8 @@ class Stream:
                     return
                 event = fresh
             apply(self.task, event)
+            if isinstance(event, ArtifactUpdate) and event.append:
+                self._chunked.add(event.artifact.artifact_id)
             if isinstance(event, StatusUpdate):
                 self._settle(event.status.state)
         self._at = cursor or self._at

@@ -11,10 +11,10 @@ import msgspec
 
 from ..model import A2AError, Event, Message, Task, TaskState
 
-__all__ = ["LARGE", "NOW", "Choice", "Codec", "RestCodec", "Semantics", "Snapshot", "Tasks", "weight"]
+__all__ = ["NOW", "WORTH_JOINING", "Choice", "Codec", "RestCodec", "Semantics", "Snapshot", "Tasks", "weight"]
 
 
-LARGE = 8 << 10  # a copy of less costs next to nothing
+WORTH_JOINING = 8 << 10  # bytes: a copy of less costs next to nothing
 
 
 class Semantics(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class Snapshot(msgspec.Struct, gc=False):
         """The whole task as JSON."""
         if self.artifacts == b"[]":
             return self.head
-        if len(self.head) > LARGE:
+        if len(self.head) > WORTH_JOINING:
             return self.within(b"", b"")
         return b'%b,"artifacts":%b}' % (self.head[:-1], self.artifacts)
 

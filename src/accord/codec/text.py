@@ -21,7 +21,9 @@ _ID = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _UP_TO_STRINGS = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
 _PIECE = 64 << 10  # looked at in one go: a single long one would be a pause for everyone
-_LARGE = 8 << 10  # a text of this size is mostly strings, if it is no attack: they are skipped, which costs less than counting
+_MOSTLY_STRINGS = (
+    8 << 10
+)  # a text of this size is mostly strings, if it is no attack: they are skipped, which costs less than counting
 _STRINGS = 512  # that are skipped one by one
 _DIGITS = bytes.maketrans(b"123456789.", b"0000000000")
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
@@ -91,7 +93,7 @@ def check(raw: bytes, limits: Limits = _DEFAULT) -> None:
     """
     if not raw.isascii():
         _check_utf8(raw)  # all of it: what a decoder skips may still be sent on
-    if len(raw) > _LARGE:
+    if len(raw) > _MOSTLY_STRINGS:
         raw = _without_strings(raw)
     if raw.count(b"{") + raw.count(b"[") > limits.json_depth or raw.count(b":") > limits.json_members:
         _check_closely(raw, limits)

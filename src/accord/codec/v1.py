@@ -30,7 +30,7 @@ from ..model import (
     TaskPushNotificationConfig,
 )
 from . import lenient, text
-from .contract import LARGE, NOW, Semantics, Snapshot, Tasks
+from .contract import NOW, WORTH_JOINING, Semantics, Snapshot, Tasks
 
 __all__ = [
     "DOMAIN",
@@ -128,7 +128,7 @@ class V1:
             case Snapshot(head=head, artifacts=artifacts):
                 if operation != "SendMessage":
                     return answer.data
-                if artifacts == b"[]" or len(head) > LARGE:
+                if artifacts == b"[]" or len(head) > WORTH_JOINING:
                     return answer.within(b'{"task":', b"}")
                 return b'{"task":%b,"artifacts":%b}}' % (head[:-1], artifacts)
             case Message():

@@ -5,7 +5,6 @@ every few milliseconds. A single C call does not; after one that took long the t
 can serve what has waited: one turn of the loop would only be one step of each client's call.
 """
 
-import asyncio
 import functools
 import os
 import time
@@ -14,7 +13,7 @@ from typing import TypeVar, TypeVarTuple
 
 from .threads import Threads
 
-__all__ = ["LARGE", "offload", "yield_to_loop"]
+__all__ = ["LARGE", "offload"]
 
 LARGE = 128 << 10  # bytes: less is done sooner than a thread would start on it
 WAITING_BYTES = 64 << 20  # for the thread; more is done on the loop, so that no further requests are read meanwhile
@@ -45,11 +44,6 @@ async def offload(size: int, work: Callable[[*Ts], T], *args: *Ts) -> T:
     finally:
         _waiting -= size
         job.clear()  # if the caller was cancelled, the queue must not keep the bytes
-
-
-async def yield_to_loop(began_s: float) -> None:
-    """Let the loop serve others after a piece of work on it that began at `began_s` (`time.monotonic`)."""
-    await asyncio.sleep(_rest_s(began_s))
 
 
 def _do(job: list[Callable[[], T]]) -> T:

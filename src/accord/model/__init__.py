@@ -6,6 +6,7 @@ from .card import *  # noqa: F403
 from .errors import *  # noqa: F403
 from .extensions import *  # noqa: F403
 from .file import *  # noqa: F403
+from .fold import *  # noqa: F403
 from .limits import *  # noqa: F403
 from .push import *  # noqa: F403
 from .requests import *  # noqa: F403

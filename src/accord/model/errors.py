@@ -200,3 +200,9 @@ class Unavailable(A2AError):
     """The server cannot do that right now; try again later."""
 
     status, grpc, reason, is_http_level = 503, "UNAVAILABLE", "UNAVAILABLE", True
+
+
+def error_of(name: str, text: str) -> A2AError:
+    """Return the error of a class by its name, as the log of a task keeps it."""
+    found = globals().get(name)
+    return found(text) if isinstance(found, type) and issubclass(found, A2AError) else A2AError(text)

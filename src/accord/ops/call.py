@@ -19,3 +19,4 @@ class Call(msgspec.Struct):
     version: str = ""  # of the protocol, as the caller names it
     origin: str = ""
     semantics: Semantics = NOW
+    headers: tuple[tuple[bytes, bytes], ...] = ()  # of the answer: what has no place in its body

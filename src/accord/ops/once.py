@@ -1,4 +1,4 @@
-"""Safe to send again, when asked: one key, one task (design, rule 26).
+"""Safe to send again, when asked: one key, one task.
 
 A caller who gives an idempotency key gets the same task or reply for as long as keys are kept: while it runs, after the
 answer, after a crash.
@@ -11,15 +11,16 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from ..codec import v1
-from ..engine.log.feed import Feed
-from ..engine.log.log import Log, Turn
-from ..engine.runs.engine import Accepted
+from ..engine.log.log import Log
+from ..engine.log.tasks import Tasks
+from ..engine.log.writer import Lost
+from ..engine.runs.runs import Accepted
 from ..engine.runs.upkeep import before_ms
 from ..model import InvalidParams, Message, Part, SendMessageRequest, now_ms
-from ..store import Keep, Scope
+from ..store import Idempotency, Namespace
 from .call import IDEMPOTENT, Call
 
-__all__ = ["Claims", "key_of"]
+__all__ = ["IdempotentSends", "key_of"]
 
 MAX_KEY = 256
 
@@ -33,20 +34,20 @@ def key_of(call: Call, request: SendMessageRequest) -> str:
     return request.message.message_id if IDEMPOTENT in call.extensions else ""
 
 
-class Claims:
-    """Who is doing the work of a key right now. What is done is in the store."""
+class IdempotentSends:
+    """Sends under a key: those under way here, so that a repeated one joins them, and those that are stored."""
 
-    def __init__(self, feed: Feed, keys_s: float) -> None:
-        self._feed = feed
+    def __init__(self, tasks: Tasks, keys_s: float) -> None:
+        self._tasks = tasks
         self._keys_s = keys_s  # how long one is good
-        self._running: dict[tuple[Scope, str], tuple[bytes, asyncio.Future[Accepted | Message]]] = {}
+        self._running: dict[tuple[Namespace, str], tuple[bytes, asyncio.Future[Accepted | Message]]] = {}
 
     async def once(
         self,
-        scope: Scope,
+        namespace: Namespace,
         key: str,
         request: SendMessageRequest,
-        accept: Callable[[Keep], Awaitable[Accepted | Message]],
+        accept: Callable[[Idempotency], Awaitable[Accepted | Message]],
     ) -> Accepted | Message:
         """Return what `accept` gives, or what it gave the first time this key was used.
 
@@ -54,36 +55,63 @@ class Claims:
             InvalidParams: The key was used for another message.
         """
         digest = _digest(request)
-        running = self._running.get((scope, key))
+        running = self._running.get((namespace, key))
         if running is not None:
-            _same(running[0], digest, key)
+            _check_same(running[0], digest, key)
             return await asyncio.shield(running[1])
         result: asyncio.Future[Accepted | Message] = asyncio.get_running_loop().create_future()
-        self._running[scope, key] = (digest, result)
+        self._running[namespace, key] = (digest, result)
         try:
-            found = await self._earlier(scope, key, digest)
+            found, is_free = await self._earlier(namespace, key, digest)
             if found is None:
-                found = await accept(Keep(scope, key, digest, now_ms()))
+                found = await self._accept(namespace, key, digest, accept, is_free)
             result.set_result(found)
         except BaseException as error:
             result.set_exception(error)
             result.exception()  # looked at: it is raised here even if nobody else waits
+            del self._running[namespace, key]
             raise
-        finally:
-            del self._running[scope, key]
+        if isinstance(found, Accepted) and isinstance(found.task, Log):
+            # Until its commit is made, a repeated send finds the key only here.
+            found.task.stored_in_the_end().add_done_callback(lambda stored: self._forget(namespace, key, stored))
+        else:
+            del self._running[namespace, key]
         return found
 
-    async def _earlier(self, scope: Scope, key: str, digest: bytes) -> Accepted | Message | None:
-        keep = await self._feed.kept(scope, key, before_ms(self._keys_s))
-        if keep is None:
-            return None
-        _same(keep.digest, digest, key)
-        if not keep.task_id:
-            return v1.decode_message(keep.reply)
-        log = await self._feed.find(scope, keep.task_id)
-        if log is None:
-            return None  # the task was deleted: the key has nothing to stand for
-        return Accepted(log, _turn(log, keep.reply.decode()), False)
+    def _forget(self, namespace: Namespace, key: str, stored: "asyncio.Future[None]") -> None:
+        if not stored.cancelled():
+            stored.exception()  # whoever sent it is told
+        del self._running[namespace, key]
+
+    async def _accept(
+        self,
+        namespace: Namespace,
+        key: str,
+        digest: bytes,
+        accept: Callable[[Idempotency], Awaitable[Accepted | Message]],
+        is_free: bool,
+    ) -> Accepted | Message:
+        record = Idempotency(namespace, key, digest, now_ms(), before_ms(self._keys_s) if not is_free else now_ms() + 1)
+        try:
+            return await accept(record)
+        except Lost:
+            found, _ = await self._earlier(namespace, key, digest)  # another process was faster
+            if found is None:
+                raise
+            return found
+
+    async def _earlier(self, namespace: Namespace, key: str, digest: bytes) -> tuple[Accepted | Message | None, bool]:
+        """What the key stands for, if it was used; and whether it stands for a task that is gone, so that it may be used again."""
+        record = await self._tasks.store.idempotency(namespace, key, before_ms(self._keys_s))
+        if record is None:
+            return None, False
+        _check_same(record.digest, digest, key)
+        if not record.task_id:
+            return v1.decode_message(record.reply), False
+        found = await self._tasks.find(namespace, record.task_id)
+        if found is None:
+            return None, True
+        return Accepted(found, record.turn or await self._tasks.turn_of(found, record.post), False), False
 
 
 def _digest(request: SendMessageRequest) -> bytes:
@@ -124,17 +152,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode  # protobuf's maps 
 _decode = msgspec.json.Decoder(float_hook=_number).decode
 
 
-def _turn(log: Log, message_id: str) -> Turn:
-    """The turn of a message sent before; one that is over if it is neither waiting nor worked on."""
-    for turn in (*log.turns, *log.inbox):
-        if turn.message.message_id == message_id:
-            return turn
-    over = Turn(log.task.history[0])
-    over.last, over.is_answered = log.seq, True
-    return over
-
-
-def _same(known: bytes, given: bytes, key: str) -> None:
+def _check_same(known: bytes, given: bytes, key: str) -> None:
     if known != given:
         what = f"the idempotency key {key!r:.80} was used for another message; take a new key"
         raise InvalidParams(what, violations=(("idempotencyKey", what),), reason="IDEMPOTENCY_KEY_REUSED")

@@ -1,14 +1,13 @@
 """SendMessage and SendStreamingMessage: a message becomes a task, a turn of one, or a bare reply."""
 
-import asyncio
-
 from ..codec import v1
 from ..codec.contract import Snapshot
-from ..engine.log.entry import Entry
-from ..engine.log.reader import Reader
-from ..engine.runs.engine import Accepted
+from ..engine.log.log import Log
+from ..engine.log.views import View
+from ..engine.log.writer import Lost
+from ..engine.runs.runs import Accepted
 from ..model import Message, PushNotificationNotSupported, Role, SendMessageRequest
-from ..store import Keep, Scope
+from ..store import Idempotency
 from .call import Call
 from .check import check_id, check_send
 from .once import key_of
@@ -22,46 +21,38 @@ async def send_message(service: Service, call: Call, request: SendMessageRequest
     accepted = await _accept(service, call, request)
     if isinstance(accepted, Message):
         return accepted
-    log, turn, _ = accepted
-    configuration = request.configuration
+    task, turn, _ = accepted
+    configuration, tasks = request.configuration, service.tasks
     history_length = configuration.history_length if configuration is not None else None
-    if turn.refused is not None:
-        raise turn.refused
-    if turn.is_answered or (configuration is not None and configuration.return_immediately):
-        try:
-            return await log.snapshot(history_length)
-        finally:
-            service.engine.feed.let_go(log)  # brought back for a repeated send, it would be kept for nothing
-    answer: asyncio.Future[Snapshot] = log.book.loop.create_future()
-    turn.waiting.append((answer, history_length))
-    return await answer
+    if configuration is not None and configuration.return_immediately:
+        return await tasks.stored_snapshot(task, history_length)
+    view = tasks.view_turn(task, turn)
+    try:
+        return await view.end(history_length)
+    finally:
+        view.close()
 
 
-async def send_streaming_message(service: Service, call: Call, request: SendMessageRequest) -> Reader | Message:
+async def send_streaming_message(service: Service, call: Call, request: SendMessageRequest) -> View | Message:
     """Return the events of the task from its first on; of a task that existed, the task as it is, then what follows."""
+    tasks = service.tasks
     task_id = request.message.task_id or call.semantics.new_task_id
-    service.engine.feed.check_readers(Scope(request.tenant, call.caller.name), task_id)
+    tasks.check_views(service.namespace(request.tenant, call), task_id)
     accepted = await _accept(service, call, request)
     if isinstance(accepted, Message):
         return accepted
-    log, turn, is_new = accepted
-    feed = service.engine.feed
+    task, turn, is_new = accepted
     configuration = request.configuration
     history_length = configuration.history_length if configuration is not None else None
-    if is_new and (history_length is None or history_length > 0):
-        return Reader(feed, log, 0, turn=turn)  # a new task's history is the one message
-    snapshot = await log.snapshot(history_length)
-    return Reader(feed, log, snapshot.seq, turn=turn, first=entry_of(snapshot))
-
-
-def entry_of(snapshot: Snapshot) -> Entry:
-    return Entry(snapshot.seq, b'{"task":%b}' % snapshot.data, snapshot.state)
+    if is_new and isinstance(task, Log) and (history_length is None or history_length > 0):
+        return tasks.view_new(task, turn=turn)  # a new task's history is the one message
+    return await tasks.view_now(task, turn=turn, history_length=history_length)
 
 
 async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:
-    feed, limits = service.engine.feed, service.limits
-    if feed.is_draining or feed.is_failing or feed.is_fenced:
-        raise feed.refusal()
+    tasks, limits = service.tasks, service.limits
+    if tasks.trouble:
+        raise tasks.refusal()
     if service.required:
         service.check_extensions(call)
     message, configuration = request.message, request.configuration
@@ -84,33 +75,47 @@ async def _accept(service: Service, call: Call, request: SendMessageRequest) -> 
     key = key_of(call, request)
     if not key:
         return await _begin(service, call, request, None)
-    scope = Scope(request.tenant, call.caller.name)
-    return await service.claims.once(scope, key, request, lambda keep: _begin(service, call, request, keep))
+    namespace = service.namespace(request.tenant, call)
+    return await service.sends.once(namespace, key, request, lambda record: _begin(service, call, request, record))
 
 
-async def _begin(service: Service, call: Call, request: SendMessageRequest, keep: Keep | None) -> Accepted | Message:
-    engine, scope, semantics = service.engine, Scope(request.tenant, call.caller.name), call.semantics
+async def _begin(service: Service, call: Call, request: SendMessageRequest, idempotency: Idempotency | None) -> Accepted | Message:
+    engine, semantics = service.engine, call.semantics
+    namespace = service.namespace(request.tenant, call)
     if request.message.task_id:
-        return await engine.resume(request, scope, call.caller, keep=keep, reopen=semantics.reopen)
+        accepted = await engine.resume(request, namespace, call.caller, idempotency=idempotency, reopen=semantics.reopen)
+        return await _stored(service, accepted) if idempotency is not None else accepted
     agent, message, task_id = engine.agent, request.message, semantics.new_task_id
-    if not task_id and len(engine.feed.working) >= service.limits.tasks:
-        engine.feed.check_room()
+    if not task_id and len(engine.tasks.working) >= service.limits.tasks:
+        engine.tasks.check_room()
     is_plain = message.metadata is None and request.metadata is None and agent.router is None
     skill = agent.default if is_plain else await agent.choose(request)
+    if not is_plain and engine.tasks.trouble:
+        raise engine.tasks.refusal()  # since it was looked at, somebody was asked
     if agent.strict_modes:
         agent.check_modes(skill, message)
     if task_id:
         check_id("id", task_id, "", service.limits)
-        log = await engine.feed.find(scope, task_id)
-        if log is not None:
+        if (namespace, task_id) in engine.tasks.logs or await engine.tasks.store.load(namespace, task_id) is not None:
             request.message.task_id = task_id
-            return await engine.hand_over(log, request, call.caller, keep=keep, reopen=semantics.reopen)
-        engine.feed.check_room()
+            return await engine.resume(request, namespace, call.caller, idempotency=idempotency, reopen=semantics.reopen)
+        engine.tasks.check_room()
     if skill.makes_task or semantics.always_task:
-        # Nothing is awaited since `find`: two senders of one new id can't both make it.
-        return engine.start(skill, request, scope, call.caller, keep=keep, origin=call.origin, task_id=task_id)
+        # Nothing is awaited since it was looked for: two senders of one new id can't both make it here.
+        accepted = engine.runs.start(
+            skill, request, namespace, call.caller, idempotency=idempotency, origin=call.origin, task_id=task_id
+        )
+        return await _stored(service, accepted) if idempotency is not None or task_id else accepted
     reply = await engine.reply(skill, request, call.caller)
-    if keep is not None:
-        keep.reply = v1.encode(reply)
-        await engine.feed.keep_reply(keep)
+    if idempotency is not None:
+        idempotency.reply = v1.encode(reply)
+        if not await engine.tasks.writer.submit(idempotency):
+            raise Lost()
     return reply
+
+
+async def _stored(service: Service, accepted: Accepted) -> Accepted:
+    """Where other processes use the store too, one may have used the key, or made a task of that id: its commit may be refused."""
+    if service.tasks.store.is_shared and isinstance(accepted.task, Log):
+        await accepted.task.stored()
+    return accepted

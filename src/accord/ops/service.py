@@ -4,9 +4,9 @@ from ..codec.contract import Choice, Codec
 from ..engine.offload import offload
 from ..engine.runs.engine import Engine
 from ..model import AgentCard, ExtensionSupportRequired
-from ..store import Scope
+from ..store import Namespace
 from .call import Call
-from .once import Claims
+from .once import IdempotentSends
 
 __all__ = ["Service"]
 
@@ -18,7 +18,8 @@ class Service:
         self.engine = engine
         self.limits = engine.limits
         self.card = card
-        self.claims = Claims(engine.feed, engine.retention.keys_s)
+        self.tasks = engine.tasks
+        self.sends = IdempotentSends(engine.tasks, engine.retention.keys_s)
         self.required = frozenset(e.uri for e in card.capabilities.extensions if e.required)
         self.offered = frozenset(e.uri for e in card.capabilities.extensions)
 
@@ -27,7 +28,11 @@ class Service:
         told = await offload(len(params), choice.told, operation, call.version, params)
         if not isinstance(told, str):
             return told
-        return choice.made(await self.engine.feed.origin(Scope("", call.caller.name), told))
+        return choice.made(await self.tasks.origin(self.namespace("", call), told))
+
+    def namespace(self, tenant: str, call: Call) -> Namespace:
+        """Whose tasks a call is about."""
+        return Namespace(self.engine.agent.name, tenant, call.caller.name)
 
     def check_extensions(self, call: Call) -> None:
         """Raise ExtensionSupportRequired if the card requires an extension the caller did not activate."""

@@ -1,20 +1,51 @@
-"""Where tasks are kept: an event log per task, a snapshot of its fold, and the indexes to find it by."""
+"""Where tasks are stored: a log per task, a snapshot of its fold, and the indexes to find it by."""
 
-from .contract import Ages, CommitFailed, Fenced, Keep, Note, Page, Query, Record, Scope, Stats, Store, Write
+from .contract import (
+    MAX_POSTS,
+    Ages,
+    Append,
+    Can,
+    CommitFailed,
+    Create,
+    Fenced,
+    Idempotency,
+    Item,
+    Leaves,
+    Mail,
+    Namespace,
+    Page,
+    Post,
+    PostKind,
+    Query,
+    Record,
+    Row,
+    Stats,
+    Store,
+    Wake,
+)
 from .open import open_store
 
 __all__ = [
+    "MAX_POSTS",
     "Ages",
+    "Append",
+    "Can",
     "CommitFailed",
+    "Create",
     "Fenced",
-    "Keep",
-    "Note",
+    "Idempotency",
+    "Item",
+    "Leaves",
+    "Mail",
+    "Namespace",
     "Page",
+    "Post",
+    "PostKind",
     "Query",
     "Record",
-    "Scope",
+    "Row",
     "Stats",
     "Store",
-    "Write",
+    "Wake",
     "open_store",
 ]

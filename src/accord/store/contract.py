@@ -1,23 +1,47 @@
 """What a store promises.
 
-A task's log is kept as rows: one per task and commit, holding the lines that commit added. A line is one letter and
-one JSON text: `v` an event a stream can show (these are numbered, from 1), `m` a message, or a private entry; what is not
-numbered is stored under the number it follows. A row is found by the number of its first visible line, or by the number its
-lines follow. A `v` may be written shorter (`short.py`), and is given back in full. A commit of private lines alone has a place of
-its own, beside the rows.
+A task is a log of entries, numbered from 1 by their position. A store sees the log as rows: one per task and commit, each holding
+the entries of that commit as bytes it does not look into. Some entries are visible to clients and have a second number, `seq`,
+which counts only them.
 
-The snapshot is the task as JSON in two pieces, `head` (all but the artifacts) and `artifacts`, so that a list needs no
-decoding and a finished task is two slices of bytes. A task that was made, and of which nothing is told while it is worked on, needs
-none yet: it is begun.
+A task has one owner at a time: the replica (process) that runs its function. Only the owner appends. Everybody else reads, and
+sends the owner posts: a message or a cancel, which the owner answers in its log.
+
+Beside the log stands a snapshot: the task as JSON in two pieces, `head` (all but the artifacts) and `artifacts`, so that a list
+needs no decoding. A task without a snapshot is its log.
 """
 
+import enum
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-__all__ = ["Ages", "CommitFailed", "Fenced", "Keep", "Note", "Page", "Query", "Record", "Scope", "Stats", "Store", "Write"]
+__all__ = [
+    "Ages",
+    "Append",
+    "Can",
+    "CommitFailed",
+    "Create",
+    "Fenced",
+    "Idempotency",
+    "Item",
+    "Leaves",
+    "Mail",
+    "Namespace",
+    "Page",
+    "Post",
+    "PostKind",
+    "Query",
+    "Record",
+    "Row",
+    "Stats",
+    "Store",
+    "Wake",
+]
+
+MAX_POSTS = 64  # that wait for one owner; the next is refused
 
 
 class CommitFailed(Exception):
@@ -25,84 +49,157 @@ class CommitFailed(Exception):
 
 
 class Fenced(CommitFailed):
-    """Another process has taken this one for dead and taken over its tasks: nothing it writes counts any more."""
+    """This replica was taken for dead and others may own its tasks: nothing it writes counts any more."""
 
 
-class Scope(NamedTuple):
-    """Whose tasks: everything is stored and found inside one scope."""
+class Namespace(NamedTuple):
+    """Whose tasks: everything is stored and found inside one namespace."""
 
+    agent: str = ""
     tenant: str = ""
-    owner: str = ""
+    caller: str = ""
 
 
-# Lines of a commit that only added private ones, so that the task stands as it did: its key, the number they follow, and they.
-Note: TypeAlias = tuple[int, int, bytes]
+class Leaves(enum.IntEnum):
+    """Whether the owner gives the task up with this commit."""
+
+    STAY = 0
+    REST = 1  # it waits for its client: the owner leaves if no post is unread, else it stays
+    END = 2  # the task has ended: the owner leaves, and posts nobody read are deleted
 
 
-class Write(msgspec.Struct, gc=False):
-    """What one commit adds to one task: lines to its log, and where it then stands."""
-
-    key: int
-    row: int  # the number this commit's lines are stored under
-    lines: list[bytes]
-    state: int  # the proto number, small and stable
-    scope: Scope = Scope()
-    was: int = 0  # the state before, 0 if there was no snapshot: counters move by the difference
-    at_ms: int = 0  # of the status: what lists sort by
-    seq: int = 0  # the last visible number after this commit
-    pos: int = 0  # how many lines the task is the fold of after this commit: visible ones and messages
-    has_moved: bool = True  # the state or its time differ from what is stored: only then has it another place in lists
-    head: bytes | None = None  # a new snapshot, if one is due
-    artifacts: bytes = b""
-    is_new: bool = False  # nothing of it is stored yet; without a snapshot it is only begun, and its log all there is of it
-    was_begun: bool = False  # and this is its first snapshot
-    id: str = ""  # this and the rest never change, and are given with these two
-    context_id: str = ""
-    about: bytes = b""  # private
+class PostKind(enum.IntEnum):
+    MESSAGE = 1
+    CANCEL = 2
 
 
-class Keep(msgspec.Struct, gc=False):
-    """An idempotency key and what it stands for: a task and the id of the message sent to it, or the bytes of a reply."""
+class Idempotency(msgspec.Struct, gc=False):
+    """An idempotency key and what it stands for: a turn of a task, or the bytes of a reply without a task.
 
-    scope: Scope
+    As an item of its own it stores a reply. Beside a Create, an Append or a Post it is stored with them or not at all.
+    """
+
+    namespace: Namespace
     key: str
     digest: bytes
     at_ms: int
+    expired_ms: int = 0  # one stored before then may be replaced
     task_id: str = ""
+    turn: int = 0  # the position of the message in the log; 0 for a message that was posted
+    post: int = 0  # the id of the post that carried it, if one did
     reply: bytes = b""
 
 
-class Record(msgspec.Struct, gc=False):
-    """A task as stored: a snapshot, and how far the log has gone since. Not to be changed by who reads it."""
+class Create(msgspec.Struct, gc=False):
+    """A new task and its first entries. Refused if its id or its idempotency key is taken."""
 
     key: int
-    scope: Scope
+    namespace: Namespace
     id: str
     context_id: str
+    skill: str
+    about: bytes  # private to the engine
+    state: int  # the proto's number
+    at_ms: int  # of the status: what lists sort by
+    pos: int  # how many entries there are
+    seq: int  # how many of them are visible
+    format: int  # the newest kind of entry among them
+    data: bytes  # the entries
+    leaves: Leaves = Leaves.STAY
+    head: bytes | None = None  # a snapshot, if one is due
+    artifacts: bytes = b""
+    idempotency: Idempotency | None = None
+
+
+class Append(msgspec.Struct, gc=False):
+    """More entries of a task we own. Refused if another replica owns it, its log is longer than `before`, or the key is taken."""
+
+    key: int
+    namespace: Namespace
+    before: int  # how many entries there were
+    pos: int
+    seq: int
+    was: int  # the state before
     state: int
     at_ms: int
-    seq: int
-    pos: int
-    snap_pos: int  # `pos` when the snapshot was made; negative if that is not known, 0 if the task is only begun
+    format: int
+    data: bytes
+    heard: int = 0  # posts dealt with, up to and with this number
+    leaves: Leaves = Leaves.STAY
+    head: bytes | None = None
+    artifacts: bytes = b""
+    idempotency: Idempotency | None = None
+
+
+class Post(msgspec.Struct, gc=False):
+    """Something for the owner of a task. Refused if it has no living owner, too many posts wait, or the key is taken."""
+
+    task: int
+    id: int  # made by the sender, as keys of tasks are
+    kind: PostKind
+    body: bytes
+    idempotency: Idempotency | None = None
+
+
+Item: TypeAlias = Create | Append | Post | Idempotency
+
+
+class Mail(NamedTuple):
+    """A post as its owner gets it."""
+
+    task: int
+    n: int  # the n-th post to this task
+    id: int
+    kind: PostKind
+    body: bytes
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """What one commit added to one log."""
+
+    task: int
+    pos: int  # of its first entry
+    seq: int  # the last visible number after it
+    at_ms: int  # when it was committed
+    data: bytes
+
+
+class Record(msgspec.Struct, gc=False):
+    """A task as stored. Not to be changed by who reads it."""
+
+    key: int
+    namespace: Namespace
+    id: str
+    context_id: str
+    skill: str
     about: bytes
+    state: int
+    at_ms: int
+    pos: int
+    seq: int
+    format: int
+    owner: int  # the replica that runs it; 0 if none does
+    posts: int  # ever sent to it
+    heard: int  # of these, dealt with
+    snap: int  # the position the snapshot was made at; 0 if there is none
     head: bytes
     artifacts: bytes
-    tail: list[bytes] = []  # the lines after the snapshot that change the task; filled by `load`, not by `page`
-
-    @property
-    def is_begun(self) -> bool:
-        """It was made, and there is no snapshot of it yet."""
-        return self.snap_pos == 0
+    rows: list[Row] = []  # of the log after the snapshot
+    committed_ms: int = 0  # when its newest row was
+    died_ms: int = 0  # when its dead owner was last heard of: only what was taken from one has it
 
     @property
     def is_stale(self) -> bool:
         """The log has gone on since the snapshot."""
-        return self.pos > self.snap_pos
+        return self.pos > self.snap
 
 
 class Query(msgspec.Struct, frozen=True):
-    scope: Scope
+    """Which tasks a page has: those of a namespace; without one those of all, which is the operator's list."""
+
+    namespace: Namespace | None
     limit: int
+    agent: str = ""  # of the operator's list; empty: of all agents
     context_id: str = ""
     state: int = 0
     since_ms: int | None = None
@@ -112,14 +209,25 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct):
-    """Tasks newest first; `next` continues after the last of them, None at the end.
+    """Tasks newest first, each with its rows after the snapshot; `next` continues after the last of them, None at the end.
 
-    It ends before the task that would make it larger than asked for: no more than that one is read in vain.
+    It ends before the task that would make it larger than asked for. `total` counts all that match, on every page; where counting
+    them would take too long it is what was counted by then, and not `is_exact`.
     """
 
     tasks: list[Record]
     total: int
     next: tuple[int, int] | None
+    is_exact: bool = True
+
+
+class Can(NamedTuple):
+    """What this replica can take up: skills of its own agent, in a format it knows."""
+
+    agent: str
+    skills: Collection[str]
+    format: int
+    unanswered_ms: int = 0  # tasks that wait for their client since before then are taken up too, to be failed
 
 
 class Ages(msgspec.Struct, frozen=True):
@@ -127,7 +235,7 @@ class Ages(msgspec.Struct, frozen=True):
 
     tasks_ms: int  # finished tasks
     events_ms: int  # the log of finished tasks: what it told is in the snapshot
-    keys_ms: int
+    keys_ms: int  # idempotency keys
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -139,60 +247,104 @@ class Stats(msgspec.Struct, frozen=True):
     size: int  # bytes on the disk
 
 
+Wake: TypeAlias = Callable[[Collection[int] | None], None]
+
+
 class Store(Protocol):
     """Durable storage of tasks. All calls are made from one event loop.
 
-    - `commit` is all or nothing, and what it has returned for survives a crash of the process.
-    - Reads see every commit that has returned.
+    - An item of a commit is stored whole or not at all, whatever becomes of the others. One that was refused changed nothing: why
+      is found by asking again (`load`, `claim`, `idempotency`).
+    - What `commit` has returned for survives a crash of the process. Reads see every commit that has returned.
     """
 
-    is_volatile: bool  # what it gives back is what it was given: no disk has been in between
+    is_volatile: bool  # what it holds ends with the process
+    replica: int  # the number of this process, never used again by another
+    is_sure: bool  # nobody can have taken this replica for dead
 
-    async def open(self) -> None:
-        """Get ready. Raises with a plain reason if another process holds the store."""
+    @property
+    def is_shared(self) -> bool:
+        """Other processes may use it at the same time."""
         ...
 
-    async def close(self) -> None: ...
+    async def open(self, wake: Wake) -> None:
+        """Get ready. `wake` is called with the keys of tasks that have new rows or posts for us, None for all of them.
 
-    def new_key(self) -> int:
-        """Return a number no task has had."""
-        ...
-
-    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note] = ()) -> None:
-        """Store all of it. Raises CommitFailed and stores nothing otherwise."""
-        ...
-
-    async def load(self, scope: Scope, task_id: str) -> Record | None: ...
-
-    async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:
-        """Return (row number, lines) in order, from the row that holds or precedes visible number `after + 1`.
-
-        A bounded piece at a time: a caller that has seen all of it asks again, after the last number it saw.
+        Raises:
+            RuntimeError: The store can't be used; says why, and what to do.
         """
         ...
 
-    async def notes(self, key: int) -> list[tuple[int, bytes]]:
-        """Return (number they follow, lines) of the commits that only added private lines, in order."""
+    async def adopt(self, agent: str) -> None:
+        """Give this agent the tasks stored without the name of an agent. To be called after `open`, before anything else.
+
+        Older releases did not store the name: a store was one agent's.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Leave: what this replica still owns is an orphan from now on."""
+        ...
+
+    async def commit(self, items: Sequence[Item]) -> list[bool]:
+        """Store items; say of each whether it was stored. A task occurs in no more than one Create or Append of a batch.
+
+        Raises:
+            CommitFailed: Nothing was stored; the same items may be given again.
+            Fenced: Nothing was stored, and nothing of this replica will be.
+        """
+        ...
+
+    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False) -> Record | None:
+        """Return a task, ours if nobody living owns it (`record.owner == replica`), else as it stands.
+
+        One that has ended is nobody's, unless it is to be reopened.
+        """
+        ...
+
+    async def unclaim(self, key: int) -> None:
+        """Give back a task that was claimed, and to which nothing was appended since."""
+        ...
+
+    async def orphans(self, limit: int, can: Can) -> list[Record]:
+        """Return tasks of dead owners that we can take up, ours from now on, oldest first.
+
+        Those that wait for input have nothing to be taken up: they are left without an owner, and whoever gets their answer claims
+        them. Tasks nobody has answered since `can.unanswered_ms` come too.
+        """
+        ...
+
+    async def load(self, namespace: Namespace, task_id: str, *, watch: bool = False) -> Record | None:
+        """Return a task as it stands, with its rows after the snapshot. With `watch`, we are woken when it changes elsewhere."""
+        ...
+
+    async def unwatch(self, tasks: Collection[int]) -> None: ...
+
+    async def read(self, after: Mapping[int, int]) -> list[Row]:
+        """Return the rows that hold entries after these positions (task: position), in order; a bounded piece for each task."""
+        ...
+
+    async def locate(self, task: int, seq: int) -> int:
+        """Return a position no later than the last entry with a visible number up to `seq`, as near to it as rows allow."""
+        ...
+
+    async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
+        """Return unread posts to these tasks, to all we own for None, in order."""
         ...
 
     async def page(self, query: Query) -> Page: ...
 
-    async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None: ...
-
-    # Ownership: a process that is not heard of for a while is dead, and its number may not write again
+    async def idempotency(self, namespace: Namespace, key: str, since_ms: int) -> Idempotency | None:
+        """Return what a key stands for; None if it was not used since then."""
+        ...
 
     async def beat(self) -> None:
-        """Say that this process lives. Raises Fenced if it was taken for dead."""
-        ...
+        """Show that this replica lives, and that the store can be written.
 
-    async def take_over(self, lease_ms: int) -> list[Record]:
-        """Fence every owner not heard of for `lease_ms`, and return its submitted, working and auth-required tasks, now ours."""
-        ...
-
-    # Upkeep: old things go, in small batches
-
-    async def waiting(self, before_ms: int, limit: int) -> list[Record]:
-        """Return tasks that have waited for the client since before then."""
+        Raises:
+            CommitFailed: It can't.
+            Fenced: This replica was taken for dead.
+        """
         ...
 
     async def purge(self, ages: Ages, limit: int) -> int:

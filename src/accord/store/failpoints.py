@@ -17,7 +17,7 @@ POINTS = (
     "open.migrated",
     "open.owned",  # this process has its number
     "take-over.before",
-    "take-over.fenced",  # in the transaction: the dead owners are struck out
+    "take-over.fenced",  # in the transaction: other processes may not write any more
     "take-over.after",
     # one commit
     "commit.before",

@@ -1,300 +1,419 @@
-"""The store that forgets: `memory://`. For tests, and for agents whose work may be lost."""
+"""The store that forgets: `memory://`. For tests and demos, and the reference for every rule of the contract.
 
+Several handles may share one state, each a replica of its own: so a test, or a simulator, has several processes in one.
+"""
+
+import copy
+import heapq
 import itertools
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from msgspec.structs import replace
+import msgspec
 
-from .contract import Ages, Keep, Note, Page, Query, Record, Scope, Stats, Write
-from .pieces import LONG, cut, fill
-from .short import lengthen
+from ..model import now_ms
+from .contract import (
+    MAX_POSTS,
+    Ages,
+    Append,
+    Can,
+    Create,
+    Fenced,
+    Idempotency,
+    Item,
+    Leaves,
+    Mail,
+    Namespace,
+    Page,
+    Post,
+    Query,
+    Record,
+    Row,
+    Stats,
+    Wake,
+)
+from .rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING, is_released
 
 __all__ = ["MemoryStore"]
 
-_ENDED = (3, 4, 5, 7)
-_WAITING = (6, 8)
-_PIECE = 256  # rows returned by one `rows` call
-_KEY_BITS = 40
-_KEY = (1 << _KEY_BITS) - 1
-_FIRST = (1,)  # the numbers of a log of one row, which most are
-_NO_LINES: list[bytes] = []
-_NO_NOTES: list[tuple[int, bytes]] = []
-_CONTEXT = b',"contextId":"'
-_TASK = b'{"task":'
-_MADE = b"\1"
-_BRACE = ord("}")
-_CHANGES = (b"v", b"w", b"a", b"m")  # what begins a line that changes the task
-
-Place: TypeAlias = int  # a time, and the key of a task, as one number: where it stands in a list, oldest first
+Place: TypeAlias = tuple[int, int]  # (at_ms, key): where a task stands in lists, oldest first
 
 
-class Kept(Record):
-    """A task and its log. Once it has ended, as nearly every task has, both are put away small.
+class _Task(msgspec.Struct, gc=False):
+    """A task with its log and its unread posts."""
 
-    The task as it was made, the first line of the log, ends as the snapshot does: there it has a byte no JSON has.
-    """
+    record: Record
+    log: list[Row]
+    mail: list[Mail]
+    is_folded: bool = False  # its log may have been deleted: the snapshot says it all
 
-    numbers: list[int] | tuple[int, ...] = ()
-    rows: list[bytes] | bytes = b""  # one text when put away
-    notes: list[tuple[int, bytes]] = _NO_NOTES  # until it ends: nobody takes it up again then
-    pieces: tuple[bytes, ...] = ()  # what is long, and was both in the log and in the snapshot
-
-    def put_away(self, lines: list[bytes]) -> None:
-        """Make it small. These are the lines of its log, with an empty one between two rows."""
-        self.notes = _NO_NOTES
-        head, artifacts, first = self.head, self.artifacts, lines[0]
-        at, is_large = head.find(_CONTEXT), len(head) + len(artifacts) > LONG
-        made = memoryview(head)[at:] if is_large else head[at:]
-        if first[-1] == _BRACE and first.endswith(made, 0, -1):
-            lines = [first[: -len(made) - 1] + _MADE, *lines[1:]]
-        if is_large:
-            lines, (self.head, self.artifacts), pieces = cut(lines, (head, artifacts))
-            self.pieces = tuple(map(bytes, pieces))
-        else:  # what comes from an encoder has room for more at its end: a copy has not
-            self.head, self.artifacts = head[:at] + made, artifacts[:1] + artifacts[1:]
-        self.rows = b"\n".join(lines)
-
-    def log(self) -> list[bytes]:
-        """The rows as they were given."""
-        if isinstance(self.rows, list):
-            return self.rows
-        if not self.numbers:
-            return []
-        head = self.whole().head
-        text = self.rows.replace(_MADE, head[head.find(_CONTEXT) :] + b"}")
-        return fill(text, self.pieces.__getitem__).split(b"\n\n")
-
-    def whole(self, *, has_artifacts: bool = True) -> Record:
-        """The task as its readers know it."""
-        if not self.pieces and not self.tail:
-            return self
-        piece = self.pieces.__getitem__
-        tail = lengthen(b"\n".join(self.tail), self.id, self.context_id).split(b"\n") if self.tail else []
-        artifacts = fill(self.artifacts, piece) if has_artifacts else b"[]"
-        return replace(self, head=fill(self.head, piece), artifacts=artifacts, pieces=(), tail=tail)
-
-    def add(self, number: int, lines: list[bytes]) -> None:
-        """Add a commit's lines to the log. If it had been put away, more is to come: it is as it was given again."""
-        if isinstance(self.rows, bytes) or isinstance(self.numbers, tuple):
-            self.numbers, self.rows = list(self.numbers), self.log()
-        if self.numbers and self.numbers[-1] == number:
-            self.rows[-1] += b"\n" + b"\n".join(lines)
-        else:
-            self.numbers.append(number)
-            self.rows.append(b"\n".join(lines))
+    def seen(self, *, has_artifacts: bool = True) -> Record:
+        """A copy as the task stands now: the original changes with the next commit."""
+        record = copy.copy(self.record)
+        record.rows = self.log[bisect_right(self.log, record.snap, key=_pos) :] if record.is_stale else []
+        if not has_artifacts:
+            record.artifacts = b"[]"
+        return record
 
 
-class Shelf:
-    """The tasks of one scope, and sorted lists of their places so that a page costs the page."""
+def _pos(row: Row) -> int:
+    return row.pos
 
-    __slots__ = ("by_context", "by_state", "places", "scope", "tasks")
 
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.tasks: dict[str, Kept] = {}
-        # Nearly every change is near the newest end, where inserting into a list moves next to nothing.
+def _seq(row: Row) -> int:
+    return row.seq
+
+
+class _Index:
+    """The tasks of one namespace, by id and in sorted lists: a page costs the page, not the list."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, _Task] = {}
         self.places: list[Place] = []
         self.by_state: defaultdict[int, list[Place]] = defaultdict(list)
-        self.by_context: dict[str, list[Place] | Place] = {}  # most contexts have one task
+        self.by_context: defaultdict[str, list[Place]] = defaultdict(list)
 
-    def put(self, place: Place, task: Kept) -> None:
-        insort(self.places, place)
-        insort(self.by_state[task.state], place)
-        there = self.by_context.get(task.context_id)
-        if there is None:
-            self.by_context[task.context_id] = place
-        elif isinstance(there, int):
-            self.by_context[task.context_id] = sorted((there, place))
-        else:
-            insort(there, place)
+    def put(self, record: Record) -> None:
+        # Nearly every change is near the newest end, where inserting into a list moves next to nothing.
+        for places in self._lists(record):
+            insort(places, (record.at_ms, record.key))
 
-    def remove(self, place: Place, task: Kept) -> None:
-        for places in (self.places, self.by_state[task.state]):
-            del places[bisect_left(places, place)]
-        there = self.by_context[task.context_id]
-        if isinstance(there, int) or len(there) == 1:
-            del self.by_context[task.context_id]
-        else:
-            del there[bisect_left(there, place)]
+    def remove(self, record: Record) -> None:
+        for places in self._lists(record):
+            del places[bisect_left(places, (record.at_ms, record.key))]
+        if not self.by_context[record.context_id]:
+            del self.by_context[record.context_id]
 
-    def candidates(self, query: Query) -> tuple[list[Place], int]:
-        """The shortest list that holds every match, and the state still to filter by (0: none)."""
+    def _lists(self, record: Record) -> tuple[list[Place], ...]:
+        return self.places, self.by_state[record.state], self.by_context[record.context_id]
+
+    def matching(self, query: Query) -> list[Place]:
+        """The shortest list that has every match. With a context and a state, the state is still to be looked at."""
         if query.context_id:
-            there = self.by_context.get(query.context_id, [])
-            return [there] if isinstance(there, int) else there, query.state
-        if query.state:
-            return self.by_state[query.state], 0
-        return self.places, 0
+            return self.by_context.get(query.context_id, [])
+        return self.by_state.get(query.state, []) if query.state else self.places
+
+
+class _State:
+    """What the handles share."""
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count(1)
+        self.tasks: dict[int, _Task] = {}
+        self.owned: defaultdict[int, set[int]] = defaultdict(set)  # by replica
+        self.indexes: defaultdict[Namespace, _Index] = defaultdict(_Index)
+        self.keys: dict[tuple[Namespace, str], Idempotency] = {}
+        self.living: dict[int, MemoryStore] = {}
+        self.heard_ms: dict[int, int] = {}  # when a replica last beat or committed, dead ones too
+        self.watchers: defaultdict[int, set[MemoryStore]] = defaultdict(set)
+
+    def find(self, namespace: Namespace, task_id: str) -> _Task | None:
+        index = self.indexes.get(namespace)
+        return index.tasks.get(task_id) if index is not None else None
+
+    def is_taken(self, key: Idempotency | None) -> bool:
+        if key is None:
+            return False
+        there = self.keys.get((key.namespace, key.key))
+        return there is not None and there.at_ms >= key.expired_ms
+
+    def put_key(self, key: Idempotency | None) -> None:
+        if key is not None:
+            self.keys[key.namespace, key.key] = key
+
+    def give(self, record: Record, owner: int) -> None:
+        """Make a replica the owner of a task; 0: nobody."""
+        self.owned[record.owner].discard(record.key)
+        record.owner = owner
+        if owner:
+            self.owned[owner].add(record.key)
+
+    def orphaned(self) -> list[int]:
+        return [key for replica, keys in self.owned.items() if replica not in self.living for key in keys]
+
+    def older(self, states: Collection[int], before_ms: int, agent: str | None = None) -> list[_Task]:
+        """Tasks in these states since before then."""
+        return [
+            self.tasks[key]
+            for namespace, index in self.indexes.items()
+            if agent in (None, namespace.agent)
+            for state in states
+            if state in index.by_state
+            for _, key in itertools.takewhile(lambda place: place[0] < before_ms, index.by_state[state])
+        ]
 
 
 class MemoryStore:
-    """Tasks on shelves."""
+    """A handle on tasks in memory; `another()` gives one more on the same tasks, as another process would have."""
 
     is_volatile = True
 
-    def __init__(self) -> None:
-        self.new_key = itertools.count(1).__next__
-        self._shelves: dict[Scope, Shelf] = {}
-        self._by_key: list[Kept | None] = []  # from key `_gone` on: a list is a fifth of a dictionary
-        self._gone = 1
-        self._kept: dict[tuple[Scope, str], Keep] = {}
+    def __init__(self, shared: _State | None = None) -> None:
+        self.replica = 0
+        self.is_shared = shared is not None
+        self.is_sure = True
+        self._state = shared if shared is not None else _State()
+        self._wake: Wake = lambda tasks: None
 
-    async def open(self) -> None: ...
+    def another(self) -> "MemoryStore":
+        """Return a second handle, to be opened: another replica on the same tasks."""
+        self.is_shared = True
+        return MemoryStore(self._state)
 
-    async def close(self) -> None: ...
+    def kill(self) -> None:
+        """Declare this replica dead, as others would after its heartbeat stood still: its tasks are orphans, it is fenced."""
+        self.is_sure = False
+        self._state.living.pop(self.replica, None)
 
-    async def commit(self, writes: Sequence[Write], keeps: Sequence[Keep], notes: Sequence[Note] = ()) -> None:
-        for key, row, lines in notes:
-            task = self._get(key)
-            assert task is not None  # what is written to is not purged
-            task.notes = [] if task.notes is _NO_NOTES else task.notes
-            task.notes.append((row, lines))
-        for write in writes:
-            task = self._make(write) if write.is_new else self._get(write.key)
-            assert task is not None  # what is written to is not purged
-            is_end = write.state in _ENDED and write.head is not None
-            if is_end and write.is_new:
-                task.numbers = _FIRST if write.row == 1 else (write.row,)
-                task.put_away(write.lines)
-                continue
-            task.add(write.row, write.lines)  # first: a log that was put away needs the snapshot it was put away with
-            if not write.is_new:
-                self._move(task, write)
-            if is_end:
-                task.put_away(b"\n\n".join(task.log()).split(b"\n"))
-        for keep in keeps:
-            self._kept[keep.scope, keep.key] = keep
+    async def open(self, wake: Wake) -> None:
+        """Every opening is a new replica, also of a handle that was closed or killed."""
+        self._state.living.pop(self.replica, None)
+        self.replica, self.is_sure, self._wake = next(self._state.numbers), True, wake
+        self._state.living[self.replica] = self
+        self._state.heard_ms[self.replica] = now_ms()
 
-    def _make(self, write: Write) -> Kept:
-        shelf = self._shelves.get(write.scope)
-        if shelf is None:
-            shelf = self._shelves[write.scope] = Shelf(write.scope)
-        place = (write.key, shelf.scope, write.id, write.context_id, write.state, write.at_ms, write.seq, write.pos, write.pos)
-        if write.head is not None:
-            task = Kept(*place, write.about, write.head, write.artifacts, _NO_LINES)
-        else:  # only begun: its first line is the task as it was made
-            made = write.lines[0].removeprefix(b"v")[len(_TASK) : -1]
-            task = Kept(*place, write.about, made, b"[]", [line for line in write.lines[1:] if line.startswith(_CHANGES)])
-            task.snap_pos = 1
-        shelf.tasks[write.id] = task
-        at = write.at_ms << _KEY_BITS | write.key
-        if (shelf.places and at < shelf.places[-1]) or task.context_id in shelf.by_context:
-            shelf.put(at, task)
-        else:  # the newest of all, as most are when they are made
-            shelf.places.append(at)
-            shelf.by_state[task.state].append(at)
-            shelf.by_context[task.context_id] = at
-        index = write.key - self._gone
-        if index == len(self._by_key):
-            self._by_key.append(task)
-            return task
-        self._by_key += [None] * (index + 1 - len(self._by_key))  # a task made later was stored first
-        self._by_key[index] = task
-        return task
+    async def close(self) -> None:
+        self._state.living.pop(self.replica, None)
+        for watchers in self._state.watchers.values():
+            watchers.discard(self)
 
-    def _get(self, key: int) -> Kept | None:
-        index = key - self._gone
-        return self._by_key[index] if 0 <= index < len(self._by_key) else None
+    async def adopt(self, agent: str) -> None:
+        """Nothing in memory is older than this release."""
 
-    def _move(self, task: Kept, write: Write) -> None:
-        """Have the task stand where a commit left it."""
-        if task.at_ms != write.at_ms or task.state != write.state:
-            shelf = self._shelves[task.scope]
-            shelf.remove(_place(task.at_ms, task.key), task)
-            task.at_ms, task.state = write.at_ms, write.state
-            shelf.put(_place(task.at_ms, task.key), task)
-        task.seq, task.pos = write.seq, write.pos
-        if write.head is not None:
-            task.head, task.artifacts, task.snap_pos, task.tail = write.head, write.artifacts, write.pos, _NO_LINES
-            task.pieces = ()
-        else:
-            task.tail = [] if task.tail is _NO_LINES else task.tail
-            task.tail += [line for line in write.lines if line.startswith(_CHANGES)]
+    # Writing
 
-    async def load(self, scope: Scope, task_id: str) -> Record | None:
-        shelf = self._shelves.get(scope)
-        task = shelf.tasks.get(task_id) if shelf is not None else None
-        return task.whole() if task is not None else None
+    async def commit(self, items: Sequence[Item]) -> list[bool]:
+        self._check_fence()
+        at_ms = self._state.heard_ms[self.replica] = now_ms()
+        outcomes: list[bool] = []
+        woken: defaultdict[MemoryStore, set[int]] = defaultdict(set)
+        for item in items:
+            if isinstance(item, Create):
+                outcomes.append(self._create(item, at_ms))
+            elif isinstance(item, Append):
+                outcomes.append(self._append(item, at_ms))
+                if outcomes[-1]:
+                    for handle in self._state.watchers.get(item.key, set()) - {self}:
+                        woken[handle].add(item.key)
+            elif isinstance(item, Post):
+                outcomes.append(self._post(item))
+                if outcomes[-1]:
+                    woken[self._state.living[self._state.tasks[item.task].record.owner]].add(item.task)
+            else:
+                outcomes.append(not self._state.is_taken(item))
+                if outcomes[-1]:
+                    self._state.put_key(item)
+        for handle, tasks in woken.items():
+            handle._wake(tasks)
+        return outcomes
 
-    async def rows(self, key: int, after: int) -> list[tuple[int, bytes]]:
-        task = self._get(key)
+    def _check_fence(self) -> None:
+        if self.replica not in self._state.living:
+            raise Fenced(f"replica {self.replica} was taken for dead")
+
+    def _create(self, item: Create, at_ms: int) -> bool:
+        state = self._state
+        if state.find(item.namespace, item.id) is not None or state.is_taken(item.idempotency):
+            return False
+        state.put_key(item.idempotency)
+        owner = posts = heard = 0
+        record = Record(
+            *(item.key, item.namespace, item.id, item.context_id, item.skill, item.about, item.state, item.at_ms),
+            *(item.pos, item.seq, item.format, owner, posts, heard, 0 if item.head is None else item.pos),
+            head=item.head or b"",
+            artifacts=item.artifacts,
+            committed_ms=at_ms,
+        )
+        index = state.indexes[item.namespace]
+        state.tasks[item.key] = index.tasks[item.id] = _Task(record, [Row(item.key, 1, item.seq, at_ms, item.data)], [])
+        index.put(record)
+        if not is_released(item.leaves, 0, 0):
+            state.give(record, self.replica)
+        return True
+
+    def _append(self, item: Append, at_ms: int) -> bool:
+        state = self._state
+        task = state.tasks.get(item.key)
+        if task is None or task.record.owner != self.replica or task.record.pos != item.before or state.is_taken(item.idempotency):
+            return False
+        state.put_key(item.idempotency)
+        record = task.record
+        task.log.append(Row(item.key, item.before + 1, item.seq, at_ms, item.data))
+        if (record.state, record.at_ms) != (item.state, item.at_ms):
+            index = state.indexes[record.namespace]
+            index.remove(record)
+            record.state, record.at_ms = item.state, item.at_ms
+            index.put(record)
+        task.is_folded = False  # a task that was reopened has a log again
+        record.pos, record.seq, record.committed_ms = item.pos, item.seq, at_ms
+        record.format = max(record.format, item.format)
+        if item.head is not None:
+            record.snap, record.head, record.artifacts = item.pos, item.head, item.artifacts
+        record.heard = record.posts if item.leaves is Leaves.END else min(max(record.heard, item.heard), record.posts)
+        task.mail = [mail for mail in task.mail if mail.n > record.heard]
+        if is_released(item.leaves, record.posts, record.heard):
+            state.give(record, 0)
+        return True
+
+    def _post(self, item: Post) -> bool:
+        state = self._state
+        task = state.tasks.get(item.task)
+        if task is None or task.record.owner not in state.living or len(task.mail) >= MAX_POSTS or state.is_taken(item.idempotency):
+            return False
+        state.put_key(item.idempotency)
+        task.record.posts += 1
+        task.mail.append(Mail(item.task, task.record.posts, item.id, item.kind, item.body))
+        return True
+
+    # Ownership
+
+    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False) -> Record | None:
+        task = self._state.find(namespace, task_id)
         if task is None:
-            return []
-        start = max(bisect_right(task.numbers, after) - 1, 0)
-        rows = [lengthen(lines, task.id, task.context_id) for lines in task.log()[start : start + _PIECE]]
-        return list(zip(task.numbers[start : start + _PIECE], rows, strict=True))
+            return None
+        record = task.record
+        if record.owner not in self._state.living and (reopen or record.state not in ENDED):
+            died_ms = self._state.heard_ms.get(record.owner, 0)
+            self._state.give(record, self.replica)
+            seen = task.seen()
+            seen.died_ms = died_ms
+            return seen
+        return task.seen()
 
-    async def notes(self, key: int) -> list[tuple[int, bytes]]:
-        task = self._get(key)
-        return list(task.notes) if task is not None else []
+    async def unclaim(self, key: int) -> None:
+        task = self._state.tasks.get(key)
+        if task is not None and task.record.owner == self.replica and not task.mail:
+            self._state.give(task.record, 0)
+
+    async def orphans(self, limit: int, can: Can) -> list[Record]:
+        state, found = self._state, list[Record]()
+        unanswered = {t.record.key for t in state.older(WAITING, can.unanswered_ms, can.agent)}
+        for key in sorted({*state.orphaned(), *(key for key in unanswered if not state.tasks[key].record.owner)}):
+            if len(found) == limit:
+                break
+            task = state.tasks[key]
+            record, owner = task.record, task.record.owner
+            if record.namespace.agent != can.agent:
+                continue
+            if key not in unanswered and record.state in (INPUT_REQUIRED, *ENDED) and not task.mail:
+                state.give(record, 0)
+            elif record.skill in can.skills and record.format <= can.format:
+                state.give(record, self.replica)
+                found.append(task.seen())
+                found[-1].died_ms = state.heard_ms.get(owner, 0)
+        return found
+
+    async def beat(self) -> None:
+        self._check_fence()
+        self._state.heard_ms[self.replica] = now_ms()
+
+    # Reading
+
+    async def load(self, namespace: Namespace, task_id: str, *, watch: bool = False) -> Record | None:
+        task = self._state.find(namespace, task_id)
+        if task is None:
+            return None
+        if watch:
+            self._state.watchers[task.record.key].add(self)
+        return task.seen()
+
+    async def unwatch(self, tasks: Collection[int]) -> None:
+        for key in tasks:
+            watchers = self._state.watchers.get(key, set())
+            watchers.discard(self)
+            if not watchers:
+                self._state.watchers.pop(key, None)
+
+    async def read(self, after: Mapping[int, int]) -> list[Row]:
+        found: list[Row] = []
+        for key, pos in after.items():
+            task = self._state.tasks.get(key)
+            if task is None or pos >= task.record.pos:
+                continue
+            start = max(bisect_right(task.log, pos + 1, key=_pos) - 1, 0)
+            size = 0
+            for row in itertools.islice(task.log, start, start + PIECE_ROWS):
+                if size > PIECE_BYTES:
+                    break
+                found.append(row)
+                size += len(row.data)
+        return found
+
+    async def locate(self, task: int, seq: int) -> int:
+        there = self._state.tasks.get(task)
+        if there is None or not there.log or min(seq, there.record.seq) <= 0:
+            return 0
+        # The first row that reaches this number has it, unless rows before it are gone.
+        i = bisect_left(there.log, min(seq, there.record.seq), key=_seq)
+        return there.log[i].pos if i > 0 or there.log[0].pos == 1 else 0
+
+    async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
+        if tasks is None:
+            tasks = self._state.owned[self.replica]
+        return [mail for key in sorted(tasks) if key in self._state.tasks for mail in self._state.tasks[key].mail]
 
     async def page(self, query: Query) -> Page:
-        shelf = self._shelves.get(query.scope) or Shelf(query.scope)
-        places, wanted = shelf.candidates(query)
-        end = len(places) if query.before is None else bisect_left(places, _place(*query.before))
-        start = 0 if query.since_ms is None else bisect_left(places, _place(query.since_ms, 0))
+        lists = [index.matching(query) for index in self._asked(query)]
+        starts = [0 if query.since_ms is None else bisect_left(places, (query.since_ms, 0)) for places in lists]
+        ends = [len(places) if query.before is None else bisect_left(places, query.before) for places in lists]
+        newest_first = heapq.merge(
+            *(_backwards(places, start, end) for places, start, end in zip(lists, starts, ends, strict=True)), reverse=True
+        )
         found: list[Record] = []
-        size, more = 0, False
-        for i in range(end - 1, start - 1, -1):
-            task = self._by_key[(places[i] & _KEY) - self._gone]
-            if task is not None and wanted in (0, task.state):
-                more = len(found) == query.limit
-                if more:
-                    break
-                record = task.whole(has_artifacts=query.has_artifacts)
-                size += len(record.head) + (len(record.artifacts) if query.has_artifacts else 0)
-                more = size > query.size and bool(found)
-                if more:
-                    break
-                found.append(record)
-        total = len(places) - start
-        if wanted:
-            tasks = (self._get(place & _KEY) for place in places[start:])
-            total = sum(task is not None and task.state == wanted for task in tasks)
-        return Page(tasks=found, total=total, next=(found[-1].at_ms, found[-1].key) if more else None)
+        size, next_ = 0, None
+        for _, key in newest_first:
+            task = self._state.tasks[key]
+            if query.state not in (0, task.record.state):
+                continue
+            record = task.seen(has_artifacts=query.has_artifacts)
+            size += len(record.head) + (len(record.artifacts) if query.has_artifacts else 0) + sum(len(r.data) for r in record.rows)
+            if len(found) == query.limit or (found and size > query.size):
+                next_ = (found[-1].at_ms, found[-1].key)
+                break
+            found.append(record)
+        total = sum(len(places) - start for places, start in zip(lists, starts, strict=True))
+        if query.context_id and query.state:
+            keys = [key for places, start in zip(lists, starts, strict=True) for _, key in places[start:]]
+            total = sum(self._state.tasks[key].record.state == query.state for key in keys)
+        return Page(tasks=found, total=total, next=next_)
 
-    async def kept(self, scope: Scope, key: str, since_ms: int) -> Keep | None:
-        keep = self._kept.get((scope, key))
-        return keep if keep is not None and keep.at_ms >= since_ms else None
+    def _asked(self, query: Query) -> list[_Index]:
+        if query.namespace is None:
+            return [index for space, index in self._state.indexes.items() if query.agent in ("", space.agent)]
+        index = self._state.indexes.get(query.namespace)
+        return [index] if index is not None else []
 
-    async def beat(self) -> None: ...
+    async def idempotency(self, namespace: Namespace, key: str, since_ms: int) -> Idempotency | None:
+        found = self._state.keys.get((namespace, key))
+        return found if found is not None and found.at_ms >= since_ms else None
 
-    async def take_over(self, lease_ms: int) -> list[Record]:
-        return []  # what was in memory died with its process
-
-    async def waiting(self, before_ms: int, limit: int) -> list[Record]:
-        found = (task for task in self._tasks() if task.state in _WAITING and task.at_ms < before_ms)
-        return [task.whole() for task in itertools.islice(found, limit)]
-
-    def _tasks(self) -> Iterator[Kept]:
-        return (task for task in self._by_key if task is not None)
+    # Upkeep
 
     async def purge(self, ages: Ages, limit: int) -> int:
-        ended = [task for task in self._tasks() if task.state in _ENDED]
-        folded = [task for task in ended if task.at_ms < ages.events_ms and task.numbers][:limit]
+        state = self._state
+        folded = [t for t in state.older(ENDED, ages.events_ms) if not t.is_folded and not t.record.owner][:limit]
         for task in folded:
-            task.numbers, task.rows = (), b""
-        old = [task for task in ended if task.at_ms < ages.tasks_ms and not task.numbers][:limit]
+            task.is_folded = True
+            if not task.record.is_stale:  # without a snapshot the log is all there is of it
+                task.log = []
+        old = [t for t in state.older(ENDED, ages.tasks_ms) if t.is_folded and not t.record.owner][:limit]
         for task in old:
-            shelf = self._shelves[task.scope]
-            shelf.remove(_place(task.at_ms, task.key), task)
-            del shelf.tasks[task.id]
-            self._by_key[task.key - self._gone] = None
-        gone = next((i for i, task in enumerate(self._by_key) if task is not None), len(self._by_key))
-        del self._by_key[:gone]
-        self._gone += gone
-        keys = [k for k, keep in self._kept.items() if keep.at_ms < ages.keys_ms][:limit]
-        for key in keys:
-            del self._kept[key]
-        return len(old) + len(folded) + len(keys)
+            index = state.indexes[task.record.namespace]
+            index.remove(task.record)
+            del index.tasks[task.record.id]
+            del state.tasks[task.record.key]
+        keys = [k for k, key in state.keys.items() if key.at_ms < ages.keys_ms][:limit]
+        for k in keys:
+            del state.keys[k]
+        return len(folded) + len(old) + len(keys)
 
     async def stats(self) -> Stats:
-        tasks = dict(Counter(task.state for task in self._tasks()))
-        return Stats(tasks=tasks, events=sum(len(task.numbers) for task in self._tasks()), keys=len(self._kept), size=0)
+        tasks = self._state.tasks.values()
+        states = dict(Counter(task.record.state for task in tasks))
+        return Stats(tasks=states, events=sum(len(task.log) for task in tasks), keys=len(self._state.keys), size=0)
 
 
-def _place(at_ms: int, key: int) -> Place:
-    return at_ms << _KEY_BITS | key
+def _backwards(places: list[Place], start: int, end: int) -> Iterator[Place]:
+    return (places[i] for i in range(end - 1, start - 1, -1))

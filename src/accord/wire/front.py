@@ -11,7 +11,7 @@ from typing import Any
 from .. import observe
 from ..codec import v1
 from ..codec.contract import Codec, weight
-from ..engine.log.reader import Reader
+from ..engine.log.views import View
 from ..engine.offload import LARGE, offload
 from ..model import Limits, MethodNotAllowed
 from ..ops.call import IDEMPOTENT, Call
@@ -222,5 +222,5 @@ async def _to_the_end(work: asyncio.Future[Any]) -> Any:
 
 def _discard(work: asyncio.Future[Any]) -> None:
     """Nobody waits for this any more."""
-    if not work.cancelled() and work.exception() is None and isinstance(reader := work.result(), Reader):
-        reader.close()
+    if not work.cancelled() and work.exception() is None and isinstance(view := work.result(), View):
+        view.close()

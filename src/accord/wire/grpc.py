@@ -5,8 +5,8 @@ from typing import Any
 
 from ..codec.contract import weight
 from ..codec.rpc import Rpc, rpcs
-from ..engine.log.entry import Entry
-from ..engine.log.reader import Reader
+from ..engine.log.entries import Event
+from ..engine.log.views import View
 from ..engine.offload import LARGE, offload
 from ..model import Limits, Message, VersionNotSupported
 from ..ops.call import Call
@@ -102,7 +102,8 @@ class GrpcDoor(Door):
         """The answer names the extensions that are in force, under the version's own name for that (spec EXT-3)."""
         active = call.extensions & self._service.offered if call.extensions else ()
         name = "a2a-extensions" if version.number == "1.0" else "x-a2a-extensions"
-        return ((name, ", ".join(sorted(active))),) if active else ()
+        found = tuple((key.decode(), value.decode()) for key, value in call.headers)
+        return ((name, ", ".join(sorted(active))), *found) if active else found
 
 
 def _for_caller(rpc: Rpc, version: Version, metadata: list[tuple[str, str]]) -> Rpc:
@@ -112,48 +113,48 @@ def _for_caller(rpc: Rpc, version: Version, metadata: list[tuple[str, str]]) -> 
     return rpc.speaking(version.grpc_for(next((value for name, value in metadata if name == "user-agent"), "")))
 
 
-async def _stream(exchange: Exchange, rpc: Rpc, reader: Reader, active: Metadata, unread: Unread) -> None:
+async def _stream(exchange: Exchange, rpc: Rpc, view: View, active: Metadata, unread: Unread) -> None:
     """Send a task's events to one client; what is ready leaves together, and the end with the last of it."""
     metadata: Metadata = ()
     patience_s = SOON_S
     try:
-        while (entries := await reader.next(patience_s)) != []:
+        while (events := await view.next(patience_s)) != []:
             if patience_s == SOON_S:
                 # Numbers the first frame; later ones count up by one. If nothing comes soon, the head goes out alone.
-                first = entries[0].seq if entries else reader.cursor + 1
+                first = events[0].seq if events else view.cursor + 1
                 metadata, patience_s = (("accord-seq", str(first)), *active), IDLE_S
             ready: list[bytes] = []
             size = 0
-            for entry in entries or ():
-                if len(entry.data) <= LARGE:
-                    ready.append(_frames(entry, rpc, reader))
+            for event in events or ():
+                if len(event.data) <= LARGE:
+                    ready.append(_frames(event, rpc, view))
                 else:
-                    with await unread.room(len(entry.data), exchange.link):
-                        ready.append(await offload(len(entry.data), _frames, entry, rpc, reader))
+                    with await unread.room(len(event.data), exchange.link):
+                        ready.append(await offload(len(event.data), _frames, event, rpc, view))
                 size += len(ready[-1])
                 if size > WRITE_BYTES:
                     exchange.send(b"".join(ready), metadata)
                     await exchange.drained()
                     ready, size = [], 0
-            is_over = reader.is_over
+            is_over = view.is_over
             exchange.send(b"".join(ready), metadata, is_last=is_over)
             if is_over:
                 return
             if exchange.waiting:
                 await exchange.drained()
     finally:
-        reader.close()
+        view.close()
 
 
-def _frames(entry: Entry, rpc: Rpc, reader: Reader) -> bytes:
+def _frames(event: Event, rpc: Rpc, view: View) -> bytes:
     """Return an event as it is sent: made once, shared by all readers of the same version."""
-    shapes = entry.shapes
+    shapes = event.shapes
     if shapes is None:
-        shapes = entry.shapes = {}
-    is_last = not rpc.is_as_stored and reader.ends_at(entry)
+        shapes = event.shapes = {}
+    is_last = not rpc.is_as_stored and view.ends_at(event)
     key = Rpc if rpc.is_as_stored else (Rpc, rpc.codec, is_last)
     found = shapes.get(key)
     if found is None:
-        made = rpc.frames(entry.data, is_last=is_last, index=reader.index)
+        made = rpc.frames(event.data, is_last=is_last, index=view.index)
         found = shapes[key] = [b"".join([framed(frame) for frame in made])]
     return found[0]

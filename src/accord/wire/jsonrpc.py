@@ -57,7 +57,7 @@ class JsonRpcDoor(HttpDoor):
                 found = await self._perform(operation, call, params)
             else:
                 result = await self._encoded(codec, operation, call, params)
-                return Answer(200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result), JSON, extra)
+                return Answer(200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result), JSON, (*extra, *call.headers))
         except A2AError as error:
             if isinstance(error, InvalidRequest) and id_ == text.NO_ID:
                 id_ = text.id_of(request.body)

@@ -190,7 +190,7 @@ class RestDoor(HttpDoor):
             else:
                 result = await self._encoded(codec, operation, call, asked)
                 kind = codec.answer_type(headers.get(b"accept", b""), headers.get(b"content-type", b""))
-                return Answer(200 if result else 204, result, kind, extra)
+                return Answer(200 if result else 204, result, kind, (*extra, *call.headers))
         except A2AError as error:
             allow = ((b"allow", error.detail["allow"].encode()),) if isinstance(error, MethodNotAllowed) else ()
             # Some clients read an error only if it says plain JSON (spec 7, A2).

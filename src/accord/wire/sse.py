@@ -4,8 +4,8 @@ import abc
 
 from ..codec import v1
 from ..codec.contract import Codec
-from ..engine.log.entry import Entry
-from ..engine.log.reader import Reader
+from ..engine.log.entries import Event
+from ..engine.log.views import View
 from ..engine.offload import LARGE, offload
 from ..model import A2AError, Message
 from .request import Answer, Out, Pairs, Stream
@@ -39,32 +39,32 @@ class Frames(abc.ABC):
     def error(self, error: A2AError) -> bytes:
         """The data of an event that says what went wrong."""
 
-    def of(self, entries: list[Entry], reader: Reader) -> bytes:
+    def of(self, events: list[Event], view: View) -> bytes:
         if self.is_as_stored:
             prefix, suffix = self._prefix, self._suffix
-            return b"".join([b"id: %d\ndata: %b%b%b\n\n" % (e.seq, prefix, e.data, suffix) for e in entries])
-        return b"".join([self._other(entry, reader) for entry in entries])
+            return b"".join([b"id: %d\ndata: %b%b%b\n\n" % (e.seq, prefix, e.data, suffix) for e in events])
+        return b"".join([self._other(event, view) for event in events])
 
     def message(self, message: Message) -> bytes:
         frames = self._codec.frames(message, is_last=True, index=lambda _: 0)
         return b"".join([b"data: %b%b%b\n\n" % (self._prefix, frame, self._suffix) for frame in frames])
 
-    def _other(self, entry: Entry, reader: Reader) -> bytes:
+    def _other(self, event: Event, view: View) -> bytes:
         """The shape of another version: made once, shared by all readers of that version."""
-        is_last = reader.ends_at(entry)
+        is_last = view.ends_at(event)
         key = (self._codec, is_last)
-        if entry.shapes is None:
-            entry.shapes = {}
-        frames = entry.shapes.get(key)
+        if event.shapes is None:
+            event.shapes = {}
+        frames = event.shapes.get(key)
         if frames is None:
-            event = v1.decode_event(entry.data)
-            frames = entry.shapes[key] = self._codec.frames(event, is_last=is_last, index=reader.index)
+            decoded = v1.decode_event(event.data)
+            frames = event.shapes[key] = self._codec.frames(decoded, is_last=is_last, index=view.index)
         datas = [b"data: %b%b%b\n\n" % (self._prefix, frame, self._suffix) for frame in frames]
-        # The number goes to the last frame of an entry: whoever resumes after it has seen all of them.
-        return b"".join([*datas[:-1], b"id: %d\n%b" % (entry.seq, datas[-1])]) if datas else b""
+        # The number goes to the last frame of an event: whoever resumes after it has seen all of them.
+        return b"".join([*datas[:-1], b"id: %d\n%b" % (event.seq, datas[-1])]) if datas else b""
 
 
-def answer_of(found: Reader | Message, frames: Frames, extra: Pairs, unread: Unread) -> Answer | Stream:
+def answer_of(found: View | Message, frames: Frames, extra: Pairs, unread: Unread) -> Answer | Stream:
     """The answer to who asked for a stream; a bare message is all there is to say."""
     if isinstance(found, Message):
         return Answer(200, frames.message(found), EVENTS, (*EVENTS_HEADERS, *extra))
@@ -72,13 +72,13 @@ def answer_of(found: Reader | Message, frames: Frames, extra: Pairs, unread: Unr
 
 
 class Events:
-    """What a reader reads, as a stream of events."""
+    """What a view reads, as a stream of events."""
 
-    __slots__ = ("_frames", "_reader", "_unread", "headers")
+    __slots__ = ("_frames", "_unread", "_view", "headers")
 
-    def __init__(self, reader: Reader, frames: Frames, extra: Pairs, unread: Unread) -> None:
+    def __init__(self, view: View, frames: Frames, extra: Pairs, unread: Unread) -> None:
         self._unread = unread
-        self._reader = reader
+        self._view = view
         self._frames = frames
         self.headers: Pairs = ((b"content-type", EVENTS), *EVENTS_HEADERS, *extra)
 
@@ -90,44 +90,44 @@ class Events:
             await out.write(b"%bdata: %b\n\n" % (frames.error_event, frames.error(error)), is_last=True)
 
     async def _send(self, out: Out) -> None:
-        reader, patience_s = self._reader, HEAD_S
+        view, patience_s = self._view, HEAD_S
         while not out.is_gone:
-            entries = await reader.next(patience_s)
-            if entries is None:
+            events = await view.next(patience_s)
+            if events is None:
                 patience_s = await self._wait(out, patience_s)
                 continue
             if patience_s == HEAD_S:
                 patience_s = SOON_S
-            is_over = not entries or reader.is_over  # the end leaves with the last of it, in one write
-            if len(entries) > 1:
-                entries = await self._send_most(out, entries)
-            await self._write(out, entries, is_last=is_over)
+            is_over = not events or view.is_over  # the end leaves with the last of it, in one write
+            if len(events) > 1:
+                events = await self._send_most(out, events)
+            await self._write(out, events, is_last=is_over)
             if is_over:
                 return
 
-    async def _send_most(self, out: Out, entries: list[Entry]) -> list[Entry]:
+    async def _send_most(self, out: Out, events: list[Event]) -> list[Event]:
         """If much is ready, send all but the last piece of it, and return that: what a slow client leaves lying is little."""
         begin = size = 0
-        for end, entry in enumerate(entries[:-1], 1):
-            size += len(entry.data)
+        for end, event in enumerate(events[:-1], 1):
+            size += len(event.data)
             if size > WRITE_BYTES:
-                await self._write(out, entries[begin:end])
+                await self._write(out, events[begin:end])
                 begin, size = end, 0
-        return entries[begin:] if begin else entries
+        return events[begin:] if begin else events
 
-    async def _write(self, out: Out, entries: list[Entry], *, is_last: bool = False) -> None:
-        size = sum([len(entry.data) for entry in entries])
+    async def _write(self, out: Out, events: list[Event], *, is_last: bool = False) -> None:
+        size = sum([len(event.data) for event in events])
         if size <= LARGE:
-            await out.write(self._frames.of(entries, self._reader), is_last=is_last)
+            await out.write(self._frames.of(events, self._view), is_last=is_last)
             return
         await out.ready()  # what waits for its client is not made before
         with await self._unread.room(size):
             # Events of 1.0 are sent as they are stored: one copy, which is not worth a thread.
-            data = await offload(0 if self._frames.is_as_stored else size, self._frames.of, entries, self._reader)
+            data = await offload(0 if self._frames.is_as_stored else size, self._frames.of, events, self._view)
             await out.write(data, is_last=is_last)
 
     def close(self) -> None:
-        self._reader.close()
+        self._view.close()
 
     async def _wait(self, out: Out, patience_s: float) -> float:
         """Nothing came for so long; return how long to wait now."""
@@ -135,7 +135,7 @@ class Events:
             await out.flush()
             return SOON_S
         if patience_s == SOON_S:
-            out.idle(self._reader.nudge)  # short streams end before this is worth it
+            out.idle(self._view.nudge)  # short streams end before this is worth it
         else:
             await out.write(_KEEP_ALIVE)
-        return self._reader.limits.keep_alive_comment_s
+        return self._view.limits.keep_alive_comment_s

@@ -78,8 +78,6 @@ class AppTarget(Target):
         """Open more doors than HTTP's."""
 
     async def close(self) -> None:
-        # Functions that wait for an answer are left as they are by a server that stops, for good: it is its process that ends them.
-        await asyncio.gather(*(run.cancel() for run in self.app._engine._runs()))
         await self.app.close()
         logging.getLogger("accord").removeHandler(self._faults)
         for file in self._folder.glob(self._database.name + "*"):

@@ -1,336 +1,475 @@
-"""The steps of one run: each is done once, and found again in the run's later lives."""
+"""What a function has recorded: its steps, its branches, what it hands to other agents.
+
+A step is known by its branch, its name and its number: the n-th call of that name in that branch. Its end is stored before the
+function goes on, and in a later attempt it is handed back instead of being done again.
+"""
 
 import asyncio
-import dis
+import functools
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Iterator
-from functools import lru_cache, partial
-from pathlib import PurePath
-from types import CellType, CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeVar
-from zlib import adler32, crc32
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from ...codec import v1
 from ...model import Message, Unavailable
 from ...store.failpoints import is_armed, point
-from .parked import tasks_of
-from .replay import Differs, Past, is_vague
-from .step import INSIDE, Step, do_step, failure, refuse, value_of
+from ..log.entries import Delegated, Patched, StepEnded, StepLeft
+from .branches import PLACE, Branch, Place, Recorder, branch_of, place_in, step_label
+from .history import History, Mismatch, StepEntry
+from .values import Result, result_type, routine_of
 
-if TYPE_CHECKING:
-    from ..runs.run import Run
-
-__all__ = ["Steps"]
+__all__ = ["StepFailed", "Steps"]
 
 log_ = logging.getLogger("accord")
 
-_NESTED = inspect.CO_NESTED
-_NEVER: dict[str, int] = {}
-_LOOKS, _LOOK_S = 50, 0.02  # how often and at what distance a replay looks for what is not in its place
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 30.0  # between the tries of a step
+MOST_TEXT = 10_000  # of what a step raised: it may be as long as what it is about
+TOO_LARGE = "ResultTooLarge"
+_NULL = msgspec.Raw(b"null")
 
-T = TypeVar("T")
+
+class StepFailed(Exception):
+    """A step raised. In every attempt it is this that is raised; `__cause__` is what the step raised, in the first one only.
+
+    Attributes:
+        type: The name of the class of what was raised.
+        message: Its text.
+    """
+
+    def __init__(self, step: str, type: str, message: str) -> None:
+        super().__init__(step, type, message)
+        self.step = step
+        self.type = type
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"step {self.step!r} failed: {self.type}{': ' if self.message else ''}{self.message}"
+
+
+class _Call:
+    """A step that is called now."""
+
+    __slots__ = ("branch", "label", "n", "name")
+
+    def __init__(self, branch: Branch, name: str) -> None:
+        self.branch = branch
+        self.name = name
+        self.n = branch.next_step(name)
+        self.label = step_label(name, self.n)
+
+    def ended(self, value: msgspec.Raw) -> StepEnded:
+        return StepEnded(self.branch.path, self.name, self.n, value)
+
+    def failed(self, type_: str, text: str) -> StepEnded:
+        clean = text[:MOST_TEXT].encode(errors="replace").decode()  # the log can't hold halves of characters
+        return StepEnded(self.branch.path, self.name, self.n, _NULL, type_, clean)
 
 
 class Steps:
-    """Does what a run is to do once, and notes it before the run goes on.
+    """The verbs of one run that are recorded."""
 
-    A step is known by its name and what it was called with, and among the same ones by their order. Called with something that
-    can't be told from one life to the next, it is known by its name and its n-th call.
-    """
+    __slots__ = ("_history", "_names", "_patches", "_run")
 
-    __slots__ = ("_calls", "_has_waited", "_others", "_past", "_run", "_stepper", "_vague", "_warned", "is_parallel", "under_way")
-
-    def __init__(self, run: "Run", past: Past | None) -> None:
+    def __init__(self, run: Recorder, history: History | None) -> None:
         self._run = run
-        self._past = past
-        self._calls: dict[str, int] = {}  # of each step by name, and of each delegation by what it is about
-        self._stepper: asyncio.Task[Any] | None = None  # who called the first step
-        self._others: set[asyncio.Task[Any] | None]  # who called one too, if anybody did
-        self.is_parallel = False  # someone else called one too: in the next life steps may come in another order
-        self.under_way: dict[Step, bool] = {}  # and whether the log knows of them
-        self._vague = _NEVER  # how often it was looked what runs beside a step that nothing tells apart
-        self._warned: frozenset[str] = frozenset()
-        self._has_waited = False
+        self._history = history
+        self._names: set[str] = set()  # of steps called in tasks of the user's
+        self._patches: dict[tuple[str, str], bool] = {}
 
-    def do(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Coroutine[Any, Any, Any]:
-        """Do a step, or find it again. It has its number from here: what is called in order may be waited for in any."""
-        name = name or getattr(function, "__name__", "") or type(function).__name__
-        run = self._run
-        if (inside := INSIDE.get()) is not None and inside[0] is run:
-            return self._within(function, args, name, retries)
-        task = asyncio.current_task(run.loop)
-        done = self._new(name, _fingerprint(function, args), task)
-        if task is not run.task and is_vague(done.args):
-            done.is_beside = self._has_others(name, task)
-        if self._past is None:
-            return self._do(done, function, args, retries)
-        return self._find_or_do(self._past, done, function, args, retries, is_main=task is run.task and not self.is_parallel)
+    # Steps
 
-    async def _find_or_do(
-        self, past: Past, done: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int, *, is_main: bool
+    async def step(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        *,
+        name: str = "",
+        returns: Any = None,
+        retries: int = 0,
+        timeout: float | None = None,
     ) -> Any:
-        known = await self._find(past, done, is_main=is_main)
-        return await self._do(done, function, args, retries) if known is None else value_of(known, function)
+        """Do a step, or hand back how it ended.
 
-    async def _do(self, done: Step, function: Callable[..., Any], args: tuple[Any, ...], retries: int) -> Any:
+        Args:
+            function: A coroutine function, a plain function (called in a thread), or an async generator function: its chunks
+                are written as they come, and the result is their text.
+            args: What it is called with.
+            name: What the step is known by; the function's own name if empty.
+            returns: The type of the result, if the return annotation does not say it.
+            retries: How often it is called again if it raises.
+            timeout: Seconds for all of it, retries included.
+
+        Raises:
+            StepFailed: It raised, or took too long.
+            TypeError: It can't be known again, or its result can't be read back.
+            Mismatch: Something else is recorded in its place.
+        """
         run = self._run
-        if run.is_leaving or run.is_over:
-            await run.begin_nothing()
-        self.under_way[done] = False
-        token = INSIDE.set((run, done))
+        place = place_in(run)
+        if place is not None and place.step:
+            return await _perform(run, function, args, place.step, retries, timeout)  # a part of that step
+        shown = _name_of(function, name)
+        call = _Call(self._branch("step", name), shown)
+        result = result_type(function, returns)
+        if self._history is not None:
+            found = self._history.step(call.branch.path, shown, call.n)
+            if found is not None:
+                if isinstance(found, Delegated):
+                    raise self._history.differs(
+                        f"the function now calls step {shown!r}, where a delegation was recorded under that name"
+                    )
+                return await self._recorded(call, found, result)
+        await run.may_begin()
+        run.begin_step()
+        try:
+            return await self._do(call, _perform(run, function, args, shown, retries, timeout), result)
+        finally:
+            run.end_step()
+
+    async def _do(self, call: _Call, work: Coroutine[Any, Any, Any], result: Result) -> Any:
+        """Do the work of a step or of a delegation, and store what comes of it before the function goes on."""
+        cause: BaseException | None = None
+        outer = PLACE.get()
+        PLACE.set(Place(self._run, call.branch, call.label))
         try:
             if is_armed:
                 point("step.begun")
-            if self.is_parallel or len(self.under_way) > 1:
-                self._note_begun()
-            value = await do_step(done, function, args, retries, run.threads)
+            try:
+                value = await work
+            except asyncio.CancelledError as error:
+                if _is_cancelled():
+                    raise
+                # It comes from what the step waited for. In a later attempt nobody would cancel the step, so it is no left one.
+                cause, entry = error, call.failed("CancelledError", str(error))
+            except Exception as error:
+                cause, entry = error, call.failed(type(error).__name__, str(error))
+            else:
+                raw, value = result.encode(value)
+                entry = self._fitting(call, call.ended(raw), raw)
             if is_armed:
                 point("step.done")
-            await run.log.noted(self._line(done))  # in the log before anything is built on it
+            await self._store(entry)
         except asyncio.CancelledError:
-            self._leave(done)
-            raise
-        except Unavailable:  # it could not be stored: another life does it again
-            await run.begin_nothing()
+            self._leave(call)
             raise
         finally:
-            INSIDE.reset(token)
-            del self.under_way[done]
-            if run.is_leaving:
-                run.step_ended()
+            PLACE.set(outer)
         if is_armed:
             point("step.stored")
-        if run.is_over:
-            await run.begin_nothing()
-        if done.error:
-            raise failure(done)
+        if entry.type:
+            raise StepFailed(call.name, entry.type, entry.message) from cause
         return value
+
+    async def _recorded(self, call: _Call, found: StepEnded | StepLeft, result: Result) -> Any:
+        """How a step ended in an earlier attempt."""
+        call.branch.output.claim(call.label)
+        if isinstance(found, StepLeft):
+            await self._run.loop.create_future()  # the function stopped waiting for it, and does so again
+        assert isinstance(found, StepEnded)
+        if found.type:
+            raise StepFailed(call.name, found.type, found.message)
+        try:
+            return result.decode(found.value)
+        except Exception as error:  # some of the classes are the user's
+            assert self._history is not None  # it has the step
+            raise self._history.differs(
+                f"step {call.name!r} (call {call.n}) was recorded with a result that its type does not fit any more: {error}"
+            ) from error
+
+    def _fitting(self, call: _Call, entry: StepEnded, raw: msgspec.Raw) -> StepEnded:
+        size, left = len(memoryview(raw)), self._run.size_left
+        if size <= left:
+            return entry
+        text = (
+            f"its result has {size:,} bytes, and the task may grow by {max(left, 0):,} (Limits.task_size): return where it is kept"
+        )
+        return call.failed(TOO_LARGE, text)
+
+    async def _store(self, entry: StepEntry) -> None:
+        if self._run.is_stopped:
+            return  # a step that did not heed its cancellation; or undoes something, now that the client has cancelled
+        try:
+            await self._run.record(entry)
+        except Unavailable as error:
+            if self._run.is_stopped:  # the run goes on elsewhere, from what is stored
+                raise asyncio.CancelledError from error
+            raise
+
+    def _leave(self, call: _Call) -> None:
+        """The function has stopped waiting for a step. If the run itself is stopped, the step is done again instead."""
+        if not self._run.is_stopping:
+            self._run.note(StepLeft(call.branch.path, call.name, call.n))
 
     @property
-    def are_over(self) -> bool:
-        """Now that the function has returned: of those who did steps beside each other, nobody is left who may do more."""
-        return all(task is None or task is self._run.task or task.done() for task in {self._stepper, *self._others})
+    def step_key(self) -> str:
+        """What the step we are in is called, in every attempt: an idempotency key."""
+        place = place_in(self._run)
+        if place is None or not place.step:
+            raise TypeError("ctx.step_key belongs to a step; read it in the function that ctx.step calls")
+        return self._key(place.branch, place.step)
 
-    async def _within(self, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
-        """A step within a step is a part of that: done with it, again with it, and not known on its own."""
-        part = Step(name, 0)
-        value = await do_step(part, function, args, retries, self._run.threads)
-        if part.error:
-            raise failure(part)
+    def _key(self, branch: Branch, label: str) -> str:
+        return f"{self._run.task_id}/{self._run.turn}/{branch.below(label)}"
+
+    # Branches
+
+    def _branch(self, verb: str, name: str) -> Branch:
+        """The branch a step belongs to. In a task of the user's it is one of its own, known by the name of the step."""
+        run = self._run
+        branch = branch_of(run)
+        if branch is not None:
+            return branch
+        if not name:
+            raise TypeError(
+                f"ctx.{verb} was called in a task of your own, where nothing says which call it is after a restart; use ctx.gather "
+                f"for work side by side and timeout= for time limits, or give it a name of its own: ctx.{verb}(..., name=...)"
+            )
+        if name in self._names:
+            raise TypeError(f"two steps called in tasks of your own have the name {name!r}; give each its own")
+        place = place_in(run)
+        if place is None:
+            raise TypeError(f"ctx.{verb} was called in a task that was not started by its skill")
+        self._names.add(name)
+        path = f"@{name}"
+        return Branch(path, place.branch.output.child(path), asyncio.current_task())
+
+    async def gather(self, *members: Coroutine[Any, Any, Any]) -> list[Any]:
+        """Run coroutines side by side, each in a branch of its own, and return their results.
+
+        All are waited for, whatever becomes of the others; then the first failure by position is raised.
+        """
+        branch = self._gathering(members)
+        loop, tasks = self._run.loop, []
+        number = branch.next_gather() if branch is not None else 0
+        for i, member in enumerate(members):
+            if branch is not None:
+                path = branch.below(f"{number}.{i}")
+                task = loop.create_task(self._member(Branch(path, branch.output.child(path)), member))
+                self._run.resume()
+                task.add_done_callback(functools.partial(self._member_done, member))
+            else:
+                task = loop.create_task(_harmless(member))
+                task.add_done_callback(functools.partial(_close, member))
+            tasks.append(task)
+        if branch is not None:
+            self._run.pause()
+        try:
+            await _all_done(tasks)
+        finally:
+            if branch is not None:
+                self._run.resume()
+        return [task.result() for task in tasks]
+
+    def _gathering(self, members: tuple[Any, ...]) -> Branch | None:
+        """The branch that gathers; None within a step, of which the members are a part."""
+        wrong = next((member for member in members if not inspect.iscoroutine(member)), None)
+        place = place_in(self._run)
+        branch = branch_of(self._run)
+        if wrong is None and (branch is not None or (place is not None and place.step)):
+            return None if place is not None and place.step else branch
+        for member in members:
+            if inspect.iscoroutine(member):
+                member.close()  # nobody will await it
+        if wrong is not None:
+            raise TypeError(f"ctx.gather takes coroutines, as in ctx.gather(ctx.step(f), other(ctx)), not {type(wrong).__name__}")
+        raise TypeError(
+            "ctx.gather was called in a task of your own; call it in the skill's function, or in a member of ctx.gather"
+        )
+
+    async def _member(self, branch: Branch, member: Coroutine[Any, Any, Any]) -> Any:
+        branch.task = asyncio.current_task()
+        PLACE.set(Place(self._run, branch))  # the task has a context of its own
+        try:
+            value = await _harmless(member)
+        except asyncio.CancelledError:
+            if self._history is not None:
+                self._history.forget(branch.path)
+            raise
+        except Exception:
+            self._end(branch)
+            raise
+        finally:
+            branch.task = None  # which holds the branch: only the garbage collector would find the two
+        self._end(branch)
         return value
 
-    def _leave(self, step: Step) -> None:
-        """The function has stopped waiting for a step. It does so again in a later life, whatever came of the step."""
-        run = self._run
-        if not (run.is_over or run.is_leaving or run.is_canceled):
-            run.log.note(b"s", v1.encode(Step(step.name, step.n, args=step.args, is_left=True)))
+    def _member_done(self, member: Coroutine[Any, Any, Any], task: "asyncio.Task[Any]") -> None:
+        member.close()  # cancelled before it began, it was never awaited
+        self._run.pause()
 
-    async def delegate(self, agent: Any, message: Any) -> Any:
-        """Have another agent do something, once: a finished delegation is found again as a step is."""
+    def _end(self, branch: Branch) -> None:
+        if self._history is not None and not self._run.is_stopping:
+            self._history.end(branch.path)
+
+    # Other agents
+
+    async def delegate(self, agent: Any, message: Any, *, name: str = "") -> Any:
+        """Have another agent do a part of the task, and return its reply. It is known again as a step is.
+
+        Once the other agent's task is known, a later attempt subscribes to it instead of sending the message again.
+        """
         run = self._run
-        if isinstance(message, Message):  # its id is another in every life; our own task is none of the other agent's
-            message = replace(message, task_id="" if message.task_id == run.log.task.id else message.task_id)
-            about = _fingerprint(None, (_name_of(agent), replace(message, message_id="")))
-        else:
-            about = _fingerprint(None, (_name_of(agent), message))
-        task = asyncio.current_task(run.loop)
-        step = self._new("delegate", f"{about}/{self._count(about)}", task)  # a name of its own, which the other agent knows
-        is_main = task is run.task and not self.is_parallel
-        known = await self._find(self._past, step, is_main=is_main) if self._past is not None else None
+        self._outside("delegate")
+        call = _Call(self._branch("delegate", name), name or "delegate")
+        found = self._history.step(call.branch.path, call.name, call.n) if self._history is not None else None
+        if found is not None and not isinstance(found, Delegated):
+            return run.delegates.reply(agent, await self._recorded(call, found, _JSON))
+        if isinstance(message, Message) and message.task_id == run.task_id:  # handed on: our task is none of the other agent's
+            message = replace(message, task_id="")
+        await run.may_begin()  # it holds up no stop, once begun: it is found again
+        task_id = found.task_id if found is not None else ""
+
+        async def on_task(id_: str) -> None:
+            if id_ != task_id:
+                await self._store(Delegated(call.branch.path, call.name, call.n, _agent_name(agent), id_))
+
+        questions = Branch(call.branch.below(call.label), call.branch.output, call.branch.task)
+        key = self._key(call.branch, call.label)
+        work = run.delegates.converse(run, agent, message, key, task_id=task_id, branch=questions, on_task=on_task)
+        return run.delegates.reply(agent, await self._do(call, work, _JSON))
+
+    # Changes of the function
+
+    def patched(self, name: str) -> bool:
+        """Whether a change of the function applies: not if the record went past this place before the change."""
+        self._outside("patched")
+        branch = branch_of(self._run)
+        if branch is None:
+            raise TypeError("ctx.patched was called in a task of your own; call it in the skill's function, and hand on the result")
+        known = self._patches.get((branch.path, name))
         if known is None:
-            if run.is_leaving or run.is_over:
-                await run.begin_nothing()
-            token = INSIDE.set((run, step))
-            try:
-                step.value = await run.delegates.ask(run, agent, message, f"{run.log.task.id}/{step.args}")
-            except asyncio.CancelledError:
-                self._leave(step)
-                raise
-            finally:
-                INSIDE.reset(token)
-            if run.is_over:
-                await run.begin_nothing()
-            await run.log.noted(self._line(step))
-            known = step
-        if known.error:
-            raise failure(known)
-        return run.delegates.reply(agent, known.value)
-
-    def _new(self, name: str, args: str, task: asyncio.Task[Any] | None) -> Step:
-        """A step that is called now."""
-        if self._stepper is not task:
-            if self._stepper is None:
-                self._stepper = task
-            elif self.is_parallel:
-                self._others.add(task)
-            else:
-                self.is_parallel, self._others = True, {task}
-        n = self._calls[name] = self._calls.get(name, 0) + 1
-        return Step(name, n, args=args)
-
-    def _has_others(self, name: str, task: asyncio.Task[Any] | None) -> bool:
-        """Whether others run beside this task of a run: then a step that nothing tells apart may come in another order."""
-        if self._vague.get(name, 0) >= _LOOKS:
-            return False  # called again and again, and never was there anything else: looking costs all tasks there are
-        self._vague = {**self._vague, name: self._vague.get(name, 0) + 1}
-        if not tasks_of(self._run) - {task, self._run.task}:
-            return False
-        if self._calls[name] > 1 and name not in self._warned:
-            self._warned |= {name}
-            log_.warning(
-                "skill %s does step %r beside other work, and nothing tells it apart after a restart: its task might fail there; "
-                "give each its own name: ctx.step(..., name=...)",
-                self._run.skill.id,
-                name,
-            )
-        return True
-
-    async def _find(self, past: Past, step: Step, *, is_main: bool) -> Step | None:
-        """Return the step as an earlier life left it; None if it has to be done."""
-        run = self._run
-        known = await self.recall(past, lambda: past.step(step, is_main=is_main))
-        if known is not None:
-            run.skip(known)
-            if known.is_left:
-                await run.loop.create_future()  # the function stopped waiting for it, and does so again
+            known = self._history.patched(branch.path, name) if self._history is not None else None
+            if known is None:
+                if not self._run.is_stopped:
+                    self._run.note(Patched(branch.path, name))
+                known = True
+            self._patches[branch.path, name] = known
         return known
 
-    def _count(self, what: str) -> int:
-        n = self._calls[what] = self._calls.get(what, 0) + 1
-        return n
-
-    def _line(self, step: Step) -> bytes:
-        """What the log is told of a step that has ended. One that gave too much has failed."""
-        log = self._run.log
-        data, most = v1.encode(step), log.book.limits.task_size
-        if log.size + len(data) > most and not step.error:
-            data = v1.encode(refuse(step, len(data), most))
-        return b"s" + data
-
-    def _note_begun(self) -> None:
-        """Log the steps under way beside each other: called first in the next life, they are not new. One after the other
-        they always come in their order, and need no line of their own.
-        """
-        for step, is_noted in self.under_way.items():
-            if not is_noted:
-                self._run.log.note(b"s", v1.encode(Step(step.name, step.n, args=step.args, is_beside=step.is_beside)))
-                self.under_way[step] = True
-
-    async def recall(self, past: Past, look: Callable[[], T | None]) -> T | None:
-        """Look something up in the record. If it is new, what runs beside it may only be on its way to what was done before:
-        it gets a while, for as long as it gets on. Where things were done beside each other that can't show that the function has
-        changed: what it leaves out is seen at its end.
-        """
-        left, looks = past.left, 0
-        while True:
-            try:
-                return look()
-            except Differs as error:
-                if past.left < left:
-                    left, looks = past.left, 0
-                if looks == _LOOKS or self._has_waited or error.is_certain:
-                    if not past.is_parallel or error.is_certain:
-                        self._run.differs = error
-                        raise
-                    self._has_waited = True
-                    return None
-                looks += 1
-                await asyncio.sleep(_LOOK_S)
+    def _outside(self, verb: str) -> None:
+        place = place_in(self._run)
+        if place is not None and place.step:
+            step = place.step.rpartition("#")[0]
+            raise TypeError(f"ctx.{verb} was called within step {step!r}; call it beside the step, and hand the result to it")
 
 
-def _name_of(agent: Any) -> str:
-    return agent if isinstance(agent, str) else getattr(agent, "name", "")
+_JSON = Result("delegate", None)
 
 
-def _fingerprint(function: Any, args: tuple[Any, ...]) -> str:
-    """What tells calls with different arguments apart, in every life alike. Ends in `?` if there is more that can't be told."""
-    bound: list[Any] = []
-    if type(function) is not FunctionType or (not args and function.__code__.co_flags & _NESTED):
-        bound = list(_bound(function, is_alone=not args))
-    if not args and not bound:
-        return "-"
-    vague = ""
+async def _harmless(member: Coroutine[Any, Any, Any]) -> Any:
+    """Await a member of a gather. Of what is meant to end a program, asyncio would end the whole server."""
     try:
-        data = _encode((args, bound) if bound else args)
-    except Exception:  # some are of classes of the user's, which may raise anything
-        data, vague = b",".join(filter(None, map(_one, (*args, *bound)))), "?"
-    return (crc32(data) << 32 | adler32(data)).to_bytes(8).hex() + vague
+        return await member
+    except (KeyboardInterrupt, SystemExit) as error:
+        raise RuntimeError(f"a member of ctx.gather raised {type(error).__name__}") from error
 
 
-def _one(value: Any) -> bytes:
+def _close(member: Coroutine[Any, Any, Any], task: "asyncio.Task[Any]") -> None:
+    member.close()  # cancelled before it began, it was never awaited
+
+
+async def _all_done(tasks: Iterable["asyncio.Task[Any]"]) -> None:
+    """Wait for all. If we are cancelled so are they; so they are if the function turns out to be another than the recorded one."""
+    pending = set(tasks)
+    mismatch: BaseException | None = None
     try:
-        return _encode(value)
-    except Exception:
-        return b""
+        while pending and mismatch is None:
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
+            found = [task.exception() for task in done if not task.cancelled()]
+            mismatch = next((error for error in found if isinstance(error, Mismatch)), None)
+    finally:
+        for task in pending:
+            task.cancel()
+        if pending:
+            await asyncio.wait(pending)  # for their cleaning up
+        for task in pending:
+            if not task.cancelled():
+                task.exception()  # else it would be logged as never looked at
+    if mismatch is not None:
+        raise mismatch
 
 
-def _bound(function: Any, *, is_alone: bool) -> Iterator[Any]:
-    """What a function carries along beside its arguments: those of a partial, the object of a method, or what it was made with.
-
-    Of variables around it only plain values count, and of an object that is no JSON its texts, if there is nothing else: what can
-    be changed, or called, is what a function works with and not what it is about.
-    """
-    if isinstance(function, partial):
-        yield from (function.args, function.keywords)
-        if isinstance(function.func, MethodType):
-            yield function.func.__self__
-    elif isinstance(function, MethodType):
-        own = function.__self__
-        texts = {key: text for key, text in getattr(own, "__dict__", {}).items() if isinstance(text, str)} if is_alone else {}
-        yield own if not texts or _one(own) else [type(own).__qualname__, texts]
-    elif isinstance(function, FunctionType):
-        around = [cell.cell_contents for cell in function.__closure__ or () if cell != _UNSET]
-        written = _written(function.__code__) if function.__name__ == "<lambda>" else ()
-        yield from (value for value in (*(function.__defaults__ or ()), *around, *written) if isinstance(value, _PLAIN))
+# Calling the function
 
 
-_UNSET = CellType()
-_PLAIN = (str, int, float, bytes)
+async def _perform(
+    run: Recorder, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int, timeout: float | None
+) -> Any:
+    if timeout is None:
+        return await _try(run, function, args, name, retries)
+    try:
+        async with asyncio.timeout(timeout) as limit:
+            return await _try(run, function, args, name, retries)
+    except TimeoutError as error:
+        if limit.expired():
+            raise TimeoutError(f"not done within {timeout:g} s") from error.__cause__
+        raise
 
 
-@lru_cache(1024)
-def _written(code: CodeType) -> tuple[Any, ...]:
-    """What is written in a lambda. A task may be taken up by another Python, and each has its own places for that."""
-    values = (value for value in _constants(code) if isinstance(value, _PLAIN))
-    return tuple({(type(value), value): value for value in values if value or isinstance(value, (int, float))}.values())
+async def _try(run: Recorder, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
+    for n in range(retries):
+        try:
+            return await _call(run, function, args, name)
+        except Exception:
+            pause_s = min(FIRST_PAUSE_S * 2**n, LONGEST_PAUSE_S)
+            log_.warning("step %s failed, and is tried again in %g s", name, pause_s, exc_info=True)
+        await asyncio.sleep(pause_s)
+    return await _call(run, function, args, name)
 
 
-def _constants(code: CodeType) -> Iterator[Any]:
-    """Constants in the order they are used, with those of comprehensions: since Python 3.12 these are no functions of their own.
-
-    Formatting leaves empty texts among them, or not.
-    """
-    loops: list[CodeType] = []  # made, and called once it is known what they go through
-    for instruction in dis.get_instructions(code):
-        value = instruction.argval
-        if instruction.opcode in dis.hasconst:  # not all are in `co_consts`: since Python 3.14 small numbers are in the instruction
-            if not isinstance(value, CodeType):
-                yield value
-            elif value.co_name in _LOOPS:
-                loops.append(value)
-        elif instruction.opname == "GET_ITER" and loops and (loop := loops.pop()).co_name != "<genexpr>":
-            yield from _constants(loop)
+async def _call(run: Recorder, function: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
+    flags = _flags(function)
+    if flags & inspect.CO_COROUTINE:
+        return await function(*args)
+    if flags & inspect.CO_ASYNC_GENERATOR:
+        return await _write(run, function(*args))
+    value = await run.threads.run(functools.partial(function, *args), f"step {name}")
+    if inspect.isawaitable(value):  # as of a lambda that calls a coroutine function
+        value = await value
+    return value
 
 
-_LOOPS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+async def _write(run: Recorder, stream: AsyncGenerator[Any, None]) -> str:
+    """Write chunks as they come, and return their text."""
+    texts = []
+    try:
+        async for chunk in stream:
+            run.emit(chunk)
+            if isinstance(chunk, str):
+                texts.append(chunk)
+            await run.room()
+    finally:
+        await stream.aclose()
+    return "".join(texts)
 
 
-def _told(value: Any) -> Any:
-    """What tells a value from others that the encoder does not know. Raises TypeError if that is only where it lies in memory."""
-    type_: Any = type(value)
-    if hasattr(type_, "model_dump"):  # of pydantic, which may not be installed; sets stay sets here, and are put in order later
-        return {type_.__qualname__: value.model_dump(by_alias=False, round_trip=True, warnings=False)}
-    for base in (str, int, float):
-        if isinstance(value, base):
-            return base(value)
-    is_text = isinstance(value, PurePath) or (type_.__module__.startswith("pydantic") and type_.__str__ is not object.__str__)
-    if not is_text:
-        raise TypeError
-    return str(value)  # an address; a secret shows nothing, and is then told by its order
+def _flags(function: Any) -> int:
+    """What kind of function it is, as its code says."""
+    code = getattr(function, "__code__", None) or getattr(routine_of(function), "__code__", None)
+    return code.co_flags if code is not None else 0
 
 
-_encode = msgspec.json.Encoder(order="deterministic", enc_hook=_told).encode
+def _name_of(function: Any, name: str) -> str:
+    if not callable(function):
+        if inspect.iscoroutine(function):
+            function.close()  # nobody will await it
+        raise TypeError(f"ctx.step takes a function and its arguments, as in ctx.step(search, trip), not {type(function).__name__}")
+    if name:
+        return name
+    found: str = getattr(function, "__name__", "") or type(function).__name__
+    if found == "<lambda>" or isinstance(function, functools.partial):
+        what = "lambda" if found == "<lambda>" else "functools.partial"
+        raise TypeError(f"a {what} has no name to be known by after a restart; write ctx.step({what}..., name='...'), or use a def")
+    return found
+
+
+def _agent_name(agent: Any) -> str:
+    return agent if isinstance(agent, str) else str(getattr(agent, "name", ""))
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -6,12 +6,13 @@ Operations call it; it knows no version, no binding and no wire.
 import asyncio
 import logging
 import weakref
+from collections.abc import Callable
 
 from ...auth import Caller
 from ...codec.contract import Snapshot
 from ...model import (
     FINAL,
-    A2AError,
+    INTERRUPTED,
     InvalidParams,
     Limits,
     Message,
@@ -20,34 +21,36 @@ from ...model import (
     TaskNotFound,
     TaskState,
     TooManyRequests,
+    Unavailable,
     UnsupportedOperation,
     new_id,
 )
-from ...model import INTERRUPTED as _INTERRUPTED
-from ...store import Keep, Record, Scope, Store
-from ..durable.replay import Past, read_past
-from ..log.entry import STATE_NUMBER
+from ...store import Idempotency, Namespace, Store
+from ...store import Mail as Letter
+from ..durable.history import History, read_history
+from ..log.entries import Answered, Asked, Entry, MessageAdded, Numbered, state_of
 from ..log.log import Log, Turn
+from ..log.writer import Lost
 from ..skills.agent import Agent
 from ..skills.skill import Skill
-from .lives import Suspects
+from .mail import Mail
+from .recovery import INTERRUPTED as INTERRUPTED_TEXT
+from .recovery import Recovery
 from .reply import call_reply
-from .run import FORGOTTEN, Accepted, Run, Runs
-from .say import set_status
+from .run import FORGOTTEN, Run
+from .runs import Accepted, Runs
 from .upkeep import Retention, Upkeep
 
-__all__ = ["INTERRUPTED", "Accepted", "Engine"]
+__all__ = ["Accepted", "Engine", "not_found"]
 
 log_ = logging.getLogger("accord")
 
-LEASE_MS = 15_000
-_BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
-NOT_STORED = "interrupted: what the agent did could not be stored; send the message again, under a new key if it had one"
+LEAVE_S = 5.0  # for functions that were cancelled at a stop
+MAX_ROUTES = 5  # how often a message is taken to a task whose owner changes
 _WARNED: weakref.WeakSet[Agent] = weakref.WeakSet()
-INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again, under a new key if it had one"
 
 
-class Engine(Runs):
+class Engine:
     """Runs an agent's skills on a store.
 
     - A message is either refused with nothing stored, or logged before its sender hears of it.
@@ -56,139 +59,58 @@ class Engine(Runs):
 
     def __init__(self, agent: Agent, store: Store, limits: Limits, retention: Retention | None = None) -> None:
         agent.resolve()
-        super().__init__(agent, store, limits)
+        self.agent = agent
+        self.limits = limits
+        self.runs = Runs(agent, store, limits)
+        self.tasks = self.runs.tasks
         self.retention = retention or Retention()
-        self._upkeep = Upkeep(self.feed, self.retention, threads=self.threads, look_again=self._look_again)
-        self._suspects = Suspects()
+        self._recovery = Recovery(self)
+        self._mail = Mail(self)
+        self._upkeep = Upkeep(self.runs, self.retention, look=self._recovery.look)
         self._tending: list[asyncio.Task[None]] = []
 
-    # Life
+    # Opening and closing
 
     async def open(self) -> None:
-        """Open the store and take up or end what a dead process left running (design, rule 18)."""
-        await self.feed.open()
+        """Open the store and take up or end what a dead process left running."""
+        await self.tasks.open()
+        await self.tasks.store.adopt(self.agent.name)
         self._warn()
-        left = await self.feed.store.take_over(LEASE_MS)
-        watching = [record for record in left if record.state == STATE_NUMBER[TaskState.AUTH_REQUIRED]]
-        left = [record for record in left if record not in watching]
-        taken_up = [await self._take_up(record) for record in left]
-        for record in watching:
-            await self._watch_again(record)
-        await self.feed.flush()  # in one commit: nobody is shown any of them as working any more
-        if left:
-            log_.warning(
-                "the last stop interrupted %d tasks: %d are taken up again, %d have failed",
-                len(left),
-                sum(taken_up),
-                taken_up.count(False),
-            )
-        self._tending = [asyncio.create_task(self._upkeep.run()), asyncio.create_task(self._suspects.try_all())]
+        await self._recovery.open()
+        self._mail.open()
+        self._tending = [asyncio.create_task(self._upkeep.run()), asyncio.create_task(self._recovery.try_held())]
 
     def _warn(self) -> None:
         """Say, once for each agent, if work is called durable and is not."""
         durable = [skill.id for skill in self.agent.skills.values() if skill.is_durable]
-        if durable and not self.lasts and self.agent not in _WARNED:
+        if durable and not self.runs.can_go_on and self.agent not in _WARNED:
             _WARNED.add(self.agent)
             log_.warning("tasks are kept in memory: durable work (%s) ends with this process too", ", ".join(durable))
 
     async def drain(self, grace_s: float) -> None:
-        """Take no new work, let go what can be taken up again, and give the rest `grace_s` to end."""
-        self.feed.drain()
-        for run in self._runs():
-            if not self.lasts and run.is_waiting:
+        """Take no new work, give up what can go on elsewhere, and give the rest `grace_s` to end."""
+        self.tasks.drain()
+        for run in self.runs.running():
+            if run.is_waiting and not self.runs.can_go_on:
                 run.interrupt(FORGOTTEN)
-            elif self.lasts and (run.is_waiting or run.skill.is_durable):
-                is_working = run.skill.is_durable and not (run.is_waiting or run.is_held)
-                run.release() if grace_s > 0 else run.park()
-                run.log.refuse(self.feed.parting(run.log.task))  # who waits for its answer asks the next process
-                if is_working and not run.log.is_dead:
-                    run.log.note(b"l", b"%.1f" % run.worked())
-        loop = self.feed.loop
+            elif self.runs.can_go_on and (run.is_waiting or run.skill.is_durable):
+                run.release() if grace_s > 0 else run.leave()
+        loop = self.tasks.loop
         deadline = loop.time() + grace_s
         # Messages that were accepted get their turn, so that one run may be followed by another.
-        while any(not run.is_over for run in self._runs()) and (left := deadline - loop.time()) > 0:
-            await asyncio.wait({self.next_end()}, timeout=left)
-
-    def _runs(self) -> list[Run]:
-        return [log.run for log in self.feed.live() if isinstance(log.run, Run)]
+        while self.runs.running() and (left := deadline - loop.time()) > 0:
+            await asyncio.wait({self.runs.next_end()}, timeout=left)
 
     async def close(self) -> None:
         """Stop all runs, tell their readers, and store everything."""
         await self.drain(0)
-        for run in self._runs():
-            run.interrupt(INTERRUPTED)
-        for log in self.feed.live():
-            log.refuse(self.feed.parting(log.task))  # whoever is left without an answer gets this one
+        for run in self.runs.running():
+            run.interrupt(INTERRUPTED_TEXT)
+        await self.runs.left(LEAVE_S)
         for tending in self._tending:
             tending.cancel()
-        await self.feed.close()
-        self.threads.close()
-
-    async def _look_again(self) -> None:
-        """End or take up what was given up when the store failed: it is stored as being worked on, and nobody does."""
-        while self.feed.given_up and not self.feed.fault:
-            log = await self.feed.find(*self.feed.given_up.pop())
-            if log is not None and log.run is None and log.task.status.state in (TaskState.SUBMITTED, TaskState.WORKING):
-                await self._go_on(log, NOT_STORED)
-            elif log is not None:
-                self.feed.let_go(log)
-
-    async def _take_up(self, record: Record) -> bool:
-        """Go on with a run whose process died, or fail it. Return whether it goes on."""
-        try:
-            log = self.feed.revive(record)
-        except _BROKEN:  # one broken row does not keep the server from starting
-            log_.exception("task %s can't be read, and stays as it is", record.id)
-            return False
-        return await self._go_on(log, INTERRUPTED, is_next_life=True)
-
-    async def _watch_again(self, record: Record) -> None:
-        """Call a function again that did not wait for its client alone: what it waits for may come without a message."""
-        try:
-            log = self.feed.revive(record)
-            past = read_past(await self.feed.whole(log), log.task, self.limits)
-            if past is not None and past.is_watching and log.run is None:
-                skill = self.skill_of(log)
-                Run(self, log, skill, Turn(past.turn), skill.binding.values(past.message), Caller(log.scope.owner), past=past)
-        except (A2AError, *_BROKEN):
-            log_.exception("task %s waits for an authorization, and can't be taken up again", record.id)
-        else:
-            self.feed.let_go(log)
-
-    async def _go_on(self, log: Log, reason: str, *, is_next_life: bool = False) -> bool:
-        """Go on with a run that was cut off, if its skill is durable; else fail it for this reason. Return whether it goes on."""
-        skill = self.agent.skills.get(log.about.skill)
-        if skill is None:
-            reason = f"interrupted, and can't be taken up again: the agent no longer has skill {log.about.skill!r}"
-        if skill is None or not skill.is_durable:
-            set_status(log, TaskState.FAILED, reason)
-            return False
-        try:
-            past = read_past(await self.feed.whole(log), log.task, self.limits)
-            if log.run is not None:
-                return True  # a message was faster
-            first = past.message if past is not None else log.task.history[0]
-            values = skill.binding.values(first)
-        except (A2AError, *_BROKEN) as error:
-            set_status(log, TaskState.FAILED, f"interrupted, and can't be taken up again: {error}")
-            return False
-        if past is None:
-            Run(self, log, skill, Turn(first), values, Caller(log.scope.owner))
-            return True
-        lives = past.lives
-        if lives.is_guilty:
-            set_status(log, TaskState.FAILED, f"interrupted {lives.count + 1} times at the same place, and given up")
-            return False
-        turn = Turn(past.turn)
-        log.turns.append(turn)  # begun in an earlier life; whoever asks for it again waits for its end
-        log.inbox.extend(Turn(message) for message in past.waiting)
-        gate = self.feed.loop.create_future() if lives.is_suspect and is_next_life else None
-        if gate is None:
-            log.note(b"r")
-        run = Run(self, log, skill, turn, values, Caller(log.scope.owner), past=past, gate=gate)
-        if gate is not None:
-            self._suspects.add(lives, run)
-        return True
+        await self.tasks.close()
+        self.runs.threads.close()
 
     # Messages
 
@@ -196,18 +118,18 @@ class Engine(Runs):
         """Call a skill that makes no task."""
         values = skill.binding.values(request.message)
         context_id = request.message.context_id or new_id()
-        return await call_reply(skill, values, caller, context_id, self.threads)
-
-    async def find(self, scope: Scope, task_id: str) -> Log:
-        log = await self.feed.find(scope, task_id)
-        if log is None:
-            raise TaskNotFound(f"Task not found: {task_id:.80}", taskId=task_id[:256])
-        return log
+        return await call_reply(skill, values, caller, context_id, self.runs.threads)
 
     async def resume(
-        self, request: SendMessageRequest, scope: Scope, caller: Caller, *, keep: Keep | None = None, reopen: bool = False
+        self,
+        request: SendMessageRequest,
+        namespace: Namespace,
+        caller: Caller,
+        *,
+        idempotency: Idempotency | None = None,
+        reopen: bool = False,
     ) -> Accepted:
-        """Hand a message to the task it names. With `reopen`, one that has ended begins anew, keeping all it has.
+        """Take a message to the task it names. With `reopen`, one that has ended begins anew, keeping all it has.
 
         Raises:
             TaskNotFound: There is none, or it is not the caller's.
@@ -215,103 +137,207 @@ class Engine(Runs):
             UnsupportedOperation: The task has ended.
             TooManyRequests: Too many messages wait for it already.
         """
-        log = await self.find(scope, request.message.task_id)
-        return await self.hand_over(log, request, caller, keep=keep, reopen=reopen)
+        task_id = request.message.task_id
+        refused = 0
+        while refused < MAX_ROUTES:
+            found = await self.tasks.own(namespace, task_id, reopen=reopen)
+            if found is None:
+                raise not_found(task_id)
+            # Under a key it is a post where others use the store too, also to ourselves: key and message are then one item.
+            if isinstance(found, Log) and not (idempotency is not None and self.tasks.store.is_shared):
+                try:
+                    return await self.hand_over(found, request, caller, idempotency=idempotency, reopen=reopen)
+                except _Rested:  # another message was faster, and has been answered: this one's turn comes
+                    continue
+                except Lost:
+                    refused += 1
+                    continue
+            if isinstance(found, Log):
+                await found.stored()
+            record = found if not isinstance(found, Log) else await self.tasks.store.load(namespace, task_id)
+            if record is None:
+                raise not_found(task_id)
+            _check_context(request.message, record.id, record.context_id)
+            if state_of(record.state) in FINAL and not reopen:
+                raise _has_ended(record.id, record.context_id, state_of(record.state))
+            accepted = await self._mail.send(record, request, idempotency)
+            if accepted is not None:
+                return accepted
+            if idempotency is not None and await self._is_used(idempotency):
+                raise Lost()  # another process was faster with the same key
+            refused += 1
+        raise Unavailable("the task changes hands too often right now; try again in a moment", retry_after_s=1)
+
+    async def _is_used(self, key: Idempotency) -> bool:
+        return await self.tasks.store.idempotency(key.namespace, key.key, key.expired_ms) is not None
 
     async def hand_over(
-        self, log: Log, request: SendMessageRequest, caller: Caller, *, keep: Keep | None = None, reopen: bool = False
+        self,
+        log: Log,
+        request: SendMessageRequest,
+        caller: Caller,
+        *,
+        idempotency: Idempotency | None = None,
+        reopen: bool = False,
+        letter: Letter | None = None,
     ) -> Accepted:
-        """Hand a message to a task that has just been found. Raises as `resume` does."""
+        """Hand a message to a task that is ours. Raises as `resume` does."""
+        log.holds += 1  # while this waits: released meanwhile, the task would get a second log
         try:
-            return await self._hand_over(log, request, caller, keep, reopen)
+            return await self._hand_over(log, request, caller, idempotency, reopen, letter)
         finally:
-            self.feed.let_go(log)  # refused, it would be kept for nothing; taken, there is something going on
+            log.holds -= 1
+            self.tasks.release(log)  # refused, it would be kept for nothing; taken, there is something going on
 
-    async def _hand_over(self, log: Log, request: SendMessageRequest, caller: Caller, keep: Keep | None, reopen: bool) -> Accepted:
-        message = request.message
-        past = await self._parked(log)
-        task = log.task
-        if message.context_id and message.context_id != task.context_id:
-            what = f"task {task.id} belongs to context {task.context_id}, not to {message.context_id!r:.80}"
-            raise InvalidParams(what, violations=(("message.contextId", what),))
+    async def _hand_over(
+        self,
+        log: Log,
+        request: SendMessageRequest,
+        caller: Caller,
+        idempotency: Idempotency | None,
+        reopen: bool,
+        letter: Letter | None,
+    ) -> Accepted:
+        message, configuration = request.message, request.configuration
+        await self._recovery.take_up(log, died=True)  # of a process that died a moment ago
+        recorded = await self._recorded(log)
+        while idempotency is not None and log.has_key:  # one key goes with one commit
+            await log.stored()
+            recorded = await self._recorded(log)
+        # From here on nothing is awaited: what is seen of the task now is so when the message is logged.
+        _check_context(message, *log.ids)
         run = log.run
-        if task.status.state in FINAL and (run is not None or not reopen):
+        if log.state in FINAL and (run is not None or not reopen):
             await log.stored()  # an end is told when it is stored, also as the reason of a refusal
-            raise UnsupportedOperation(
-                f"task {task.id} is {task.status.state.word} and takes no more messages; "
-                f"send without taskId, in context {task.context_id}, to start a new one",
-                taskId=task.id,
-                contextId=task.context_id,
-            )
+            raise _has_ended(*log.ids, log.state)
         if len(log.inbox) >= self.limits.waiting_messages:
-            raise TooManyRequests(f"{len(log.inbox)} messages already wait for task {task.id}", retry_after_s=1, taskId=task.id)
+            what = f"{len(log.inbox)} messages already wait for task {log.ids.task_id}"
+            raise TooManyRequests(what, retry_after_s=1, taskId=log.ids.task_id)
+        if run is None and log.is_resting and letter is None:  # with a post that is not read, its owner has not left
+            raise _Rested
         if run is None:
-            self.feed.check_room(is_answer=task.status.state not in FINAL)
-        message.context_id = task.context_id
-        turn = Turn(message, request.configuration.accepted_output_modes if request.configuration is not None else ())
+            self.tasks.check_room(is_answer=log.state not in FINAL)
+        message.context_id = log.ids.context_id
+        modes = tuple(configuration.accepted_output_modes) if configuration is not None else ()
+
+        def add() -> Turn:
+            return self._add(log, message, modes, idempotency, letter)
+
         if isinstance(run, Run):
-            size = log.size
-            log.add(message)
-            run.put_aside(size)
-            self._keep(keep, log, message)
+            turn = add()
             run.deliver(turn)
-        elif past is not None and past.asked:
-            skill = self.skill_of(log)
-            values = skill.binding.values(past.message)  # refused before anything is stored
-            log.add(message)
-            self._keep(keep, log, message)
-            log.begin(turn, past.asked)
-            log.set_status(TaskState.WORKING)
-            past.add_answer(message)
-            Run(self, log, skill, turn, values, Caller(log.scope.owner), past=past)
+        elif log.state in (TaskState.SUBMITTED, TaskState.WORKING):  # its run is tried again later
+            turn = add()
+            log.inbox.append(turn)
+        elif recorded is not None and (asked := recorded[0].question) is not None:
+            turn = self._answer(log, asked, *recorded, add)
         else:
-            skill = self.skill_of(log)
-            values = skill.binding.values(message)  # refused before anything is stored
-            if task.status.state in FINAL:
-                self.feed.reopen(log)
-                log.set_status(TaskState.SUBMITTED)
-            log.add(message)
-            self._keep(keep, log, message)
-            Run(self, log, skill, turn, values, caller)
-        return Accepted(log, turn, False)
+            turn = self._start_again(log, message, caller, add)
+        return Accepted(log, turn.number, False)
 
-    async def _parked(self, log: Log) -> Past | None:
-        """The record of a function that waited for an answer when its process ended; None if nothing has to be replayed."""
-        log.readers += 1  # held while this waits: let go meanwhile, the task would get a second log
-        try:
-            while log.run is None and not log.is_clear and log.task.status.state in _INTERRUPTED:
-                pos = log.pos
-                await log.stored()
-                past = read_past(await self.feed.whole(log), log.task, self.limits)
-                if log.pos == pos:  # else another message was faster, and what was read is no longer all of it
-                    return past
-            return None
-        finally:
-            log.readers -= 1
+    def _answer(self, log: Log, asked: Asked, before: History, entries: list[Numbered], add: Callable[[], Turn]) -> Turn:
+        """A function that is not in memory waits for this message: it is called again, and finds its answer in the log."""
+        skill = self.runs.skill_of(log)
+        values = skill.binding.values(before.message(before.turn))  # refused before anything is stored
+        turn = add()
+        log.turns.append(turn.number)
+        answered = Answered(asked.branch, asked.n, turn.number)
+        log.append(answered)
+        log.set_status(TaskState.WORKING)
+        new: list[Entry] = [MessageAdded(turn.message, turn.modes), answered]
+        entries += [Numbered(turn.number + i, log.seq, 0, entry) for i, entry in enumerate(new)]
+        history = read_history(entries, self.limits)
+        assert history is not None  # it has asked
+        first = Turn(history.turn, history.message(history.turn), history.modes(history.turn))
+        Run(self.runs, log, skill, first, values, Caller(log.namespace.caller), history=history)
+        return turn
 
-    def _keep(self, keep: Keep | None, log: Log, message: Message) -> None:
-        if keep is not None:
-            keep.task_id, keep.reply = log.task.id, message.message_id.encode()
-            self.feed.keep(keep)
+    def _start_again(self, log: Log, message: Message, caller: Caller, add: Callable[[], Turn]) -> Turn:
+        """Nothing waits for this message: it starts the next run of the task."""
+        skill = self.runs.skill_of(log)
+        values = skill.binding.values(message)  # refused before anything is stored
+        if log.state in FINAL:
+            log.set_status(TaskState.SUBMITTED)
+        turn = add()
+        Run(self.runs, log, skill, turn, values, caller)
+        return turn
+
+    def _add(
+        self, log: Log, message: Message, modes: tuple[str, ...], idempotency: Idempotency | None, letter: Letter | None
+    ) -> Turn:
+        turn = log.add_message(message, modes, post=letter.id if letter is not None else 0)
+        if letter is not None:
+            log.heard = letter.n  # in the commit that stores the message, no sooner and no later
+        if idempotency is not None:
+            log.keep(idempotency, turn)
+        return turn
+
+    async def _recorded(self, log: Log) -> tuple[History, list[Numbered]] | None:
+        """What a function recorded that waited for an answer when its process ended; None if nothing has to be replayed."""
+        while log.run is None and not log.is_clear and log.state in INTERRUPTED:
+            pos = log.pos
+            await log.stored()
+            entries = await self.tasks.entries(log)
+            if log.pos == pos:  # else another message was faster, and what was read is no longer all of it
+                history = read_history(entries, self.limits)
+                return (history, entries) if history is not None else None
+        return None
 
     # Cancelling
 
-    async def cancel(self, scope: Scope, task_id: str, *, twice_fails: bool = False) -> Snapshot:
+    async def cancel(self, namespace: Namespace, task_id: str, *, twice_fails: bool = False) -> Snapshot:
         """End a task as canceled and return it; one that is canceled already too, unless `twice_fails`.
 
         Raises:
             TaskNotFound: There is none, or it is not the caller's.
             TaskNotCancelable: It has ended otherwise, or did while it was being cancelled.
         """
-        log = await self.find(scope, task_id)
-        was_over = log.task.status.state in FINAL
-        if not was_over:
-            if isinstance(log.run, Run):
-                await log.run.cancel()
-            else:
-                log.set_status(TaskState.CANCELED)
-        snapshot = await log.snapshot()
-        self.feed.let_go(log)
+        found = await self.tasks.own(namespace, task_id)
+        if found is None:
+            raise not_found(task_id)
+        if isinstance(found, Log):
+            was_over = found.state in FINAL
+            if not was_over:
+                await self.cancel_log(found)
+            snapshot: Snapshot = await found.stored(found.snapshot())
+            self.tasks.release(found)
+        else:
+            was_over = state_of(found.state) in FINAL
+            snapshot = await (self._mail.cancel(found) if not was_over else self.tasks.shown(found, None))
         if snapshot.state is not TaskState.CANCELED or (was_over and twice_fails):
             raise TaskNotCancelable(f"task {task_id} is already {snapshot.state.word}", taskId=task_id)
         return snapshot
+
+    async def cancel_log(self, log: Log) -> None:
+        """End a task of ours as canceled, if it has not ended otherwise by then."""
+        log.holds += 1
+        try:
+            if isinstance(log.run, Run):
+                await log.run.cancel()
+            elif log.state not in FINAL:
+                log.set_status(TaskState.CANCELED)
+        finally:
+            log.holds -= 1
+
+
+class _Rested(Exception):
+    """A task was given up while a message for it waited: it has to be claimed again."""
+
+
+def not_found(task_id: str) -> TaskNotFound:
+    return TaskNotFound(f"Task not found: {task_id[:80]}", taskId=task_id[:256])
+
+
+def _check_context(message: Message, task_id: str, context_id: str) -> None:
+    if message.context_id and message.context_id != context_id:
+        what = f"task {task_id} belongs to context {context_id}, not to {message.context_id!r:.80}"
+        raise InvalidParams(what, violations=(("message.contextId", what),))
+
+
+def _has_ended(task_id: str, context_id: str, state: TaskState) -> UnsupportedOperation:
+    return UnsupportedOperation(
+        f"task {task_id} is {state.word} and takes no more messages; "
+        f"send without taskId, in context {context_id}, to start a new one",
+        taskId=task_id,
+        contextId=context_id,
+    )

@@ -1,151 +1,193 @@
-"""The questions of one run: asked of its client, and found again with their answers in the run's later lives."""
+"""The questions of one run: asked of its client, and found again with their answers when the function is called again."""
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any
 
-from ...codec import v1
-from ...model import InvalidParams, Message, Part, TaskState
-from ..durable.answers import Asked, digest_of, parts_of
-from ..durable.replay import Past
+from ...model import InvalidParams, Message, Part, Role, TaskState
+from ..durable.branches import Branch
+from ..log.entries import Answered, Asked, AskLeft
 from ..log.log import Turn
+from ..skills.schema import Shape
 from .say import read_answer
 
 if TYPE_CHECKING:
     from .run import Run
 
-__all__ = ["Questions"]
+__all__ = ["Questions", "parts_of"]
 
-_AUTH = "auth"  # what authorizations are known by: their texts hold addresses made for one time
+_SCHEMA = "application/schema+json"
+_AUTH = "authorization"  # what authorizations are known by: their texts hold addresses made for one time
 
 
 class Questions:
-    """Asks a run's client, one question at a time.
+    """Asks a run's client, one question at a time: a message can't say which of two it answers.
 
-    A question is known by its number, or by a `place` of its own, and by what is asked: text and type, or its name and the type.
+    A question is known by its branch and number, and by what is asked: text and type, or its name and the type.
     """
 
-    __slots__ = ("_answer", "_asked", "_past", "_place", "_run")  # many wait in memory
+    __slots__ = ("_answer", "_asking", "_run")
 
-    def __init__(self, run: "Run", past: Past | None) -> None:
+    def __init__(self, run: "Run") -> None:
         self._run = run
-        self._past = past
-        self._asked = 0
-        self._place = 0  # the question it is in
-        self._answer: asyncio.Future[Message] | None = None
+        self._asking = asyncio.Lock()
+        self._answer: tuple[Branch, int, asyncio.Future[Turn]] | None = None  # the question that is open
 
     @property
-    def is_waiting(self) -> bool:
+    def is_open(self) -> bool:
+        """A question was asked, and the answer is awaited."""
         return self._answer is not None
 
-    async def ask(self, question: str | Message, type_: Any, name: str = "", place: int = 0) -> Any:
-        run = self._run
+    async def ask(self, branch: Branch, question: str | Message, type_: Any, name: str = "") -> Any:
+        run, n = self._run, branch.next_question()
         parts = parts_of(question, type_)
-        digest = digest_of(parts_of(name, type_) if name else parts)
-        with self._asking(place) as place:
-            while True:
-                answer = await self._answered(place, parts, digest)
-                if answer is None:
+        asked = Asked(branch.path, n, name or _text(parts), _type_name(type_), is_named=bool(name))
+        while True:
+            answer = await self._recorded(asked)
+            if answer is None:
+                async with self._turn():
+                    await run.may_begin()
                     run.status(TaskState.INPUT_REQUIRED, parts)
-                    self._note(Asked(place, digest))
-                    answer = await self._next_message()
-                run.message = answer
-                if type_ is Message:
-                    return answer
-                try:
-                    return read_answer(answer, type_)
-                except InvalidParams as error:
-                    parts = _again(f"That does not fit: {error}", question, type_)
-
-    async def require_auth(self, text: str, until: Awaitable[Any] | None, place: int = 0) -> Any:
-        run = self._run
-        with self._asking(place) as place:
-            if until is not None and self._past is not None and self._past.answers.is_stopped(place):
-                return await until  # it came without a message
-            answer = await self._answered(place, [Part(text=text)], _AUTH)
-            if answer is not None:
+                    self._note(asked)
+                    answer = await self._next_message(branch, n)
+            if type_ is Message:
                 return answer
-            if self._past is None or self._past.asked != place:  # else it has been said, and nothing has come of it yet
-                run.status(TaskState.AUTH_REQUIRED, text)
-                self._note(Asked(place, _AUTH, is_watching=until is not None))
-            message = asyncio.ensure_future(self._next_message())
-            if until is None:
-                return await message
-            granted = asyncio.ensure_future(until)
             try:
-                await asyncio.wait({message, granted}, return_when=asyncio.FIRST_COMPLETED)
-                if message.done():
-                    return message.result()
-                self._answer = None
-                run.status(TaskState.WORKING)
-                return granted.result()
-            finally:
-                message.cancel()
-                granted.cancel()
+                return read_answer(answer, type_)
+            except InvalidParams as error:
+                parts = _again(f"That does not fit: {error}", question, type_)
 
-    @contextlib.contextmanager
-    def _asking(self, place: int) -> Iterator[int]:
-        if self._place:
-            raise RuntimeError("one question at a time: a message can't say which of two it answers")
-        if not place:
-            self._asked += 1
-        self._place = place or self._asked
+    async def require_auth(self, branch: Branch, text: str, until: Awaitable[Any] | None) -> Any:
+        run, n = self._run, branch.next_question()
+        asked = Asked(branch.path, n, _AUTH, _AUTH, is_watching=until is not None, is_named=True)
+        was_left = False
+        if run.history is not None:
+            found = run.history.answer(asked.branch, n, asked.text, asked.type, asked.is_named)
+            was_left = isinstance(found, AskLeft)
+            if isinstance(found, Answered):
+                return self._taken(found).message
+            if was_left and until is not None:
+                return await until  # it came without a message
+        if was_left:
+            await run.loop.create_future()
+        async with self._turn():
+            await run.may_begin()
+            if not (run.history is not None and _is_same(run.history.question, asked)):  # else it was said, and nothing came of it
+                run.status(TaskState.AUTH_REQUIRED, text)
+                self._note(asked)
+            if until is None:
+                return await self._next_message(branch, n)
+            return await self._first(branch, n, until)
+
+    async def _first(self, branch: Branch, n: int, until: Awaitable[Any]) -> Any:
+        """The next message, or what comes of `until`."""
+        message = asyncio.ensure_future(self._next_message(branch, n))
+        granted = asyncio.ensure_future(until)
         try:
-            yield self._place
+            await asyncio.wait({message, granted}, return_when=asyncio.FIRST_COMPLETED)
+            if message.done():
+                return message.result()
+            return granted.result()
         finally:
-            self._place = 0
+            for waiting in (message, granted):
+                waiting.cancel()
+            await asyncio.wait({message, granted})
 
-    async def _answered(self, place: int, question: list[Part], digest: str) -> Message | None:
-        """What an earlier life was told at this question."""
-        past = self._past
-        if past is None:
+    async def _recorded(self, asked: Asked) -> Message | None:
+        """What an earlier run was told at this question; None if it has to be asked."""
+        run = self._run
+        if run.history is None:
             return None
-        answer = await self._run.steps.recall(past, lambda: past.answer(place, question, digest))
-        if answer is None and past.answers.is_stopped(place):
-            await self._run.loop.create_future()  # the function stopped waiting then, and will again
-        return answer
+        found = run.history.answer(asked.branch, asked.n, asked.text, asked.type, asked.is_named)
+        if isinstance(found, AskLeft):
+            await run.loop.create_future()  # the function stopped waiting then, and will again
+        return self._taken(found).message if isinstance(found, Answered) else None
+
+    def _taken(self, answered: Answered) -> Turn:
+        run = self._run
+        assert run.history is not None  # it has the answer
+        run.taken = Turn(answered.turn, run.history.message(answered.turn))
+        run.message = run.taken.message
+        return run.taken
 
     def _note(self, asked: Asked) -> None:
         asked.worked_s = round(self._run.worked(), 3)
-        self._run.log.note(b"q", v1.encode(asked))
+        self._run.note(asked)
 
-    async def _next_message(self) -> Message:
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Questions wait for each other. A branch whose question waits, waits for the client too."""
+        run = self._run
+        run.pause()
+        try:
+            await self._asking.acquire()
+        finally:
+            run.resume()
+        try:
+            yield
+        finally:
+            self._asking.release()
+
+    async def _next_message(self, branch: Branch, n: int) -> Message:
         """The oldest message that waits for a turn, or the next to come."""
-        run, place = self._run, self._place
+        run = self._run
         if run.log.inbox:
             turn = run.log.inbox.popleft()
-            self._take(turn)
+            self._take(branch, n, turn)
             return turn.message
-        self._answer = run.loop.create_future()
-        run.rest()
+        answer: asyncio.Future[Turn] = run.loop.create_future()
+        self._answer = (branch, n, answer)
+        run.pause()
         try:
-            return await self._answer
+            return (await answer).message
         except asyncio.CancelledError:
-            if not (run.is_over or run.is_canceled):
-                run.log.note(b"u", b"%d" % place)  # the function has stopped waiting
+            if not run.is_stopping and not run.is_over:
+                run.note(AskLeft(branch.path, n))  # the function has stopped waiting
                 run.status(TaskState.WORKING)
             raise
         finally:
             self._answer = None
-            run.go_on()
+            run.resume()
 
     def deliver(self, turn: Turn) -> bool:
         """Take a message, if one is waited for."""
-        if self._answer is None or self._answer.done():
+        if self._answer is None or self._answer[2].done():
             return False
-        self._take(turn)
-        self._answer.set_result(turn.message)
+        branch, n, answer = self._answer
+        self._take(branch, n, turn)
+        answer.set_result(turn)
         return True
 
-    def _take(self, turn: Turn) -> None:
+    def _take(self, branch: Branch, n: int, turn: Turn) -> None:
         run = self._run
-        run.message = turn.message
-        run.log.begin(turn, self._place)
+        run.taken, run.message = turn, turn.message
+        run.log.turns.append(turn.number)
+        run.note(Answered(branch.path, n, turn.number))
         run.status(TaskState.WORKING)  # in the commit that stores the message: nobody is shown the old question
+
+
+def parts_of(question: str | Message, type_: Any) -> list[Part]:
+    """What the client is shown of a question: its text, and the schema of an answer if that is not just any text."""
+    parts = list(question.parts) if isinstance(question, Message) else [Part(text=question)]
+    if type_ is not None and type_ not in (str, Message):
+        parts.append(Part(data=Shape(type_).schema(), media_type=_SCHEMA))
+    return parts
 
 
 def _again(wrong: str, question: str | Message, type_: Any) -> list[Part]:
     if isinstance(question, Message):
         return [Part(text=wrong), *parts_of(question, type_)]
     return parts_of(f"{wrong}\n{question}", type_)
+
+
+def _text(parts: list[Part]) -> str:
+    return Message(message_id="", role=Role.AGENT, parts=parts).text
+
+
+def _type_name(type_: Any) -> str:
+    return getattr(type_, "__qualname__", "") or str(type_)
+
+
+def _is_same(one: Asked | None, other: Asked) -> bool:
+    return one is not None and (one.branch, one.n, one.text) == (other.branch, other.n, other.text)

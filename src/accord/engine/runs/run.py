@@ -1,4 +1,4 @@
-"""Runs: a message becomes a task, a user's function is driven to its end, and everything it says put in the task's log.
+"""A run: one call of a skill's function for a task, from its message to its end. All it says goes into the task's log.
 
 One asyncio task per run, no queue. Nothing else writes the log of a task while its run lives.
 """
@@ -11,301 +11,234 @@ import secrets
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...auth import Caller
-from ...codec import v1
-from ...model import (
-    FINAL,
-    A2AError,
-    Artifact,
-    ArtifactUpdate,
-    InvalidAgentResponse,
-    Limits,
-    Message,
-    Metadata,
-    Part,
-    SendMessageRequest,
-    Task,
-    TaskState,
-    TaskStatus,
-    UnsupportedOperation,
-    moment,
-    new_id,
-)
-from ...store import Keep, Scope, Store
-from ..durable.answers import parts_of
-from ..durable.parked import RUN, forget, sleep
-from ..durable.replay import Differs, Past
-from ..durable.step import INSIDE, Step
-from ..durable.steps import Steps
-from ..log.entry import About
-from ..log.feed import Feed
-from ..log.log import Log, Turn
-from ..skills.agent import Agent
+from ...model import FINAL, Artifact, ArtifactUpdate, InvalidAgentResponse, Message, Metadata, Part, TaskState
+from ..durable.branches import PLACE, Branch, Delegates, Place, place_in
+from ..durable.history import History, Mismatch
+from ..durable.output import Output, Send
+from ..durable.steps import StepFailed, Steps
+from ..log.entries import ArtifactChanged, Entry, Released, RunStarted, Worked
+from ..log.log import NOWHERE, Log, Origin, Turn
 from ..skills.context import Context, Fail, Reject
 from ..skills.skill import Skill
 from ..skills.values import Ask, Reply, to_parts
 from ..threads import Threads
-from .questions import Questions
+from .questions import Questions, parts_of
 from .say import said
+from .state import OVER, TRANSITIONS, Move, State
 
-__all__ = ["Accepted", "Delegates", "Run", "Runs"]
+if TYPE_CHECKING:
+    from .runs import Runs
+
+__all__ = ["Run"]
 
 log_ = logging.getLogger("accord")
 
 CANCEL_GRACE_S = 3.0
 FORGOTTEN = "interrupted: the server stopped, and what it kept was in memory; send the message again, under a new key if it had one"
-_BREATH = 64  # events between two turns given to the rest of the loop
-
-
-class Delegates(Protocol):
-    """Has other agents do things; what they answered can be noted, and read again in a later life."""
-
-    async def ask(self, run: "Run", agent: Any, message: Any, key: str) -> Any: ...
-
-    def reply(self, agent: Any, answered: Any) -> Any: ...
-
-
-class Accepted(NamedTuple):
-    """A message that has its place in a task."""
-
-    log: Log
-    turn: Turn
-    is_new: bool
-
-
-class Runs:
-    """Starts the runs of an agent, and holds what they share."""
-
-    def __init__(self, agent: Agent, store: Store, limits: Limits) -> None:
-        self.agent = agent
-        self.limits = limits
-        self.feed = Feed(store, limits)
-        self.threads = Threads()
-        self._next_end: asyncio.Future[None] | None = None
-        self.has_parked = False  # some function has been let go, and must not clean up
-        self.delegates: Callable[[], Delegates] | None = None  # put in by the app, which knows the client
-
-    def start(
-        self,
-        skill: Skill,
-        request: SendMessageRequest,
-        scope: Scope,
-        caller: Caller,
-        *,
-        keep: Keep | None = None,
-        origin: str = "",
-        task_id: str = "",
-    ) -> Accepted:
-        """Make a task of a message and start its run. `task_id`, if given, is one no task has."""
-        message = request.message
-        values = skill.binding.values(message)
-        message.task_id = task_id or new_id()
-        message.context_id = message.context_id or new_id()
-        at_ms, now = moment()
-        status = TaskStatus(state=TaskState.SUBMITTED, timestamp=now)
-        task = Task(id=message.task_id, context_id=message.context_id, status=status, history=[message])
-        log = self.feed.create(scope, task, About(skill.id, origin), at_ms)
-        if keep is not None:
-            keep.task_id, keep.reply = task.id, message.message_id.encode()
-            self.feed.keep(keep)
-        turn = Turn(message, request.configuration.accepted_output_modes if request.configuration is not None else ())
-        Run(self, log, skill, turn, values, caller)
-        return Accepted(log, turn, True)
-
-    def ended(self, run: "Run") -> None:
-        """A run is over. If its task is open and messages wait, the oldest starts the next run."""
-        log = run.log
-        run.is_over = True
-        if log.run is not run:
-            return  # it has been told before
-        log.run = None
-        self.feed.working.discard(run)
-        if self._next_end is not None and not self._next_end.done():
-            self._next_end.set_result(None)
-        if self.feed.is_closing:
-            return  # nothing can be stored any more
-        if self.feed.is_draining and run.skill.is_durable and self.lasts:
-            return  # what waits is in the log, for the next life
-        while log.inbox and log.task.status.state not in FINAL and not log.is_dead:
-            turn = log.inbox.popleft()
-            try:
-                skill = self.skill_of(log)
-                values = skill.binding.values(turn.message)
-            except A2AError as error:
-                turn.last = log.seq
-                turn.refuse(error)
-                continue
-            Run(self, log, skill, turn, values, run.caller, is_next=True)
-            return
-        self.feed.let_go(log)
-
-    @property
-    def lasts(self) -> bool:
-        """Whether another process can go on with what this one leaves."""
-        return not self.feed.store.is_volatile
-
-    def next_end(self) -> asyncio.Future[None]:
-        """Done when a run is over, and what waited for it has begun."""
-        self._next_end = self.feed.loop.create_future()
-        return self._next_end
-
-    def skill_of(self, log: Log) -> Skill:
-        """Return the skill a task was begun by."""
-        skill = self.agent.skills.get(log.about.skill)
-        if skill is None:
-            raise UnsupportedOperation(
-                f"task {log.task.id} was begun by skill {log.about.skill!r}, which this agent no longer has", taskId=log.task.id
-            )
-        return skill
+_SURE_S = 0.1
+_PAUSE_EVENTS = 64  # after so many events in one go, the rest of the loop has a turn
 
 
 class Run:
-    """One call of a skill's function for a task, until it returns, fails or is cancelled."""
+    """One call of a skill's function."""
 
     __slots__ = (
         "__weakref__",
-        "_artifacts",
-        "_aside",
-        "_chunks",
+        "_busy",
         "_context",
         "_events",
-        "_gate",
         "_last_word",
-        "_past",
         "_questions",
+        "_root",
         "_runs",
         "_steps",
+        "_steps_under_way",
         "_values",
         "caller",
-        "differs",
-        "has_begun",
+        "has_wait",
+        "history",
         "is_canceled",
-        "is_leaving",
-        "is_over",
         "log",
         "loop",
         "message",
         "noted_s",
         "output_modes",
+        "progressed_s",
         "since_s",
         "skill",
+        "state",
+        "taken",
         "task",
         "thread",
+        "turn",
         "worked_s",
     )
 
     def __init__(
         self,
-        runs: Runs,
+        runs: "Runs",
         log: Log,
         skill: Skill,
         turn: Turn,
         values: dict[str, Any],
         caller: Caller,
         *,
-        past: Past | None = None,
-        gate: asyncio.Future[None] | None = None,
-        is_next: bool = False,
+        history: History | None = None,
+        is_held: bool = False,
+        waits_for_commit: bool = False,
     ) -> None:
         self._runs = runs
         self.log = log
         self.skill = skill
         self.caller = caller
-        self.message = turn.message if past is None else past.message
-        self.output_modes = turn.output_modes
-        self.since_s = time.monotonic()
-        self._values = values
-        self._past = past
-        self._gate = gate
-        self._artifacts = len(log.task.artifacts) if past is None else past.artifacts
-        self.loop = runs.feed.loop
+        self.turn = turn.number  # of the message the function is called with
+        self.taken = turn  # the newest the function has taken; in a later attempt, as it comes to them
+        self.message = turn.message
+        self.output_modes = turn.modes
+        self.history = history  # what an earlier run of this function recorded
+        self.loop = log.writer.loop
         self.thread = threading.get_ident()
-        self.is_over = self.is_canceled = False
-        self.is_leaving = False  # it is to be let go, and begins nothing new
-        self.worked_s = 0.0  # in earlier lives, and before the last question; waiting for the client is not work
+        self.state = State.HELD
+        self.is_canceled = False  # by the client
+        self.worked_s = 0.0  # before the last question; waiting for the client is not work
         self.noted_s = 0.0  # of it the log knows
-        self.differs: Differs | None = None  # what was seen on the way through its past, whoever caught it
+        self.since_s = self.progressed_s = time.monotonic()
+        self.has_wait = is_held  # it starts when it is told to, not when its message is stored
+        self.task: asyncio.Task[None] | None = None
+        self._values = values
         self._last_word: Message | None = None
-        self._chunks = ""  # the artifact the yields feed, once there is one
+        self._root: Branch | None = None
         self._steps: Steps | None = None
         self._questions: Questions | None = None
+        self._steps_under_way = 0
+        self._busy = 1  # branches of the function that do not wait for anything of ours
         self._events = 0
-        self._aside = 0  # bytes of the log that are no sign of life
+        self._context: contextvars.Context | None = None
         log.run = self
-        runs.feed.working.add(self)
-        log.is_clear = False
-        if past is None:
-            log.begin(turn)
-            if turn.output_modes:
-                log.note(b"o", v1.encode([*turn.output_modes]))
+        log.is_clear = log.is_resting = False
+        runs.tasks.working.add(self)
+        if history is None:
+            log.turns.append(turn.number)
+            log.append(RunStarted(turn.number))
             log.set_status(TaskState.WORKING)
         else:
-            self.output_modes, self.worked_s, self.noted_s = past.output_modes, past.worked_s, past.worked_s
-        self.task: asyncio.Task[None] | None = None
-        self.has_begun = past is not None or not skill.is_durable
-        if not self.has_begun:
+            self.worked_s = self.noted_s = history.worked_s
+        if is_held or waits_for_commit or skill.is_durable:
             self._context = contextvars.copy_context()
-        elif sys.version_info >= (3, 12) and not is_next:  # begun within the one before it, each of a long row would be deeper
-            asyncio.Task(self._drive(), loop=self.loop, eager_start=True)
         else:
-            self.task = self.loop.create_task(self._drive())
+            self.start()
 
-    def begin(self) -> None:
-        """Start the function of a durable skill, now that its message is stored: what is to be taken up again has to be known
-        before it does anything.
-        """
-        self.has_begun = True
-        self.task = self.loop.create_task(self._drive(), context=self._context)
+    # Its state
 
-    # Driving
+    def _move(self, move: Move) -> bool:
+        """Something happens to the run. Return whether that changes anything."""
+        new = TRANSITIONS[self.state].get(move)
+        if new is None:
+            return False
+        self.state = new
+        return True
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in OVER
+
+    @property
+    def is_held(self) -> bool:
+        """It starts when its message is stored: what is to be taken up again has to be known before it does anything."""
+        return self.state is State.HELD and not self.has_wait
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state is State.WAITING
+
+    @property
+    def is_stopped(self) -> bool:
+        """Nothing the function does now is recorded."""
+        return self.state is State.CANCELING or self.state in OVER or self._is_mismatched
+
+    @property
+    def is_stopping(self) -> bool:
+        """The function is being stopped, by whomever: what it no longer waits for was not its own decision."""
+        return self.is_stopped or self.state is State.RELEASING
+
+    @property
+    def goes_on_elsewhere(self) -> bool:
+        """The function is being stopped, and not its task."""
+        return self.state in (State.RELEASING, State.RELEASED) or self._is_mismatched
+
+    @property
+    def _is_mismatched(self) -> bool:
+        return self.history is not None and self.history.mismatch is not None
+
+    @property
+    def task_id(self) -> str:
+        return self.log.ids.task_id
+
+    @property
+    def skill_id(self) -> str:
+        return self.skill.id
+
+    # Driving the function
+
+    def start(self) -> None:
+        """Call the function."""
+        if not self._move(Move.START):
+            return
+        self.has_wait = False
+        self.since_s = self.progressed_s = time.monotonic()
+        context, self._context = self._context, None  # in which the run will stand: held on to, it would hold itself
+        name = f"skill {self.skill.id}, task {self.log.ids.task_id}"
+        self.task = self.loop.create_task(self._drive(), name=name, context=context)
 
     async def _drive(self) -> None:
-        if sys.version_info >= (3, 12):  # begun at once: the function may ask for it before the line that made it is over
-            self.task = asyncio.current_task()
         binding, values = self.skill.binding, self._values
         del self._values  # they are the function's
-        if binding.context or self.skill.is_durable:  # others are never let go
-            RUN.set(weakref.ref(self))  # all it begins from now on is a part of it
         if binding.context:
-            values[binding.context] = Context(self, self.caller, self.log.task.context_id)
+            self._root = Branch("", self._output(), asyncio.current_task())
+            PLACE.set(Place(self, self._root))
+            values[binding.context] = Context(self, self.caller, self.log.ids.context_id)
         if binding.caller:
             values[binding.caller] = self.caller
         try:
-            if self._gate is not None:
-                await self._gate
-                self.since_s = time.monotonic()
-            if self._past is not None and self.skill.is_durable:
-                await self.log.stored()  # that it is tried again, and how, has to be known before it is
             if self.skill.kind == "coroutine":
                 self._finish(await self.skill.function(**values))
             else:
                 self._finish(await _CALL[self.skill.kind](self, values))
-        except Reject as reason:
-            self._end(TaskState.REJECTED, str(reason))
-        except Fail as reason:
-            self._end(TaskState.FAILED, str(reason))
-        except Differs as reason:
+        except Mismatch as reason:
             self._differs(reason)
-        except InvalidAgentResponse as error:
-            log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.log.task.id})
-            self._end(TaskState.FAILED, str(error))
-        except asyncio.CancelledError:
-            if self.is_canceled:
-                self._end(TaskState.CANCELED)
-            elif not self.is_over:
+        except Reject as reason:
+            self._end_with(TaskState.REJECTED, str(reason))
+        except Fail as reason:
+            self._end_with(TaskState.FAILED, str(reason))
+        except StepFailed as error:  # what ended a step in this way ends the task, if nobody caught it
+            if error.type == Fail.__name__:
+                self._end_with(TaskState.FAILED, error.message)
+            elif error.type == Reject.__name__:
+                self._end_with(TaskState.REJECTED, error.message)
+            else:
                 self._fail(sys.exc_info())
-        except (Exception, SystemExit, BaseExceptionGroup):
+        except InvalidAgentResponse as error:
+            log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
+            self._end_with(TaskState.FAILED, str(error))
+        except asyncio.CancelledError:
+            if self.state is State.CANCELING:
+                self._end(TaskState.CANCELED)
+            elif self.state is State.RELEASING:
+                self.leave()
+            else:
+                self._fail(sys.exc_info())
+        except BaseException:  # whatever it is, it ends this task and nothing else
             self._fail(sys.exc_info())
         finally:
             self._runs.ended(self)
-            # What knows the run is let go of, else only the garbage collector finds it: a tenth of a durable skill's time.
-            self._questions = None
-            if self._steps is not None and (not self._steps.is_parallel or self._steps.are_over):  # else there may be more of them
-                self._steps = None
+            # What knows the run is let go of, else only the garbage collector finds it.
+            if self._root is not None:
+                self._root.task = None
+            self._questions = self._steps = self._root = self.task = None
 
     async def _iterate(self, values: dict[str, Any]) -> Any:
         stream = self.skill.function(**values)
@@ -314,7 +247,7 @@ class Run:
                 if isinstance(item, Ask):
                     return item
                 self.emit(item)
-                await self._breathe()
+                await self.room()
         finally:
             await stream.aclose()
         return self._last_word
@@ -325,10 +258,9 @@ class Run:
     async def _iterate_thread(self, values: dict[str, Any]) -> Any:
         async def pass_on(item: Any) -> None:
             if self.is_over:
-                await self.begin_nothing()
                 raise Fail("cancelled")  # ends the thread, which can't be stopped from outside
             self.emit(item)
-            await self._breathe()
+            await self.room()
 
         def work() -> Any:
             stream = self.skill.function(**values)
@@ -339,45 +271,78 @@ class Run:
                     return end.value if end.value is not None else self._last_word
                 if isinstance(item, Ask):
                     return item
-                self._stay()
                 asyncio.run_coroutine_threadsafe(pass_on(item), self.loop).result()
 
         return await self._runs.threads.run(work, self.skill.id)
 
     def _finish(self, value: Any) -> None:
         """The function has returned: say so."""
-        if self._past is not None:
-            if self.differs is not None:
-                raise self.differs
-            self._past.end()
+        if self.is_over:
+            return
+        if self.history is not None:
+            self.history.end_all()  # all that was recorded must have come up again
         if isinstance(value, Ask):
+            self._say_anew()
+            self.log.is_clear = self.log.is_resting = True
             self.status(TaskState.INPUT_REQUIRED, parts_of(value.question, value.type))
-            self.log.is_clear = True
+            self._move(Move.END)
             return
         word = self._last_word
         if isinstance(value, (Reply, Message)):
             word = self._message(value)
         elif value is not None:
             self.emit(value, is_last=True)
-        if not self.is_over:
-            self.status(TaskState.COMPLETED, word)
+        self._say_anew()
+        self._end(TaskState.COMPLETED, word)
+
+    def _say_anew(self) -> None:
+        """What was said otherwise in an earlier attempt is sent as it is now."""
+        if self.history is not None and self._root is not None:
+            for path, send in self._root.output.finish():
+                self._send(send, Origin(path), is_ours=True)
 
     def _fail(self, error: Any) -> None:
         """The function has raised: the client gets a number to quote, the log the rest."""
-        if self.differs is not None:
-            self._differs(self.differs)
+        if self.is_over or self._is_another():
             return
         reference = secrets.token_hex(4)
-        log_.error("skill %s failed, reference %s", self.skill.id, reference, exc_info=error, extra={"task_id": self.log.task.id})
+        log_.error("skill %s failed, reference %s", self.skill.id, reference, exc_info=error, extra={"task_id": self.task_id})
         self._end(TaskState.FAILED, f"The agent failed. Reference: {reference}")
 
-    def _differs(self, reason: Differs) -> None:
-        log_.error("skill %s: %s", self.skill.id, reason, extra={"task_id": self.log.task.id})
-        self._end(TaskState.FAILED, f"interrupted, and can't be taken up again: {reason}")
+    def _end_with(self, state: TaskState, word: str) -> None:
+        """The function has ended the task itself."""
+        if not self._is_another():
+            self._end(state, word)
+
+    def _is_another(self) -> bool:
+        """Whether the function has ended without all that is recorded: then it is not the one that recorded it."""
+        if self.history is None or self.is_over:
+            return False
+        try:
+            self.history.end_all()
+        except Mismatch as reason:
+            self._differs(reason)
+            return True
+        return False
+
+    def _differs(self, reason: Mismatch) -> None:
+        """The function has changed since it was recorded: the run is given up, and tried again later."""
+        if self.state is State.CANCELING:
+            self._end(TaskState.CANCELED)
+        elif self._move(Move.LEAVE):
+            self._runs.mismatched(self, str(reason))
 
     def _end(self, state: TaskState, word: Any = None) -> None:
-        if not self.is_over:
-            self.status(state, word)
+        """End the task, unless the run is over already."""
+        if self.is_over:
+            return
+        message = None if word is None else self._message(word)
+        try:
+            self.log.set_status(state, message)
+        except InvalidAgentResponse as error:  # its last word is more than the task may hold
+            log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
+            self.log.set_status(TaskState.FAILED, self._message(str(error)))
+        self._move(Move.END)
 
     # What the function says
 
@@ -391,7 +356,6 @@ class Run:
         if self.is_here:
             action()
             return
-        self._stay()
         self.loop.call_soon_threadsafe(self._act_late, action)
         if self.log.is_far_ahead:
             asyncio.run_coroutine_threadsafe(self.log.room(), self.loop).result()
@@ -400,59 +364,50 @@ class Run:
         try:
             action()
         except InvalidAgentResponse as error:
-            log_.warning("skill %s: %s", self.skill.id, error, extra={"task_id": self.log.task.id})
+            log_.warning("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
 
-    def status(self, state: TaskState, word: Any = None, metadata: Metadata | None = None) -> None:
-        if self.is_over or self.log.task.status.state in FINAL:
+    def status(self, state: TaskState, word: Any = None, metadata: Metadata | None = None, origin: Origin = NOWHERE) -> None:
+        if self.is_over or self.log.state in FINAL:
             self._drop()
-        else:
-            self.log.set_status(state, None if word is None else self._message(word), metadata)
-            self.is_over = state in FINAL
+            return
+        self.progressed_s = time.monotonic()
+        self.log.set_status(state, None if word is None else self._message(word), metadata, origin)
 
     def progress(self, text: str, metadata: Metadata | None) -> None:
-        if (inside := INSIDE.get()) is not None and inside[0] is self:
-            inside[1].words += 1
-        if self._past is not None and self._past.told.word(text):
-            return
-        self.status(TaskState.WORKING, text, metadata)
+        """Say how far the work is."""
+        branch, origin = self._origin()
+        if branch.output.status(is_in_step=bool(origin.step)):
+            self.status(TaskState.WORKING, text, metadata, origin)
 
     def emit(self, value: Any, *, is_last: bool = False) -> None:
-        """Add what was yielded or returned: an Artifact is its own, anything else is a chunk of the run's one."""
-        append = False
-        if isinstance(value, Artifact):
-            artifact, is_last = copy.copy(value), True
-        elif isinstance(value, (Reply, Message)):
+        """Add what was yielded or returned: an Artifact is its own, anything else is a chunk of the branch's one."""
+        if isinstance(value, (Reply, Message)):
             self._last_word = self._message(value)
             return
-        else:
-            append = bool(self._chunks)
-            parts = [Part(text=value)] if isinstance(value, str) else to_parts(value)
-            artifact = Artifact(artifact_id=self._chunks, parts=parts)
-        task = self.log.task
-        if self.is_over or task.status.state in FINAL:
+        if self.is_over or self.log.state in FINAL:
             self._drop()
             return
-        is_whole, is_new = isinstance(value, Artifact), not artifact.artifact_id
-        if is_new:
-            self._artifacts += 1  # counted, not random: the same function gives the same ids again
-            artifact.artifact_id = f"artifact-{self._artifacts}"
-            if self._past is not None:
-                artifact.artifact_id, self._artifacts = self._past.told.name(artifact, self._artifacts, is_whole=is_whole)
-        if not is_whole:
-            self._chunks = artifact.artifact_id
-        if not artifact.parts:
-            raise InvalidAgentResponse(f"artifact {artifact.artifact_id!r} has no parts")
-        if (inside := INSIDE.get()) is not None and inside[0] is self:
-            inside[1].says(artifact.artifact_id, is_new=is_new, is_chunk=not is_whole)
-        if self._past is not None:
-            new = self._past.told.say(artifact, append=append, is_whole=is_whole)
-            if new is None:
-                return
-            artifact, append = new
-        self.log.append(
-            ArtifactUpdate(task_id=task.id, context_id=task.context_id, artifact=artifact, append=append, last_chunk=is_last),
-            is_ours=isinstance(value, str),
+        branch, origin = self._origin()
+        output = branch.output
+        if isinstance(value, Artifact):
+            if not value.parts:
+                raise InvalidAgentResponse(f"artifact {value.artifact_id!r} has no parts")
+            send = output.artifact(copy.copy(value), is_in_step=bool(origin.step))
+        else:
+            parts = [Part(text=value)] if isinstance(value, str) else to_parts(value)
+            if not parts:
+                raise InvalidAgentResponse("an artifact needs at least one part")
+            send = output.chunk(parts, is_last=is_last, is_in_step=bool(origin.step))
+        if send is not None:
+            self._send(send, origin, is_ours=isinstance(value, str))
+
+    def _send(self, send: Send, origin: Origin, *, is_ours: bool) -> None:
+        self.progressed_s = time.monotonic()
+        task_id, context_id = self.log.ids
+        update = ArtifactUpdate(
+            task_id=task_id, context_id=context_id, artifact=send.artifact, append=send.append, last_chunk=send.last_chunk
         )
+        self.log.append(ArtifactChanged(update, origin.branch, origin.step), is_ours=is_ours)
 
     def add_artifact(
         self, content: tuple[Any, ...], *, name: str, description: str, artifact_id: str, metadata: Metadata | None
@@ -460,47 +415,65 @@ class Run:
         parts = [part for value in content for part in to_parts(value)]
         self.emit(Artifact(artifact_id=artifact_id, parts=parts, name=name, description=description, metadata=metadata))
 
-    def skip(self, step: Step) -> None:
-        """A step of an earlier life is not done again: what it said counts as said."""
-        self._artifacts += step.made
-        self._chunks = step.text or self._chunks
+    def _origin(self) -> tuple[Branch, Origin]:
+        """Where in the function we are."""
+        place = place_in(self)
+        if place is None:  # a skill that takes no Context has one branch, and no steps
+            if self._root is None:
+                self._root = Branch("", self._output(), self.task)
+            return self._root, NOWHERE
+        branch, step = place.branch, place.step
+        return branch, Origin(branch.path, step) if branch.path or step else NOWHERE
+
+    def _output(self) -> Output:
+        return Output(self.history, self.history.artifacts if self.history is not None else len(self.log.draft.artifacts))
 
     def _drop(self) -> None:
         """After the end nothing is heard: a cancelled thread may go on talking for a while."""
-        if self.is_leaving:
-            return  # its next life says it
-        log_.warning("skill %s: output after the end was dropped", self.skill.id, extra={"task_id": self.log.task.id})
+        if self.state is not State.RELEASED:  # else its next run says it
+            log_.warning("skill %s: output after the end was dropped", self.skill.id, extra={"task_id": self.task_id})
 
     def _message(self, word: Any) -> Message:
-        return said(word, self.log.task.id, self.log.task.context_id)
+        return said(word, *self.log.ids)
 
-    async def _breathe(self) -> None:
+    async def room(self) -> None:
+        """Wait until the commit has caught up, and give others a turn now and then."""
         self._events += 1
-        if self._events % _BREATH == 0:
+        if self._events % _PAUSE_EVENTS == 0:
             await asyncio.sleep(0)
         if self.log.is_far_ahead:
             await self.log.room()
-        if self.is_leaving and self.is_over:
-            await self.begin_nothing()
-
-    async def room(self) -> None:
-        await self._breathe()
+        if self.state is State.RELEASED:
+            raise asyncio.CancelledError
 
     @property
-    def history(self) -> list[Message]:
-        """What has been said in this task; as long as earlier lives are gone through, what had been said by then."""
-        return self.log.task.history[: self._past.heard if self._past is not None else None]
+    def heard(self) -> list[Message]:
+        """What has been said in this task; as long as earlier runs are gone through, what had been said by then."""
+        history = self.log.draft.history
+        if self.history is not None and self.history.is_replaying(""):
+            return history[: self.history.history_length(self.taken.number)]
+        return list(history)
+
+    # What is recorded
+
+    def note(self, entry: Entry) -> None:
+        """Add a private entry."""
+        self.progressed_s = time.monotonic()
+        self.log.append(entry)
+
+    def record(self, entry: Entry) -> asyncio.Future[None]:
+        """Add a private entry. Done when it is stored."""
+        self.note(entry)
+        return self.log.stored_in_the_end()
 
     @property
-    def feed(self) -> Feed:
-        return self._runs.feed
-
-    # What is done once
+    def size_left(self) -> int:
+        return self.log.writer.limits.task_size - self.log.size
 
     @property
     def steps(self) -> Steps:
         if self._steps is None:
-            self._steps = Steps(self, self._past)
+            self._steps = Steps(self, self.history)
         return self._steps
 
     @property
@@ -508,161 +481,123 @@ class Run:
         return self._runs.threads
 
     @property
+    def runs(self) -> "Runs":
+        return self._runs
+
+    @property
     def delegates(self) -> Delegates:
         if self._runs.delegates is None:
             raise TypeError("ctx.delegate needs an agent that is served: use accord.Agent, and its app() or run()")
         return self._runs.delegates()
+
+    async def may_begin(self) -> None:
+        """Return if something new may be begun. If the run is being given up, that is never: its function is about to be cancelled.
+
+        Nor is anything begun while another process may have taken the task.
+        """
+        while not self._runs.tasks.store.is_sure and not self.is_over:  # noqa: ASYNC110  the store tells nobody
+            await asyncio.sleep(_SURE_S)
+        if self.state is State.RELEASING:
+            await self.loop.create_future()
+        if self.is_over:
+            raise asyncio.CancelledError
+
+    def begin_step(self) -> None:
+        self._steps_under_way += 1
+
+    def end_step(self) -> None:
+        self._steps_under_way -= 1
+        if self.state is State.RELEASING and not self._steps_under_way:
+            self.leave()
 
     # Questions
 
     @property
     def questions(self) -> Questions:
         if self._questions is None:
-            self._questions = Questions(self, self._past)
+            self._questions = Questions(self)
         return self._questions
-
-    @property
-    def is_waiting(self) -> bool:
-        """The function waits for the client, and would wait as well after a restart."""
-        return self._questions is not None and self._questions.is_waiting
 
     def deliver(self, turn: Turn) -> None:
         """A message for this run, already logged: taken at once if it is waited for, else it waits for its turn."""
         if self._questions is None or not self._questions.deliver(turn):
             self.log.inbox.append(turn)
 
+    def pause(self) -> None:
+        """A branch waits: for the client, or for branches of its own."""
+        self._busy -= 1
+        if self._busy <= 0 and self._questions is not None and self._questions.is_open and self._move(Move.WAIT):
+            self.worked_s += time.monotonic() - self.since_s
+            self._runs.waits(self)
+
+    def resume(self) -> None:
+        """A branch goes on."""
+        self._busy += 1
+        if self._move(Move.RESUME):
+            self.since_s = self.progressed_s = time.monotonic()
+            self._runs.tasks.working.add(self)
+
+    # Time
+
     def worked(self) -> float:
-        """How many seconds the function has worked, in all its lives."""
-        return self.worked_s + (0.0 if self.is_waiting else time.monotonic() - self.since_s)
+        """How many seconds the function has worked, in all its runs."""
+        return self.worked_s + (0.0 if self.state in (State.WAITING, State.HELD) else time.monotonic() - self.since_s)
 
     def note_work(self) -> None:
-        """Have the next life know how long this one has worked."""
+        """Have the next run know how long this one has worked."""
         self.noted_s = self.worked()
-        self.note_aside(b"k", b"%.1f" % self.noted_s)
-
-    def rest(self) -> None:
-        """The function waits for the client: that is no work, and holds up no stop."""
-        self.worked_s += time.monotonic() - self.since_s
-        feed = self._runs.feed
-        feed.working.discard(self)
-        if feed.is_draining:  # nobody can answer here any more
-            self.release() if self._runs.lasts else self.interrupt(FORGOTTEN)
-
-    def go_on(self) -> None:
-        self.since_s = time.monotonic()
-        if self.log.run is self:
-            self._runs.feed.working.add(self)
+        self.log.append(Worked(round(self.noted_s, 1)))
 
     # Ending
-
-    @property
-    def is_held(self) -> bool:
-        """It is to be tried with care, and its time has not come yet."""
-        return self._gate is not None and not self._gate.done() and not self.is_over
-
-    def open_gate(self, how: bytes) -> None:
-        """Have the function go on, noting how it is tried."""
-        assert self._gate is not None  # it is held
-        self.note_aside(b"r", how)
-        self._gate.set_result(None)
-
-    def note_aside(self, kind: bytes, data: bytes) -> None:
-        """Add a private line that is no sign of life."""
-        size = self.log.size
-        self.log.note(kind, data)
-        self.put_aside(size)
-
-    def put_aside(self, size: int) -> None:
-        """What the log got since it was of this size is no sign of life."""
-        self._aside += self.log.size - size
-
-    @property
-    def got_on(self) -> int:
-        """Grows with everything the function says, asks or has done."""
-        return self.log.size - self._aside
 
     async def cancel(self) -> None:
         """Stop the function, giving it a moment to clean up; the task is terminal afterwards."""
         self.is_canceled = True
-        self._halt()
+        if self._move(Move.CANCEL) and self.task is not None:
+            self.task.cancel()
+        task = self.task
         try:
-            if self.task is not None:
-                await asyncio.wait({self.task}, timeout=CANCEL_GRACE_S)
+            if task is not None:
+                await asyncio.wait({task}, timeout=CANCEL_GRACE_S)
         finally:  # also if whoever asked for it has gone meanwhile
             self._end(TaskState.CANCELED)  # it did not stop in time: it is no longer listened to
-            if self.task is None or self.task.done():
-                self._runs.ended(self)  # cancelled before its first step, it has not said so itself
+            self._runs.ended(self)  # cancelled before its first step, it has not said so itself
 
     def release(self) -> None:
-        """Leave the function where its next life can go on: at once, or when the steps it is in have been done."""
-        self.is_leaving = True
-        self.step_ended()
+        """Give the run up where another can go on: at once, or when the steps it is in have been done."""
+        if self.state in (State.WAITING, State.HELD) or (self._move(Move.RELEASE) and not self._steps_under_way):
+            self.leave()
 
-    def step_ended(self) -> None:
-        if self.is_leaving and not (self._steps is not None and self._steps.under_way):
-            self.park()
-
-    def park(self) -> None:
-        """Never go on with the function, and don't cancel it: as far as it can tell, its process has died. Whatever it does to
-        clean up would be done to work that goes on.
-        """
-        if self.is_over:
+    def leave(self) -> None:
+        """Give the run up now. Its function is cancelled, and nothing it does from here on is recorded."""
+        was, worked_s = self.state, self.worked()
+        if not self._move(Move.LEAVE):
             return
-        self.is_over = self.is_leaving = self._runs.has_parked = True
-        if self.task is not None:
-            forget(self.task)
-        self._runs.ended(self)
-        self.log.wake()  # who reads along has nothing more to expect here
-
-    def stop(self) -> None:
-        """Cancel the function and say nothing: the task stays as last stored."""
-        self.is_over = True
+        if was is State.WAITING:
+            self.log.is_resting = True  # whoever gets the answer may go on
+        if was is not State.HELD and not self.log.is_lost:
+            self.log.append(Released(round(worked_s, 1)))
         self._halt()
 
     def lose(self) -> None:
-        """What it did can't be stored. Durable work is gone on with from what is, as after a crash; other work is over."""
-        if self.skill.is_durable:
-            self.park()
-        else:
-            self.stop()
-
-    @property
-    def is_let_go(self) -> bool:
-        """It is over here, but not its task: another life goes on."""
-        return self.is_over and self.log.task.status.state not in FINAL
-
-    @property
-    def is_parked(self) -> bool:
-        """It never goes on here, and nothing of it cleans up."""
-        return self.is_leaving and self.is_let_go
-
-    async def begin_nothing(self) -> None:
-        """Here this life ends, if another goes on: for ever, or, where someone cancels it, with that."""
-        if self.is_parked:
-            await sleep()
-        if not (self.is_leaving or self.is_let_go):
-            return  # its task has ended: it may clean up
-        task = asyncio.current_task(self.loop)
-        if self.is_leaving and task is not None and not task.cancelling():
-            await self.loop.create_future()
-        raise asyncio.CancelledError
-
-    def _stay(self) -> None:
-        """In a thread: here this life ends, if another goes on. The loop may be gone already."""
-        if self.is_parked:
-            threading.Event().wait()
+        """Another process owns the task."""
+        if self._move(Move.LOSE):
+            self._halt()
 
     def interrupt(self, reason: str) -> None:
-        """Stop the function and fail its task, for a reason of the server's."""
-        self._end(TaskState.FAILED, reason)
+        """Stop the function and fail its task, for a reason of the server's; one that is being cancelled is."""
+        if self.state is State.CANCELING:
+            self._end(TaskState.CANCELED)
+        else:
+            self._end(TaskState.FAILED, reason)
         self._halt()
 
     def _halt(self) -> None:
         """Cancel the function. One that has not begun never does."""
         if self.task is not None:
             self.task.cancel()
-        elif self.is_over:
-            self._runs.ended(self)
+            self._runs.leaving(self)
+        self._runs.ended(self)
 
 
 _CALL: dict[str, Callable[[Run, dict[str, Any]], Coroutine[Any, Any, Any]]] = {

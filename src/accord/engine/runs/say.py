@@ -14,7 +14,7 @@ __all__ = ["read_answer", "said", "set_status"]
 
 def set_status(log: Log, state: TaskState, word: Any = None, metadata: Metadata | None = None) -> None:
     """Give a task a new status, now."""
-    log.set_status(state, None if word is None else said(word, log.task.id, log.task.context_id), metadata)
+    log.set_status(state, None if word is None else said(word, *log.ids), metadata)
 
 
 def said(word: Any, task_id: str, context_id: str) -> Message:

@@ -5,17 +5,18 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...model import INTERRUPTED, TaskState, now_ms
+from ...model import now_ms
 from ...store import Ages, CommitFailed
-from ..log import feed as feeds
-from ..log.feed import Feed
-from ..log.log import Log
-from ..threads import Threads
+from ..log import tasks as tasks_
 from .run import Run
-from .say import set_status
+from .state import State
+
+if TYPE_CHECKING:
+    from .runs import Runs
 
 __all__ = ["Retention", "Upkeep", "before_ms"]
 
@@ -25,6 +26,7 @@ LOOK_S = 1.0
 BEAT_S = 5.0
 NOTE_S = 60.0  # of work, after which the log is told of it
 PURGE_S = 60.0
+CLOCK_S = 3600.0  # that the clock may gain on the time that has passed, before it is not believed
 BATCH = 500
 
 _DAY_S = 24 * 3600
@@ -43,6 +45,10 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
             if not getattr(self, name) >= 0:  # nor is NaN
                 raise ValueError(f"{name} is {getattr(self, name)}; give seconds, 0 or more (math.inf: for ever)")
 
+    def unanswered_ms(self) -> int:
+        """Since when a question must have been open for its task to fail."""
+        return before_ms(self.unanswered_s)
+
 
 def before_ms(kept_s: float) -> int:
     """Return when that began which is kept for so long and no longer, in milliseconds since 1970; 0 if all of it is kept."""
@@ -50,25 +56,25 @@ def before_ms(kept_s: float) -> int:
 
 
 class Upkeep:
-    """Looks after a feed once a second, as long as `run` runs."""
+    """Looks after an engine's tasks once a second, as long as `run` runs."""
 
     def __init__(
         self,
-        feed: Feed,
+        runs: "Runs",
         retention: Retention,
         *,
-        threads: Threads | None = None,
-        look_again: Callable[[], Awaitable[None]] | None = None,
+        look: Callable[[bool], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._feed = feed
-        self._threads = threads
-        self._look_again = look_again  # called when the store has failed some tasks
+        self._runs = runs
+        self._tasks = runs.tasks
         self._retention = retention
+        self._look = look  # for what others left, and whether the clock may be believed
         self._clock = clock
-        self._told: dict[Run, tuple[int, float]] = {}  # how far a run had got, and when that was first seen
-        self._broken: set[int] = set()  # keys of tasks nobody can read, looked at once
+        self._wall_clock = wall_clock
         self._beat_at = self._purge_at = clock()
+        self._wall_at = wall_clock()  # at the last purge
 
     async def run(self) -> None:
         while True:
@@ -76,58 +82,58 @@ class Upkeep:
             try:
                 await self.tend()
             except CommitFailed as error:
-                log_.error("upkeep: %s", error)
-                self._feed.fails(error)
+                self._tasks.writer.fails(error)
             except Exception:  # whatever it is, the next heartbeat must come
                 log_.exception("upkeep failed, and is tried again")
 
     async def tend(self) -> None:
         """Do what is due."""
-        now, feed = self._clock(), self._feed
-        if feed.is_fenced:
-            feed.forget_all()
+        now, writer = self._clock(), self._tasks.writer
+        if writer.is_fenced:
             return
-        runs = [log.run for log in feed.live() if isinstance(log.run, Run)]
-        self._limit_time(runs, now)
-        self._limit_parked(runs)
-        if self._threads is not None:
-            self._threads.look()
-        if now - self._beat_at >= BEAT_S or (feed.fault and not feed.is_failing):  # no work comes to find out that it works again
+        runs = self._runs.running()
+        self._limit_time(runs)
+        self._limit_waiting(runs)
+        self._runs.threads.look()
+        if now - self._beat_at >= BEAT_S or writer.fault:  # no work comes to find out that it works again
             self._beat_at = now
-            await feed.store.beat()
-            if not feed.is_failing:
-                feed.works()
-        if feed.given_up and self._look_again is not None:
-            await self._look_again()
+            await self._tasks.store.beat()
+            writer.has_beaten()
+        # A clock that was set forward is not believed at once: what seems old may have been made a minute ago.
+        wall = self._wall_clock()
+        gained_s = (wall - self._wall_at) - (now - self._purge_at)
+        if self._look is not None:
+            await self._look(gained_s <= CLOCK_S)
         if now - self._purge_at >= PURGE_S:
-            self._purge_at = now
-            await self.purge()
+            self._purge_at, self._wall_at = now, wall
+            if gained_s > CLOCK_S:
+                log_.warning(
+                    "the clock has moved %.0f s more than the time that passed; nothing is deleted in this round", gained_s
+                )
+            else:
+                await self.purge()
 
-    def _limit_time(self, runs: list[Run], now: float) -> None:
-        told, self._told = self._told, {}
+    def _limit_time(self, runs: list[Run]) -> None:
+        now = time.monotonic()
         for run in runs:
-            if run.is_waiting or run.is_held:
+            if run.state not in (State.WORKING, State.RELEASING):
                 continue
-            skill, size = run.skill, run.got_on
-            worked_s = run.worked()
-            known = told.get(run)
-            since = known[1] if known is not None and known[0] == size else now
-            self._told[run] = (size, since)
+            skill, worked_s = run.skill, run.worked()
             if worked_s > skill.run_s:
                 run.interrupt(f"the agent did not finish within {skill.run_s:g} s")
-            elif skill.idle_s is not None and now - since > skill.idle_s:
+            elif skill.idle_s is not None and now - run.progressed_s > skill.idle_s:
                 run.interrupt(f"the agent said nothing for {skill.idle_s:g} s")
-            elif skill.is_durable and worked_s - run.noted_s > min(NOTE_S, skill.run_s / 10) and not run.log.is_dead:
+            elif skill.is_durable and worked_s - run.noted_s > min(NOTE_S, skill.run_s / 10) and not run.log.is_lost:
                 run.note_work()
 
-    def _limit_parked(self, runs: list[Run]) -> None:
-        """Let the oldest waiting functions go: they are called again, and replayed, when their answer comes."""
-        parked = [run for run in runs if run.is_waiting]
-        too_many = len(parked) - feeds.MAX_PARKED
+    def _limit_waiting(self, runs: list[Run]) -> None:
+        """Give up the oldest waiting functions: they are called again when their answer comes."""
+        waiting = [run for run in runs if run.is_waiting]
+        too_many = len(waiting) - tasks_.MAX_WAITING
         if too_many > 0:
-            parked.sort(key=lambda run: run.since_s)
-            for run in parked[:too_many]:
-                run.stop()
+            waiting.sort(key=lambda run: run.since_s)
+            for run in waiting[:too_many]:
+                run.leave()
 
     async def purge(self) -> None:
         """Delete what is too old, in batches small enough that nobody waits for them; fail what nobody answers."""
@@ -137,26 +143,9 @@ class Upkeep:
             events_ms=before_ms(min(keep.events_s, keep.tasks_s)),  # a log goes with its task
             keys_ms=before_ms(keep.keys_s),
         )
-        while await self._feed.store.purge(ages, BATCH):
+        while await self._tasks.store.purge(ages, BATCH):
             pass
-        for record in await self._feed.store.waiting(before_ms(keep.unanswered_s), BATCH + len(self._broken)):
-            if record.key in self._broken:
-                continue
-            try:
-                log = await self._feed.find(record.scope, record.id)
-            except (ValueError, LookupError):  # it is not what was written; that is no reason to keep the others
-                log_.exception("task %s can't be read, and stays as it is", record.id)
-                self._broken.add(record.key)
-            else:
-                if log is not None:
-                    _give_up(log)
-
-
-def _give_up(log: Log) -> None:
-    reason = "no answer: the question was open for too long"
-    if log.task.status.state not in INTERRUPTED:
-        return  # an answer came while it was looked for
-    if isinstance(log.run, Run):
-        log.run.interrupt(reason)
-    else:
-        set_status(log, TaskState.FAILED, reason)
+        unanswered_ms = keep.unanswered_ms()
+        for run in self._runs.running():  # those without a run come to us as orphans
+            if run.is_waiting and run.log.at_ms < unanswered_ms:
+                run.interrupt("no answer: the question was open for too long")

@@ -126,7 +126,7 @@ class Agent:
             default: Take messages that name no skill, instead of the first one defined.
             durable: Go on after a crash, which otherwise fails the run: the function is called again and what is in the log is
                 replayed, so effects belong in `ctx.step`.
-            run_s: Fail a run that has worked for so many seconds, in all its lives; waiting in `ctx.ask` does not count.
+            run_s: Fail a run that has worked for so many seconds, in all its attempts; waiting in `ctx.ask` does not count.
             idle_s: Fail a run that has said nothing and ended no step for so many seconds; nor does it here.
         """
         names = dict(sys._getframe(1).f_locals)  # so that annotations may name types local to the caller

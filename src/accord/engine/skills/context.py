@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from ...auth import Caller
 from ...model import Message, Task
-from ..runs.earlier import conversation
 
 if TYPE_CHECKING:
+    from ..durable.branches import Branch
     from ..runs.run import Run
 
 __all__ = ["Context", "Fail", "Reject"]
@@ -63,20 +63,21 @@ class Context:
             raise TypeError(f"ctx.{verb} has to be awaited, which a plain function can't; write async def {run.skill.id}")
         return run
 
-    def _outside(self, verb: str) -> "Run":
-        """The run, for something that would be lost track of within a step, which is not gone through again."""
-        from ..durable.step import INSIDE  # brings asyncio, which someone who only names a Context need not load
+    async def _question(self, verb: str, ask: "Callable[[Branch], Coroutine[Any, Any, Any]]") -> Any:
+        """Ask in the branch that awaits this: a member of `gather` is called outside of its own."""
+        from ..durable.branches import place_in  # brings asyncio, which someone who only names a Context need not load
 
-        run = self._waiting(verb)
-        if (inside := INSIDE.get()) is not None and inside[0] is run:
-            raise TypeError(
-                f"ctx.{verb} was called within step {inside[1].name!r}; call it beside the step, and hand the result to it"
-            )
-        return run
+        place = place_in(self._task_run)
+        if place is None:
+            raise TypeError(f"ctx.{verb} was called in a task that was not started by its skill")
+        if place.step:
+            step = place.step.rpartition("#")[0]
+            raise TypeError(f"ctx.{verb} was called within step {step!r}; call it beside the step, and hand the result to it")
+        return await ask(place.branch)
 
     @property
     def task_id(self) -> str:
-        return self._task_run.log.task.id
+        return self._task_run.task_id
 
     @property
     def message(self) -> Message:
@@ -90,7 +91,7 @@ class Context:
         After a restart, while what was done before is gone through again, it is what it was then: up to the message the function
         had taken.
         """
-        return self._task_run.history
+        return self._task_run.heard
 
     @property
     def accepted_output_modes(self) -> list[str]:
@@ -99,6 +100,8 @@ class Context:
 
     def conversation(self, limit: int = 20) -> Coroutine[Any, Any, list[Task]]:
         """The newest earlier tasks of this conversation (the same contextId), oldest of them first, this one left out."""
+        from ..runs.conversation import conversation
+
         return conversation(self._waiting("conversation"), limit)
 
     def status(self, text: str, *, metadata: dict[str, Any] | None = None) -> Awaitable[None]:
@@ -141,39 +144,76 @@ class Context:
         After a restart the answer is found again by the question's text and type. If something in the text is another every
         time (a time, a price of now), give the question a `name`, which then counts instead.
         """
-        return self._outside("ask").questions.ask(question, type, name)
+        run = self._waiting("ask")
+        return self._question("ask", lambda branch: run.questions.ask(branch, question, type, name))
 
-    def step(self, function: Callable[..., Any], *args: Any, name: str = "", retries: int = 0) -> Coroutine[Any, Any, Any]:
+    def step(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        name: str = "",
+        returns: Any = None,
+        retries: int = 0,
+        timeout: float | None = None,
+    ) -> Coroutine[Any, Any, Any]:
         """Call a function once, even if the process dies after it: its result is in the log before this returns.
 
         After a restart the recorded result is given back and the function is not called. It may be called twice if the
-        process dies during it, so it should be safe to repeat. Built-in values come back as they are; a dataclass, msgspec or
-        pydantic object if the function's return annotation names it. A result that would not come back the same is an
-        error at once. `retries` is how often it is called again if it raises, with growing pauses. What it raises in the end is
-        recorded too, by its class and text: in this and every later life it can be caught as what it was, and has nothing else.
-        What a step says with `write`, `status` and `artifact` is said once; a step within a step is a part of that; `ask` and
-        `delegate` belong beside steps.
+        process dies during it: make it safe to repeat, or hand `ctx.step_key` on as an idempotency key.
+
+        A step is known by its name, the function's own by default, and by its number among the calls of that name. JSON values
+        come back as they are; everything else by the function's return annotation, or by `returns`. What it raises in the end is
+        recorded too, and raised as `StepFailed`. `retries` is how often it is called again if it raises, with growing pauses;
+        `timeout` is how many seconds it may take in all. An async generator function writes each chunk as it comes, and gives the
+        joined text. What a step says with `write`, `status` and `artifact` is said once.
         """
         run = self._run
         if run is None or run.thread != threading.get_ident():
             run = self._waiting("step")  # says what is wrong
-        return run.steps.do(function, args, name, retries)
+        return run.steps.step(function, args, name=name, returns=returns, retries=retries, timeout=timeout)
 
-    def delegate(self, agent: Any, message: Any) -> Coroutine[Any, Any, Any]:
+    def gather(self, *members: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, list[Any]]:
+        """Run coroutines side by side and return their results in order: `a, b = await ctx.gather(ctx.step(f), ctx.step(g))`.
+
+        Each member is a branch of its own: after a restart its steps are known whichever of them comes first. All are
+        waited for; then the first failure by position is raised.
+        """
+        return self._waiting("gather").steps.gather(*members)
+
+    @property
+    def step_key(self) -> str:
+        """What the step we are in is called, the same after every restart: an idempotency key for what the step calls."""
+        return self._task_run.steps.step_key
+
+    def patched(self, name: str) -> bool:
+        """Whether a change of the function applies to this run: False if it had gone past this place before the change.
+
+        if ctx.patched("pricing"): price = await ctx.step(new_price)
+        else: price = await ctx.step(old_price)
+        """
+        return self._waiting("patched").steps.patched(name)
+
+    @property
+    def is_canceled(self) -> bool:
+        """Whether the client cancelled the task. A function that is cancelled for any other reason is called again later."""
+        return self._task_run.is_canceled
+
+    def delegate(self, agent: Any, message: Any, *, name: str = "") -> Coroutine[Any, Any, Any]:
         """Have another agent do a part of this task, and return its reply (as `connect(agent).send` does).
 
         `agent` is a URL, a card, an Agent or a client. Its progress becomes ours, its questions are asked of our own client,
         and cancelling this task cancels its. If it fails or declines, this raises `Fail`, and so fails this task unless
-        caught. To an agent that knows our idempotency extension, a delegation repeated after a restart is the same one.
+        caught. It is known again after a restart as a step is: the other agent goes on with the same task.
         """
-        return self._outside("delegate").steps.delegate(agent, message)
+        return self._waiting("delegate").steps.delegate(agent, message, name=name)
 
     def require_auth(self, text: str, *, until: Awaitable[T] | None = None) -> Coroutine[Any, Any, T | Message]:
         """Say what has to be authorized and wait: for `until`, if given, or for a message of the client.
 
         Open streams stay open meanwhile (spec ITA-3). A message is returned as it is; it authorizes nothing by itself.
         """
-        return self._outside("require_auth").questions.require_auth(text, until)
+        run = self._waiting("require_auth")
+        return self._question("require_auth", lambda branch: run.questions.require_auth(branch, text, until))
 
     def reject(self, reason: str) -> NoReturn:
         """Decline the task. Nothing after this is run."""

@@ -47,6 +47,11 @@ class Skill:
         hints = typing.get_type_hints(self.function, localns=self._names)
         self.binding = bind(self.function, hints, Context)
         self.makes_task = hints.get("return") is not Reply
+        if self.is_durable and self.kind in ("thread", "thread stream"):
+            raise TypeError(
+                f"{self.function.__qualname__}: a durable skill has to be async def, since ctx.step is awaited; "
+                "its steps may be plain functions"
+            )
         if not self.makes_task and self.kind in ("stream", "thread stream"):
             raise TypeError(f"{self.function.__qualname__}: a skill that answers with a Reply returns it, it can't yield")
 

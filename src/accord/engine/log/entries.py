@@ -1,0 +1,439 @@
+"""What stands in a task's log, and how it is written. Nothing else knows the latter.
+
+An entry is written as one line: a letter that says which it is, and JSON. Two things are left out of it that every line would
+repeat, and are put back when it is read: the ids of the task, and the numbers of the entry (they follow from its place).
+What belongs to an entry and is nobody's business outside (the turns a status answers, the step that wrote an artifact) stands
+before the JSON, as a list and a tab: no JSON text has one.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from ...codec import v1
+from ...codec.contract import Snapshot
+from ...model import ArtifactUpdate, Message, StatusUpdate, Task, TaskState
+from ...store import Row
+
+__all__ = [
+    "FORMAT",
+    "STATE_NUMBER",
+    "About",
+    "Answered",
+    "ArtifactChanged",
+    "AskLeft",
+    "Asked",
+    "Attempt",
+    "Created",
+    "Delegated",
+    "Entry",
+    "Event",
+    "Ids",
+    "MessageAdded",
+    "Mismatched",
+    "Numbered",
+    "Patched",
+    "PostRefused",
+    "Released",
+    "RunStarted",
+    "StatusChanged",
+    "StepEnded",
+    "StepLeft",
+    "Unknown",
+    "Visible",
+    "Worked",
+    "about_of",
+    "encode",
+    "encode_about",
+    "entries_of",
+    "event_of",
+    "events_of",
+    "state_of",
+]
+
+FORMAT = 2  # raised with every new kind of entry: a process never takes up a task with entries it does not know
+
+_STATES = list(TaskState)
+STATE_NUMBER = {state: number for number, state in enumerate(_STATES)}  # the proto's: what stores keep
+
+
+def state_of(number: int) -> TaskState:
+    return _STATES[number]
+
+
+class About(msgspec.Struct, omit_defaults=True, frozen=True):
+    """What is fixed when a task is made and shown to nobody: the version of the protocol it came by."""
+
+    origin: str = ""
+
+
+about_of = msgspec.json.Decoder(About).decode
+
+
+@functools.lru_cache(maxsize=256)
+def encode_about(about: About) -> bytes:
+    return v1.encode(about)
+
+
+# Visible entries: what a stream shows
+
+
+class Created(msgspec.Struct, gc=False):
+    """The task as it was made. Its message is turn 1."""
+
+    task: Task
+    modes: tuple[str, ...] = ()  # media types the sender can take, if it said so
+
+
+class StatusChanged(msgspec.Struct, gc=False):
+    """A new status, and which turns end with it. The position of a message in the log is the number of its turn."""
+
+    update: StatusUpdate
+    answers: tuple[int, ...] = ()  # turns whose sender gets the task as it stands here
+    refuses: tuple[int, ...] = ()  # turns that will never come, mostly because the task ended first
+    branch: str = ""  # of the function that said it, see Asked
+    step: str = ""  # within which it was said: its name and number
+    reasons: tuple[tuple[int, str, str], ...] = ()  # of refused turns, if there are others: class and text of an error
+
+
+class ArtifactChanged(msgspec.Struct, gc=False):
+    """An artifact, or a chunk of one."""
+
+    update: ArtifactUpdate
+    branch: str = ""
+    step: str = ""
+
+
+# Messages
+
+
+class MessageAdded(msgspec.Struct, gc=False):
+    """A message of the user, accepted. It is in the task's history from here on."""
+
+    message: Message
+    modes: tuple[str, ...] = ()
+    post: int = 0  # the id of the post that brought it, 0 if it came directly
+
+
+class PostRefused(msgspec.Struct, array_like=True, gc=False):
+    """A post that was not accepted, and the error its sender gets."""
+
+    post: int
+    error: str  # the name of the error's class
+    text: str
+
+
+# What a function did, for the next attempt. Branch "" is the function itself; members of `ctx.gather` have branches of their own.
+
+
+class RunStarted(msgspec.Struct, array_like=True, gc=False):
+    """The skill's function was called with the message of this turn."""
+
+    turn: int
+
+
+class StepEnded(msgspec.Struct, array_like=True, gc=False):
+    """The n-th step of this name ended with a value, or with an exception of this type and text."""
+
+    branch: str
+    name: str
+    n: int
+    value: Raw = Raw(b"null")
+    type: str = ""
+    message: str = ""
+
+
+class StepLeft(msgspec.Struct, array_like=True, gc=False):
+    """The function stopped waiting for a step."""
+
+    branch: str
+    name: str
+    n: int
+
+
+class Delegated(msgspec.Struct, array_like=True, gc=False):
+    """Another agent works on a part of this task, under this id. The end of it is a StepEnded."""
+
+    branch: str
+    name: str
+    n: int
+    agent: str
+    task_id: str
+
+
+class Asked(msgspec.Struct, array_like=True, gc=False):
+    """The function waits in the n-th question of a branch."""
+
+    branch: str
+    n: int
+    text: str  # what is asked, or the name that was given to the question
+    type: str  # of the answer
+    worked_s: float = 0.0
+    is_watching: bool = False  # beside the client it waits for something of its own
+    is_named: bool = False
+
+
+class Answered(msgspec.Struct, array_like=True, gc=False):
+    """The message of this turn answered a question."""
+
+    branch: str
+    n: int
+    turn: int
+
+
+class AskLeft(msgspec.Struct, array_like=True, gc=False):
+    """The function stopped waiting for an answer."""
+
+    branch: str
+    n: int
+
+
+class Patched(msgspec.Struct, array_like=True, gc=False):
+    """`ctx.patched` was True here."""
+
+    branch: str
+    name: str
+
+
+# How a run came and went
+
+
+class Attempt(msgspec.Struct, array_like=True, gc=False):
+    """A process died while this run worked; it is tried again. `count` is how often that happened with nothing new recorded."""
+
+    count: int
+
+
+class Released(msgspec.Struct, array_like=True, gc=False):
+    """The run was given up in good order, to go on elsewhere."""
+
+    worked_s: float
+
+
+class Worked(msgspec.Struct, array_like=True, gc=False):
+    """How long the function has worked in all, for its time limit."""
+
+    worked_s: float
+
+
+class Mismatched(msgspec.Struct, array_like=True, gc=False):
+    """The function no longer does what the log says it did."""
+
+    since_ms: int
+    reason: str
+
+
+class Unknown(msgspec.Struct, gc=False):
+    """An entry of a newer release."""
+
+    letter: str
+
+
+Visible: TypeAlias = Created | StatusChanged | ArtifactChanged
+Private: TypeAlias = (
+    PostRefused
+    | RunStarted
+    | StepEnded
+    | StepLeft
+    | Delegated
+    | Asked
+    | Answered
+    | AskLeft
+    | Patched
+    | Attempt
+    | Released
+    | Worked
+    | Mismatched
+)
+Entry: TypeAlias = Visible | MessageAdded | Private | Unknown
+
+
+class Event(msgspec.Struct, gc=False):
+    """A visible entry as readers get it: encoded once, shared by all of them."""
+
+    seq: int
+    pos: int
+    data: bytes  # a StreamResponse of 1.0
+    state: TaskState | None  # None for an artifact
+    answers: tuple[int, ...] = ()
+    refuses: tuple[int, ...] = ()
+    reasons: tuple[tuple[int, str, str], ...] = ()
+    snapshot: Snapshot | None = None  # the task as it stands here, where somebody waits for it
+    shapes: dict[Any, list[bytes]] | None = None  # the same event as other versions write it, made when first asked for
+
+
+class Numbered(NamedTuple):
+    """An entry in its place."""
+
+    pos: int
+    seq: int  # the last visible number up to and with it
+    at_ms: int  # when it was committed
+    entry: Entry
+
+
+class Ids(NamedTuple):
+    """What every line would repeat."""
+
+    task_id: str
+    context_id: str
+
+
+Turns: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, str, str], ...]]  # answered, refused, why
+
+_TAB = b"\t"
+_PRIVATE: dict[type, bytes] = {
+    PostRefused: b"x",
+    RunStarted: b"r",
+    StepEnded: b"s",
+    StepLeft: b"l",
+    Delegated: b"d",
+    Asked: b"q",
+    Answered: b"t",
+    AskLeft: b"u",
+    Patched: b"p",
+    Attempt: b"n",
+    Released: b"f",
+    Worked: b"k",
+    Mismatched: b"e",
+}
+_DECODE: dict[bytes, Any] = {letter: msgspec.json.Decoder(type_).decode for type_, letter in _PRIVATE.items()}
+_decode_list = msgspec.json.Decoder(list[Any]).decode
+
+
+def encode(entry: Entry) -> tuple[bytes, bytes]:
+    """Return an entry as a line of the log, and, of a visible one, what a stream shows of it."""
+    written: tuple[bytes, bytes] = _ENCODE[type(entry)](entry)
+    return written
+
+
+def _encode_artifact(entry: ArtifactChanged) -> tuple[bytes, bytes]:
+    frame = v1.encode_event(entry.update)
+    head = _head(entry.branch, entry.step) if entry.branch or entry.step else b""
+    return b"a%b%b" % (head, frame[frame.index(b',"artifact":') :]), frame
+
+
+def _encode_status(entry: StatusChanged) -> tuple[bytes, bytes]:
+    frame = v1.encode_event(entry.update)
+    has_head = entry.answers or entry.refuses or entry.branch or entry.step
+    head = _head(entry.answers, entry.refuses, entry.branch, entry.step, entry.reasons) if has_head else b""
+    return b"w%b%b" % (head, frame[frame.index(b',"status":') :]), frame
+
+
+def _encode_created(entry: Created) -> tuple[bytes, bytes]:
+    frame = v1.encode_event(entry.task)
+    return b"c%b%b" % (_head(entry.modes) if entry.modes else b"", frame), frame
+
+
+def _encode_message(entry: MessageAdded) -> tuple[bytes, bytes]:
+    head = _head(entry.modes, entry.post) if entry.modes or entry.post else b""
+    return b"m%b%b" % (head, v1.encode(entry.message)), b""
+
+
+def _encode_private(entry: Private) -> tuple[bytes, bytes]:
+    return _PRIVATE[type(entry)] + v1.encode(entry), b""
+
+
+def _head(*values: Any) -> bytes:
+    """What stands before the JSON."""
+    return v1.encode(values) + _TAB
+
+
+_ENCODE: dict[type, Any] = dict.fromkeys(_PRIVATE, _encode_private) | {
+    ArtifactChanged: _encode_artifact,
+    StatusChanged: _encode_status,
+    Created: _encode_created,
+    MessageAdded: _encode_message,
+}
+
+
+def entries_of(rows: Iterable[Row], ids: Ids) -> Iterator[Numbered]:
+    """Return the entries of rows that follow each other.
+
+    Raises:
+        ValueError: They are not what was written.
+    """
+    for row in rows:
+        lines = row.data.split(b"\n")
+        pos = row.pos
+        seq = row.seq - sum(line[:1] in _VISIBLE for line in lines)
+        for line in lines:
+            entry = _decode(line, ids)
+            seq += isinstance(entry, Visible)
+            yield Numbered(pos, seq, row.at_ms, entry)
+            pos += 1
+
+
+_VISIBLE = (b"c", b"w", b"a")
+
+
+def events_of(rows: Iterable[Row], ids: Ids) -> Iterator[Event]:
+    """Return the visible entries of rows, as readers get them."""
+    for row in rows:
+        lines = row.data.split(b"\n")
+        visible = [(i, line) for i, line in enumerate(lines) if line[:1] in _VISIBLE]
+        for n, (i, line) in enumerate(visible, row.seq - len(visible) + 1):
+            head, frame = _parts(line, ids)
+            state: TaskState | None = None
+            turns: Turns = ((), (), ())
+            if not line.startswith(b"a"):
+                event = event_of(frame)
+                assert not isinstance(event, ArtifactUpdate)  # the letter says so
+                state = event.status.state
+            if line.startswith(b"w") and head:
+                turns = _turns(head)
+            yield Event(n, row.pos + i, frame, state, *turns)
+
+
+def _parts(line: bytes, ids: Ids) -> tuple[list[Any], bytes]:
+    """What stands before the JSON of a line, and the JSON: of a visible entry, as a stream shows it."""
+    letter, rest = line[:1], line[1:]
+    head: list[Any] = []
+    if rest.startswith(b"["):
+        text, _, rest = rest.partition(_TAB)
+        head = _decode_list(text)
+    if letter == b"w":
+        rest = b'{"statusUpdate":%b%b' % (_opening(ids), rest)
+    elif letter == b"a":
+        rest = b'{"artifactUpdate":%b%b' % (_opening(ids), rest)
+    return head, rest
+
+
+@functools.lru_cache(maxsize=1024)
+def _opening(ids: Ids) -> bytes:
+    return b'{"taskId":%b,"contextId":%b' % (v1.encode(ids.task_id), v1.encode(ids.context_id))
+
+
+def _decode(line: bytes, ids: Ids) -> Entry:
+    letter = line[:1]
+    if (decode := _DECODE.get(letter)) is not None:
+        entry: Entry = decode(line[1:])
+        return entry
+    if letter == b"m":
+        head, data = _parts(line, ids)
+        return MessageAdded(v1.decode_message(data), *((tuple(head[0]), head[1]) if head else ()))
+    if letter not in _VISIBLE:
+        return Unknown(letter.decode("latin-1"))
+    head, frame = _parts(line, ids)
+    event = event_of(frame)
+    if isinstance(event, Task):
+        return Created(event, tuple(head[0]) if head else ())
+    if isinstance(event, ArtifactUpdate):
+        return ArtifactChanged(event, *head)
+    if not head:
+        return StatusChanged(event)
+    answers, refuses, reasons = _turns(head)
+    return StatusChanged(event, answers, refuses, head[2], head[3], reasons)
+
+
+def _turns(head: list[Any]) -> Turns:
+    return tuple(head[0]), tuple(head[1]), tuple((turn, error, text) for turn, error, text in head[4])
+
+
+def event_of(frame: bytes) -> Task | StatusUpdate | ArtifactUpdate:
+    """Return the event a stream's frame shows. Raises ValueError for one that is not what was written."""
+    event = v1.decode_event(frame)
+    assert not isinstance(event, Message)  # a message never enters a task's log as an event
+    return event

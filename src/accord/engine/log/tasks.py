@@ -1,0 +1,608 @@
+"""All tasks: those this process owns, and everything it can look at."""
+
+import asyncio
+import logging
+import sys
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
+
+import msgspec
+
+from ...codec.contract import Snapshot
+from ...model import FINAL, A2AError, Fold, Limits, Task, TooManyRequests, Unavailable
+from ...model.errors import error_of
+from ...store import Idempotency, Namespace, Page, Post, PostKind, Query, Record, Store
+from ..offload import offload
+from .entries import About, Created, Event, Ids, MessageAdded, Numbered, PostRefused, about_of, entries_of, events_of, state_of
+from .log import Log, Owner, Turn
+from .snapshot import EncodedParts, read_snapshot, read_task, size_of
+from .views import Tail, View
+from .writer import Lost, Writer, not_stored
+
+__all__ = ["MAX_WAITING", "Tasks", "going_on", "stopping"]
+
+log_ = logging.getLogger("accord")
+
+MAX_WAITING = 10_000  # functions in memory that wait for their client
+RESTING = 1_000
+RESTING_BYTES = 64 << 20
+
+
+def stopping() -> Unavailable:
+    return Unavailable("the server is stopping; try again in a moment", retry_after_s=1)
+
+
+def going_on(ids: Ids) -> Unavailable:
+    """The server is stopping, and this task is not over: sent again without a key, its work would be done twice."""
+    return Unavailable(
+        f"the server is stopping, and task {ids.task_id} goes on when it is back: get it by its id, "
+        "or send again with the same idempotency key",
+        retry_after_s=1,
+        taskId=ids.task_id,
+        contextId=ids.context_id,
+    )
+
+
+class Tasks:
+    """The directory of live logs and of views, over one store."""
+
+    def __init__(self, store: Store, limits: Limits) -> None:
+        self.store = store
+        self.limits = limits
+        self.writer = Writer(store, limits)
+        self.writer.on_fenced = self._drop_all
+        self.writer.on_outage = self._wake_views
+        self.writer.on_idle = self.release
+        self.writer.on_lost = self._lost
+        self.on_mail: Callable[[Collection[int] | None], None] = lambda tasks: None  # called when there may be posts for us
+        # What is stored was allowed when it was said: a lower limit of today does not make it unreadable.
+        self._stored_limits = msgspec.structs.replace(limits, artifacts=sys.maxsize)
+        self.logs: dict[tuple[Namespace, str], Log] = {}
+        self._by_key: dict[int, Log] = {}  # the same
+        self.working: set[Owner] = set()  # runs that do not wait for their client
+        self.is_draining = False
+        self.is_closing = False
+        self._tails: dict[int, Tail] = {}
+        self._claiming: dict[tuple[Namespace, str], asyncio.Future[None]] = {}
+        self._resting: OrderedDict[tuple[Namespace, str], Log] = OrderedDict()
+        self._resting_bytes = 0
+        self.views = 0  # open
+        self._views_of: Counter[str] = Counter()
+        self._woken: set[int] | None = set()  # tasks to be read again, None for all
+        self._reading: asyncio.Task[None] | None = None
+        self._watched: set[int] = set()  # tasks of others, of whose changes the store tells us
+        self._unwatching: dict[int, asyncio.Future[None]] = {}
+        self._background: set[asyncio.Future[None]] = set()
+
+    async def open(self) -> None:
+        await self.store.open(self._wake)
+        await self.writer.open()
+
+    def drain(self) -> None:
+        """From now on, readers of tasks nobody works on here are told to go elsewhere."""
+        self.is_draining = True
+        self.loop.call_soon(self._wake_views)
+
+    async def close(self) -> None:
+        """Store what has gathered, then stop."""
+        self.is_closing = True
+        self._wake_views()
+        await self.writer.close()
+        self._wake_views()
+        if self._reading is not None:
+            self._reading.cancel()
+        await self.store.close()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self.writer.loop
+
+    def live(self) -> list[Log]:
+        return list(self.logs.values())
+
+    async def flush(self) -> None:
+        """Return when everything appended so far is stored."""
+        await asyncio.gather(*(log.stored() for log in self.live()))
+
+    # Tasks we own
+
+    def create(
+        self, namespace: Namespace, task: Task, skill: str, about: About, at_ms: int, modes: tuple[str, ...] = ()
+    ) -> tuple[Log, Turn]:
+        """Return the log of a new task, which is its first entry, and the turn of its message."""
+        log = Log(self.writer, self.writer.new_key(), namespace, Fold(task), skill, about, at_ms=at_ms)
+        self._hold(log)
+        return log, Turn(log.append(Created(task, modes)), task.history[0], modes)
+
+    async def own(self, namespace: Namespace, task_id: str, *, reopen: bool = False) -> Log | Record | None:
+        """Return the log of a task if it is ours now; else the task as it stands: ended, or another's; None if there is none."""
+        place = (namespace, task_id)
+        while True:
+            self._check_open()
+            log = self._live(place)
+            if log is not None and (log.is_resting or (reopen and log.state in FINAL)):
+                if not log.is_stored:
+                    await log.stored()
+                    continue  # its owner has left with that commit: it has to be claimed again
+            elif log is not None:
+                return log
+            if (other := self._claiming.get(place)) is not None:
+                await asyncio.wait({other})
+                continue
+            claiming = self._claiming[place] = self.loop.create_future()
+            try:
+                record = await self.store.claim(namespace, task_id, reopen=reopen)
+                if record is None or record.owner != self.store.replica:
+                    return record
+                log = self._wake_log(place)
+                if log is None or log.pos != record.pos:
+                    log = await self.adopt(record)
+                log.is_claimed = log.is_stored
+                return log
+            finally:
+                del self._claiming[place]
+                claiming.set_result(None)
+
+    async def adopt(self, record: Record) -> Log:
+        """Return the log of a stored task that is ours. Raises ValueError if it is not what was written."""
+        fold, parts = await offload(size_of(record), read_task, record, self._stored_limits)
+        log = self._log_of(record, fold, parts)
+        self._hold(log)
+        return log
+
+    def _hold(self, log: Log) -> None:
+        """Something happens to this task here."""
+        self.logs[log.namespace, log.ids.task_id] = self._by_key[log.key] = log
+        if (tail := self._tails.get(log.key)) is not None:
+            log.tail, tail.log = tail, log
+            tail.reset(*log.stored_at, log.stored_state)  # others may have written since it was last read
+
+    def _live(self, place: tuple[Namespace, str]) -> Log | None:
+        """The log of a task that is ours. One that was lost to another process is no longer what the task is."""
+        log = self.logs.get(place)
+        if log is None or not log.is_lost:
+            return log
+        self._drop(log)
+        return None
+
+    def _drop(self, log: Log) -> None:
+        del self.logs[log.namespace, log.ids.task_id]
+        self._by_key.pop(log.key, None)
+        if (tail := log.tail) is not None:
+            tail.artifacts = [artifact.artifact_id for artifact in log.draft.artifacts]
+            tail.log, log.tail = None, None
+            if self.is_draining:
+                tail.wake()  # nothing more is told of it here
+
+    def _lost(self, log: Log) -> None:
+        """Another process owns this task: views go on with what that writes, where it can be seen from here."""
+        tail = log.tail
+        if self._by_key.get(log.key) is log:
+            self._drop(log)
+        if tail is None:
+            return
+        tail.log, log.tail = None, None
+        if self.store.is_shared:
+            self._begin_watching(tail)
+        else:
+            tail.is_lost = True
+        tail.wake()
+
+    def by_key(self, key: int) -> Log | None:
+        """The log of a task that is ours, also if it was put aside."""
+        log = self._by_key.get(key)
+        if log is None:
+            rested = next((place for place, log in self._resting.items() if log.key == key), None)
+            log = self._wake_log(rested) if rested is not None else None
+        return log
+
+    def _log_of(self, record: Record, fold: Fold, parts: EncodedParts | None) -> Log:
+        return Log(
+            self.writer,
+            record.key,
+            record.namespace,
+            fold,
+            record.skill,
+            about_of(record.about),
+            at_ms=record.at_ms,
+            seq=record.seq,
+            pos=record.pos,
+            heard=record.heard,
+            size=size_of(record),
+            parts=parts,
+        )
+
+    def release(self, log: Log) -> None:
+        """Forget a log nothing happens to any more: the store knows all there is."""
+        if log.run is not None or log.holds or log.inbox or not (log.is_stored or log.is_lost):
+            return
+        if self.logs.get((log.namespace, log.ids.task_id)) is not log:
+            return
+        self._drop(log)
+        if log.is_claimed:  # nothing came of it: whoever comes next may have it
+            log.is_claimed = False
+            log.is_resting = True
+            self._unclaim(log.key)
+        if log.state not in FINAL and not log.is_lost:
+            self._rest(log)
+
+    def _rest(self, log: Log) -> None:
+        """Keep an open task that nothing happens to for its next message, while there is room: loading it costs its length."""
+        before = self._resting.pop((log.namespace, log.ids.task_id), None)
+        self._resting[log.namespace, log.ids.task_id] = log
+        self._resting_bytes += log.size - (before.size if before is not None else 0)
+        while self._resting and (len(self._resting) > RESTING or self._resting_bytes > RESTING_BYTES):
+            _, oldest = self._resting.popitem(last=False)
+            self._resting_bytes -= oldest.size
+
+    def _wake_log(self, place: tuple[Namespace, str]) -> Log | None:
+        """A log that was put aside, or that somebody still holds, is used again."""
+        log = self._resting.pop(place, None)
+        if log is not None:
+            self._resting_bytes -= log.size
+        else:
+            log = self.logs.get(place)
+        if log is None or log.is_lost or log.state in FINAL:
+            return None
+        log.is_resting = False
+        self._hold(log)
+        return log
+
+    async def entries(self, log: Log) -> list[Numbered]:
+        """Return all entries of a task we own, from the first on."""
+        rows = []
+        pos = 0
+        while piece := await self.store.read({log.key: pos}):
+            rows += piece
+            pos = piece[-1].pos + piece[-1].data.count(b"\n")
+        log.size = max(log.size, sum(len(row.data) for row in rows))
+        return list(entries_of(rows, log.ids))
+
+    # Looking at tasks
+
+    async def peek(self, namespace: Namespace, task_id: str, history_length: int | None = None) -> Snapshot | None:
+        """Return the task as it stands, everything in it stored; None if there is no such task."""
+        self._check_open()
+        log = self._live((namespace, task_id))
+        if log is not None:
+            made: Snapshot = await log.stored(log.snapshot(history_length))
+            return made
+        record = await self.store.load(namespace, task_id)
+        return await read_snapshot(record, history_length, self._stored_limits) if record is not None else None
+
+    async def page(self, query: Query) -> Page:
+        self._check_open()
+        return await self.store.page(query)
+
+    async def shown(self, record: Record, history_length: int | None) -> Snapshot:
+        """Return a task of a page. Raises ValueError if it is not what was written."""
+        return await read_snapshot(record, history_length, self._stored_limits)
+
+    async def origin(self, namespace: Namespace, task_id: str) -> str:
+        """Return the version a task was made by; empty if there is no such task."""
+        log = self.logs.get((namespace, task_id))
+        if log is not None:
+            return log.about.origin
+        record = await self.store.load(namespace, task_id)
+        return about_of(record.about).origin if record is not None else ""
+
+    async def conversation(self, namespace: Namespace, context_id: str, limit: int) -> list[tuple[Task, int]]:
+        """Return the newest tasks of a conversation, newest first, each with its position."""
+        page = await self.page(Query(namespace, limit, context_id=context_id))
+        return [((await self.shown(record, None)).task, record.pos) for record in page.tasks]
+
+    async def at(self, namespace: Namespace, task_id: str, pos: int) -> Task | None:
+        """Return a task as it stood at a position, or if its log is gone as it is; None if there is no such task."""
+        record = await self.store.load(namespace, task_id)
+        if record is None:
+            return None
+        return (await self._snapshot_at(record, pos, None)).task
+
+    async def _snapshot_at(self, record: Record, pos: int, history_length: int | None) -> Snapshot:
+        if record.pos > pos and record.snap > pos:
+            rows = await self.store.read({record.key: 0})
+            while rows and rows[-1].pos + rows[-1].data.count(b"\n") < pos:
+                more = await self.store.read({record.key: rows[-1].pos + rows[-1].data.count(b"\n")})
+                if not more:
+                    break
+                rows += more
+            if rows and rows[0].pos == 1:
+                record = msgspec.structs.replace(record, snap=0, head=b"", artifacts=b"", rows=rows)
+        if record.pos <= pos or record.snap > pos:
+            return await read_snapshot(record, history_length, self._stored_limits)
+        fold, parts = await offload(size_of(record), read_task, record, self._stored_limits, pos)
+        seq = max(
+            (event.seq for event in events_of(record.rows, Ids(record.id, record.context_id)) if event.pos <= pos),
+            default=record.seq,
+        )
+        return (parts or EncodedParts()).snapshot(fold.joined(), seq, history_length)
+
+    # Views
+
+    async def view(self, of: Log | Record, *, seq: int, pos: int | None = None, turn: int = 0, first: Event | None = None) -> View:
+        """Return a cursor on a task, after event `seq`. With a turn, it ends where that is answered."""
+        if pos is None:
+            pos = await self.store.locate(of.key, seq) if seq else 0
+        return View(self, self._tail(of), seq=seq, pos=pos, turn=turn, first=first)
+
+    def view_new(self, log: Log, *, turn: int) -> View:
+        """Return a cursor on a task that was just made, from its first event on."""
+        return View(self, self._tail(log), seq=0, pos=0, turn=turn)
+
+    def view_turn(self, of: Log | Record, turn: int) -> View:
+        """Return a cursor that waits for the answer to a turn of a task."""
+        tail = self._tail(of)
+        if tail.pos < turn:  # nothing after it is stored
+            return View(self, tail, seq=tail.seq, pos=tail.pos, turn=turn)
+        return View(self, tail, seq=0, pos=turn, turn=turn)  # it was sent before: its answer may be there
+
+    async def view_now(self, of: Log | Record, *, turn: int = 0, history_length: int | None = None) -> View:
+        """Return a cursor on a task that begins with the task as it is."""
+        if isinstance(of, Log):
+            of.holds += 1  # while its commit is awaited
+            pos = of.pos
+            is_answered = turn not in of.turns and all(waiting.number != turn for waiting in of.inbox)
+            try:
+                snapshot: Snapshot = await of.stored(of.snapshot(history_length))
+            finally:
+                of.holds -= 1
+        else:
+            pos, snapshot = of.pos, await self.shown(of, history_length)
+            is_answered = bool(turn) and await self._is_answered(of, turn)
+        answers = (turn,) if turn and is_answered else ()
+        first = Event(snapshot.seq, pos, b'{"task":%b}' % snapshot.data, snapshot.state, answers)
+        return View(self, self._tail(of), seq=snapshot.seq, pos=pos, turn=turn, first=first)
+
+    async def _is_answered(self, of: Record, turn: int) -> bool:
+        """Whether the end of a turn has been told."""
+        pos = turn
+        while rows := await self.store.read({of.key: pos}):
+            events = list(events_of(rows, Ids(of.id, of.context_id)))
+            shown = [event for event in events if event.pos <= of.pos]  # what came since is still to be shown
+            if any(turn in event.answers or turn in event.refuses for event in shown):
+                return True
+            pos = rows[-1].pos + rows[-1].data.count(b"\n")
+        return state_of(of.state) in FINAL
+
+    async def stored_snapshot(self, of: Log | Record, history_length: int | None = None) -> Snapshot:
+        """Return a task as it is, everything in it stored."""
+        if not isinstance(of, Log):
+            return await self.shown(of, history_length)
+        made: Snapshot = await of.stored(of.snapshot(history_length))
+        return made
+
+    async def turn_of(self, of: Log | Record, post: int) -> int:
+        """Return the turn of a message that was posted, once its owner has read it. Raises the error it was refused with."""
+        ids = of.ids if isinstance(of, Log) else Ids(of.id, of.context_id)
+        view = await self.view(of, seq=of.seq, pos=of.pos)
+        try:
+            pos = 0
+            while rows := await self.store.read({of.key: pos}):
+                for pos, _, _, entry in entries_of(rows, ids):
+                    if isinstance(entry, MessageAdded) and entry.post == post:
+                        return pos
+                    if isinstance(entry, PostRefused) and entry.post == post:
+                        raise error_of(entry.error, entry.text)
+            heard = await view.heard(post)
+        finally:
+            view.close()
+        if isinstance(heard, PostRefused):
+            raise error_of(heard.error, heard.text)
+        return heard
+
+    async def find(self, namespace: Namespace, task_id: str) -> Log | Record | None:
+        """Return a task to look at: its log if it is live here, else as it is stored, and watched."""
+        self._check_open()
+        log = self._live((namespace, task_id))
+        return log if log is not None else await self.watch(namespace, task_id)
+
+    async def watch(self, namespace: Namespace, task_id: str) -> Record | None:
+        """Return a task as it is stored. From here on, what its owner writes is read as long as there is a view of it."""
+        while True:
+            record = await self.store.load(namespace, task_id, watch=True)
+            if record is None:
+                return None
+            unwatching = self._unwatching.get(record.key)
+            if unwatching is None:
+                self._watched.add(record.key)
+                return record
+            await asyncio.wait({unwatching})  # it may come after our own
+
+    def _tail(self, of: Log | Record) -> Tail:
+        tail = self._tails.get(of.key)
+        if tail is not None:
+            return tail
+        of = self._by_key.get(of.key, of)
+        if isinstance(of, Log):
+            pos, seq = of.stored_at
+            tail = Tail(of.key, of.ids, of.namespace, pos=pos, seq=seq, state=of.stored_state, log=of, artifacts=[])
+            of.tail = tail
+        else:
+            ids = Ids(of.id, of.context_id)
+            tail = Tail(of.key, ids, of.namespace, pos=of.pos, seq=of.seq, state=state_of(of.state), log=None, artifacts=[])
+            if self.store.is_shared and of.key not in self._watched:
+                self._begin_watching(tail)
+        self._tails[of.key] = tail
+        return tail
+
+    def _begin_watching(self, tail: Tail) -> None:
+        self._in_background(self._watch(tail))
+
+    def _unclaim(self, key: int) -> None:
+        self._in_background(self.store.unclaim(key))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        doing = asyncio.ensure_future(work)
+        self._background.add(doing)
+        doing.add_done_callback(self._background.discard)
+
+    def count(self, tail: Tail, change: int) -> None:
+        tail.views += change
+        self.views += change
+        if tail.namespace.caller:
+            self._views_of[tail.namespace.caller] += change
+        if not tail.views and self._tails.get(tail.key) is tail:
+            del self._tails[tail.key]
+            if tail.log is not None:
+                tail.log.tail = None
+                self.release(tail.log)
+            elif self.store.is_shared:
+                self._unwatch(tail.key)
+
+    def check_views(self, namespace: Namespace, task_id: str) -> None:
+        """Raise TooManyRequests if one more stream would be too many; before anything is done for it."""
+        if self.writer.is_fenced:
+            raise self.refusal()  # nothing would ever be told of it here
+        log = self.logs.get((namespace, task_id))
+        of_task = log.tail.views if log is not None and log.tail is not None else 0
+        of_caller = self._views_of[namespace.caller] if namespace.caller else 0
+        limits = self.limits
+        for count, most, whose in (
+            (of_task, limits.streams_per_task, "this task"),
+            (of_caller, limits.streams_per_caller, "you"),
+            (self.views, limits.streams, "this server"),
+        ):
+            if count >= most:
+                raise TooManyRequests(f"{count} streams of {whose} are open, the most allowed", retry_after_s=5)
+
+    @property
+    def outage_s(self) -> float:
+        return self.writer.outage_s
+
+    def check_open(self, tail: Tail) -> None:
+        if self.writer.is_fenced:
+            raise self.refusal()
+        if tail.is_lost:
+            raise Lost()
+        log = tail.log
+        is_stopping = self.is_closing or (self.is_draining and (log is None or log.run is None))
+        if is_stopping and (log is None or log.is_lost or log.is_stored):  # else the end of this task is still to come
+            raise self.parting(tail.ids)
+
+    async def events(self, tail: Tail, pos: int) -> list[Event]:
+        while rows := await self.store.read({tail.key: pos}):
+            if events := list(events_of(rows, tail.ids)):
+                return events
+            pos = rows[-1].pos + rows[-1].data.count(b"\n")  # nothing in there that can be seen
+        return []
+
+    async def snapshot_at(self, tail: Tail, pos: int, history_length: int | None) -> Snapshot:
+        record = await self._record(tail)
+        return await self._snapshot_at(record, pos, history_length)
+
+    async def snapshot_now(self, tail: Tail) -> Snapshot:
+        if tail.log is not None and not tail.log.is_lost:
+            made: Snapshot = await tail.log.stored(tail.log.snapshot())
+            return made
+        return await read_snapshot(await self._record(tail), None, self._stored_limits)
+
+    async def _record(self, tail: Tail) -> Record:
+        record = await self.store.load(tail.namespace, tail.ids.task_id)
+        if record is None:
+            raise Unavailable("the task is gone")
+        return record
+
+    def _wake_views(self) -> None:
+        for tail in list(self._tails.values()):
+            tail.wake()
+
+    # Other processes
+
+    def post(
+        self, record: Record, kind: PostKind, body: bytes, idempotency: Idempotency | None = None
+    ) -> tuple[int, asyncio.Future[bool]]:
+        """Send something to the owner of a task. Return the id of the post, and whether it was stored."""
+        post_id = self.writer.new_key()
+        if idempotency is not None:
+            idempotency.post = post_id
+        return post_id, self.writer.submit(Post(record.key, post_id, kind, body, idempotency))
+
+    def _wake(self, tasks: Collection[int] | None) -> None:
+        """The store says: these tasks may have grown, or have posts for us."""
+        if tasks is None:
+            self._woken = None
+        elif self._woken is not None:
+            self._woken.update(tasks)
+        if self._reading is None or self._reading.done():
+            self._reading = self.loop.create_task(self._read_woken())
+        self.on_mail(tasks)
+
+    async def _read_woken(self) -> None:
+        while self._woken is None or self._woken:
+            woken, self._woken = self._woken, set()
+            tails = {key: tail for key, tail in self._tails.items() if tail.log is None and (woken is None or key in woken)}
+            if not tails:
+                continue
+            try:
+                rows = await self.store.read({key: tail.pos for key, tail in tails.items()})
+            except A2AError:
+                log_.warning("reading what others wrote failed, and is tried again", exc_info=True)
+                await asyncio.sleep(1)
+                self._woken.update(tails)
+                continue
+            for key, tail in tails.items():
+                if mine := [row for row in rows if row.task == key]:
+                    tail.extend_rows(mine)
+                    self._woken.add(key)  # there may be more
+
+    async def _watch(self, tail: Tail) -> None:
+        """Read along with a task that was only looked at before, from where it was then."""
+        await self.watch(tail.namespace, tail.ids.task_id)
+        self._wake({tail.key})
+        if self._tails.get(tail.key) is not tail:
+            self._unwatch(tail.key)
+
+    def _unwatch(self, key: int) -> None:
+        if key in self._tails or key in self._unwatching:
+            return
+        self._watched.discard(key)
+        self._unwatching[key] = unwatching = asyncio.ensure_future(self.store.unwatch([key]))
+        unwatching.add_done_callback(lambda _: self._unwatching.pop(key, None))
+
+    # Room for more
+
+    @property
+    def trouble(self) -> str:
+        """Why no new work should come here; empty if it may."""
+        if self.is_draining:
+            return "stopping"
+        if self.writer.is_fenced:
+            return "another process has taken over the store"
+        return "the store can't be written" if self.writer.fault else ""
+
+    def parting(self, ids: Ids) -> A2AError:
+        """What someone is told who waits for a task that does not end here: get it from the next process, if that will know it."""
+        return stopping() if self.store.is_volatile and not self.store.is_shared else going_on(ids)
+
+    def refusal(self) -> A2AError:
+        """What a sender is told whose message is not even looked at."""
+        if self.is_draining:
+            return stopping()
+        if self.writer.is_fenced:
+            return Unavailable("another server has taken over from this one; send it there", retry_after_s=5)
+        return not_stored()
+
+    def check_room(self, *, is_answer: bool = False) -> None:
+        """Raise TooManyRequests if as much is being worked on as may be.
+
+        What waits for its client is not work, and its answer is taken by a full server too: else one full of questions would stay
+        so. Only as many as may wait in memory are taken beyond the limit: what is worked on ends without anyone's help.
+        """
+        count = len(self.working)
+        if count >= self.limits.tasks + (MAX_WAITING if is_answer else 0):
+            raise TooManyRequests(f"{count} tasks are being worked on, the most this server does at once", retry_after_s=1)
+
+    def _check_open(self) -> None:
+        """Raise Unavailable if the server is stopping: nothing new is begun that could not be stored any more."""
+        if self.is_closing:
+            raise stopping()
+
+    def _drop_all(self) -> None:
+        """Other processes go on with our tasks: what is in memory here is no longer what they are."""
+        for log in self.live():
+            log.lose(self.refusal())
+        self.logs.clear()
+        self._by_key.clear()
+        self._resting.clear()
+        self._wake_views()

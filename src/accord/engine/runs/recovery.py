@@ -1,0 +1,242 @@
+"""Taking up what dead processes left: durable work goes on, other work has failed, what waits for its client waits on."""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from ...auth import Caller
+from ...model import A2AError, TaskState, Unavailable, now_ms
+from ...store import Can, Record
+from ..durable.history import History, read_history
+from ..log.entries import FORMAT, Attempt, Created, Mismatched, Numbered
+from ..log.log import Log, Turn
+from .run import Run
+from .say import set_status
+from .state import State
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+__all__ = ["INTERRUPTED", "MAX_ATTEMPTS", "Recovery"]
+
+log_ = logging.getLogger("accord")
+
+INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again, under a new key if it had one"
+UNANSWERED = "no answer: the question was open for too long"
+
+RECENT_MS = 10_000  # what was recorded so shortly before a death may have to do with it
+CAREFUL = 3  # attempts, from which on a run starts after a pause, and alone
+MAX_ATTEMPTS = 8
+PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+ALONE_S = 10.0  # for so long, unless it records something or ends before
+MISMATCH_RETRY_S = 60.0
+READ_RETRY_S = 5.0
+MISMATCH_MS = 3_600_000  # after which a function that has changed fails its task
+_AT_ONCE = 32  # orphans taken up at a time
+_LOOK_S = 0.05
+_BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
+
+
+class Recovery:
+    """Looks for orphans, and tries again what failed to go on."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._tasks = engine.tasks
+        self._held: list[tuple[int, Run]] = []  # attempts, and the run that waits for its turn
+        self._has_held = asyncio.Event()
+        self._retries: list[tuple[float, Log]] = []  # when to try again, and what
+        engine.runs.on_mismatch = self._mismatch
+
+    async def open(self) -> None:
+        """Take up all there is, and return when it is stored: nobody is shown any of it as it was."""
+        goes_on = await self._take_up_all(await self._orphans())
+        taken_up, failed = sum(goes_on), len(goes_on) - sum(goes_on)
+        await self._tasks.flush()
+        if taken_up or failed:
+            log_.warning(
+                "the last stop interrupted %d task%s: %d taken up again, %d failed",
+                taken_up + failed,
+                "" if taken_up + failed == 1 else "s",
+                taken_up,
+                failed,
+            )
+
+    async def look(self, is_clock_sure: bool = True) -> None:
+        """Called every second: take up what others left, try again what did not fit."""
+        if self._tasks.is_draining or self._tasks.writer.fault:
+            return
+        if len(self._tasks.working) < self._engine.limits.tasks:
+            await self._take_up_all(await self._orphans(is_clock_sure))
+        now = self._tasks.loop.time()
+        due = [log for at, log in self._retries if at <= now]
+        self._retries = [(at, log) for at, log in self._retries if at > now]
+        for log in due:
+            found = await self._tasks.own(log.namespace, log.ids.task_id)
+            if isinstance(found, Log):
+                await self.take_up(found, died=False)
+
+    async def take_up(self, log: Log, *, died: bool) -> None:
+        """Go on with a task of ours that is worked on, and by nobody; not before its time, if it is to be tried again later."""
+        if log.run is None and log.state in (TaskState.SUBMITTED, TaskState.WORKING) and not self.is_retried(log):
+            await self._go_on(log, died=died)
+
+    def is_retried(self, log: Log) -> bool:
+        """Whether this task is tried again later."""
+        return any(waiting.key == log.key for _, waiting in self._retries)
+
+    async def _orphans(self, is_clock_sure: bool = True) -> list[Record]:
+        """The tasks of dead processes, and those nobody has answered in time; ours now. All of them: which was at work when its
+        process died is told by comparing them.
+        """
+        engine = self._engine
+        unanswered_ms = engine.retention.unanswered_ms() if is_clock_sure else 0
+        can = Can(engine.agent.name, list(engine.agent.skills), FORMAT, unanswered_ms)
+        orphans: list[Record] = []
+        while found := await self._tasks.store.orphans(_AT_ONCE, can):
+            orphans += found
+        return orphans
+
+    async def _take_up_all(self, orphans: list[Record]) -> list[bool]:
+        """Deal with orphans. Return of each whether it goes on.
+
+        A death counts against those runs of a process that had recorded something shortly before it, or against all if none had.
+        """
+        blamed = [record for record in orphans if record.died_ms and record.died_ms - record.committed_ms < RECENT_MS]
+        deaths = {record.died_ms for record in blamed}
+        found: list[bool] = []
+        for record in orphans:
+            died = bool(record.died_ms) and (record in blamed or record.died_ms not in deaths)
+            try:
+                found.append(await self._take_up(record, died=died))
+            except Exception:  # whatever it is, it harms no other task
+                log_.exception("task %s can't be taken up, and stays as it is", record.id)
+                found.append(False)
+        return found
+
+    async def _take_up(self, record: Record, *, died: bool) -> bool:
+        try:
+            log = await self._tasks.adopt(record)
+        except _BROKEN:  # one broken row does not keep the server from starting
+            log_.exception("task %s can't be read, and stays as it is", record.id)
+            return False
+        log.holds += 1
+        try:
+            if log.state is TaskState.AUTH_REQUIRED and record.died_ms:
+                return await self._watch_again(log)
+            if log.state in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED):
+                set_status(log, TaskState.FAILED, UNANSWERED)
+                return False
+            return await self._go_on(log, died=died)
+        finally:
+            log.holds -= 1
+            self._tasks.release(log)
+
+    async def _watch_again(self, log: Log) -> bool:
+        """Call a function again that did not wait for its client alone: what it waits for may come without a message."""
+        try:
+            entries = await self._tasks.entries(log)
+            history = read_history(entries, self._engine.limits)
+            if history is not None and history.question is not None and history.question.is_watching and log.run is None:
+                _restore_turns(log, history)
+                if self._run(log, history).is_held:
+                    log.append(Attempt(history.attempts))  # the function is called when this is stored
+        except (A2AError, *_BROKEN):
+            log_.exception("task %s waits for an authorization, and can't be taken up again", log.ids.task_id)
+        return True
+
+    async def _go_on(self, log: Log, *, died: bool) -> bool:
+        """Go on with a run that was cut off, if its skill is durable; else fail it. Return whether it goes on."""
+        skill = self._engine.agent.skills.get(log.skill)
+        try:
+            entries = await self._tasks.entries(log)
+            history = read_history(entries, self._engine.limits)
+            if log.run is not None:
+                return True  # a message was faster
+            if history is not None:
+                _restore_turns(log, history)
+            if skill is None:
+                return self._give_up(log, f"the agent no longer has skill {log.skill!r}")
+            if not skill.is_durable and (history is None or history.mismatched is None):
+                set_status(log, TaskState.FAILED, INTERRUPTED)
+                return False
+            if history is None:
+                self._first_run(log, entries)
+                return True
+            attempts = history.attempts + (died and not history.is_released)
+            if attempts > MAX_ATTEMPTS:
+                return self._give_up(log, f"the server died {attempts} times in a row while the agent worked on this")
+            run = self._run(log, history, is_held=attempts >= CAREFUL)
+        except Unavailable:  # the store could not be read: that is no reason to end anything
+            self._retries.append((self._tasks.loop.time() + READ_RETRY_S, log))
+            return True
+        except (A2AError, *_BROKEN) as error:
+            return self._give_up(log, str(error))
+        if run.has_wait:
+            self._held.append((attempts, run))
+            self._has_held.set()
+        else:
+            log.append(Attempt(attempts))  # the function is called when this is stored
+        return True
+
+    def _give_up(self, log: Log, why: str) -> bool:
+        set_status(log, TaskState.FAILED, f"interrupted, and can't be taken up again: {why}")
+        return False
+
+    def _first_run(self, log: Log, entries: list[Numbered]) -> None:
+        """Its process died before the function was called."""
+        made = entries[0].entry
+        assert isinstance(made, Created)  # every log begins with its task
+        turn = Turn(1, made.task.history[0], made.modes)
+        skill = self._engine.runs.skill_of(log)
+        Run(self._engine.runs, log, skill, turn, skill.binding.values(turn.message), Caller(log.namespace.caller))
+
+    def _run(self, log: Log, history: History, *, is_held: bool = False) -> Run:
+        """Call a function again from the top."""
+        skill = self._engine.runs.skill_of(log)
+        values = skill.binding.values(history.message(history.turn))
+        turn = Turn(history.turn, history.message(history.turn), history.modes(history.turn))
+        return Run(self._engine.runs, log, skill, turn, values, Caller(log.namespace.caller), history=history, is_held=is_held)
+
+    # Runs that may be what kills their process
+
+    async def try_held(self) -> None:
+        """Start runs that died several times: one at a time, each after a pause, those first that died least."""
+        while True:
+            await self._has_held.wait()
+            self._held.sort(key=lambda one: one[0])
+            attempts, run = self._held.pop(0)
+            if not self._held:
+                self._has_held.clear()
+            await asyncio.sleep(min(PAUSE_S * 2 ** (attempts - CAREFUL), LONGEST_PAUSE_S))
+            if run.state is State.HELD and not run.log.is_lost:
+                await self._try(run, attempts)
+
+    async def _try(self, run: Run, attempts: int) -> None:
+        run.has_wait = False
+        pos = run.log.append(Attempt(attempts))
+        until = self._tasks.loop.time() + ALONE_S
+        while not run.is_over and run.log.pos == pos and self._tasks.loop.time() < until:  # noqa: ASYNC110  a log tells nobody that it grew
+            await asyncio.sleep(_LOOK_S)
+
+    # Functions that have changed
+
+    def _mismatch(self, run: Run, reason: str) -> None:
+        """The function does not do what is recorded. Another version of it may: it is tried again for an hour."""
+        log, history = run.log, run.history
+        known = history.mismatched if history is not None else None
+        since_ms = known.since_ms if known is not None else now_ms()
+        log_.error("skill %s: task %s can't go on: %s", run.skill.id, log.ids.task_id, reason)
+        if now_ms() - since_ms >= MISMATCH_MS:
+            self._give_up(log, reason)
+            return
+        if known is None:
+            log.append(Mismatched(since_ms, reason))
+        self._retries.append((self._tasks.loop.time() + MISMATCH_RETRY_S, log))
+
+
+def _restore_turns(log: Log, history: History) -> None:
+    """Whoever waits for a message of an earlier process, or sends it again, is answered by what becomes of the task now."""
+    log.turns = list(history.begun)
+    known = {turn.number for turn in log.inbox}
+    log.inbox.extendleft(Turn(number, history.message(number)) for number in reversed(history.waiting) if number not in known)

@@ -1,0 +1,165 @@
+"""The runs of an agent: started, and followed by the next when messages wait."""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ...auth import Caller
+from ...model import FINAL, A2AError, Limits, SendMessageRequest, Task, TaskState, TaskStatus, UnsupportedOperation, moment, new_id
+from ...store import Idempotency, Namespace, Record, Store
+from ..durable.branches import Delegates
+from ..log.entries import About
+from ..log.log import Log
+from ..log.tasks import Tasks
+from ..skills.agent import Agent
+from ..skills.skill import Skill
+from ..threads import Threads
+from .run import FORGOTTEN, Run
+from .state import State
+
+__all__ = ["Accepted", "Runs"]
+
+log_ = logging.getLogger("accord")
+
+
+class Accepted(NamedTuple):
+    """A message that has its place in a task."""
+
+    task: Log | Record  # a Log if this process owns the task
+    turn: int  # its position in the log
+    is_new: bool
+
+
+class Runs:
+    """Starts the runs of an agent, and holds what they share."""
+
+    def __init__(self, agent: Agent, store: Store, limits: Limits) -> None:
+        self.agent = agent
+        self.limits = limits
+        self.tasks = Tasks(store, limits)
+        self.threads = Threads()
+        self.delegates: Callable[[], Delegates] | None = None  # put in by the app, which knows the client
+        self.on_mismatch: Callable[[Run, str], None] = lambda run, reason: None
+        self._next_end: asyncio.Future[None] | None = None
+        self._leaving: dict[asyncio.Task[None], Skill] = {}  # cancelled and not over
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether another process can go on with what this one leaves."""
+        store = self.tasks.store
+        return not store.is_volatile or store.is_shared
+
+    def start(
+        self,
+        skill: Skill,
+        request: SendMessageRequest,
+        namespace: Namespace,
+        caller: Caller,
+        *,
+        idempotency: Idempotency | None = None,
+        origin: str = "",
+        task_id: str = "",
+    ) -> Accepted:
+        """Make a task of a message and start its run. `task_id`, if given, is one no task of this process has."""
+        message, configuration = request.message, request.configuration
+        values = skill.binding.values(message)
+        message.task_id = task_id or new_id()
+        message.context_id = message.context_id or new_id()
+        at_ms, now = moment()
+        status = TaskStatus(state=TaskState.SUBMITTED, timestamp=now)
+        task = Task(id=message.task_id, context_id=message.context_id, status=status, history=[message])
+        modes = tuple(configuration.accepted_output_modes) if configuration is not None else ()
+        log, turn = self.tasks.create(namespace, task, skill.id, About(origin), at_ms, modes)
+        if idempotency is not None:
+            log.keep(idempotency, turn)
+        # Another process may have used the key, or made a task of that id: the function is not called before the commit.
+        may_be_refused = self.tasks.store.is_shared and (idempotency is not None or bool(task_id))
+        Run(self, log, skill, turn, values, caller, waits_for_commit=may_be_refused)
+        return Accepted(log, turn.number, True)
+
+    def ended(self, run: Run) -> None:
+        """A run is over. If its task is open and messages wait, the oldest starts the next run."""
+        log = run.log
+        if log.run is not run:
+            return  # it has been told before
+        log.run = None
+        self.tasks.working.discard(run)
+        if self._next_end is not None and not self._next_end.done():
+            self._next_end.set_result(None)
+        if self.tasks.is_closing or log.is_lost:
+            return
+        is_for_next = self.tasks.is_draining and run.skill.is_durable and self.can_go_on  # process, which goes on with this
+        if run.state is not State.RELEASED and not is_for_next:
+            self._start_next(log, run.caller)
+        if log.run is None:
+            if log.tail is not None:
+                log.tail.wake()
+            self.tasks.release(log)
+
+    def _start_next(self, log: Log, caller: Caller) -> None:
+        """Start the next run, with the oldest message that waits."""
+        while log.inbox and log.state not in FINAL:
+            turn = log.inbox.popleft()
+            try:
+                skill = self.skill_of(log)
+                values = skill.binding.values(turn.message)
+            except A2AError as error:
+                log.refuse(turn, error)
+                continue
+            Run(self, log, skill, turn, values, caller)
+            return
+
+    def waits(self, run: Run) -> None:
+        """A run waits for its client: that is no work, and holds up no stop."""
+        self.tasks.working.discard(run)
+        if self.tasks.is_draining:  # nobody can answer here any more
+            run.release() if self.can_go_on else run.interrupt(FORGOTTEN)
+
+    def mismatched(self, run: Run, reason: str) -> None:
+        self.on_mismatch(run, reason)
+        self.ended(run)
+
+    def leaving(self, run: Run) -> None:
+        """A function was cancelled, and has a while to end."""
+        if run.task is not None and not run.task.done():
+            self._leaving[run.task] = run.skill
+            run.task.add_done_callback(lambda task: self._leaving.pop(task, None))
+
+    async def left(self, patience_s: float) -> None:
+        """Wait for functions that were cancelled; say which did not end."""
+        if self._leaving:
+            _, deaf = await asyncio.wait(list(self._leaving), timeout=patience_s)
+            for task in deaf:
+                place = _place_of(task)
+                log_.warning("skill %s did not end when it was cancelled; it is left behind at %s", self._leaving[task].id, place)
+
+    def next_end(self) -> asyncio.Future[None]:
+        """Done when a run is over, and what waited for it has begun."""
+        self._next_end = self.tasks.loop.create_future()
+        return self._next_end
+
+    def running(self) -> list[Run]:
+        return [log.run for log in self.tasks.live() if isinstance(log.run, Run)]
+
+    def skill_of(self, task: Log | Record) -> Skill:
+        """Return the skill a task was begun by."""
+        skill = self.agent.skills.get(task.skill)
+        if skill is None:
+            task_id = task.ids.task_id if isinstance(task, Log) else task.id
+            raise UnsupportedOperation(
+                f"task {task_id} was begun by skill {task.skill!r}, which this agent no longer has", taskId=task_id
+            )
+        return skill
+
+
+def _place_of(task: asyncio.Task[None]) -> str:
+    """Where the function of a run stands: in the first coroutine of its chain that is not ours."""
+    inner: Any = task.get_coro()
+    while inner is not None:
+        frame = getattr(inner, "cr_frame", None)
+        if frame is not None and not frame.f_globals.get("__name__", "").startswith("accord."):
+            return traceback.format_stack(frame, limit=1)[0].strip().splitlines()[0]
+        inner = getattr(inner, "cr_await", None)
+    return "an unknown place"

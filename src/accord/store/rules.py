@@ -1,0 +1,18 @@
+"""What all stores share: states by their numbers, and how much one call returns."""
+
+from .contract import Leaves
+
+__all__ = ["ENDED", "INPUT_REQUIRED", "PIECE_BYTES", "PIECE_ROWS", "WAITING", "is_released"]
+
+ENDED = (3, 4, 5, 7)  # completed, failed, canceled, rejected
+INPUT_REQUIRED = 6
+WAITING = (6, 8)  # for their client: input-required, auth-required
+
+# One `read` returns no more than this of one task, but at least a row.
+PIECE_ROWS = 256
+PIECE_BYTES = 4 << 20
+
+
+def is_released(leaves: Leaves, posts: int, heard: int) -> bool:
+    """Whether the owner leaves with a commit: never while a post is unread, unless the task has ended."""
+    return leaves is Leaves.END or (leaves is Leaves.REST and posts == heard)

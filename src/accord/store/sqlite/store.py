@@ -1,0 +1,454 @@
+"""Tasks in one SQLite file: one writer thread, one flush per batch.
+
+Commits run in the writer thread, which has the only connection that writes. Point look-ups are made on the event loop, on a
+read-only connection: in WAL mode they never wait for the writer, and a change of threads would cost more than the read. Lists
+and statistics may take longer, and run in a thread with a connection of their own.
+"""
+
+import contextlib
+import logging
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ...model import Unavailable, now_ms
+from ..contract import (
+    Ages,
+    Can,
+    CommitFailed,
+    Fenced,
+    Idempotency,
+    Item,
+    Mail,
+    Namespace,
+    Page,
+    PostKind,
+    Query,
+    Record,
+    Row,
+    Stats,
+    Wake,
+)
+from ..failpoints import point
+from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
+from .commit import COUNT, Commit
+from .files import Watch, check_file, count, hold, reason, unusable
+from .migrations import migrate
+from .pages import page
+from .rows import COLUMNS, record_of, rows_of, select_in
+from .worker import Worker
+
+__all__ = ["SqliteStore"]
+
+T = TypeVar("T")
+
+log_ = logging.getLogger("accord")
+
+_UNWRITABLE = (UnicodeError, OverflowError, sqlite3.DataError, sqlite3.InterfaceError)  # whatever is tried: it is the content
+
+_ALIVE = "SELECT 1 FROM replicas WHERE replica=? AND is_dead=0"
+_HEARD_MS = 1000  # how often it is written that we are alive: with every commit, it would be a page more for each
+# Tasks of an agent, or of any, that have an owner which is not us. What has ended has none.
+_ORPHANED = (
+    "namespace IN (SELECT namespace FROM namespaces WHERE agent=coalesce(?, agent)) AND state IN (1, 2, 6, 8) "
+    "AND owner IS NOT NULL AND owner<>?"
+)
+_OLD = (
+    "SELECT key FROM tasks INDEXED BY tasks_by_age WHERE folded=? AND state NOT IN (1, 2) AND state=? AND at_ms<? AND owner IS NULL"
+)
+
+
+class SqliteStore:
+    """Tasks in one file, which this process alone may use.
+
+    - A commit that has returned is on the disk (`synchronous=FULL`), not only in the system's memory.
+    - A second process on the same file is refused at `open`, by name.
+    - Since nobody else writes, a task whose owner is not this process has no living owner: to claim it needs no write. Its next
+      commit says that it is ours.
+    """
+
+    is_volatile = False
+    is_shared = False
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.replica = 0
+        self.is_sure = True
+        self._namespaces: dict[Namespace, int] = {}
+        self._heard_ms = 0
+        self._claimed: set[int] = set()  # tasks that are ours though the database does not say so yet
+        self._died_ms: dict[int, int] = {}  # when other replicas were last heard of
+        self._orphans: dict[str, list[int]] = {}  # by agent: tasks of dead owners that nobody has taken up
+        self._wake: Wake = lambda tasks: None
+        self._worker: Worker | None = None
+
+    async def open(self, wake: Wake) -> None:
+        check_file(self.path)  # before anything is made beside it
+        with contextlib.ExitStack() as undo:
+            self._lock = undo.enter_context(hold(self.path))
+            point("open.locked")
+            try:
+                self._db = undo.enter_context(contextlib.closing(self._connect()))
+                self._reader = undo.enter_context(contextlib.closing(self._connect()))
+                self._lister = undo.enter_context(contextlib.closing(self._connect()))
+                self._prepare()
+                self._watch = undo.enter_context(contextlib.closing(Watch(self.path)))
+            except sqlite3.DatabaseError as error:
+                raise unusable(self.path, error) from error
+            undo.pop_all()
+        self._wake, self.is_sure = wake, True
+        self._worker = Worker("accord-sqlite")
+        self._lists = Worker("accord-sqlite-lists")
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        migrate(self._db)
+        point("open.migrated")
+        self._cursor = self._db.cursor()  # for what is done again and again: a connection remembers each it made, for a while
+        for reader in (self._reader, self._lister):
+            reader.execute("PRAGMA query_only = ON")
+        self._read_namespaces()
+        replica = self._db.execute("INSERT INTO replicas (heard_ms) VALUES (?)", (now_ms(),)).lastrowid
+        assert replica is not None  # the row has just been inserted
+        self.replica = replica
+        point("open.owned")
+        self._take_over()
+
+    def _read_namespaces(self) -> None:
+        rows = self._db.execute("SELECT agent, tenant, caller, namespace FROM namespaces")
+        self._namespaces = {Namespace(*names): number for *names, number in rows}
+
+    def _take_over(self) -> None:
+        """This process alone holds the file: every other one is dead, and may not write any more."""
+        point("take-over.before")
+        with self._transaction() as db:
+            db.execute("UPDATE replicas SET is_dead=1 WHERE replica<>?", (self.replica,))
+            # A dead one is remembered while a task names it: when it was last heard of, or wrote.
+            last = f"SELECT owner, max(committed_ms) FROM tasks WHERE {_ORPHANED} GROUP BY owner"
+            written_ms = dict(db.execute(last, (None, self.replica)).fetchall())
+            heard_ms = dict(db.execute("SELECT replica, heard_ms FROM replicas WHERE is_dead=1").fetchall())
+            self._died_ms = {replica: max(heard_ms.get(replica, 0), ms) for replica, ms in written_ms.items()}
+            db.executemany("DELETE FROM replicas WHERE replica=?", [(replica,) for replica in heard_ms.keys() - written_ms.keys()])
+            point("take-over.fenced")
+        self._claimed, self._orphans = set(), {}
+        point("take-over.after")
+
+    async def close(self) -> None:
+        if self._worker is None:
+            return
+        await self._worker.stop()
+        await self._lists.stop()
+        self._worker = None
+        point("close.written")
+        with contextlib.suppress(sqlite3.Error):  # the next process takes it for dead all the same
+            self._db.execute("UPDATE replicas SET is_dead=1 WHERE replica=?", (self.replica,))
+        point("close.left")
+        self._lister.close()
+        self._reader.close()
+        self._db.close()  # the last connection: folds the log file back into the database
+        self._watch.close()
+        self._lock.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, cached_statements=512)
+
+    async def adopt(self, agent: str) -> None:
+        if not any(namespace.agent == "" for namespace in self._namespaces):
+            return
+
+        def work() -> None:
+            with self._transaction() as db:
+                db.execute("UPDATE OR IGNORE namespaces SET agent=? WHERE agent=''", (agent,))
+            self._read_namespaces()
+
+        await self._in_writer(work)
+
+    # Writing
+
+    async def commit(self, items: Sequence[Item]) -> list[bool]:
+        def work() -> tuple[list[bool], set[int]]:
+            point("commit.before")
+            at_ms = now_ms()
+            with self._transaction(at_ms) as db:
+                point("commit.begun")
+                batch = Commit(db, self.replica, self._claimed, self._namespaces, at_ms).store(items)
+            self._namespaces.update(batch.namespaces)
+            self._claimed.difference_update(batch.written)
+            point("commit.after")
+            return batch.outcomes, batch.posted
+
+        try:
+            outcomes, posted = await self._in_writer(work)
+        except CommitFailed as error:
+            if not isinstance(error.__cause__, _UNWRITABLE):
+                raise
+            if len(items) == 1:
+                log_.error("something can't be stored, and is given up: %s", error)
+                return [False]
+            return [outcome for item in items for outcome in await self.commit([item])]  # to find out which
+        if posted:
+            self._wake(posted)
+        return outcomes
+
+    async def _in_writer(self, work: Callable[[], T]) -> T:
+        """Have the writer thread do something; raise CommitFailed, with a plain reason, if the database will not."""
+        assert self._worker is not None  # it is open
+        try:
+            return await self._worker.do(work)
+        except Fenced:
+            self.is_sure = False
+            raise
+        except CommitFailed:
+            raise
+        except Exception as error:
+            raise CommitFailed(reason(self.path, error)) from error
+
+    @contextlib.contextmanager
+    def _transaction(self, at_ms: int = 0) -> Iterator[sqlite3.Connection]:
+        """All or nothing, and only while this process has not been taken for dead and the file is where it was."""
+        db, own = self._db, self._cursor
+        own.execute("BEGIN IMMEDIATE")
+        try:
+            if own.execute(_ALIVE, (self.replica,)).fetchone() is None:
+                raise Fenced(f"another process took over {self.path}")
+            if at_ms - self._heard_ms >= _HEARD_MS:
+                own.execute("UPDATE replicas SET heard_ms=? WHERE replica=?", (at_ms, self.replica))
+                self._heard_ms = at_ms
+            yield db
+            if self._worker is not None:
+                self._watch.check()
+            own.execute("COMMIT")
+        except BaseException:
+            if db.in_transaction:
+                own.execute("ROLLBACK")
+            raise
+
+    # Reading
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        try:
+            yield self._reader
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: sqlite3.Error) -> Unavailable:
+        log_.error("reading %s failed: %s", self.path, error)
+        return Unavailable("the store can't be read now; try again later", retry_after_s=5)
+
+    async def load(self, namespace: Namespace, task_id: str, *, watch: bool = False) -> Record | None:
+        # Nothing to watch: what changes is changed here.
+        with self._reading() as db:
+            return self._found(db, namespace, "namespace=? AND id=?", self._namespaces.get(namespace), task_id)
+
+    def _found(self, db: sqlite3.Connection, namespace: Namespace, where: str, *values: Any) -> Record | None:
+        row = db.execute(f"SELECT {COLUMNS}, committed_ms FROM tasks WHERE {where}", values).fetchone()
+        if row is None:
+            return None
+        record = record_of(db, row, namespace)
+        if record.key in self._claimed:
+            record.owner = self.replica
+        return record
+
+    async def unwatch(self, tasks: Collection[int]) -> None: ...
+
+    async def read(self, after: Mapping[int, int]) -> list[Row]:
+        found: list[Row] = []
+        with self._reading() as db:
+            for task, pos in after.items():
+                # From the row that holds the next position, if there is one.
+                rows = db.execute(
+                    "SELECT task, pos, seq, at_ms, data FROM events WHERE task=?1 AND (SELECT pos FROM tasks WHERE key=?1) > ?2 "
+                    "AND pos >= coalesce((SELECT max(pos) FROM events WHERE task=?1 AND pos <= ?2 + 1), 0) ORDER BY pos LIMIT ?3",
+                    (task, pos, PIECE_ROWS),
+                )
+                size = 0
+                for row in rows_of(db, rows):
+                    found.append(row)
+                    size += len(row.data)
+                    if size > PIECE_BYTES:
+                        break
+        return found
+
+    async def locate(self, task: int, seq: int) -> int:
+        # The first row that reaches this number has it, unless rows before it are gone. Both numbers only grow: halving finds it.
+        with self._reading() as db:
+            last = db.execute("SELECT pos, seq FROM events WHERE task=? ORDER BY pos DESC LIMIT 1", (task,)).fetchone()
+            if last is None or (seq := min(seq, last[1])) <= 0:
+                return 0
+            low, found = 1, last[0]
+            while low < found:
+                middle = (low + found) // 2
+                row = db.execute(
+                    "SELECT pos, seq FROM events WHERE task=? AND pos<=? ORDER BY pos DESC LIMIT 1", (task, middle)
+                ).fetchone()
+                if row is not None and row[1] >= seq:
+                    found = row[0]
+                else:
+                    low = middle + 1
+            is_first = db.execute("SELECT 1 FROM events WHERE task=? AND pos<? LIMIT 1", (task, found)).fetchone() is None
+        return found if found == 1 or not is_first else 0
+
+    async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
+        wanted = "SELECT posts.* FROM posts JOIN tasks ON key=task WHERE n>heard AND "
+        with self._reading() as db:
+            if tasks is not None:
+                rows = select_in(db, wanted + "task IN (VALUES (?))", [(task,) for task in tasks])
+            else:
+                rows = db.execute(wanted + "owner=?", (self.replica,)).fetchall()
+                rows += select_in(db, wanted + "task IN (VALUES (?))", [(task,) for task in self._claimed.copy()])
+        return [Mail(task, n, id_, PostKind(kind), body) for task, n, id_, kind, body in sorted(set(rows))]
+
+    async def idempotency(self, namespace: Namespace, key: str, since_ms: int) -> Idempotency | None:
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT digest, at_ms, 0, task, turn, post, reply FROM keys WHERE namespace=? AND key=? AND at_ms>=?",
+                (self._namespaces.get(namespace), key, since_ms),
+            ).fetchone()
+        return Idempotency(namespace, key, *row) if row is not None else None
+
+    async def page(self, query: Query) -> Page:
+        def work() -> Page:
+            with self._snapshot() as db:
+                found = page(db, query, self._namespaces)
+            for record in found.tasks:
+                if record.key in self._claimed:
+                    record.owner = self.replica
+            return found
+
+        return await self._in_lister(work)
+
+    async def stats(self) -> Stats:
+        def work() -> Stats:
+            with self._snapshot() as db:
+                return count(db, self.path)
+
+        return await self._in_lister(work)
+
+    async def _in_lister(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._lists.do(work)
+        except sqlite3.Error as error:
+            raise self._unreadable(error) from error
+
+    @contextlib.contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """The database as it stands now, for several queries."""
+        self._lister.execute("BEGIN")
+        try:
+            yield self._lister
+        finally:
+            self._lister.execute("ROLLBACK")
+
+    # Ownership
+
+    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False) -> Record | None:
+        record = await self.load(namespace, task_id)
+        if record is not None and record.owner != self.replica and (reopen or record.state not in ENDED):
+            self._claim(record)
+        return record
+
+    def _claim(self, record: Record) -> None:
+        record.died_ms = self._died_ms.get(record.owner, 0)
+        self._claimed.add(record.key)
+        record.owner = self.replica
+
+    async def unclaim(self, key: int) -> None:
+        self._claimed.discard(key)
+
+    async def orphans(self, limit: int, can: Can) -> list[Record]:
+        if can.agent not in self._orphans:
+            self._orphans[can.agent] = await self._in_writer(lambda: self._find_orphans(can))
+        left: list[int] = []
+        found: list[Record] = []
+        with self._reading() as db:
+            for key in self._orphans[can.agent]:
+                if key in self._claimed:
+                    continue
+                if len(found) == limit or not self._take_up(db, key, can, found):
+                    left.append(key)
+            self._orphans[can.agent] = left
+            for state in WAITING:
+                unanswered = db.execute(_OLD, (0, state, can.unanswered_ms))
+                while len(found) < limit and (row := unanswered.fetchone()) is not None:
+                    if row[0] not in self._claimed:
+                        self._take_up(db, row[0], can, found)
+        return found
+
+    def _take_up(self, db: sqlite3.Connection, key: int, can: Can, found: list[Record]) -> bool:
+        """Take up a task if we can. One of a skill we don't have too: no other process will ever come for it."""
+        agent, tenant, caller, format_ = db.execute(
+            "SELECT agent, tenant, caller, format FROM tasks JOIN namespaces USING (namespace) WHERE key=?", (key,)
+        ).fetchone()
+        if agent != can.agent or format_ > can.format:
+            return False
+        record = self._found(db, Namespace(agent, tenant, caller), "key=?", key)
+        assert record is not None  # it is there: open tasks are not purged
+        self._claim(record)
+        found.append(record)
+        return True
+
+    def _find_orphans(self, can: Can) -> list[int]:
+        """The tasks of an agent that dead owners left. Those that only wait for input are left without an owner."""
+        with self._transaction() as db:
+            db.execute(
+                f"UPDATE tasks SET owner=NULL WHERE {_ORPHANED} AND state=? AND posts=heard AND at_ms>=?",
+                (can.agent, self.replica, INPUT_REQUIRED, can.unanswered_ms),
+            )
+            rows = db.execute(f"SELECT key FROM tasks WHERE {_ORPHANED} ORDER BY key", (can.agent, self.replica)).fetchall()
+        return [key for (key,) in rows]
+
+    async def beat(self) -> None:
+        def work() -> None:
+            with self._transaction(now_ms()):
+                self._watch.check_all()
+                point("beat.begun")
+            point("beat.after")
+
+        await self._in_writer(work)
+
+    # Upkeep
+
+    async def purge(self, ages: Ages, limit: int) -> int:
+        return await self._in_writer(lambda: self._purge(ages, limit))
+
+    def _purge(self, ages: Ages, limit: int) -> int:
+        with self._transaction() as db:
+            folded = self._old(db, 0, ages.events_ms, limit)
+            db.executemany("UPDATE tasks SET folded=1 WHERE key=?", folded)
+            # Without a snapshot the log is all there is of a task.
+            db.executemany("DELETE FROM events WHERE task=?1 AND (SELECT snap=pos FROM tasks WHERE key=?1)", folded)
+            point("purge.events")
+            old = self._old(db, 1, ages.tasks_ms, limit)
+            gone: Counter[tuple[int, int]] = Counter()
+            for (key,) in old:
+                gone.update(db.execute("DELETE FROM tasks WHERE key=? RETURNING namespace, state", (key,)).fetchall())
+            for table in ("events", "pieces", "posts"):
+                db.executemany(f"DELETE FROM {table} WHERE task=?", old)
+            db.executemany(COUNT, [(namespace, state, -n) for (namespace, state), n in gone.items()])
+            point("purge.tasks")
+            keys = db.execute(
+                "DELETE FROM keys WHERE (namespace, key) IN (SELECT namespace, key FROM keys WHERE at_ms<? LIMIT ?)",
+                (ages.keys_ms, limit),
+            ).rowcount
+            point("purge.keys")
+        point("purge.after")
+        return len(old) + len(folded) + keys
+
+    def _old(self, db: sqlite3.Connection, folded: int, before_ms: int, limit: int) -> list[tuple[int]]:
+        """Ended tasks that nobody owns."""
+        found: list[tuple[int]] = []
+        for state in ENDED:
+            rows = db.execute(_OLD, (folded, state, before_ms))
+            while len(found) < limit and (row := rows.fetchone()) is not None:
+                if row[0] not in self._claimed:
+                    found.append(row)
+        return found
+
+    async def vacuum(self) -> None:
+        """Give back the room that purged tasks left in the file."""
+        await self._in_writer(lambda: self._db.execute("VACUUM"))

@@ -1,0 +1,230 @@
+"""A task that changes hands between two processes: nobody who waits for it is forgotten, and nothing is done or told twice."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from accord import Agent, Ask, Context
+from accord.engine.log.entries import PostRefused
+from accord.engine.runs import upkeep
+from accord.store import Can, Namespace, PostKind, Record, Wake
+from accord.store.memory import MemoryStore
+from tests.engine.processes import Memory, Process, log_of, message, reaches, text_of, told, until
+
+
+@contextlib.asynccontextmanager
+async def serving(agent: Agent, store: MemoryStore) -> AsyncIterator[Process]:
+    """A process on one of several handles."""
+    app = agent.app(store=store)
+    await app.open()
+    try:
+        yield Process(app)
+    finally:
+        await app.close()
+
+
+def said_by_client(task: dict[str, Any]) -> list[str]:
+    return [said["parts"][0]["text"] for said in task["history"] if said["role"] == "ROLE_USER"]
+
+
+def key(name: str) -> dict[str, str]:
+    return {"idempotency-key": name}
+
+
+def chatting(name: str = "Chat") -> tuple[Agent, list[str]]:
+    """An agent that says what was said, and what that was."""
+    agent, heard = Agent(name), list[str]()
+
+    @agent.skill
+    async def chat(text: str, ctx: Context) -> None:
+        while True:
+            heard.append(text)
+            text = await ctx.ask(f"You said {text}. And?")
+
+    return agent, heard
+
+
+# Another process goes on
+
+
+class Blind(MemoryStore):
+    """A handle that finds no orphans."""
+
+    async def orphans(self, limit: int, can: Can) -> list[Record]:
+        return []
+
+
+async def test_whoever_waits_for_a_task_that_another_process_took_over_is_answered_by_what_that_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A sender and a subscriber of the process that has lost it: neither hangs, and neither misses or repeats anything."""
+    monkeypatch.setattr(upkeep, "LOOK_S", 0.01)
+    base, agent, calls, go_on = MemoryStore(), Agent("Taken"), [], asyncio.Event()
+
+    @agent.skill(durable=True)
+    async def work(text: str, ctx: Context) -> str:
+        calls.append(text)
+        await go_on.wait()
+        ctx.status("nearly")
+        return "done"
+
+    base.is_shared = True
+    async with serving(agent, Blind(base._state)) as loser, serving(agent, base.another()) as winner:
+        sending = asyncio.create_task(loser.send(message("go")))
+        await until(lambda: calls)
+        ((task_id, task),) = base._state.indexes[Namespace("Taken")].tasks.items()
+        reading = await loser.subscribed(task_id)
+        base._state.give(task.record, 999)  # of a process that is not there
+        await until(lambda: len(calls) == 2)
+        go_on.set()
+        async with asyncio.timeout(10):
+            assert text_of(await sending) == "done"
+            frames = await reading
+        assert text_of(await winner.get(task_id)) == "done"
+    assert frames[-1].is_final
+    assert [frame.id for frame in frames] == list(range(frames[0].id, frames[0].id + len(frames)))
+
+
+async def test_a_message_for_what_a_dead_process_left_takes_it_up_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes before anyone has looked for orphans: its sender is answered by the work that goes on, not by an empty task."""
+    monkeypatch.setattr(upkeep, "LOOK_S", 60.0)
+    place, agent, number, calls = Memory(), Agent("Orphan"), 1, []
+
+    @agent.skill(durable=True)
+    async def work(text: str, ctx: Context) -> str:
+        calls.append(text)
+        if number == 1:
+            await asyncio.Event().wait()
+        return f"{text} {await ctx.ask('And?')}"
+
+    async with place.process(agent) as living:
+        async with place.dying(agent) as dead:
+            task = await dead.send(message("go", returnImmediately=True))
+            await until(lambda: calls)
+            number = 2
+        async with asyncio.timeout(10):
+            task = await living.send(message("more", task_id=task["id"]))
+    assert text_of(task) == "go more", told(task)
+    assert calls == ["go", "go"]
+
+
+# One key, two processes
+
+
+async def test_one_key_on_both_processes_at_once_is_one_turn(place_of_two: tuple[Process, Process, list[str]]) -> None:
+    """Neither finds the key when it looks. One of them is too late, is answered like the other, and does not lose the task."""
+    one, other, heard = place_of_two
+    task = await one.send(message("go"))
+    params = message("more", task_id=task["id"])
+    async with asyncio.timeout(10):
+        answers = await asyncio.gather(*(process.send(params, key("k")) for process in (other, one)))
+        assert [told(answer) for answer in answers] == ["You said more. And?"] * 2
+        task = await other.send(message("last", task_id=task["id"]))
+    assert said_by_client(task) == heard == ["go", "more", "last"]
+
+
+async def test_one_key_on_both_processes_at_once_makes_one_task() -> None:
+    place, agent, calls = Memory(), Agent("Once"), []
+
+    @agent.skill(durable=True)
+    async def work(text: str) -> str:
+        calls.append(text)
+        return "done"
+
+    params = message("go")
+    async with place.process(agent) as one, place.process(agent) as other, asyncio.timeout(10):
+        answers = await asyncio.gather(*(process.send(params, key("k")) for process in (one, other)))
+        (task,) = (await one.call("ListTasks", {}))["tasks"]
+    assert [(answer["id"], text_of(answer)) for answer in answers] == [(task["id"], "done")] * 2
+    assert calls == ["go"]
+
+
+async def test_a_repeated_message_gets_the_answer_of_its_own_turn(place_of_two: tuple[Process, Process, list[str]]) -> None:
+    """It was posted to the process that runs the task; repeated, it may come to either, and others have been said since."""
+    one, other, heard = place_of_two
+    task = await one.send(message("go"))
+    await one.send(message("before", task_id=task["id"]))
+    params = message("posted", task_id=task["id"])
+    async with asyncio.timeout(10):
+        assert told(await other.send(params, key("k"))) == "You said posted. And?"
+        for process in (other, one):
+            assert told(await process.send(params, key("k"))) == "You said posted. And?"
+        await one.send(message("after", task_id=task["id"]))
+        for process in (other, one):
+            assert told(await process.send(params, key("k"))) == "You said posted. And?"
+    assert heard == ["go", "before", "posted", "after"]
+
+
+@pytest.fixture
+async def place_of_two() -> AsyncIterator[tuple[Process, Process, list[str]]]:
+    """Two processes with one agent that chats, and what was said to it."""
+    place = Memory()
+    agent, heard = chatting()
+    async with place.process(agent) as one, place.process(agent) as other:
+        yield one, other, heard
+
+
+# What goes between processes
+
+
+class Late(MemoryStore):
+    """A handle that hears late of what others have written."""
+
+    is_late = False
+
+    async def open(self, wake: Wake) -> None:
+        await super().open(lambda tasks: None if self.is_late else wake(tasks))
+
+
+async def test_a_subscriber_that_is_behind_when_its_process_claims_the_task_misses_and_repeats_nothing() -> None:
+    """What others wrote last has not been read yet: it comes from the store, before what is written here now."""
+    base, agent = MemoryStore(), Agent("Counting")
+
+    @agent.skill
+    async def count(text: str, ctx: Context) -> Ask | str:
+        for n in range(4):
+            ctx.status(f"{text} {n}")
+            await asyncio.sleep(0)
+        return "done" if text == "last" else Ask("Next?")
+
+    base.is_shared = True
+    late = Late(base._state)
+    async with serving(agent, base.another()) as one, serving(agent, late) as behind:
+        task = await one.send(message("one"))
+        reading = await behind.subscribed(task["id"])
+        await one.send(message("two", task_id=task["id"]))
+        late.is_late = True
+        await one.send(message("three", task_id=task["id"]))
+        await behind.send(message("four", task_id=task["id"]))
+        late.is_late = False
+        await behind.send(message("last", task_id=task["id"]))
+        async with asyncio.timeout(10):
+            frames = await reading
+    assert [frame.id for frame in frames] == list(range(frames[0].id, frames[0].id + len(frames)))
+    said = [told(frame.event["statusUpdate"]) for frame in frames if "statusUpdate" in frame.event]
+    assert [text for text in said if text not in ("", "Next?")] == [
+        f"{text} {n}" for text in ("two", "three", "four", "last") for n in range(4)
+    ]
+
+
+async def test_a_post_that_can_not_be_read_is_refused_and_those_after_it_are_read() -> None:
+    """A process of a newer release may have written it: it must not stand in the way of all others for ever."""
+    place, agent = Memory(), Agent("Posts")
+
+    @agent.skill
+    async def work(text: str, ctx: Context) -> str:
+        return await ctx.ask("Name?")
+
+    async with place.process(agent) as owner, place.process(agent) as other, asyncio.timeout(10):
+        task = await owner.send(message("go"))
+        tasks = other.app._engine.tasks
+        record = await tasks.store.load(Namespace("Posts"), task["id"])
+        post, stored = tasks.post(record, PostKind.MESSAGE, b'{"broken":1}')
+        assert await stored
+        assert text_of(await other.send(message("Ada", task_id=task["id"]))) == "Ada"
+        await reaches(owner, task["id"], "TASK_STATE_COMPLETED")
+        log = await log_of(tasks.store, Namespace("Posts"), task["id"])
+    assert [entry.post for entry in log if isinstance(entry, PostRefused)] == [post]

@@ -1,0 +1,147 @@
+"""Every store, opened, and a way to have its process die."""
+
+import itertools
+from collections.abc import AsyncIterator, Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.store import Append, Create, Idempotency, Leaves, Namespace, Post, PostKind, Query
+from accord.store.memory import MemoryStore
+from accord.store.sqlite import SqliteStore
+
+SUBMITTED, WORKING, COMPLETED, FAILED, CANCELED, INPUT_REQUIRED, REJECTED, AUTH_REQUIRED = range(1, 9)
+ME, OTHER = Namespace("agent", "", "me"), Namespace("agent", "", "other")
+
+AnyStore = MemoryStore | SqliteStore
+
+
+class Box:
+    """A store; after a crash, the same tasks as the next process finds them."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.store: AnyStore = MemoryStore() if path is None else SqliteStore(path)
+        self.woken: list[Collection[int] | None] = []
+        self._dead: list[SqliteStore] = []
+        self._numbers = itertools.count(1)
+
+    async def open(self) -> None:
+        await self.store.open(self.woken.append)
+
+    def key(self) -> int:
+        """A new key, made as the engine makes them."""
+        return self.store.replica << 32 | next(self._numbers)
+
+    async def crash(self) -> AnyStore:
+        """Have the process die where it stands, and the next one start. Returns the dead one's store."""
+        dead = self.store
+        if isinstance(dead, MemoryStore):
+            self.store = dead.another()
+            dead.kill()
+        else:
+            dead._lock.close()  # as the system does when a process is killed
+            self._dead.append(dead)
+            self.store = SqliteStore(dead.path)
+        await self.open()
+        return dead
+
+    async def restart(self) -> None:
+        """Stop in good order, and start again."""
+        await self.store.close()
+        self.store = self.store.another() if isinstance(self.store, MemoryStore) else SqliteStore(self.store.path)
+        await self.open()
+
+    async def close(self) -> None:
+        await self.store.close()
+        for dead in self._dead:
+            await let_go(dead)
+
+    # Items, with what a test does not care about filled in
+
+    def create(self, id: str = "t1", **more: Any) -> Create:
+        state = more.pop("state", WORKING)
+        is_ended = state in (COMPLETED, FAILED, CANCELED, REJECTED)
+        usual = {
+            "key": self.key(),
+            "namespace": ME,
+            "id": id,
+            "context_id": more.pop("context", "c1"),
+            "skill": "echo",
+            "about": b"{}",
+            "state": state,
+            "at_ms": more.pop("at", 1_000),
+            "pos": 1,
+            "seq": 1,
+            "format": 1,
+            "data": b"c{}",
+            "leaves": Leaves.END if is_ended else Leaves.STAY,
+            "head": b"{}" if is_ended else None,
+            "artifacts": b"[]" if is_ended else b"",
+        }
+        return Create(**(usual | more))
+
+    def append(self, after: Create | Append, **more: Any) -> Append:
+        state = more.pop("state", after.state)
+        usual = {
+            "key": after.key,
+            "namespace": after.namespace,
+            "before": after.pos,
+            "pos": after.pos + 1,
+            "seq": after.seq + 1,
+            "was": after.state,
+            "state": state,
+            "at_ms": more.pop("at", after.at_ms),
+            "format": 1,
+            "data": b"w%d" % (after.pos + 1),
+        }
+        return Append(**(usual | more))
+
+    def post(self, task: int, **more: Any) -> Post:
+        return Post(**({"task": task, "id": self.key(), "kind": PostKind.MESSAGE, "body": b"hello"} | more))
+
+    async def commit(self, *items: Any) -> list[bool]:
+        return await self.store.commit(items)
+
+    async def ids(self, **more: Any) -> list[str]:
+        """The ids of a whole list, page by page."""
+        found, before = list[str](), None
+        while True:
+            page = await self.store.page(Query(**({"namespace": ME, "limit": 50, "before": before} | more)))
+            found += [record.id for record in page.tasks]
+            before = page.next
+            if before is None:
+                return found
+
+
+def key(name: str, **more: Any) -> Idempotency:
+    return Idempotency(**({"namespace": ME, "key": name, "digest": b"d", "at_ms": 5_000} | more))
+
+
+async def let_go(store: SqliteStore) -> None:
+    """Close what a store holds whose process is pretended dead, without what it would say."""
+    assert store._worker is not None
+    await store._worker.stop()
+    await store._lists.stop()
+    store._lister.close()
+    store._reader.close()
+    store._db.close()
+    store._watch.close()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def box(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Box]:
+    box = Box(None if request.param == "memory" else tmp_path / "tasks.db")
+    await box.open()
+    yield box
+    await box.close()
+
+
+@pytest.fixture
+async def file_box(tmp_path: Path) -> AsyncIterator[Box]:
+    """Only what a file can do."""
+    box = Box(tmp_path / "tasks.db")
+    await box.open()
+    yield box
+    await box.close()
