@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from accord.wire.frames import (
+from tests.grpc.frames import (
     ACK,
     CONTINUATION,
     DATA,
@@ -18,11 +18,11 @@ from accord.wire.frames import (
     SETTINGS,
     WINDOW_UPDATE,
     Code,
+    Decoder,
     Setting,
     frame,
     settings,
 )
-from accord.wire.hpack import Decoder
 
 SERVICE = b"/lf.a2a.v1.A2AService/"
 PATIENCE_S = 10
@@ -95,6 +95,8 @@ class Peer:
         self._reader = reader
         self._writer = writer
         self._decoder = Decoder()
+        self._block = b""
+        self.pairs: dict[str, str] = {}  # the headers that came last
 
     def send(self, *frames: bytes) -> None:
         self._writer.write(b"".join(frames))
@@ -111,7 +113,13 @@ class Peer:
                 payload = await self._reader.readexactly(int.from_bytes(head[:3], "big"))
             except (asyncio.IncompleteReadError, ConnectionError):
                 return None
-        return Frame(head[3], head[4], int.from_bytes(head[5:9], "big"), payload)
+        found = Frame(head[3], head[4], int.from_bytes(head[5:9], "big"), payload)
+        if found.kind in (HEADERS, CONTINUATION):  # all are decoded: later ones refer to them
+            self._block += payload
+            if found.flags & END_HEADERS:
+                pairs, self._block = self._decoder.decode(self._block), b""
+                self.pairs = {name.decode(): value.decode() for name, value in pairs}
+        return found
 
     async def until(self, kind: int, id: int = 0) -> Frame:
         """Return the next frame of a kind."""
@@ -128,17 +136,12 @@ class Peer:
     async def answer(self, id: int) -> Answer:
         """Return what comes on a stream up to its end."""
         blocks: list[dict[str, str]] = []
-        data, block = b"", b""
+        data = b""
         while (found := await self.read()) is not None:
-            if found.kind in (HEADERS, CONTINUATION):
-                block += found.payload
-                if found.flags & END_HEADERS:
-                    pairs = self._decoder.decode(block, 1 << 20)
-                    block = b""
-                    if found.id == id:
-                        blocks.append({name.decode(): value.decode() for name, value in pairs})
             if found.id != id:
                 continue
+            if found.kind in (HEADERS, CONTINUATION) and found.flags & END_HEADERS:
+                blocks.append(self.pairs)
             if found.kind == DATA:
                 data += found.payload
             if found.kind == RST_STREAM:

@@ -14,10 +14,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from accord import Agent
 from accord.model import Limits
-from accord.wire import frames as f
-from accord.wire.frames import Setting, frame
 from tests.drive import PATIENCE_S, state_of
 from tests.drive_grpc import refused_by
+from tests.grpc import frames as f
+from tests.grpc.frames import Setting, frame
 from tests.grpc.raw import call, connected, message, request
 
 GET = pb.GetTaskRequest(id="nobody").SerializeToString()

@@ -11,10 +11,10 @@ from a2a.types import a2a_pb2 as pb
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
 
 from accord.model import Limits
-from accord.wire import frames as f
-from accord.wire.frames import Code, Setting, frame, settings
-from accord.wire.http2 import INTAKE
+from accord.wire.http2 import CONNECTION_WINDOW
 from tests.drive import PATIENCE_S, say, state_of
+from tests.grpc import frames as f
+from tests.grpc.frames import Code, Setting, frame, settings
 from tests.grpc.raw import call, connected, grow, message, request
 
 GET = pb.GetTaskRequest(id="nobody").SerializeToString()
@@ -202,8 +202,8 @@ def connections_to(port):
 # To the server
 
 
-async def test_more_than_the_window_of_a_stream_ends_the_stream(connect_grpc):
-    """Its window is as large as the largest message."""
+async def test_more_than_the_window_of_a_stream_ends_the_connection(connect_grpc):
+    """Its window is as large as the largest message (RFC 9113, 6.9.1)."""
     async with connect_grpc(echo, limits=Limits(body=100_000)) as client, connected(client.address) as peer:
         peer.send(
             frame(f.HEADERS, f.END_HEADERS, 1, request()),
@@ -211,7 +211,7 @@ async def test_more_than_the_window_of_a_stream_ends_the_stream(connect_grpc):
             *(frame(f.DATA, 0, 1, b"x" * 10_000) for _ in range(10)),
             frame(f.DATA, 0, 1, b"x"),
         )
-        assert (await peer.answer(1)).reset is Code.FLOW_CONTROL_ERROR
+        assert await peer.goaway() is Code.FLOW_CONTROL_ERROR
 
 
 async def test_who_has_not_heard_of_our_windows_yet_may_send_as_usual(connect_grpc):
@@ -223,7 +223,7 @@ async def test_who_has_not_heard_of_our_windows_yet_may_send_as_usual(connect_gr
 
 async def test_the_window_of_the_connection_is_given_back(connect_grpc):
     """A message larger than it comes through, and one that nobody wants costs the connection nothing."""
-    size = 2 * INTAKE
+    size = 2 * CONNECTION_WINDOW
     async with connect_grpc(echo, limits=Limits(body=2 * size)) as client, connected(client.address) as peer:
         peer.send(frame(f.HEADERS, f.END_HEADERS, 1, request(b"Nothing")), frame(f.DATA, 0, 1, b"\0" + size.to_bytes(4, "big")))
         for _ in range(size // 16_384):

@@ -11,10 +11,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from accord.model import Limits
-from accord.wire import frames as f
-from accord.wire.frames import Code, Setting, frame, settings
 from accord.wire.http2 import STREAMS
 from tests.drive import state_of
+from tests.grpc import frames as f
+from tests.grpc.frames import Code, Setting, frame, settings
 from tests.grpc.raw import Peer, call, connected, grow, header, message, request
 
 OPEN = f.END_HEADERS
@@ -41,7 +41,7 @@ async def is_well(client) -> bool:
 BROKEN = {
     "settings on a stream": (frame(f.SETTINGS, 0, 1), Code.PROTOCOL_ERROR),
     "half a setting": (frame(f.SETTINGS, 0, 0, b"\0\1\0"), Code.FRAME_SIZE_ERROR),
-    "an acknowledgement that says something": (frame(f.SETTINGS, f.ACK, 0, b"\0" * 6), Code.FRAME_SIZE_ERROR),
+    "an acknowledgement that says something": (frame(f.SETTINGS, f.ACK, 0, b"\0" * 6), Code.PROTOCOL_ERROR),
     "a window beyond all bounds": (settings({Setting.INITIAL_WINDOW_SIZE: 2**31}), Code.FLOW_CONTROL_ERROR),
     "frames too small": (settings({Setting.MAX_FRAME_SIZE: 100}), Code.PROTOCOL_ERROR),
     "frames too large": (settings({Setting.MAX_FRAME_SIZE: 1 << 24}), Code.PROTOCOL_ERROR),
@@ -56,14 +56,16 @@ BROKEN = {
     "a short reset": (opened() + frame(f.RST_STREAM, 0, 1, b"\0" * 3), Code.FRAME_SIZE_ERROR),
     "a window of a stream that is not open": (grow(5, 1), Code.PROTOCOL_ERROR),
     "a window that grows by nothing": (grow(0, 0), Code.PROTOCOL_ERROR),
+    "a window of a stream that grows by nothing": (opened() + grow(1, 0), Code.PROTOCOL_ERROR),
+    "a short priority": (opened() + frame(f.PRIORITY, 0, 1, b"\0" * 4), Code.FRAME_SIZE_ERROR),
     "a window that overflows": (grow(0, 2**31 - 1), Code.FLOW_CONTROL_ERROR),
     "a short window": (frame(f.WINDOW_UPDATE, 0, 0, b"\0" * 3), Code.FRAME_SIZE_ERROR),
     "headers on no stream": (opened(0), Code.PROTOCOL_ERROR),
     "headers on a stream of ours": (opened(2), Code.PROTOCOL_ERROR),
-    "a stream opened after a later one": (opened(3) + opened(1), Code.STREAM_CLOSED),
+    "a stream opened after a later one": (opened(3) + opened(1), Code.PROTOCOL_ERROR),
     "nothing but padding": (frame(f.HEADERS, OPEN | f.PADDED, 1, b"\xff" + request()[:100]), Code.PROTOCOL_ERROR),
     "data that is all padding": (opened() + frame(f.DATA, f.PADDED, 1, b"\x05abc"), Code.PROTOCOL_ERROR),
-    "no padding where some should be": (opened() + frame(f.DATA, f.PADDED, 1), Code.PROTOCOL_ERROR),
+    "no padding where some should be": (opened() + frame(f.DATA, f.PADDED, 1), Code.FRAME_SIZE_ERROR),
     "headers without their priority": (frame(f.HEADERS, OPEN | f.PRIORITIZED, 1, b"\0" * 4), Code.FRAME_SIZE_ERROR),
     "a priority of no stream": (frame(f.PRIORITY, 0, 0, b"\0" * 5), Code.PROTOCOL_ERROR),
     "a promise": (frame(f.PUSH_PROMISE, OPEN, 1, b"\0\0\0\2"), Code.PROTOCOL_ERROR),
@@ -79,7 +81,7 @@ BROKEN = {
         frame(f.HEADERS, 0, 1, request()) + frame(f.CONTINUATION, 0, 1, b"\0" * 16_384) * 17,
         Code.ENHANCE_YOUR_CALM,
     ),
-    "headers in a million pieces": (frame(f.HEADERS, 0, 1) + frame(f.CONTINUATION, 0, 1) * 2_500, Code.ENHANCE_YOUR_CALM),
+    "headers in a million pieces": (frame(f.HEADERS, 0, 1) + frame(f.CONTINUATION, 0, 1) * 2_500, Code.PROTOCOL_ERROR),
     "settings again and again": (settings({}) * 2_500, Code.ENHANCE_YOUR_CALM),
     "pings again and again": (frame(f.PING, 0, 0, b"\0" * 8) * 2_500, Code.ENHANCE_YOUR_CALM),
     "priorities again and again": (frame(f.PRIORITY, 0, 1, b"\0" * 5) * 2_500, Code.ENHANCE_YOUR_CALM),
@@ -153,9 +155,29 @@ async def test_a_malformed_request_is_reset(connect_grpc, name):
 STREAM_ERRORS = {
     "headers in the middle": (opened() + frame(f.HEADERS, OPEN, 1, header(b"x-note", b"1")), Code.PROTOCOL_ERROR),
     "a path among the trailers": (opened() + frame(f.HEADERS, WHOLE, 1, header(b":path", b"/")), Code.PROTOCOL_ERROR),
-    "a window that grows by nothing": (opened() + grow(1, 0), Code.PROTOCOL_ERROR),
     "a window that overflows": (opened() + grow(1, 2**31 - 1), Code.FLOW_CONTROL_ERROR),
-    "a short priority": (opened() + frame(f.PRIORITY, 0, 1, b"\0" * 4), Code.FRAME_SIZE_ERROR),
+    "less data than was said, and trailers": (
+        frame(f.HEADERS, OPEN, 1, request(content_length=b"100"))
+        + frame(f.DATA, 0, 1, message(GET))
+        + frame(f.HEADERS, WHOLE, 1, header(b"x-note", b"1")),
+        Code.PROTOCOL_ERROR,
+    ),
+    "no data at all, though some was said": (
+        frame(f.HEADERS, WHOLE, 1, request(content_length=b"100")),
+        Code.PROTOCOL_ERROR,
+    ),
+    "more data than was said": (
+        frame(f.HEADERS, OPEN, 1, request(content_length=b"3")) + frame(f.DATA, 0, 1, message(GET)),
+        Code.PROTOCOL_ERROR,
+    ),
+    "two lengths": (
+        frame(f.HEADERS, OPEN, 1, request(content_length=b"3") + header(b"content-length", b"4")),
+        Code.PROTOCOL_ERROR,
+    ),
+    "a connection among the trailers": (
+        opened() + frame(f.HEADERS, WHOLE, 1, header(b"connection", b"close")),
+        Code.PROTOCOL_ERROR,
+    ),
     "less data than was said": (
         frame(f.HEADERS, OPEN, 1, request(content_length=b"100")) + frame(f.DATA, f.END_STREAM, 1, message(GET)),
         Code.PROTOCOL_ERROR,
@@ -241,6 +263,22 @@ async def test_headers_are_understood_by_what_was_said_before(connect_grpc):
             peer.send(frame(f.HEADERS, OPEN, id_, b"\x83" + block + plain[1:]), frame(f.DATA, f.END_STREAM, id_, message(GET)))
             found.append((await peer.answer(id_)).status)
         assert found == [NOT_FOUND, NOT_FOUND, NOT_FOUND, "12", "12", NOT_FOUND]
+
+
+async def test_headers_of_a_call_are_never_read_for_another(connect_grpc):
+    """The same bytes mean something else when trailers have changed the table in between."""
+    async with connect_grpc(echo) as client, connected(client.address) as peer:
+        path = b"/lf.a2a.v1.A2AService/GetTask"
+        kept = b"\x44" + bytes([len(path)]) + path
+        block = b"\x83\x86\xbe" + header(b"content-type", b"application/grpc")
+        peer.send(frame(f.HEADERS, OPEN, 1, kept + b"\x83\x86" + header(b"content-type", b"application/grpc")))
+        peer.send(frame(f.DATA, f.END_STREAM, 1, message(GET)))
+        assert (await peer.answer(1)).status == NOT_FOUND
+        peer.send(frame(f.HEADERS, OPEN, 3, block), frame(f.DATA, 0, 3, message(GET)))
+        peer.send(frame(f.HEADERS, WHOLE, 3, b"\x40" + header(b"x-note", b"1")[1:]))
+        assert (await peer.answer(3)).status == NOT_FOUND
+        peer.send(frame(f.HEADERS, OPEN, 5, block))
+        assert (await peer.answer(5)).reset is Code.PROTOCOL_ERROR  # the newest entry is no path any more
 
 
 async def test_pings_are_answered(connect_grpc):

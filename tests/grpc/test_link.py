@@ -6,13 +6,12 @@ import tracemalloc
 import pytest
 
 from accord.model import Limits
-from accord.wire import frames as f
-from accord.wire import huffman
-from accord.wire.frames import Code, frame, settings
-from accord.wire.hpack import Decoder, size_of
-from accord.wire.http2 import STREAMS, Connection
-from accord.wire.link import LEAVING
+from accord.wire.head import size_of
+from accord.wire.http2 import LEAVING, STREAMS, Connection
 from accord.wire.port import GrpcServer
+from accord.wire.reading import BACKLOG
+from tests.grpc import frames as f
+from tests.grpc.frames import Code, Decoder, frame, settings
 from tests.grpc.raw import header, message, request
 
 OPEN = f.END_HEADERS
@@ -59,6 +58,9 @@ class Wire:
     def resume_reading(self) -> None:
         self.is_read = True
 
+    def is_closing(self) -> bool:
+        return False
+
     def can_write_eof(self) -> bool:
         return False
 
@@ -101,6 +103,13 @@ async def connection():
     await asyncio.sleep(0)
 
 
+async def feed(connection: Connection, data: bytes) -> None:
+    """Have something come, and wait until all of it was worked on."""
+    connection.data_received(data)
+    while connection.is_paused_for(BACKLOG):  # noqa: ASYNC110
+        await asyncio.sleep(0)  # the rest is taken in the next turns of the loop
+
+
 def opened(id, flags=OPEN, path=REFLECTION):
     return frame(f.HEADERS, flags, id, request(path=path))
 
@@ -108,7 +117,7 @@ def opened(id, flags=OPEN, path=REFLECTION):
 async def test_a_ping_for_every_answer_is_no_flood(connection):
     """grpc-go and grpc-java measure the line so: a ping whenever something came and the last one is answered."""
     ping = frame(f.PING, 0, 0, b"\2\4\x10\x10\t\x0e\7\7")
-    connection.data_received(b"".join(opened(n, WHOLE, b"/nothing") + ping for n in range(1, 10_001, 2)))
+    await feed(connection, b"".join(opened(n, WHOLE, b"/nothing") + ping for n in range(1, 10_001, 2)))
     assert connection.wire.goaways() == []
 
 
@@ -116,10 +125,10 @@ async def test_calls_given_up_after_a_while_are_no_attack(connection):
     """Deadlines that pass, however many: only streams that are opened to be reset are too many."""
     for first in range(1, 10 * STREAMS, 2 * STREAMS):
         ids = range(first, first + 2 * STREAMS, 2)
-        connection.data_received(b"".join(opened(n) for n in ids))
+        await feed(connection, b"".join(opened(n) for n in ids))
         for stream in connection.streams.values():
             stream.since -= 5
-        connection.data_received(b"".join(frame(f.RST_STREAM, 0, n, CANCEL) for n in ids))
+        await feed(connection, b"".join(frame(f.RST_STREAM, 0, n, CANCEL) for n in ids))
     assert connection.wire.goaways() == []
     assert connection.streams == {}
 
@@ -127,15 +136,14 @@ async def test_calls_given_up_after_a_while_are_no_attack(connection):
 async def test_resets_that_cross_our_answers_are_no_attack(connection):
     """A deadline passes on both sides at once."""
     calls = (opened(n, WHOLE, b"/nothing") + frame(f.RST_STREAM, 0, n, CANCEL) for n in range(1, 10_001, 2))
-    connection.data_received(b"".join(calls))
+    await feed(connection, b"".join(calls))
     assert connection.wire.goaways() == []
 
 
 BROKEN = {
-    "a window that grows by nothing": lambda n: frame(f.WINDOW_UPDATE, 0, n, b"\0" * 4),
     "a window that overflows": lambda n: frame(f.WINDOW_UPDATE, 0, n, b"\x7f\xff\xff\xff"),
     "headers in the middle": lambda n: frame(f.HEADERS, OPEN, n, header(b"x-note", b"1")),
-    "a short priority": lambda n: frame(f.PRIORITY, 0, n, b"\0" * 4),
+    "a path among the trailers": lambda n: frame(f.HEADERS, WHOLE, n, header(b":path", b"/")),
 }
 
 
@@ -143,7 +151,7 @@ BROKEN = {
 async def test_streams_made_to_be_reset_by_us_are_an_attack_too(connection, name):
     """The other side of opening and resetting (CVE-2025-8671): no stream is ever one too many at once."""
     broken = BROKEN[name]
-    connection.data_received(b"".join(opened(n) + broken(n) for n in range(1, 6_001, 2)))
+    await feed(connection, b"".join(opened(n) + broken(n) for n in range(1, 6_001, 2)))
     assert [code for _, code in connection.wire.goaways()] == [Code.ENHANCE_YOUR_CALM]
 
 
@@ -151,7 +159,7 @@ async def test_who_asks_and_takes_no_answer_is_not_heard_any_more(connection):
     """What waits to be sent has a bound, even if all of it is headers; heard again when it was taken."""
     ids = iter(range(1, 1 << 20, 2))
     while connection.wire.is_read and connection.wire.waiting < 10 << 20:
-        connection.data_received(b"".join(opened(next(ids), WHOLE, b"/nothing") for _ in range(100)))
+        await feed(connection, b"".join(opened(next(ids), WHOLE, b"/nothing") for _ in range(100)))
     assert not connection.wire.is_read
     connection.wire.take()
     assert connection.wire.is_read
@@ -159,42 +167,41 @@ async def test_who_asks_and_takes_no_answer_is_not_heard_any_more(connection):
 
 async def test_messages_nobody_has_read_are_counted(connection):
     """Empty ones too: each takes more room here than on the wire."""
-    connection.data_received(opened(1) + frame(f.DATA, 0, 1, message(b"") * 3_000))
+    await feed(connection, opened(1) + frame(f.DATA, 0, 1, message(b"") * 3_000))
     kind, id_, payload = connection.wire.frames()[-2]
     assert (kind, id_) == (f.HEADERS, 1)
-    assert b"grpc-status\x018" in payload
+    assert (b"grpc-status", b"8") in Decoder().decode(payload)
 
 
 async def test_long_headers_are_not_remembered(connection):
     """They would be kept for as long as the connection, or longer."""
     tracemalloc.start()
     try:
-        for n in range(1, 201, 2):
-            block = request(path=b"/nothing") + header(b"x-%d" % n, b"x" * 100_000)
+        for n in range(1, 61, 2):
+            block = request(path=b"/nothing") + header(b"x-%d" % n, b"x" * 50_000)
             pieces = [block[at : at + 16_384] for at in range(0, len(block), 16_384)]
             sent = [frame(f.HEADERS, f.END_STREAM, n, pieces[0]), *(frame(f.CONTINUATION, 0, n, piece) for piece in pieces[1:])]
-            connection.data_received(b"".join(sent) + frame(f.CONTINUATION, f.END_HEADERS, n))
-            huffman.decode(b"\0" * (100_000 + 5 * n))
+            await feed(connection, b"".join(sent) + frame(f.CONTINUATION, f.END_HEADERS, n))
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert len(connection.wire.goaways()) == 0
-    assert held < 2_000_000
+    assert held < 500_000
 
 
 async def test_what_was_not_seen_stays_unseen(connection):
     """A client tries again elsewhere what is above the last stream we named: it never grows (RFC 9113, 6.8)."""
-    connection.data_received(opened(1))
+    await feed(connection, opened(1))
     connection.leave()
-    connection.data_received(frame(f.PING, f.ACK, 0, LEAVING))
-    connection.data_received(opened(3) + frame(f.PUSH_PROMISE, OPEN, 1, b"\0\0\0\2"))
+    await feed(connection, frame(f.PING, f.ACK, 0, LEAVING))
+    await feed(connection, opened(3) + frame(f.PUSH_PROMISE, OPEN, 1, b"\0\0\0\2"))
     assert connection.wire.goaways() == [(f.WINDOW_MOST, Code.NO_ERROR), (1, Code.NO_ERROR), (1, Code.PROTOCOL_ERROR)]
 
 
 async def test_a_long_text_of_any_letters_is_cut_to_what_clients_take(connection):
     """8 kB of trailers, and a letter may take twelve bytes of them."""
-    connection.data_received(opened(1))
+    await feed(connection, opened(1))
     connection.streams[1].fail("INTERNAL", "\U0001f600" * 5_000)
     connection.flush()
     blocks = [payload for kind, _, payload in connection.wire.frames() if kind == f.HEADERS]
-    assert 1_000 < size_of(Decoder().decode(blocks[0], 1 << 20)) <= 8 << 10
+    assert 1_000 < size_of(Decoder().decode(blocks[0])) <= 8 << 10

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from accord.codec.protobuf import kind
-from accord.wire.frames import DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, frame, settings
 from tests.drive import say
+from tests.grpc.frames import DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, frame, settings
 from tests.grpc.raw import header, message, request
 from tests.hostile.process import Served
 from tests.limits.process import head

@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from accord.codec.protobuf import kind
-from accord.wire.frames import DATA, END_STREAM, HEADERS, PREFACE, RST_STREAM, WINDOW_MOST, Setting, settings
-from accord.wire.hpack import Decoder
 from tests.drive import say, state_of
+from tests.grpc.frames import DATA, END_STREAM, HEADERS, PREFACE, RST_STREAM, WINDOW_MOST, Decoder, Setting, settings
 from tests.grpc.raw import call, grow
 from tests.hostile.process import Served, served
 from tests.limits.process import head
@@ -122,7 +121,7 @@ class GrpcHeard:
                 at += 5 + size
             self._body = body[at:]
         elif kind_ == HEADERS:
-            pairs = dict(self._decoder.decode(payload, 1 << 20))
+            pairs = dict(self._decoder.decode(payload))
             if flags & END_STREAM:
                 self.status = pairs[b"grpc-status"].decode()
                 self.is_clean = self.status == "0"

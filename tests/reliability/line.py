@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from accord.codec.protobuf import kind
 from accord.wire.exchange import CODES
-from accord.wire.frames import (
+from tests.grpc.frames import (
     ACK,
     DATA,
     END_HEADERS,
@@ -22,11 +22,11 @@ from accord.wire.frames import (
     WINDOW,
     WINDOW_MOST,
     Code,
+    Decoder,
     Setting,
     frame,
     settings,
 )
-from accord.wire.hpack import Decoder
 from tests.grpc.raw import grow, header
 from tests.reliability.ways import Refused, Request
 
@@ -217,7 +217,7 @@ class _Connection(asyncio.Protocol):
 
     def _headers(self, flags: int, id_: int, payload: bytes) -> None:
         assert flags & END_HEADERS, "nothing we are told is that long"
-        pairs = self._decoder.decode(payload, 1 << 20)
+        pairs = self._decoder.decode(payload)
         if id_ in self._exchanges:
             is_last = bool(flags & END_STREAM)
             exchange = self._exchanges.pop(id_) if is_last else self._exchanges[id_]

@@ -26,7 +26,7 @@ _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 class Acceptor:
     """Accepts the connections of one listening socket."""
 
-    def __init__(self, place: socket.socket, connected: Callable[[], asyncio.Protocol], options: dict[str, Any]) -> None:
+    def __init__(self, place: socket.socket, connected: Callable[[], asyncio.BaseProtocol], options: dict[str, Any]) -> None:
         self._socket = place
         self._connected = connected
         self._options = options  # of TLS

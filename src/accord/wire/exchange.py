@@ -10,12 +10,14 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 from urllib.parse import quote
 
+from h2.errors import ErrorCodes
+from hpack import NeverIndexedHeaderTuple
+
 from ..codec.rpc import status
+from ..engine.offload import LARGE, offload
 from ..model import A2AError, BodyTooLarge, ParseError, TooManyRequests
-from .frames import Code
-from .head import ENCODINGS, Head
-from .hpack import Pair, size_of, written
-from .link import Link
+from .head import ENCODINGS, Head, Pair, size_of
+from .http2 import Connection
 from .request import opaque
 from .stream import Stream
 from .tasks import start_task
@@ -34,8 +36,8 @@ UNREAD = 1_000  # messages of one stream: empty ones take more room here than on
 
 Metadata = tuple[tuple[str, str], ...]
 
-_OPENING = written([(b":status", b"200"), (b"content-type", b"application/grpc")])
-_OK = written([(b"grpc-status", b"0")])
+_OPENING: list[Pair] = [(b":status", b"200"), (b"content-type", b"application/grpc")]
+_OK: list[Pair] = [(b"grpc-status", b"0")]
 _ACCEPTED = (b"grpc-accept-encoding", ",".join(ENCODINGS).encode())
 _PLAIN = "".join(chr(n) for n in range(0x20, 0x7F) if chr(n) != "%")
 _prefix = struct.Struct(">BI").pack
@@ -56,8 +58,13 @@ def framed(message: bytes) -> bytes:
 
 
 @functools.lru_cache(512)
-def _opening(metadata: Metadata) -> bytes:
-    return _OPENING + written([(name.encode(), value.encode()) for name, value in metadata])
+def _opening(metadata: Metadata) -> list[Pair]:
+    return _OPENING + [_once(name.encode(), value.encode()) for name, value in metadata]
+
+
+def _once(name: bytes, value: bytes) -> Pair:
+    """A header that is seldom the same again: in the client's table it would only drive out others."""
+    return NeverIndexedHeaderTuple(name, value)
 
 
 class Exchange(Stream):
@@ -69,12 +76,12 @@ class Exchange(Stream):
 
     __slots__ = ("_buffer", "_got", "_held", "_inbox", "_is_begun", "_reader", "_task", "_timer", "head")
 
-    def __init__(self, link: Link, id: int, head: Head) -> None:
-        super().__init__(link, id)
+    def __init__(self, connection: Connection, id: int, head: Head) -> None:
+        super().__init__(connection, id)
         self.head = head
         self._buffer: bytearray | None = None  # a message, as far as it has come
         self._inbox: deque[tuple[int, bytes]] = deque()  # whole ones, as they came: whether packed, and the bytes
-        self._held = 0  # bytes of both that our home knows of
+        self._held = 0  # bytes of both that the listener has counted
         self._got = 0
         self._is_begun = False
         self._reader: asyncio.Future[None] | None = None
@@ -86,14 +93,14 @@ class Exchange(Stream):
     def opened(self) -> None:
         head = self.head
         if head.status:
-            self._end(b"", b"", written([(b":status", b"%d" % head.status)]))
+            self._end([], b"", [(b":status", b"%d" % head.status)])
         elif head.problem is not None:
             self.fail(*head.problem)
         elif head.method is None:
             self.fail("UNIMPLEMENTED", f"there is no {head.path!r:.200} here")
         else:
             if head.timeout_s is not None:
-                self._timer = self.link.loop.call_later(head.timeout_s, self._expire)
+                self._timer = self.connection.loop.call_later(head.timeout_s, self._expire)
             if head.method.is_streaming:
                 self._start()
 
@@ -105,21 +112,21 @@ class Exchange(Stream):
         if not self.is_ended:
             self._hold(size)
         is_whole = self._buffer is None and size >= 5 and not data[0] and int.from_bytes(data[1:5], "big") == size - 5
-        if is_whole and size - 5 <= self.link.home.limits.body:
+        if is_whole and size - 5 <= self.connection.listener.limits.body:
             self._arrived(0, data[5:])
         else:
             self._gather(data)
-        if not self.is_ended and not self.is_over and self.link.home.is_full:
+        if not self.is_ended and not self.is_over and self.connection.listener.is_full:
             self.refuse(TooManyRequests("too many messages are on the way; try again", retry_after_s=1))
 
     def _gather(self, data: bytes) -> None:
         """Part of a message, or of several."""
-        most = self.link.home.limits.body
+        most = self.connection.listener.limits.body
         if self._buffer is None:
             self._buffer = bytearray()
         buffer = self._buffer
         buffer += data
-        self.since = self.link.loop.time()
+        self.since = self.connection.loop.time()
         while len(buffer) >= 5 and not self.is_over:
             flag, size = buffer[0], int.from_bytes(buffer[1:5], "big")
             if flag > 1:
@@ -147,15 +154,15 @@ class Exchange(Stream):
         if self.is_over:
             return
         if self.head.length is not None and self.head.length != self._got:
-            self.link.reset(self.id, Code.PROTOCOL_ERROR)
+            self.connection.reset(self.id, ErrorCodes.PROTOCOL_ERROR)
         elif self._buffer or (not self._inbox and self._task is None):
             self.refuse(ParseError("the call ended before its message was complete"))
         elif self._task is not None:
             self._wake_reader()
-        elif self.link.is_full:
+        elif self.connection.is_full:
             self._hold(sum(len(message) for _, message in self._inbox) - self._held)
-            self.link.queue(self)
-            if self.link.home.is_full:
+            self.connection.queue(self)
+            if self.connection.listener.is_full:
                 self.refuse(TooManyRequests("too many messages are on the way; read some answers first", retry_after_s=1))
         else:
             self.begin()
@@ -164,37 +171,40 @@ class Exchange(Stream):
         self._hold(-self._held)
         self._start()
 
-    def message(self) -> bytes:
+    async def message(self) -> bytes:
         """Return the one message of a method that takes one; once.
 
         Raises:
             ParseError: It is not packed as the client says.
             BodyTooLarge: It would be too large unpacked.
         """
-        return self._unpacked(*self._inbox.popleft())
+        return await self._unpacked(*self._inbox.popleft())
 
     async def next(self) -> bytes | None:
         """Return the next message of a method that takes many; None after the last. Raises as `message` does."""
         while not self._inbox:
             if self.is_ended:
                 return None
-            self._reader = self.link.loop.create_future()
+            self._reader = self.connection.loop.create_future()
             await self._reader
         flag, message = self._inbox.popleft()
         self._hold(-min(self._held, len(message) + 5))
         if not self.is_ended:
-            self.link.take(self, len(message) + 5)
-        return self._unpacked(flag, message)
+            self.connection.give_back(self, len(message) + 5)
+        return await self._unpacked(flag, message)
 
-    def _unpacked(self, flag: int, data: bytes) -> bytes:
+    async def _unpacked(self, flag: int, data: bytes) -> bytes:
         if not flag:
             return data
-        encoding, most = self.head.encoding, self.link.home.limits.body
+        encoding, most = self.head.encoding, self.connection.listener.limits.body
         if encoding not in _WINDOW_BITS:
             raise A2AError("a message is compressed, and grpc-encoding does not say how")
         unpack = zlib.decompressobj(_WINDOW_BITS[encoding])
         try:
-            message = unpack.decompress(data, most + 1)
+            message = unpack.decompress(data, min(LARGE, most + 1))
+            if unpack.unconsumed_tail and len(message) <= most:
+                self.connection.count_unpacked(len(data), LARGE)
+                message += await offload(most, unpack.decompress, unpack.unconsumed_tail, most + 1 - LARGE)
         except zlib.error:
             raise ParseError(f"the message is not in {encoding}") from None
         if len(message) > most:
@@ -205,7 +215,7 @@ class Exchange(Stream):
 
     def _hold(self, size: int) -> None:
         self._held += size
-        self.link.home.hold(size)
+        self.connection.listener.hold(size)
 
     def _wake_reader(self) -> None:
         if self._reader is not None and not self._reader.done():
@@ -220,40 +230,39 @@ class Exchange(Stream):
     def send(self, data: bytes, metadata: Metadata = (), *, is_last: bool = False) -> None:
         """Send framed messages, before the first of them the metadata, and after the last the end."""
         self._check_room()
-        head = b"" if self._is_begun else _opening(metadata)
+        head = [] if self._is_begun else _opening(metadata)
         self._is_begun = True
         if is_last:
             self._end(head, data, _OK)
         else:
-            self.write(head, data)
+            self.write(head, data, [])
 
     def _check_room(self) -> None:
-        if self.link.is_full:
+        if self.connection.is_full:
             raise TooManyRequests("too much of what was asked for on this connection has not been taken", retry_after_s=1)
 
     def refuse(self, error: A2AError) -> None:
         """End the call with an error of the protocol."""
         method = self.head.method
         text = method.text(error) if method is not None else str(error)
-        extra = [(b"grpc-status-details-bin", _base64(status(CODES[error.grpc], text, error)))]
+        extra = [_once(b"grpc-status-details-bin", _base64(status(CODES[error.grpc], text, error)))]
         if error.retry_after_s is not None:
-            extra.append((b"retry-after", b"%d" % error.retry_after_s))
+            extra.append(_once(b"retry-after", b"%d" % error.retry_after_s))
         self.fail(error.grpc, text, extra)
 
     def fail(self, name: str, text: str, extra: list[Pair] | None = None) -> None:
         """End the call with a status."""
-        trailers = [(b"grpc-status", b"%d" % CODES[name]), (b"grpc-message", quote(text, _PLAIN).encode()), *(extra or ())]
+        trailers = [(b"grpc-status", b"%d" % CODES[name]), _once(b"grpc-message", quote(text, _PLAIN).encode()), *(extra or ())]
         if name == "UNIMPLEMENTED":
             trailers.append(_ACCEPTED)
-        if size_of(trailers) > min(TRAILER_BYTES, self.link.most_headers):
+        if size_of(trailers) > min(TRAILER_BYTES, self.connection.header_bytes):
             # Better a short word than one the client may not read.
-            trailers = [trailers[0], (b"grpc-message", quote(text[:TEXT], _PLAIN).encode()), *trailers[3:]]
-        block = written(trailers)
-        self._end(b"", b"", block if self._is_begun else _OPENING + block)
+            trailers = [trailers[0], _once(b"grpc-message", quote(text[:TEXT], _PLAIN).encode()), *trailers[3:]]
+        self._end([], b"", trailers if self._is_begun else _OPENING + trailers)
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()  # somebody else said it
 
-    def _end(self, head: bytes, data: bytes, tail: bytes) -> None:
+    def _end(self, head: list[Pair], data: bytes, tail: list[Pair]) -> None:
         self._release()
         self.write(head, data, tail)
 
@@ -267,7 +276,7 @@ class Exchange(Stream):
     # Its life
 
     def _start(self) -> None:
-        self._task = start_task(self._run(), self.link.loop)
+        self._task = start_task(self._run(), self.connection.loop)
 
     async def _run(self) -> None:
         assert self.head.method is not None
@@ -285,7 +294,7 @@ class Exchange(Stream):
         self.fail("DEADLINE_EXCEEDED", "the deadline of the call has passed")
 
     def stalled(self) -> None:
-        stalled_s = self.link.home.limits.stalled_s
+        stalled_s = self.connection.listener.limits.stalled_s
         self.drop()
         self.refuse(TooManyRequests(f"nothing was taken from this stream for {stalled_s:g} s; subscribe again"))
 
@@ -294,7 +303,7 @@ class Exchange(Stream):
         self.fail("UNAVAILABLE", "the server is stopping")
 
     def look(self, now: float) -> None:
-        patience_s = self.link.home.limits.body_idle_s
+        patience_s = self.connection.listener.limits.body_idle_s
         if self._task is None and not self.is_ended and not self.is_over and now - self.since > patience_s:
             self.fail("DEADLINE_EXCEEDED", f"the call was not complete within {patience_s:g} s")
         super().look(now)

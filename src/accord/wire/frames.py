@@ -1,8 +1,6 @@
-"""HTTP/2's frames (RFC 9113): their kinds, their errors, and how they are written."""
+"""HTTP/2's frames, one at a time. What is in them is h2's business; here each is seen before it costs anything."""
 
-import enum
-import struct
-import time
+from typing import NamedTuple
 
 __all__ = [
     "ACK",
@@ -10,133 +8,76 @@ __all__ = [
     "DATA",
     "END_HEADERS",
     "END_STREAM",
-    "FRAME_BYTES",
     "GOAWAY",
     "HEADERS",
-    "PADDED",
     "PING",
-    "PREFACE",
-    "PRIORITIZED",
     "PRIORITY",
-    "PUSH_PROMISE",
     "RST_STREAM",
     "SETTINGS",
-    "WINDOW",
-    "WINDOW_MOST",
     "WINDOW_UPDATE",
-    "Broken",
-    "Code",
-    "Malformed",
-    "Patience",
-    "Setting",
-    "frame",
-    "frame_head",
-    "head_of",
-    "header_frames",
-    "settings",
-    "unpadded",
+    "Frame",
+    "Frames",
+    "TooLarge",
 ]
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEAD_BYTES = 9
+MOST_BYTES = 16_384  # of a frame that we take: what everybody may send unless told otherwise
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
-END_STREAM, ACK, END_HEADERS, PADDED, PRIORITIZED = 0x1, 0x1, 0x4, 0x8, 0x20
-
-FRAME_BYTES = 16_384  # the largest frame anyone may send unless told otherwise, and that we take
-WINDOW = 65_535  # what may be sent before anything is said about windows
-WINDOW_MOST = 2**31 - 1
-
-_HEAD = struct.Struct(">IBI")
-# The head of a frame: length and kind in one number (`length << 8 | kind`), flags, stream.
-frame_head = _HEAD.pack
-head_of = _HEAD.unpack_from
-_SETTING = struct.Struct(">HI")
+ACK = END_STREAM = 0x1
+END_HEADERS = 0x4
 
 
-class Code(enum.IntEnum):
-    """Why a stream or a connection is ended."""
+class Frame(NamedTuple):
+    """A frame as it came: `data` is all of it."""
 
-    NO_ERROR = 0
-    PROTOCOL_ERROR = 1
-    INTERNAL_ERROR = 2
-    FLOW_CONTROL_ERROR = 3
-    SETTINGS_TIMEOUT = 4
-    STREAM_CLOSED = 5
-    FRAME_SIZE_ERROR = 6
-    REFUSED_STREAM = 7
-    CANCEL = 8
-    COMPRESSION_ERROR = 9
-    CONNECT_ERROR = 10
-    ENHANCE_YOUR_CALM = 11
-    INADEQUATE_SECURITY = 12
-    HTTP_1_1_REQUIRED = 13
+    kind: int
+    flags: int
+    id: int
+    size: int  # of what is in it
+    data: bytes
 
 
-class Setting(enum.IntEnum):
-    """What one side tells the other about itself."""
-
-    HEADER_TABLE_SIZE = 1
-    ENABLE_PUSH = 2
-    MAX_CONCURRENT_STREAMS = 3
-    INITIAL_WINDOW_SIZE = 4
-    MAX_FRAME_SIZE = 5
-    MAX_HEADER_LIST_SIZE = 6
+class TooLarge(Exception):
+    """A frame is larger than we take."""
 
 
-class Broken(Exception):
-    """The other side broke a rule that ends the connection."""
+class Frames:
+    """Cuts what comes into frames."""
 
-    def __init__(self, code: Code, what: str) -> None:
-        super().__init__(what)
-        self.code = code
+    __slots__ = ("_at", "_data")
 
+    def __init__(self) -> None:
+        self._data = b""
+        self._at = 0
 
-class Malformed(Exception):
-    """A request has headers that no request may have: the end of its stream (RFC 9113, 8.1.1)."""
+    def feed(self, data: bytes) -> None:
+        self._data = self._data[self._at :] + data
+        self._at = 0
 
+    @property
+    def rest(self) -> bytes:
+        """What has come and was not taken."""
+        return self._data[self._at :]
 
-class Patience:
-    """How much of what costs the other side nothing it may send: so much at once, and so much per second."""
+    def skip(self, size: int) -> None:
+        self._at += size
 
-    __slots__ = ("_burst", "_per_s", "_since", "_spent")
+    def next(self) -> Frame | None:
+        """Return the next frame; None if it has not come as a whole.
 
-    def __init__(self, burst: int, per_s: int) -> None:
-        self._burst = burst
-        self._per_s = per_s
-        self._spent = 0.0
-        self._since = time.monotonic()
-
-    def spend(self, what: str) -> None:
-        """Count one more; the clock is asked only when it matters."""
-        self._spent += 1
-        if self._spent > self._burst:
-            now = time.monotonic()
-            self._spent = max(1.0, self._spent - (now - self._since) * self._per_s)
-            self._since = now
-            if self._spent > self._burst:
-                raise Broken(Code.ENHANCE_YOUR_CALM, f"too many {what}")
-
-
-def frame(kind: int, flags: int, id: int, payload: bytes = b"") -> bytes:
-    return frame_head(len(payload) << 8 | kind, flags, id) + payload
-
-
-def settings(values: dict[Setting, int]) -> bytes:
-    return frame(SETTINGS, 0, 0, b"".join([_SETTING.pack(*item) for item in values.items()]))
-
-
-def header_frames(id: int, block: bytes, flags: int, most: int) -> bytes:
-    """Return a block of headers in as many frames as it needs."""
-    if len(block) <= most:
-        return frame(HEADERS, flags, id, block)
-    pieces = [block[at : at + most] for at in range(0, len(block), most)]
-    first = frame(HEADERS, flags & ~END_HEADERS, id, pieces[0])
-    middle = [frame(CONTINUATION, 0, id, piece) for piece in pieces[1:-1]]
-    return b"".join([first, *middle, frame(CONTINUATION, END_HEADERS, id, pieces[-1])])
-
-
-def unpadded(payload: bytes) -> bytes:
-    """Return what is in a padded frame."""
-    if not payload or payload[0] >= len(payload):
-        raise Broken(Code.PROTOCOL_ERROR, "a frame is nothing but padding, and less than it says")
-    return payload[1 : len(payload) - payload[0]]
+        Raises:
+            TooLarge: It says that it is.
+        """
+        data, at = self._data, self._at
+        if len(data) - at < HEAD_BYTES:
+            return None
+        size = int.from_bytes(data[at : at + 3], "big")
+        if size > MOST_BYTES:
+            raise TooLarge(f"a frame of {size} bytes")
+        end = at + HEAD_BYTES + size
+        if len(data) < end:
+            return None
+        self._at = end
+        id_ = int.from_bytes(data[at + 5 : at + 9], "big") & 0x7FFF_FFFF
+        return Frame(data[at + 3], data[at + 4], id_, size, data[at:end])

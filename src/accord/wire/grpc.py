@@ -48,13 +48,13 @@ class GrpcDoor(Door):
         async def answer(exchange: Exchange) -> None:
             call = self._call(exchange.head.metadata, version)
             rpc = _for_caller(plain, version, exchange.head.metadata)
-            data = exchange.message()
+            data = await exchange.message()
             request, call.semantics = await offload(len(data), rpc.decode, data)
 
             async def encode(found: Any) -> bytes:
                 return await offload(weight(found), rpc.result, found)
 
-            result = await self._result(operation, call, request, encode, exchange.link)
+            result = await self._result(operation, call, request, encode, exchange.connection)
             exchange.answer(result, self._active(call, version))
 
         return answer
@@ -63,7 +63,7 @@ class GrpcDoor(Door):
         async def answer(exchange: Exchange) -> None:
             call = self._call(exchange.head.metadata, version)
             rpc = _for_caller(plain, version, exchange.head.metadata)
-            data = exchange.message()
+            data = await exchange.message()
             request, call.semantics = await offload(len(data), rpc.decode, data)
             found = await self._perform(operation, call, request)
             active = self._active(call, version)
@@ -129,7 +129,7 @@ async def _stream(exchange: Exchange, rpc: Rpc, view: View, active: Metadata, un
                 if len(event.data) <= LARGE:
                     ready.append(_frames(event, rpc, view))
                 else:
-                    with await unread.room(len(event.data), exchange.link):
+                    with await unread.room(len(event.data), exchange.connection):
                         ready.append(await offload(len(event.data), _frames, event, rpc, view))
                 size += len(ready[-1])
                 if size > WRITE_BYTES:

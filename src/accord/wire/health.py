@@ -32,14 +32,14 @@ class Health:
         self._stopping.set()
 
     async def _check(self, exchange: Exchange) -> None:
-        service = _service(exchange)
+        service = await _service(exchange)
         if service in self._known:
             exchange.answer(self._now())
         else:
             exchange.fail("NOT_FOUND", f"no service {service!r:.80} here")
 
     async def _watch(self, exchange: Exchange) -> None:
-        if _service(exchange) not in self._known:
+        if await _service(exchange) not in self._known:
             exchange.send(framed(_RESPONSE.encode({"status": "SERVICE_UNKNOWN"})))
             await asyncio.Event().wait()  # the protocol wants the call open: services may come, though not here
         said = b""
@@ -56,5 +56,5 @@ class Health:
         return _RESPONSE.encode({"status": "SERVING" if is_serving else "NOT_SERVING"})
 
 
-def _service(exchange: Exchange) -> str:
-    return str(_REQUEST.decode(exchange.message()).get("service", ""))
+async def _service(exchange: Exchange) -> str:
+    return str(_REQUEST.decode(await exchange.message()).get("service", ""))

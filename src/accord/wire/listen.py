@@ -68,7 +68,7 @@ class Port(abc.ABC):
         forks.keep(self, Port._filenos)
 
     @abc.abstractmethod
-    def connected(self) -> asyncio.Protocol:
+    def connected(self) -> asyncio.BaseProtocol:
         """Return what speaks with a new client."""
 
     async def bind(self) -> list[socket.socket]:

@@ -7,12 +7,9 @@ from typing import Protocol
 from ..model import Limits
 from . import head as heads
 from .exchange import Exchange, Method
-from .frames import WINDOW, WINDOW_MOST
-from .head import Head
+from .head import Head, Pair
 from .health import Health
-from .hpack import Pair
-from .http2 import HEADER_BYTES, Connection
-from .link import Link
+from .http2 import HEADER_BYTES, WINDOW, WINDOW_MOST, Connection
 from .listen import Port
 from .reflection import reflection
 from .tls import Tls
@@ -46,7 +43,9 @@ class GrpcServer(Port):
         super().__init__(host, port, limits, tls, unread)
         self._health = Health(door.services, is_ready)
         self._methods = door.methods | self._health.methods | reflection([*door.services, *Health.SERVICES])
-        self.intake = min(max(limits.body + 5, WINDOW), WINDOW_MOST)  # no less: streams may open before the client knows of it
+        self.stream_window = min(
+            max(limits.body + 5, WINDOW), WINDOW_MOST
+        )  # no less: streams may open before the client knows of it
 
     async def start(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen.
@@ -71,7 +70,7 @@ class GrpcServer(Port):
         self.drain()
         await super().stop()
 
-    # What a connection asks of its home
+    # What a connection asks of its listener
 
     def read(self, pairs: list[Pair] | None) -> Head:
         if pairs is None:
@@ -82,5 +81,5 @@ class GrpcServer(Port):
         head.method = self._methods.get(head.path)
         return head
 
-    def open(self, link: Link, id: int, head: Head) -> Exchange:
-        return Exchange(link, id, head)
+    def open(self, connection: Connection, id: int, head: Head) -> Exchange:
+        return Exchange(connection, id, head)

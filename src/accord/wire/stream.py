@@ -3,10 +3,10 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from .frames import DATA, END_HEADERS, END_STREAM, FRAME_BYTES, HEADERS, frame_head, header_frames
+from .head import Pair
 
 if TYPE_CHECKING:
-    from .link import Link
+    from .http2 import Connection
 
 __all__ = ["Stream"]
 
@@ -19,19 +19,17 @@ class Stream:
     What can't leave yet waits here: until the other side opens its window, or takes what is on the way to it.
     """
 
-    __slots__ = ("_pending", "_tail", "_waiter", "id", "intake", "is_ended", "is_over", "link", "room", "since", "stuck_since")
+    __slots__ = ("_pending", "_tail", "_waiter", "connection", "id", "is_ended", "is_over", "since", "stuck_since")
 
-    def __init__(self, link: "Link", id: int) -> None:
-        self.link = link
+    def __init__(self, connection: "Connection", id: int) -> None:
+        self.connection = connection
         self.id = id
-        self.room = link.first_room  # bytes we may send; less than nothing when the other side changed its mind
-        self.intake = link.home.intake  # bytes it may send
         self.is_ended = False  # the other side has said all
         self.is_over = False  # we have, or there is nobody to say it to
-        self.since = link.loop.time()  # when it was opened, or what is still incomplete last grew
+        self.since = connection.loop.time()  # when it was opened, or what is still incomplete last grew
         self.stuck_since = 0.0  # when last something left, while something waits
         self._pending: bytearray | None = None
-        self._tail = b""
+        self._tail: list[Pair] = []
         self._waiter: asyncio.Future[None] | None = None
 
     # What comes in
@@ -59,76 +57,62 @@ class Stream:
 
     # What goes out
 
-    def write(self, head: bytes, data: bytes, tail: bytes = b"") -> None:
-        """Send headers, data, and headers that end the stream: what is given of them. The headers are blocks."""
+    def write(self, head: list[Pair], data: bytes, tail: list[Pair]) -> None:
+        """Send headers, data, and headers that end the stream: what is given of them."""
         if self.is_over:
             return
+        connection = self.connection
         if tail:
             self.is_over = True
-        link, id_, size = self.link, self.id, len(data)
-        link.has_spoken = True
-        is_quick = size <= self.room and size <= link.room and size <= link.frame_bytes
-        if is_quick and not self._pending and not link.is_paused:
-            self.room -= size
-            link.room -= size
-            pieces: list[bytes] = []
-            if head:
-                pieces += self._headers(head, END_HEADERS)
-            if size:
-                pieces += (frame_head(size << 8 | DATA, 0, id_), data)
-            if tail:
-                pieces += self._headers(tail, END_HEADERS | END_STREAM)
-            link.send(pieces)
-            if tail:
-                link.finished(self)
-            return
         if head:
-            link.send(self._headers(head, END_HEADERS))
-        self._wait(data, tail)
-        self.pump()
+            connection.send_headers(self.id, head)
+        is_first = not self._pending
+        if data and is_first and not connection.is_write_paused and len(data) <= min(self._window, connection.frame_bytes):
+            connection.send_data(self.id, data)
+            data = b""
+        if data or not is_first:
+            self._wait(data, tail)
+            self.pump()
+        elif tail:
+            connection.send_headers(self.id, tail, is_last=True)
+            connection.finished(self)
 
-    def _headers(self, block: bytes, flags: int) -> tuple[bytes, ...]:
-        link = self.link
-        if link.prefix:
-            block, link.prefix = link.prefix + block, b""
-        if len(block) > FRAME_BYTES:
-            return (header_frames(self.id, block, flags, FRAME_BYTES),)
-        return frame_head(len(block) << 8 | HEADERS, flags, self.id), block
+    @property
+    def _window(self) -> int:
+        """Bytes we may send; less than nothing when the client changed its mind."""
+        return self.connection.h2.local_flow_control_window(self.id)
 
-    def _wait(self, data: bytes, tail: bytes) -> None:
+    def _wait(self, data: bytes, tail: list[Pair]) -> None:
         if self._pending is None:
             self._pending = bytearray()
         if not self._pending:
-            self.stuck_since = self.link.loop.time()
+            self.stuck_since = self.connection.loop.time()
         self._pending += data
         self._tail = tail
-        self.link.held(len(data))
+        self.connection.held(len(data))
 
     def pump(self, most: int = 1 << 30) -> None:
         """Send of what waits as much as there is room for, up to about `most` bytes."""
-        link, pending = self.link, self._pending
+        connection, pending = self.connection, self._pending
         if pending is None:
             return
         moved = 0
-        while pending and moved < most and not link.is_paused:
-            size = min(len(pending), self.room, link.room, link.frame_bytes)
+        while pending and moved < most and not connection.is_write_paused:
+            size = min(len(pending), self._window, connection.frame_bytes)
             if size <= 0:
                 break
-            self.room -= size
-            link.room -= size
             moved += size
-            link.send((frame_head(size << 8 | DATA, 0, self.id), bytes(pending[:size])), size)
+            connection.send_data(self.id, bytes(pending[:size]))
             del pending[:size]
         if moved:
-            link.has_spoken = True
-            self.stuck_since = link.taken_at = link.loop.time()
-            link.freed(moved)
+            self.stuck_since = connection.taken_at = connection.loop.time()
+            connection.freed(moved)
         if pending:
-            if self.room > 0:
-                link.wait(self)
+            if connection.h2.streams[self.id].outbound_flow_control_window > 0:
+                connection.wait(self)
         elif self._tail:
-            link.send(self._headers(self._tail, END_HEADERS | END_STREAM))
-            link.finished(self)
+            connection.send_headers(self.id, self._tail, is_last=True)
+            connection.finished(self)
         if self._waiter is not None and len(pending) <= HIGH_BYTES // 2:
             self.wake()
 
@@ -140,7 +124,7 @@ class Stream:
     async def drained(self) -> None:
         """Return when most of what was written has left."""
         while self.waiting > HIGH_BYTES:
-            self._waiter = self.link.loop.create_future()
+            self._waiter = self.connection.loop.create_future()
             await self._waiter
 
     def wake(self) -> None:
@@ -157,12 +141,12 @@ class Stream:
 
     def clear(self) -> None:
         """Forget what waits: nobody takes it."""
-        waiting, self._pending, self._tail = self.waiting, None, b""
+        waiting, self._pending, self._tail = self.waiting, None, []
         if waiting:
-            self.link.freed(waiting)
+            self.connection.freed(waiting)
         self.wake()
 
     def look(self, now: float) -> None:
         """Once in a while: whether anything has left, if anything was to."""
-        if self._pending and now - self.stuck_since > self.link.home.limits.stalled_s:
+        if self._pending and now - self.stuck_since > self.connection.listener.limits.stalled_s:
             self.stalled()
