@@ -5,10 +5,12 @@ hold. So a gRPC request goes through the same checks as a JSON one and is refuse
 from the JSON it is stored in. Only bytes differ: they are bytes on the way in, and bytes or base64 on the way out.
 """
 
+import base64
+import calendar
 import functools
 import math
 import operator
-import struct
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,18 +19,22 @@ from google.protobuf.message import DecodeError
 
 from ..model import InvalidAgentResponse, InvalidParams, ParseError
 from .proto.pool import message_class
-from .protobytes import TooDeep, writer
 
 __all__ = ["Kind", "kind"]
 
 Value = dict[str, Any]
 Read = Callable[[Any], Any]
+Fill = Callable[[Any, Any], None]  # a message with a value
 
 # Every whole number up to here is a double without loss; past it a double stays one.
 EXACT = 2**53
 
+# Readers stop at 100 messages inside each other. A JSON object takes three of them, and A2A's own objects the first few.
+ROOM = 93
+
 _FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 _first = operator.itemgetter(0)
+_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))")
 
 
 class Kind:
@@ -38,7 +44,7 @@ class Kind:
         self.name = name
         self._class = message_class(name)
         self._read = _reader(name)
-        self._write = writer(name)
+        self._fill = _filler(name)
 
     def decode(self, data: bytes) -> Value:
         """Return the value of a message.
@@ -64,12 +70,22 @@ class Kind:
         Raises:
             InvalidAgentResponse: Something in it is nested deeper, or a number larger, than protobuf can carry.
         """
+        message = self._class()
         try:
-            return self._write(value)
-        except TooDeep:
+            self._fill(message, value)
+            data: bytes = message.SerializeToString()
+            return data
+        except _TooDeep:
             raise InvalidAgentResponse("the answer is nested too deep for gRPC; read it over JSON-RPC or HTTP+JSON") from None
-        except struct.error:  # a whole number beyond all doubles
+        except OverflowError:  # a whole number beyond all doubles
             raise InvalidAgentResponse("the answer has a number too large for gRPC; read it over JSON-RPC or HTTP+JSON") from None
+
+    def holding(self, field: str, data: bytes) -> bytes:
+        """Return the bytes of a message that holds nothing but another, whose bytes are `data`."""
+        message = self._class()
+        getattr(message, field).MergeFromString(data)
+        found: bytes = message.SerializeToString()
+        return found
 
 
 @functools.cache
@@ -84,6 +100,10 @@ class _Wrong(Exception):
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.path: list[str] = []
+
+
+class _TooDeep(Exception):
+    """Nested deeper than protobuf can carry."""
 
 
 # Reading
@@ -198,4 +218,151 @@ _KNOWN_READERS: dict[str, Read] = {
     "google.protobuf.Struct": _read_struct,
     "google.protobuf.Timestamp": _read_timestamp,
     "google.protobuf.Value": _read_value,
+}
+
+
+# Writing
+
+# What sets each field of a type, by the name of its member. Built on first use, and kept.
+_setters: dict[str, dict[str, Fill]] = {}
+
+
+def _filler(name: str) -> Fill:
+    """Return what fills messages of one type."""
+    if name in _KNOWN_FILLERS:
+        return _KNOWN_FILLERS[name]
+    setters = _setters_of(name)
+
+    def fill(message: Any, value: Value) -> None:
+        for json_name, item in value.items():
+            set_ = setters.get(json_name)
+            if set_ is not None:
+                set_(message, item)
+
+    return fill
+
+
+def _setters_of(name: str) -> dict[str, Fill]:
+    if name not in _setters:
+        setters = _setters[name] = {}  # before the fields: types may contain themselves
+        for field in message_class(name).DESCRIPTOR.fields:
+            setters[field.json_name] = _setter(field)
+    return _setters[name]
+
+
+def _setter(field: Any) -> Fill:
+    get, name = operator.attrgetter(field.name), field.name
+    if _is_map(field):
+        return _map_setter(get, field.message_type.fields_by_name["value"])
+    if field.message_type is not None:
+        fill = _filler(field.message_type.full_name)
+        return _messages_setter(get, fill) if field.is_repeated else _message_setter(get, fill)
+    convert: Read | None = None
+    if field.enum_type is not None:
+        convert = {value.name: value.number for value in field.enum_type.values}.__getitem__
+    elif field.type == field.TYPE_BYTES:
+        convert = _bytes
+    if field.is_repeated:
+        return lambda message, items: get(message).extend(items if convert is None else map(convert, items))
+    if convert is None:
+        return lambda message, item: setattr(message, name, item)
+    return lambda message, item: setattr(message, name, convert(item))
+
+
+def _message_setter(get: Read, fill: Fill) -> Fill:
+    def set_(message: Any, value: Any) -> None:
+        inner = get(message)
+        inner.SetInParent()  # also if there is nothing in it
+        fill(inner, value)
+
+    return set_
+
+
+def _messages_setter(get: Read, fill: Fill) -> Fill:
+    def set_(message: Any, values: list[Any]) -> None:
+        add = get(message).add
+        for value in values:
+            fill(add(), value)
+
+    return set_
+
+
+def _map_setter(get: Read, of: Any) -> Fill:
+    if of.message_type is None:
+        return lambda message, items: get(message).update(items)
+    fill = _filler(of.message_type.full_name)
+
+    def set_(message: Any, items: Value) -> None:
+        found = get(message)
+        for key, item in items.items():
+            fill(found[key], item)
+
+    return set_
+
+
+def _bytes(item: Any) -> bytes:
+    return base64.b64decode(item) if isinstance(item, str) else bytes(item)
+
+
+def _fill_value(message: Any, item: Any, room: int = ROOM) -> None:
+    match item:
+        case str():
+            message.string_value = item
+        case bool():
+            message.bool_value = item
+        case int() | float():
+            message.number_value = item
+        case dict():
+            message.struct_value.SetInParent()
+            _fill_struct(message.struct_value, item, room - 1)
+        case None:
+            message.null_value = 0
+        case _:
+            if room < 0:
+                raise _TooDeep
+            message.list_value.SetInParent()
+            add = message.list_value.values.add
+            for inner in item:
+                _fill_value(add(), inner, room - 2)
+
+
+def _fill_struct(message: Any, items: Value, room: int = ROOM) -> None:
+    if room < 0:
+        raise _TooDeep
+    fields = message.fields
+    for key, item in items.items():
+        _fill_value(fields[key], item, room - 2)
+
+
+def _fill_timestamp(message: Any, text: str) -> None:
+    message.seconds, message.nanos = _moment(text)
+
+
+@functools.lru_cache(256)
+def _moment(text: str) -> tuple[int, int]:
+    """Return a time as seconds since 1970, and nanoseconds."""
+    found = _RFC3339.fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError
+        second, fraction, sign, hours, minutes = found.groups()
+        seconds = _seconds(second)
+    except ValueError:
+        raise InvalidAgentResponse(f"{text!r:.80} is no time like 2026-03-01T00:00:00Z") from None
+    if sign is not None:
+        away_s = int(hours) * 3600 + int(minutes) * 60
+        seconds += away_s if sign == "-" else -away_s
+    return seconds, int((fraction or "").ljust(9, "0"))
+
+
+@functools.lru_cache(64)
+def _seconds(text: str) -> int:
+    """Return a time of day in UTC as seconds since 1970. Most are the one that is now."""
+    return calendar.timegm(tuple(map(int, re.findall(r"\d+", text))))
+
+
+_KNOWN_FILLERS: dict[str, Fill] = {
+    "google.protobuf.Struct": _fill_struct,
+    "google.protobuf.Timestamp": _fill_timestamp,
+    "google.protobuf.Value": _fill_value,
 }

@@ -62,7 +62,7 @@ class Rpc:
         if isinstance(answer, Snapshot) and self.is_as_stored:
             is_small = len(answer.head) + len(answer.artifacts) <= SMALL
             task = _small_task(answer.head, answer.artifacts) if is_small else _TASK.encode(_JSON.decode(answer.data))
-            return _in_field_1(task) if self.operation == "SendMessage" else task
+            return self._answer.holding("task", task) if self.operation == "SendMessage" else task
         return self._answer.encode(_JSON.decode(self.codec.result(self.operation, answer)))
 
     def frames(self, data: bytes, *, is_last: bool, index: Callable[[str], int]) -> list[bytes]:
@@ -112,15 +112,6 @@ def _empty(node: mi.Type) -> Any:
 def _small_task(head: bytes, artifacts: bytes) -> bytes:
     """Return a stored task as a message: a sender's answer and what is then asked for again and again are the same."""
     return _TASK.encode(_JSON.decode(Snapshot(0, TaskState.UNSPECIFIED, head, artifacts).data))
-
-
-def _in_field_1(message: bytes) -> bytes:
-    """Return `message` as field 1 of another, which holds nothing else."""
-    size, length = len(message), bytearray()
-    while size > 0x7F:
-        length.append(size & 0x7F | 0x80)
-        size >>= 7
-    return b"\x0a%b%c%b" % (bytes(length), size, message)
 
 
 def rpcs(service: str, operations: dict[str, str], codec: Codec, limits: Limits) -> list[Rpc]:
