@@ -24,7 +24,7 @@ async def test_a_stream_nobody_takes_waits_in_the_log():
         wire.writer.transport.pause_reading()
         await wire.say(post(send("400 20000", "fill", "SendStreamingMessage")))
         [line] = agent.server.links
-        await settled(lambda: line.is_paused)
+        await settled(lambda: line.is_write_paused)
         done = rpc("ListTasks", {"status": "TASK_STATE_COMPLETED"})
         while not (await agent.ask(post(done))).json["result"]["totalSize"]:
             pass
@@ -42,7 +42,7 @@ async def test_a_client_that_takes_nothing_is_cut_without_an_end():
         wire = await agent.dial()
         wire.writer.transport.pause_reading()
         await wire.say(post(send("400 20000", "fill", "SendStreamingMessage")))
-        await settled(lambda: any(line.is_paused for line in agent.server.links))
+        await settled(lambda: any(line.is_write_paused for line in agent.server.links))
         await settled(lambda: not agent.server.links)
         wire.writer.transport.resume_reading()
         assert not (await wire.rest()).endswith(b"0\r\n\r\n")

@@ -18,7 +18,8 @@ from ..engine.offload import LARGE, offload
 from ..model import A2AError, BodyTooLarge, ParseError, TooManyRequests
 from .head import ENCODINGS, Head, Pair, size_of
 from .http2 import Connection
-from .request import opaque
+from .reading import BODY_WAITS
+from .request import opaque, too_busy
 from .stream import Stream
 from .tasks import start_task
 
@@ -74,7 +75,7 @@ class Exchange(Stream):
     - A deadline, a client that hangs up, and one that takes nothing end the call, never what it has set in motion.
     """
 
-    __slots__ = ("_buffer", "_got", "_held", "_inbox", "_is_begun", "_reader", "_task", "_timer", "head")
+    __slots__ = ("_buffer", "_got", "_held", "_inbox", "_is_begun", "_opened_at", "_reader", "_task", "_timer", "head")
 
     def __init__(self, connection: Connection, id: int, head: Head) -> None:
         super().__init__(connection, id)
@@ -84,6 +85,7 @@ class Exchange(Stream):
         self._held = 0  # bytes of both that the listener has counted
         self._got = 0
         self._is_begun = False
+        self._opened_at = self.since
         self._reader: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -117,7 +119,11 @@ class Exchange(Stream):
         else:
             self._gather(data)
         if not self.is_ended and not self.is_over and self.connection.listener.is_full:
-            self.refuse(TooManyRequests("too many messages are on the way; try again", retry_after_s=1))
+            self.evict()
+
+    def evict(self) -> None:
+        """A message that has been coming for long makes room for others."""
+        self.refuse(too_busy())
 
     def _gather(self, data: bytes) -> None:
         """Part of a message, or of several."""
@@ -215,7 +221,7 @@ class Exchange(Stream):
 
     def _hold(self, size: int) -> None:
         self._held += size
-        self.connection.listener.hold(size)
+        self.connection.listener.hold(self, size)
 
     def _wake_reader(self) -> None:
         if self._reader is not None and not self._reader.done():
@@ -304,8 +310,11 @@ class Exchange(Stream):
 
     def look(self, now: float) -> None:
         patience_s = self.connection.listener.limits.body_idle_s
-        if self._task is None and not self.is_ended and not self.is_over and now - self.since > patience_s:
-            self.fail("DEADLINE_EXCEEDED", f"the call was not complete within {patience_s:g} s")
+        if self._task is None and not self.is_ended and not self.is_over:
+            if now - self._opened_at > BODY_WAITS * patience_s:
+                self.fail("DEADLINE_EXCEEDED", f"the call was not complete within {BODY_WAITS * patience_s:g} s")
+            elif now - self.since > patience_s:
+                self.fail("DEADLINE_EXCEEDED", f"the call did not go on for {patience_s:g} s")
         super().look(now)
 
     def lost(self) -> None:

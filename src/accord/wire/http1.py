@@ -1,42 +1,157 @@
-"""A server's side of one HTTP/1.1 connection (RFC 9112): requests in, one after the other.
+"""A server's side of one HTTP/1.1 connection (RFC 9112): requests in, answers out, one after the other.
 
-What a client may cost is bounded: here bytes of a head and of a body and bytes sent ahead, in `line` the time to say what it wants
-and to take what it is given. Who goes too far is told so, and the connection closed.
+What a client may cost is bounded: bytes of a head and of a body, bytes sent ahead, the time to say what it wants and to take what it
+is given, and the time others wait for it. Who goes too far is told so, and the connection closed.
 """
 
 import asyncio
+import contextvars
+import http
 import logging
+import time
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..model import A2AError, TooManyRequests
-from .intake import Bad, Chunked, Head, Sized, is_request, read_head
-from .line import ANSWER, BODY, END, HEAD, NEXT, Home, Line
-from .request import Answer, Request, Stream, too_large
+from ..sockets import reset
+from .parser import Bad, Chunked, Head, Sized, is_request, read_head
+from .reading import BACKLOG, BODY_WAITS, TURN_S, Reading
+from .request import Answer, Pairs, Place, Problem, Request, Stream, too_busy, too_large
 from .tasks import start_task
 
-__all__ = ["Connection"]
+if TYPE_CHECKING:
+    from ..model import Limits
+    from .unread import Unread
+
+__all__ = ["ANSWER", "BODY", "END", "HEAD", "NEXT", "Connection", "Listener"]
 
 log_ = logging.getLogger("accord")
 
 AHEAD_BYTES = 64 << 10  # of requests that come before the last one is answered; then we stop reading
 AT_ONCE = 32  # requests answered before others have their turn
 KNOWN_BYTES = 2 << 10  # of a head that is remembered: clients write the same one again and again
+FLUSH_BYTES = 64 << 10  # a body of more is not copied behind its head
+LINGER_S = 2.0  # for a refusal to be heard by a client that is still sending
+LINGER_BYTES = 16 << 20  # what may be under way before a client looks at the answer: the buffers of two systems
+
+# What a connection waits for
+HEAD, BODY, ANSWER, NEXT, END = range(5)
+
+_STATUS = {status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in http.HTTPStatus}
+_CLOSE = b"connection: close\r\n"
+_STAY = b"connection: keep-alive\r\n"  # said to those who don't take it for granted
+_CHUNKED = b"transfer-encoding: chunked\r\n"
+
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Connection(Line):
-    """Reads requests from one client. They are answered in order; the next is read when the last is answered."""
+class Listener(Protocol):
+    """Where a connection belongs."""
 
-    __slots__ = ("_at", "_stream")
+    loop: asyncio.AbstractEventLoop
+    limits: "Limits"
+    unread: "Unread"
+    scheme: str
+    date: bytes  # the header
+    ok: bytes  # the beginning of most answers
+    context: contextvars.Context
+    is_leaving: bool
 
-    def __init__(self, home: Home) -> None:
-        super().__init__(home)
-        self._stream: Stream | None = None
+    @property
+    def is_full(self) -> bool:
+        """More has come in part than there is room for."""
+
+    def answer(self, request: Request) -> Coroutine[Any, Any, Answer | Stream]:
+        """Answer a request."""
+
+    def hold(self, holder: Any, size: int) -> None:
+        """So much more, or less, of a request of `holder` has come in part."""
+
+    def joined(self, link: Any) -> None:
+        """There is a new connection."""
+
+    def left(self, link: Any) -> None:
+        """A connection is gone."""
+
+
+class Connection(Reading):
+    """One client. Its requests are answered in order; the next is read when the last is answered.
+
+    `look` is called once a second: a timer per request would cost more than reading it.
+    """
+
+    # fmt: off
+    __slots__ = (
+        "_at", "_body_since", "_dropped", "_held", "_opening", "_stream", "_stuck_bytes", "_waiter", "ahead", "body", "head", "is_cut",
+        "is_gone", "is_kept", "is_old", "is_reading", "is_write_paused", "known", "listener", "since", "state", "taken_at", "task",
+    )
+    # fmt: on
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__()
+        self.listener = listener
+        self.state = HEAD
+        self.since = listener.loop.time()  # when the wait began
+        self.ahead: bytes | bytearray | None = None  # what has come, and is not read yet
+        self.known = b""  # the head of the last request, as it came
+        self.head: Head | None = None  # and read
         self._at = 0  # where in `ahead` the next request begins
+        self.body: Sized | Chunked | None = None  # as far as it has come
+        self._body_since = 0.0
+        self._held = 0  # bytes of it that the listener has counted
+        self._stream: Stream | None = None
+        self.task: asyncio.Task[None] | None = None  # that answers
+        self._opening = b""  # the head of a stream, which goes along with the first of it
+        self._waiter: asyncio.Future[None] | None = None
+        self.is_kept = True  # the client may ask again
+        self.is_old = False  # it knows no chunks
+        self.is_cut = False  # it is still sending what nobody will read
+        self.is_write_paused = False  # it does not take what is sent
+        self.is_reading = False
+        self._dropped = 0  # bytes that came after the end
+        self.taken_at, self._stuck_bytes = 0.0, 0  # when the client last took something, while something waits; and how much does
+        self.is_gone = False
+
+    # The transport's side
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self.listener.joined(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_gone = True
+        self.state = END
+        self.transport = self.head = None
+        self.forget_body()
+        self.listener.left(self)
+        self.listener.unread.discard(self)
+        task, self.task = self.task, None
+        if task is not None:
+            task.cancel()
+
+    def pause_writing(self) -> None:
+        self.is_write_paused = True
+        self.taken_at, self._stuck_bytes = self.listener.loop.time(), self.transport.get_write_buffer_size()
+        self.listener.unread.add(self)
+
+    def resume_writing(self) -> None:
+        self.is_write_paused = False
+        self.taken_at = 0.0
+        self.listener.unread.discard(self)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        if self.state == NEXT:
+            self.next()
+
+    def forget_body(self) -> None:
+        if self.body is not None:
+            self.listener.hold(self, -self._held)
+            self._held = 0
+            self.body = None
 
     def data_received(self, data: bytes) -> None:
         state = self.state
-        if state == NEXT and self.ahead is None and not self.is_paused:
+        if state == NEXT and self.ahead is None and not self.is_write_paused:
             self._read(data)
         elif state == HEAD:
             self._read_more(data)
@@ -61,9 +176,8 @@ class Connection(Line):
                 ahead = self.ahead = bytearray(memoryview(ahead)[self._at :])
                 self._at = 0
             ahead += memoryview(data)[at:]
-        if self._ahead_bytes > AHEAD_BYTES and not self.is_deaf:
-            self.is_deaf = True
-            self.transport.pause_reading()
+        if self._ahead_bytes > AHEAD_BYTES:
+            self.pause_reading(BACKLOG)
 
     @property
     def _ahead_bytes(self) -> int:
@@ -71,25 +185,25 @@ class Connection(Line):
 
     def next(self) -> None:
         """The last request is answered: take the next, if it has come."""
-        if self.state != NEXT or self.is_paused:
+        if self.state != NEXT or self.is_write_paused:
             return
         if self.ahead is not None:
             data, at = bytes(self.ahead), self._at  # no copy if these are bytes already
             self.ahead, self._at = None, 0
             self._read(data, at)
-        if self.is_deaf and self.state != END and self._ahead_bytes <= AHEAD_BYTES:
-            self.is_deaf = False
-            self.transport.resume_reading()
+        if self.state != END and self._ahead_bytes <= AHEAD_BYTES:
+            self.resume_reading(BACKLOG)
 
     def _read(self, data: bytes, at: int = 0) -> None:
         """Take requests from what has come, for as long as they are answered at once."""
         self.is_reading = True
-        count = 0
+        count, until = 0, time.perf_counter() + TURN_S
         while at < len(data) and self.state != END:
-            if self.state == ANSWER or self.is_paused or count == AT_ONCE:
+            is_enough = count == AT_ONCE or time.perf_counter() > until
+            if self.state == ANSWER or self.is_write_paused or is_enough:
                 self._keep(data, at)
-                if count == AT_ONCE and self.state == NEXT:
-                    self.home.loop.call_soon(self.next, context=self.home.context)
+                if is_enough and self.state == NEXT:
+                    self.listener.loop.call_soon(self.next, context=self.listener.context)
                 break
             count += 1
             if data[at] in b"\r\n":
@@ -97,7 +211,7 @@ class Connection(Line):
                 continue
             end = data.find(b"\r\n\r\n", at) + 4
             if end < 4:
-                self.state, self.since = HEAD, self.home.loop.time()
+                self.state, self.since = HEAD, self.listener.loop.time()
                 self.is_reading = False
                 self._read_more(data[at:])
                 break
@@ -116,8 +230,8 @@ class Connection(Line):
         if end < 0 and ahead.find(b"\n\n", before) < 0:
             if not ahead:
                 self.ahead = None
-            elif len(ahead) > self.home.limits.header_bytes:
-                self.refuse(431, f"the headers are larger than {self.home.limits.header_bytes} bytes", is_sending=True)
+            elif len(ahead) > self.listener.limits.header_bytes:
+                self.refuse(431, f"the headers are larger than {self.listener.limits.header_bytes} bytes", is_sending=True)
             elif not is_request(ahead):
                 self.refuse(400, "this is no HTTP request: it begins with no method", is_sending=True)
             return
@@ -134,8 +248,8 @@ class Connection(Line):
         if written == self.known and self.head is not None:
             head = self.head
         else:
-            if end - at > self.home.limits.header_bytes:
-                self.refuse(431, f"the headers are larger than {self.home.limits.header_bytes} bytes", is_sending=True)
+            if end - at > self.listener.limits.header_bytes:
+                self.refuse(431, f"the headers are larger than {self.listener.limits.header_bytes} bytes", is_sending=True)
                 return len(data)
             try:
                 head = self.head = read_head(written)
@@ -143,7 +257,7 @@ class Connection(Line):
                 self.refuse(bad.status, str(bad), is_sending=True)
                 return len(data)
             self.known = written if end - at <= KNOWN_BYTES else b""
-        most = self.home.limits.body
+        most = self.listener.limits.body
         if head.length > most:
             self._begin(head, b"", too_large(most))
             return end
@@ -152,53 +266,62 @@ class Connection(Line):
             self._begin(head, data[end:stop])
             return stop
         self.body = Chunked(most) if head.length < 0 else Sized(head.length)
-        self.state = BODY
+        self.state, self._body_since = BODY, self.listener.loop.time()
         if head.is_waiting and end == len(data):
             self.transport.write(_CONTINUE)
         return len(data) - len(self._gather(data[end:]))
 
     def _gather(self, data: bytes) -> bytes:
         """Take more of a body; return what follows it."""
-        body, home = self.body, self.home
+        body, listener = self.body, self.listener
         assert body is not None
         assert self.head is not None
-        self.since = home.loop.time()
-        before = len(body.data)
+        self.since = listener.loop.time()
         try:
             rest = body.feed(data)
         except Bad as bad:
             self.refuse(bad.status, str(bad), is_sending=True)
             return b""
-        home.hold(len(body.data) - before)
+        more = len(body.data) - self._held
+        self._held += more
+        listener.hold(self, more)
+        if self.body is None:
+            return b""  # there was no room for it
         if rest is not None:
             self.forget_body()
             self._begin(self.head, bytes(body.data))
             return rest
-        problem: A2AError | None = None
+        problem: Problem | None = None
         if body.is_too_large:
-            problem = too_large(home.limits.body)
-        elif home.is_full:
-            problem = TooManyRequests("too many requests are on the way; try again", retry_after_s=1)
+            problem = too_large(listener.limits.body)
+        elif listener.is_full:
+            problem = too_busy()
         if problem is not None:
             self.forget_body()
             self._begin(self.head, b"", problem)
         return b""
 
-    def _begin(self, head: Head, body: bytes, problem: A2AError | None = None) -> None:
+    def evict(self) -> None:
+        """A body that has been coming for long makes room for others."""
+        if self.head is not None:
+            self.forget_body()
+            self._begin(self.head, b"", too_busy())
+
+    def _begin(self, head: Head, body: bytes, problem: Problem | None = None) -> None:
         """Answer a request."""
         self.state = ANSWER
         # Where the next request begins is not known if this one is not taken to its end.
         self.is_cut = problem is not None
-        self.is_kept = head.is_kept and not self.is_cut and not self.home.is_leaving
+        self.is_kept = head.is_kept and not self.is_cut and not self.listener.is_leaving
         self.is_old = head.is_old
         request = Request(head.target, head.headers, head.pairs, self.place, body, problem)
-        task = start_task(self._run(request), self.home.loop)
+        task = start_task(self._run(request), self.listener.loop)
         if not task.done():  # else it is answered, or `self.task` is its stream
             self.task = task
 
     async def _run(self, request: Request) -> None:
         try:
-            answer = await self.home.answer(request)
+            answer = await self.listener.answer(request)
             if isinstance(answer, Answer):
                 self.give(answer)
                 self.answered()
@@ -215,7 +338,7 @@ class Connection(Line):
             self._followed(None)
             return
         self.open(stream.headers)
-        self.task = self.home.loop.create_task(stream.send(self))
+        self.task = self.listener.loop.create_task(stream.send(self))
         self.task.add_done_callback(self._followed)
 
     def _followed(self, task: asyncio.Task[None] | None) -> None:
@@ -230,3 +353,186 @@ class Connection(Line):
         else:
             log_.error("a stream failed", exc_info=error)
             self.abort()
+
+    def place(self) -> Place:
+        name, port = self.transport.get_extra_info("sockname")[:2] if self.transport is not None else ("localhost", None)
+        return Place(self.listener.scheme, (name, port))
+
+    # Answers
+
+    def give(self, answer: Answer) -> None:
+        """Send an answer that is there as a whole."""
+        head, body = self.head, answer.body
+        if self.transport is None or head is None:
+            return
+        size = len(body)
+        is_head = head.target.verb == "HEAD"
+        if self.is_kept and answer.status == 200 and not answer.headers and not is_head and not self.is_old:
+            opening = b"%bcontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (self.listener.ok, answer.content_type, size)
+        else:
+            lines = [_STATUS[answer.status], self.listener.date]
+            if size:
+                lines.append(b"content-type: %b\r\n" % answer.content_type)
+            if answer.status not in (204, 304):
+                lines.append(b"content-length: %d\r\n" % size)
+            opening = self._headed(lines, answer.headers)
+        if is_head:
+            body = b""
+        if size > FLUSH_BYTES:
+            self.transport.write(opening)
+            self.transport.write(body)
+        else:
+            self.transport.write(opening + body)
+
+    def _headed(self, lines: list[bytes], headers: Pairs) -> bytes:
+        for name, value in headers:
+            if b"\n" in value or b"\r" in value:
+                raise ValueError(f"the header {name!r} would break the answer apart")
+            if name != b"connection":
+                lines.append(b"%b: %b\r\n" % (name, value))
+            elif value == b"close":
+                self.is_kept = False
+        if not self.is_kept:
+            lines.append(_CLOSE)
+        elif self.is_old:
+            lines.append(_STAY)
+        lines.append(b"\r\n")
+        return b"".join(lines)
+
+    def open(self, headers: Pairs) -> None:
+        """Begin a stream."""
+        lines = [_STATUS[200], self.listener.date]
+        if self.is_old:
+            self.is_kept = False  # where it ends, only closing can say
+        else:
+            lines.append(_CHUNKED)
+        self._opening = self._headed(lines, headers)
+        self.known, self.head = b"", None  # thousands may stay like this for days
+
+    async def ready(self) -> None:
+        if self.is_write_paused:
+            await self._drained()
+
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+        if self.is_write_paused:
+            await self._drained()
+        if self.transport is None:
+            return
+        if not self.is_old:
+            end = b"0\r\n\r\n" if is_last else b""
+            data = b"%x\r\n%b\r\n%b" % (len(data), data, end) if data else end
+        if self._opening:
+            data, self._opening = self._opening + data, b""
+        if data:
+            self.transport.write(data)
+
+    async def flush(self) -> None:
+        await self.write(b"")
+
+    def idle(self, on_gone: Callable[[], None]) -> None:
+        """Whoever answers a client that goes away is cancelled."""
+
+    async def _drained(self) -> None:
+        """Wait until the client takes something."""
+        self._waiter = self.listener.loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def answered(self) -> None:
+        """All has been sent."""
+        self.task = None
+        if self.state != ANSWER:
+            return
+        if not self.is_kept or self.listener.is_leaving:
+            self.close(is_sending=self.is_cut)
+            return
+        self.state, self.since = NEXT, self.listener.loop.time()
+        if self.ahead is not None and not self.is_reading:
+            self.listener.loop.call_soon(self.next, context=self.listener.context)
+
+    # Its end
+
+    def refuse(self, status: int, text: str, *, is_sending: bool = False) -> None:
+        """Say what is wrong with what came, and no more. There is no answer under way: the next request is read after it."""
+        self.forget_body()
+        body = text.encode()
+        head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n" % len(body)
+        self.transport.write(b"".join((_STATUS[status], self.listener.date, head, _CLOSE, b"\r\n", body)))
+        self.close(is_sending=is_sending)
+
+    def close(self, *, is_sending: bool = False) -> None:
+        """Close; if the client is still sending, when it has heard us, or a moment later.
+
+        Closing at once, with bytes come that nobody reads, would reset the connection and take the answer with it.
+        """
+        self.state, self.since = END, self.listener.loop.time()
+        self.ahead = self.head = None
+        transport = self.transport
+        if not is_sending or not transport.can_write_eof():  # over TLS there is no way to say "that was all" and listen on
+            transport.close()
+            return
+        self.resume_reading(BACKLOG)
+        try:
+            transport.write_eof()
+        except OSError:  # it has hung up already
+            transport.abort()
+
+    def drop(self, size: int) -> None:
+        """Something came after the end."""
+        self._dropped += size
+        if self._dropped > self.listener.limits.body + LINGER_BYTES:
+            self.abort()
+
+    def leave(self) -> None:
+        """Close when the request under way is answered."""
+        if self.state == NEXT or (self.state == HEAD and self.ahead is None):
+            self.close()
+        self.is_kept = False
+
+    def end(self) -> None:
+        """Stop whatever is under way, without the closing chunk: a cut must not look like an end."""
+        self.abort()
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+    def unread(self) -> int:
+        return int(self.transport.get_write_buffer_size()) if self.transport is not None else 0
+
+    def reset_connection(self) -> None:
+        if self.transport is not None:
+            reset(self.transport)
+
+    def fileno(self) -> int:
+        return int(self.transport.get_extra_info("socket").fileno()) if self.transport is not None else -1
+
+    # Once in a while
+
+    def look(self, now: float) -> None:
+        """Close the connection if its request has not gone on for too long, or none comes; cut a client that takes nothing."""
+        if self.taken_at and self._is_stuck(now):
+            self.reset_connection()
+            return
+        limits, waited_s, state = self.listener.limits, now - self.since, self.state
+        if state == ANSWER:
+            return
+        if state == NEXT:
+            if waited_s > limits.keep_alive_s and not self.is_write_paused:
+                self.close()
+        elif state == END:
+            if waited_s > LINGER_S and not self.is_write_paused:
+                self.abort()
+        elif waited_s > (patience_s := limits.header_s if state == HEAD else limits.body_idle_s):
+            self.refuse(408, f"the rest of the request did not come within {patience_s:g} s")
+        elif state == BODY and now - self._body_since > (patience_s := BODY_WAITS * limits.body_idle_s):
+            self.refuse(408, f"the body did not come within {patience_s:g} s")
+
+    def _is_stuck(self, now: float) -> bool:
+        waiting = self.transport.get_write_buffer_size()
+        if waiting < self._stuck_bytes:
+            self.taken_at, self._stuck_bytes = now, waiting  # slow, but it takes something
+            return False
+        return now - self.taken_at > self.listener.limits.stalled_s

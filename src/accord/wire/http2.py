@@ -125,8 +125,8 @@ class Listener(Protocol):
     def open(self, connection: "Connection", id: int, head: Any) -> Stream:
         """Return a new stream, begun with what `read` returned."""
 
-    def hold(self, size: int) -> None:
-        """So much more, or less, has come in part."""
+    def hold(self, holder: Any, size: int) -> None:
+        """So much more, or less, of a message of `holder` has come in part."""
 
     def joined(self, link: Any) -> None:
         """There is a new connection."""

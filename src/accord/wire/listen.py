@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import errno
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ GRACE_S = 1.0  # for what is still open when the server stops
 LEAVE_S = 0.3  # for the last word to leave
 LOOK_S = 1.0
 BACKLOG = 2048
+EVICT_S = 5.0  # after which a request that is still coming makes room for others, if there is none
 HELD = 64  # times the largest message: all that may have come in part, of all clients together
 
 # An address of a name that this machine does not have; another may do.
@@ -46,6 +48,13 @@ class Link(Protocol):
         """The number of its socket, -1 if it has none any more."""
 
 
+class Holder(Protocol):
+    """A request that has come in part."""
+
+    def evict(self) -> None:
+        """Give it up, and say so."""
+
+
 class Port(abc.ABC):
     """Listens on one port, which is never shared: a second server on it fails to start."""
 
@@ -65,6 +74,7 @@ class Port(abc.ABC):
         self._timer: asyncio.Handle | None = None
         self.context = contextvars.copy_context()
         self._held = 0
+        self._partial: dict[Holder, list[float]] = {}  # how many bytes of each have come, and since when; the oldest first
         forks.keep(self, Port._filenos)
 
     @abc.abstractmethod
@@ -135,10 +145,25 @@ class Port(abc.ABC):
             link.look(now)
         self.unread.look(now)
 
-    # What a connection asks of its home
+    # What a connection asks of its listener
 
-    def hold(self, size: int) -> None:
+    def hold(self, holder: Holder, size: int) -> None:
+        """So much more, or less, of a request has come in part. If that is too much in all, the oldest are given up."""
         self._held += size
+        entry = self._partial.get(holder)
+        if entry is None:
+            entry = self._partial[holder] = [0, time.monotonic()]
+        entry[0] += size
+        if not entry[0]:
+            del self._partial[holder]
+        elif self.is_full:
+            self._evict(time.monotonic() - EVICT_S)
+
+    def _evict(self, before: float) -> None:
+        for holder, (_, since) in list(self._partial.items()):
+            if since > before or not self.is_full:
+                return
+            holder.evict()
 
     @property
     def is_full(self) -> bool:

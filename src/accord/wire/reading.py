@@ -3,9 +3,10 @@
 import asyncio
 from typing import Any
 
-__all__ = ["BACKLOG", "READ_BYTES", "TURN_S", "UNREAD", "Reading"]
+__all__ = ["BACKLOG", "BODY_WAITS", "READ_BYTES", "TURN_S", "UNREAD", "Reading"]
 
 READ_BYTES = 32 << 10  # in one turn of the loop; uvloop would read up to 8 MB before it looks after anybody else
+BODY_WAITS = 30  # times the wait for the next piece of a request is what all of it may take
 TURN_S = 0.005  # of work on what was read, before others have their turn
 
 # Why reading is paused

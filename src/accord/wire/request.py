@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from ..model import A2AError, BodyTooLarge, UnsupportedMediaType
+from ..model import A2AError, BodyTooLarge, TooManyRequests, UnsupportedMediaType
 
 __all__ = [
     "A2A_JSON",
@@ -19,6 +19,7 @@ __all__ = [
     "Out",
     "Pairs",
     "Place",
+    "Problem",
     "Request",
     "Stream",
     "Target",
@@ -28,11 +29,13 @@ __all__ = [
     "is_json",
     "opaque",
     "query_of",
+    "too_busy",
     "too_large",
 ]
 
 Headers: TypeAlias = dict[bytes, bytes]
 Pairs: TypeAlias = tuple[tuple[bytes, bytes], ...]
+Problem: TypeAlias = A2AError
 
 JSON = b"application/json"
 A2A_JSON = b"application/a2a+json"
@@ -65,7 +68,7 @@ class Request(msgspec.Struct):
     pairs: list[tuple[bytes, bytes]]
     place: Callable[[], Place]
     body: bytes = b""
-    problem: A2AError | None = None  # the body did not come as a whole, so there is none: what to say to whoever would read it
+    problem: Problem | None = None  # the body did not come as a whole, so there is none: what to say to whoever would read it
 
 
 class Answer(msgspec.Struct):
@@ -129,6 +132,10 @@ def check_json(headers: Headers) -> None:
 
 def too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"the request body is larger than {limit} bytes; send large files as a url part", limit=str(limit))
+
+
+def too_busy() -> A2AError:
+    return TooManyRequests("too many requests are on the way; try again", retry_after_s=1)
 
 
 def error_headers(error: A2AError) -> Pairs:

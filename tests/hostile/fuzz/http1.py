@@ -5,8 +5,7 @@ import re
 import time
 
 from accord.wire.http import HttpServer
-from accord.wire.http1 import Connection
-from accord.wire.line import ANSWER, NEXT
+from accord.wire.http1 import ANSWER, NEXT, Connection
 
 from . import words
 from .http import Http, Request, request

@@ -1,10 +1,11 @@
 """HTTP/1.1 requests from bytes: heads, and bodies by length or in chunks (RFC 9112). No connection, no clock.
 
-The head is read by llhttp, strictly. Where a request ends is decided here, by what its headers say: two servers that disagree about
-that can be played off against each other, so whatever leaves room for two opinions is refused.
+Heads and chunks are read by llhttp, strictly. Where a request ends is decided here, by what its headers say: two servers that disagree
+about that can be played off against each other, so whatever leaves room for two opinions is refused.
 """
 
 import re
+from collections.abc import Iterator
 from urllib.parse import unquote
 
 import httptools
@@ -14,12 +15,15 @@ from .request import Headers, Target
 
 __all__ = ["Bad", "Chunked", "Head", "Sized", "is_request", "read_head"]
 
-USUAL_BYTES = 8  # of a line that only says a size
-LINE_BYTES = 8 << 10  # of all that lines say beyond that, and of what follows the last chunk: nobody needs it
+HEADERS = 256  # of one request
+USUAL_BYTES = 8  # that say how long a chunk is
+SAID_BYTES = 8 << 10  # beyond that, about all chunks, and after the last one: nobody needs it
+CHUNKS = 4_096  # before it counts how small they are
+SMALL_BYTES = 32
 
 _BEGINNING = re.compile(rb"[A-Z-]{1,24}(?: |\Z)")
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?\r\n")
-_TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n")
+_CHUNKED = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+_END = b"\r\n\r\n"
 _HTTP2 = b"PRI * HTTP/2.0\r\n"
 
 
@@ -61,6 +65,8 @@ class _Lines:
         self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self.pairs) >= HEADERS:
+            raise Bad(f"there are more than {HEADERS} headers", 431)
         self.pairs.append((name.lower(), value))
 
 
@@ -80,6 +86,8 @@ def read_head(data: bytes) -> Head:
         pass  # nobody is told that we would: a client that asks for HTTP/2 gets its answer in this protocol
     except httptools.HttpParserInvalidMethodError:
         raise Bad("the request begins with no method of HTTP that is known here", 501) from None
+    except httptools.HttpParserCallbackError as error:
+        raise error.__context__ if isinstance(error.__context__, Bad) else error from None
     except httptools.HttpParserError as error:
         raise Bad(f"this is no HTTP request: {error}") from None
     version = parser.get_http_version()
@@ -95,8 +103,11 @@ def _judged(verb: str, lines: _Lines, *, is_old: bool) -> Head:
         _check_twice(pairs)
     if b"host" not in headers and not is_old:
         raise Bad("this is no HTTP request: it has no Host header")
-    words = headers.get(b"connection", b"").lower()
-    is_kept = b"keep-alive" in words if is_old else b"close" not in words
+    is_kept = not is_old
+    if b"connection" in headers:
+        said = b",".join([value for name, value in pairs if name == b"connection"]).lower()  # it may come several times
+        words = {word.strip() for word in said.split(b",")}
+        is_kept = b"close" not in words and (not is_old or b"keep-alive" in words)
     expected = headers.get(b"expect", b"").lower()
     if expected and expected != b"100-continue":
         raise Bad(f"nobody here can do what is expected: {expected[:80]!r}", 417)
@@ -160,19 +171,44 @@ class Sized:
         return data[missing:] if len(data) >= missing else None
 
 
-class Chunked:
-    """A body in chunks, up to `most` bytes of it."""
+class _Pieces:
+    """What llhttp tells of a body."""
 
-    __slots__ = ("_left", "_line", "_line_bytes", "_most", "_then", "data", "is_too_large")
+    __slots__ = ("count", "data", "is_too_large", "is_whole", "most")
 
     def __init__(self, most: int) -> None:
         self.data = bytearray()
-        self.is_too_large = False
-        self._most = most
-        self._left = 0  # of the chunk that comes
-        self._line = bytearray()  # as far as it has come
-        self._line_bytes = 0  # of all lines
-        self._then = Chunked._size  # what the next line is
+        self.count = 0
+        self.most = most
+        self.is_whole = self.is_too_large = False
+
+    def on_body(self, data: bytes) -> None:
+        self.count += 1
+        if len(self.data) + len(data) > self.most:
+            self.is_too_large = True
+        else:
+            self.data += data
+
+    def on_message_complete(self) -> None:
+        self.is_whole = True
+
+
+class Chunked:
+    """A body in chunks, up to `most` bytes of it."""
+
+    __slots__ = ("_fed", "_parser", "_pieces", "_tail", "data")
+
+    def __init__(self, most: int) -> None:
+        self._pieces = _Pieces(most)
+        self.data = self._pieces.data
+        self._parser = httptools.HttpRequestParser(self._pieces)
+        self._parser.feed_data(_CHUNKED)  # whatever the head was: it has been read
+        self._fed = 0
+        self._tail = b""
+
+    @property
+    def is_too_large(self) -> bool:
+        return self._pieces.is_too_large
 
     def feed(self, data: bytes) -> bytes | None:
         """Take what has come; return what follows the body, None if more of it is to come, or there is too much of it.
@@ -180,48 +216,37 @@ class Chunked:
         Raises:
             Bad: These are no chunks.
         """
-        at = 0
-        while not self.is_too_large:
-            if self._left:
-                piece = data[at : at + self._left]
-                self.data += piece
-                self._left -= len(piece)
-                at += len(piece)
-                if self._left:
-                    return None
-            end = data.find(b"\n", at) + 1
-            self._line += data[at : end or None]
-            if len(self._line) + self._line_bytes > LINE_BYTES + len(self.data):  # chunks of a byte each are lawful
-                raise Bad("this is no HTTP request: more is said about the chunks than in them")
-            if not end:
-                return None
+        pieces, at = self._pieces, 0
+        for end in self._ends(data):
+            self._give(data[at:end])
             at = end
-            line = bytes(self._line)
-            self._line.clear()
-            self._line_bytes += max(len(line) - USUAL_BYTES, 0)
-            if self._then(self, line):
+            if pieces.is_whole:
                 return data[at:]
+            if pieces.is_too_large:
+                return None
+        self._give(data[at:])
+        self._tail = (self._tail + data)[-3:]
         return None
 
-    def _size(self, line: bytes) -> bool:
-        match = _SIZE.fullmatch(line)
-        if match is None:
-            raise Bad(f"this is no HTTP request: a chunk begins with {line[:40]!r}, which is no size")
-        self._left = int(match[1], 16)
-        self.is_too_large = len(self.data) + self._left > self._most
-        self._then = Chunked._after if self._left else Chunked._trailer
-        return False
+    def _ends(self, data: bytes) -> Iterator[int]:
+        """Yield where the body may be over, and then the next request begins: llhttp does not tell where it was."""
+        before = len(self._tail)
+        found = self._tail + data if before else data
+        at = found.find(_END)
+        while at >= 0:
+            yield at + 4 - before
+            at = found.find(_END, at + 2)
 
-    def _after(self, line: bytes) -> bool:
-        if line != b"\r\n":
-            raise Bad("this is no HTTP request: a chunk does not end where it should")
-        self._then = Chunked._size
-        return False
-
-    def _trailer(self, line: bytes) -> bool:
-        if line == b"\r\n":
-            return True
-        if _TRAILER.fullmatch(line) is None:
-            raise Bad(f"this is no HTTP request: {line[:40]!r} after the last chunk")
-        self._line_bytes += USUAL_BYTES
-        return False
+    def _give(self, data: bytes) -> None:
+        if not data:
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            raise Bad(f"this is no HTTP request: {error}") from None
+        self._fed += len(data)
+        count, size = self._pieces.count, len(self.data)
+        if self._fed - size > SAID_BYTES + USUAL_BYTES * count + size and not self.is_too_large:
+            raise Bad("this is no HTTP request: more is said about the chunks than in them")
+        if count > CHUNKS and size < SMALL_BYTES * count:
+            raise Bad(f"the body comes in more than {CHUNKS} chunks of less than {SMALL_BYTES} bytes")

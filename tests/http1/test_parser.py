@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.wire.intake import Bad, Chunked, Sized, read_head
+from accord.wire.parser import Bad, Chunked, Sized, read_head
 
 POST = b"POST / HTTP/1.1\r\nhost: a\r\n"
 
@@ -47,6 +47,8 @@ def test_the_host_of_a_whole_url_counts():
     (b"connection: close\r\n", 0, False, False),
     (b"connection: Keep-Alive\r\n", 0, True, False),
     (b"connection: TE, Close\r\n", 0, False, False),
+    (b"connection: close\r\nconnection: keep-alive\r\n", 0, False, False),
+    (b"connection: keep-alive\r\nconnection: te\r\nconnection: close\r\n", 0, False, False),
     (b"expect: 100-Continue\r\ncontent-length: 5\r\n", 5, True, True),
     (b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMA\r\ncontent-length: 5\r\n", 5, True, False),
 ])  # fmt: skip
@@ -106,6 +108,7 @@ BAD = {
     "HTTP/2": (b"GET / HTTP/2.0\r\nhost: a\r\n", 505, "HTTP/1.1"),
     "HTTP/2 for real": (b"PRI * HTTP/2.0\r\n", 505, "gRPC"),
     "a version that never was": (b"GET / HTTP/1.7\r\nhost: a\r\n", 400, "version"),
+    "257 headers": (POST + b"a:\r\n" * 256, 431, "256"),
     "an expectation": (POST + b"expect: a miracle\r\n", 417, "expected"),
 }
 
@@ -133,13 +136,13 @@ def fed(body, data: bytes, cuts: list[int]) -> bytes | None:
 
 CHUNKS = st.lists(st.binary(min_size=1, max_size=40), max_size=6)
 CUTS = st.lists(st.integers(0, 400), max_size=12)
-EXTENSIONS = st.sampled_from([b"", b";a=b", b" ;a", b';a="b c"'])
+EXTENSIONS = st.sampled_from([b"", b";a=b", b';a="b c"'])
 TRAILERS = st.sampled_from([b"", b"x-a: b\r\n"])
 
 
 @given(
     CHUNKS,
-    st.sampled_from([b"", b";a=b", b" ;a", b';a="b c"']),
+    st.sampled_from([b"", b";a=b", b';a="b c"']),
     st.sampled_from([b"", b"x-a: b\r\n"]),
     CUTS,
     st.binary(max_size=20),
@@ -158,7 +161,7 @@ def test_a_body_of_a_length_comes_out_whole(content, cuts, after):
     assert bytes(body.data) == content
 
 
-SIZES = [b"+5", b"-5", b"0x5", b" 5", b"5 ", b"5;\x01", b"5;a\rb", b"g", b"", b"1_0", b"\xd9\xa5", b"00000000000000005"]
+SIZES = [b"+5", b"-5", b"0x5", b" 5", b"5 ", b"5;\x01", b"5;a\rb", b"g", b"", b"1_0", b"\xd9\xa5"]
 ODD = [
     *(size + b"\r\nhello\r\n0\r\n\r\n" for size in SIZES),
     b"5\nhello\r\n0\r\n\r\n",
@@ -179,11 +182,11 @@ def test_what_is_no_chunk_is_refused(data, cuts):
         fed(Chunked(10_000), data, cuts)
 
 
-def test_chunks_are_too_many_before_they_have_come():
+def test_chunks_are_too_many():
     body = Chunked(1_000)
     assert body.feed(b"3e8\r\n" + b"x" * 1_000 + b"\r\n") is None
     assert not body.is_too_large
-    assert body.feed(b"1\r\n") is None
+    assert body.feed(b"1\r\nx") is None
     assert body.is_too_large
     assert len(body.data) == 1_000
 
@@ -200,3 +203,19 @@ def test_what_is_said_about_chunks_is_bounded(first, line):
 
     with pytest.raises(Bad, match="more is said"):
         feed()
+
+
+def test_chunks_of_a_byte_each_are_bounded():
+    """Some thousands are lawful; a body of nothing else keeps a server busier than its client."""
+    body = Chunked(1 << 20)
+    for _ in range(4_000):
+        body.feed(b"1\r\nx\r\n")
+    with pytest.raises(Bad, match="chunks of less"):
+        body.feed(b"1\r\nx\r\n" * 1_000)
+
+
+def test_a_body_full_of_ends_is_read_to_its_own():
+    """What looks like the end of the chunks inside of one is none."""
+    body, content = Chunked(1 << 20), b"0\r\n\r\n" * 1_000
+    assert body.feed(b"%x\r\n%b\r\n0\r\n\r\nGET" % (len(content), content)) == b"GET"
+    assert bytes(body.data) == content
