@@ -209,8 +209,9 @@ class Exchange(Stream):
         try:
             message = unpack.decompress(data, min(LARGE, most + 1))
             if unpack.unconsumed_tail and len(message) <= most:
-                self.connection.count_unpacked(len(data), LARGE)
-                message += await offload(most, unpack.decompress, unpack.unconsumed_tail, most + 1 - LARGE)
+                async with self.connection.listener.unpacking:  # one at a time: those that wait are still small
+                    message += await offload(most, unpack.decompress, unpack.unconsumed_tail, most + 1 - LARGE)
+                self.connection.count_unpacked(len(data), len(message))
         except zlib.error:
             raise ParseError(f"the message is not in {encoding}") from None
         if len(message) > most:

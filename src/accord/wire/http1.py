@@ -64,6 +64,9 @@ class Listener(Protocol):
     def answer(self, request: Request) -> Coroutine[Any, Any, Answer | Stream]:
         """Answer a request."""
 
+    def later(self, work: Callable[[], None]) -> None:
+        """Go on in a later turn of the loop, when it is this connection's."""
+
     def hold(self, holder: Any, size: int) -> None:
         """So much more, or less, of a request of `holder` has come in part."""
 
@@ -203,7 +206,7 @@ class Connection(Reading):
             if self.state == ANSWER or self.is_write_paused or is_enough:
                 self._keep(data, at)
                 if is_enough and self.state == NEXT:
-                    self.listener.loop.call_soon(self.next, context=self.listener.context)
+                    self.listener.later(self.next)
                 break
             count += 1
             if data[at] in b"\r\n":

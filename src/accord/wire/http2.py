@@ -73,8 +73,8 @@ BLOCK_BYTES = 128 << 10  # of the same, packed and unpacked: who sends too many 
 USUAL_FIELDS = 64  # of a list of headers; more are counted
 USUAL_KIB = 4
 
-PACKED_MOST = 20  # times its size may a message be, unpacked, before it is counted
-PACKED_COST = 20
+PACKED_MOST = 100  # times its size may a large message be, unpacked, before it is counted
+PACKED_COST = 100
 
 SMALL_BYTES = 256  # a frame with less costs us more than its sender
 FREE_FRAMES = 4  # small ones that go with every call, and with every frame of an answer: pings, windows, a reset
@@ -113,6 +113,7 @@ class Listener(Protocol):
 
     limits: Limits
     unread: Unread
+    unpacking: asyncio.Semaphore
     stream_window: int  # bytes a stream may send before it hears from us
 
     @property
@@ -124,6 +125,9 @@ class Listener(Protocol):
 
     def open(self, connection: "Connection", id: int, head: Any) -> Stream:
         """Return a new stream, begun with what `read` returned."""
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Go on in a later turn of the loop, when it is this connection's."""
 
     def hold(self, holder: Any, size: int) -> None:
         """So much more, or less, of a message of `holder` has come in part."""
@@ -268,7 +272,7 @@ class Connection(Reading):
             self.resume_reading(BACKLOG)
         else:
             self.pause_reading(BACKLOG)
-            self.loop.call_soon(self._work)
+            self.listener.later(self._work)
 
     def _is_worked_off(self) -> bool:
         if self.is_over or not (self._is_greeted or self._greet()):
@@ -399,7 +403,7 @@ class Connection(Reading):
             self._small.spend("headers", extra)
 
     def count_unpacked(self, packed: int, size: int) -> None:
-        """A message unpacks to at least `size` bytes. Few bytes that stand for many are counted."""
+        """A large message was unpacked. Few bytes that stand for many are counted."""
         if size > PACKED_MOST * packed:
             try:
                 self._small.spend("packed messages", PACKED_COST)

@@ -7,7 +7,8 @@ import contextvars
 import errno
 import socket
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from .. import forks
@@ -73,6 +74,7 @@ class Port(abc.ABC):
         self._empty = asyncio.Event()
         self._timer: asyncio.Handle | None = None
         self.context = contextvars.copy_context()
+        self._backlog: deque[Callable[[], None]] = deque()
         self._held = 0
         self._partial: dict[Holder, list[float]] = {}  # how many bytes of each have come, and since when; the oldest first
         forks.keep(self, Port._filenos)
@@ -146,6 +148,21 @@ class Port(abc.ABC):
         self.unread.look(now)
 
     # What a connection asks of its listener
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Go on with what a connection has sent in a later turn of the loop; one connection in each, in their order.
+
+        However many there are with more to do than fits into a turn, who has little to do waits for one of them only.
+        """
+        self._backlog.append(work)
+        if len(self._backlog) == 1:
+            asyncio.get_running_loop().call_soon(self._go_on, context=self.context)
+
+    def _go_on(self) -> None:
+        work = self._backlog.popleft()
+        if self._backlog:
+            asyncio.get_running_loop().call_soon(self._go_on, context=self.context)
+        work()
 
     def hold(self, holder: Holder, size: int) -> None:
         """So much more, or less, of a request has come in part. If that is too much in all, the oldest are given up."""

@@ -1,5 +1,6 @@
 """A port for gRPC."""
 
+import asyncio
 import socket
 from collections.abc import Callable
 from typing import Protocol
@@ -43,9 +44,9 @@ class GrpcServer(Port):
         super().__init__(host, port, limits, tls, unread)
         self._health = Health(door.services, is_ready)
         self._methods = door.methods | self._health.methods | reflection([*door.services, *Health.SERVICES])
-        self.stream_window = min(
-            max(limits.body + 5, WINDOW), WINDOW_MOST
-        )  # no less: streams may open before the client knows of it
+        self.unpacking = asyncio.Semaphore(1)
+        # No less than usual: streams may open before the client knows of it.
+        self.stream_window = min(max(limits.body + 5, WINDOW), WINDOW_MOST)
 
     async def start(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen.
