@@ -25,7 +25,7 @@ from tests.grpc.frames import (
 )
 
 SERVICE = b"/lf.a2a.v1.A2AService/"
-PATIENCE_S = 10
+PATIENCE_S = 30
 
 
 class Frame(NamedTuple):
@@ -149,6 +149,18 @@ class Peer:
             if found.flags & END_STREAM and found.kind in (DATA, HEADERS):
                 return Answer(*_two(blocks, data), None)
         raise AssertionError("the server hung up")
+
+    async def answers(self, count: int) -> dict[int, bytes]:
+        """Return what comes on so many streams, up to their ends, whatever their order."""
+        found: dict[int, bytes] = {}
+        while count:
+            frame_ = await self.read()
+            assert frame_ is not None, "the server hung up"
+            if frame_.kind == DATA:
+                found[frame_.id] = found.get(frame_.id, b"") + frame_.payload
+            if frame_.flags & END_STREAM and frame_.kind in (DATA, HEADERS):
+                count -= 1
+        return found
 
     async def goaway(self) -> Code:
         """Return why the server ends the connection, and see that it does."""

@@ -1,7 +1,7 @@
 """A server's side of one HTTP/1.1 connection (RFC 9112): requests in, answers out, one after the other.
 
-What a client may cost is bounded: bytes of a head and of a body, bytes sent ahead, the time to say what it wants and to take what it
-is given, and the time others wait for it. Who goes too far is told so, and the connection closed.
+What a client may cost is bounded: bytes of a head and of a body, bytes sent ahead, the time to say what it wants and to take what
+it is given, and the time others wait for it. Who goes too far is told so, and the connection closed.
 """
 
 import asyncio
@@ -85,8 +85,9 @@ class Connection(Reading):
 
     # fmt: off
     __slots__ = (
-        "_at", "_body_since", "_dropped", "_held", "_opening", "_stream", "_stuck_bytes", "_waiter", "ahead", "body", "head", "is_cut",
-        "is_gone", "is_kept", "is_old", "is_reading", "is_write_paused", "known", "listener", "since", "state", "taken_at", "task",
+        "_at", "_body_since", "_dropped", "_held", "_opening", "_stream", "_stuck_bytes", "_waiter", "ahead", "body", "head",
+        "is_cut", "is_gone", "is_kept", "is_old", "is_reading", "is_write_paused", "known", "listener", "since", "state", "taken_at",
+        "task",
     )
     # fmt: on
 

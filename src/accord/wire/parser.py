@@ -1,7 +1,7 @@
 """HTTP/1.1 requests from bytes: heads, and bodies by length or in chunks (RFC 9112). No connection, no clock.
 
-Heads and chunks are read by llhttp, strictly. Where a request ends is decided here, by what its headers say: two servers that disagree
-about that can be played off against each other, so whatever leaves room for two opinions is refused.
+Heads and chunks are read by llhttp, strictly. Where a request ends is decided here, by what its headers say: two servers that
+disagree about that can be played off against each other, so whatever leaves room for two opinions is refused.
 """
 
 import re
