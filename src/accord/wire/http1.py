@@ -86,8 +86,8 @@ class Connection(Reading):
     # fmt: off
     __slots__ = (
         "_at", "_body_since", "_dropped", "_held", "_opening", "_stream", "_stuck_bytes", "_waiter", "ahead", "body", "head",
-        "is_cut", "is_gone", "is_kept", "is_old", "is_reading", "is_write_paused", "known", "listener", "since", "state", "taken_at",
-        "task",
+        "is_cut", "is_gone", "is_kept", "is_old", "is_reading", "is_write_paused", "known", "listener", "since", "state",
+        "taken_at", "task",
     )
     # fmt: on
 
