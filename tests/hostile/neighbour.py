@@ -1,4 +1,5 @@
-"""A client of good manners in a process of its own: `neighbour.py HTTP_PORT GRPC_PORT`. It sends and reads without a pause.
+"""A client of good manners in a process of its own: `neighbour.py HTTP_PORT GRPC_PORT [raw]`. It sends and reads without a pause.
+With `raw`, it talks to `bench/servers/raw_server.py`.
 
 For every line on its input it says how long its calls took since the last one, as JSON: how many, the median, the 99th of a
 hundred, the longest.
@@ -22,7 +23,22 @@ from tests.reliability.ways import WAYS
 HELLO = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
 
 
-async def call(client: Client, took_s: list[float]) -> None:
+class RawHttp:
+    """Asks a bare uvicorn, which knows no A2A."""
+
+    def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
+        self._session = session
+        self._url = f"http://127.0.0.1:{port}/get"
+
+    async def send(self, params: dict[str, Any]) -> dict[str, Any]:
+        async with self._session.post(self._url, json=params) as answer:
+            return {"id": str(len(await answer.read()))}
+
+    async def get(self, task_id: str) -> None:
+        await self.send({})
+
+
+async def call(client: Client | RawHttp, took_s: list[float]) -> None:
     started = time.perf_counter()
     task = await client.send(HELLO)
     sent = time.perf_counter()
@@ -35,14 +51,15 @@ def summary(took_s: list[float]) -> dict[str, Any]:
     return {"calls": len(ms), "p50": ms[len(ms) // 2], "p99": ms[len(ms) * 99 // 100], "most": ms[-1]}
 
 
-async def main(http_port: int, grpc_port: int) -> None:
+async def main(http_port: int, grpc_port: int, *, is_raw: bool) -> None:
     took_s: list[float] = []
     asked: asyncio.Queue[bytes] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin, lambda: asked.put_nowait(sys.stdin.buffer.raw.read(100)))  # type: ignore[attr-defined]
     async with aiohttp.ClientSession() as session:
         clients = [HttpClient(session, f"http://127.0.0.1:{http_port}", WAYS[name]) for name in ("jsonrpc", "rest")]
-        ways: list[Client] = [*clients, GrpcClient(Line(grpc_port), WAYS["grpc"])]
+        http: list[Client | RawHttp] = [RawHttp(session, http_port)] if is_raw else [*clients]
+        ways = [*http, GrpcClient(Line(grpc_port), WAYS["grpc"])]
         while True:
             for way in ways:
                 await call(way, took_s)
@@ -55,4 +72,4 @@ async def main(http_port: int, grpc_port: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*map(int, sys.argv[1:])))
+    asyncio.run(main(int(sys.argv[1]), int(sys.argv[2]), is_raw="raw" in sys.argv))

@@ -16,7 +16,7 @@ import msgspec
 from accord.model import Limits
 from tests.limits.process import PATIENCE_S, Process
 
-__all__ = ["Served", "served"]
+__all__ = ["Served", "free_port", "served"]
 
 SERVE = Path(__file__).parent / "serve.py"
 

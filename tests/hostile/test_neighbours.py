@@ -36,8 +36,8 @@ class Neighbour:
 
 
 @contextlib.asynccontextmanager
-async def neighbour(server: Served) -> AsyncIterator[Neighbour]:
-    command = [sys.executable, str(SCRIPT), str(urlsplit(server.url).port), str(server.grpc_port)]
+async def neighbour(http_port: int, grpc_port: int, *more: str) -> AsyncIterator[Neighbour]:
+    command = [sys.executable, str(SCRIPT), str(http_port), str(grpc_port), *more]
     process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
     try:
         yield Neighbour(process)
@@ -62,7 +62,7 @@ async def test_a_neighbour_is_served_while_another_does_its_worst(tmp_path: Path
     seconds, worst = size(0, 5), dict[str, float]()
     async with served(tmp_path, has_grpc=True) as server:
         known = await prepare(server, large=size(4, 20), events=size(1_000, 5_000))
-        async with neighbour(server) as other:
+        async with neighbour(urlsplit(server.url).port or 0, server.grpc_port) as other:
             await other.since()
             await asyncio.sleep(seconds or 0.5)
             alone = await other.since()
