@@ -12,8 +12,9 @@ SOURCE = Path(accord.__file__).parent
 
 # A room may import the rooms before it, and itself (design, section 3).
 ORDER = [
-    {"model", "forks"},
-    {"codec", "auth", "store", "observe", "sockets"},
+    {"model", "forks", "sockets"},
+    {"net"},
+    {"codec", "auth", "store", "observe"},
     {"engine", "push", "client"},
     {"ops"},
     {"wire"},
@@ -64,7 +65,7 @@ def test_root_exports_are_exact():
 
 def test_the_server_does_not_import_the_client():
     """Root names load on first use (design, rule 28): a server pays for no client, and for no gRPC."""
-    heavy = "('asyncio', 'accord.app', 'accord.client', 'httptools', 'click', 'grpc', 'sqlite3')"
+    heavy = "('asyncio', 'accord.app', 'accord.client', 'httptools', 'click', 'grpc', 'sqlite3', 'aiohttp')"
     code = f"import sys; from accord import Agent, Context; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -126,7 +126,7 @@ async def test_a_lost_connection_is_told_of_before_the_deadline(is_sent):
         async with network(lost_s=LOST_S) as net:
             assert (await get(net, url)).status == 200
             with pytest.raises(ConnectionLost, match="timed out"):
-                await get(net, url, timeout_s=1000)
+                await get(net, url, "POST", timeout_s=1000)
     finally:
         server.close()
         for writer in taken:

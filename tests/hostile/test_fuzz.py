@@ -17,7 +17,7 @@ from tests.reliability.harness import report, size
 
 ROOT = Path(__file__).parent.parent.parent
 # Of a hundred inputs. Page tokens and push configs are in those to the doors.
-SHARES = {"http": 30, "http1": 15, "grpc": 20, "sse": 10, "card": 8, "answer": 10, "reply": 7}
+SHARES = {"http": 30, "http1": 15, "grpc": 20, "sse": 10, "card": 8, "answer": 17}
 AT_ONCE = 2
 GROWTH = 50 << 20
 SLOW_S = 1.0

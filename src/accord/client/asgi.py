@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
+from ..net import Answer, Body, Headers, parse_url, safe_url
 from .errors import BadAnswer, ConnectionLost, TooSlow
-from .http import Answer, Body, Headers
-from .url import parse, safe_url
 
 __all__ = ["BASE_URL", "InProcess"]
 
@@ -191,7 +190,7 @@ class _Lifespan:
 
 
 def _scope(verb: str, url: str, headers: Mapping[str, str], body: bytes | None) -> MutableMapping[str, Any]:
-    where = parse(url)
+    where = parse_url(url)
     raw = where.path or "/"
     lines = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     lines.append((b"host", where.authority.encode("ascii")))

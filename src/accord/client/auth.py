@@ -13,9 +13,8 @@ from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
 from ..model import AgentCard, SecurityRequirement, SecurityScheme, Unauthenticated
+from ..net import Answer, Body, Http, may_be_set, origin_of
 from .errors import BadCard
-from .http import Answer, Body, Http, may_be_set
-from .url import origin_of
 
 __all__ = ["ApiKey", "Auth", "Basic", "Bearer", "Chosen", "ClientCert", "Credential", "Signed", "choose", "tls_of"]
 

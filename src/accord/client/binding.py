@@ -12,11 +12,10 @@ import msgspec
 
 from ..codec.peer import Frame, JsonObject, status_error
 from ..model import A2AError, ParseError
+from ..net import Answer, Body, origin_of, safe_url
 from . import sse
 from .budget import Budget, check_depth
 from .errors import BadAnswer
-from .http import Answer, Body
-from .url import origin_of, safe_url
 
 __all__ = [
     "NOTHING",

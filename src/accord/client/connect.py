@@ -11,6 +11,7 @@ import msgspec
 
 from ..codec import peer_rest_v03, peer_rest_v1, peer_v01, peer_v03, peer_v1
 from ..model import RESUME, AgentCapabilities, AgentCard, AgentInterface
+from ..net import Http, host_of, origin_of, parse_url, safe_url
 from .asgi import BASE_URL, InProcess
 from .auth import Auth, Chosen, ClientCert, Signed, choose, tls_of
 from .binding import Binding
@@ -18,13 +19,10 @@ from .budget import Budget
 from .client import Client
 from .discover import Cards, card_of, fetch_card, open_card
 from .errors import BadCard
-from .http import Http
 from .jsonrpc import JsonRpc, JsonRpc02
 from .line import Found, Line, Options
-from .network import Network
 from .rest import Rest
 from .retry import Retry
-from .url import host_of, origin_of, parse, safe_url
 
 __all__ = ["connect"]
 
@@ -90,6 +88,8 @@ def connect(
     wish = _Wish(_listed(binding), _listed(version))
 
     async def find() -> Found:
+        from ..net import Network  # brings aiohttp, which a server that connects nowhere does not need
+
         http: Http = Network(connect_s=budget.connect_s, lost_s=budget.lost_s, tls=tls_of(auth))
         try:
             http, card, origin, notes, server = await _look(agent, http, budget, auth, cards)
@@ -199,7 +199,7 @@ def _as_url(given: str) -> str | None:
             return None
         given = ("http://" if given.startswith(("localhost", "127.", "[::1]")) else "https://") + given
     try:
-        parse(given)
+        parse_url(given)
     except ValueError as error:
         raise BadCard(safe_url(given), f"that is no URL: {error}") from None
     if "@" in urlsplit(given).netloc:

@@ -11,12 +11,11 @@ import msgspec
 from ..codec import text
 from ..codec.peer import status_error
 from ..model import AgentCard, ParseError, PermissionDenied, Unauthenticated
+from ..net import Answer, Http, host_of, parse_url, safe_url
 from .binding import seconds
 from .budget import Budget, check_depth
 from .errors import AgentFault, BadAnswer, BadCard
-from .http import Answer, Http
 from .repair import read_card
-from .url import host_of, parse, safe_url
 
 __all__ = ["PLACES", "Cards", "fetch_card", "open_card"]
 
@@ -151,7 +150,7 @@ def card_of(value: Any, url: str, notes: list[str]) -> AgentCard:
 
 def _places(url: str) -> list[str]:
     """Where the card of `url` may be, the likeliest first."""
-    where = parse(url)
+    where = parse_url(url)
     if where.path.endswith(".json") or "/.well-known/" in where.path:
         return [url]
     path = where.path.rstrip("/")
@@ -188,7 +187,7 @@ async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> A
                 return Answer(200, answer.headers, cards.take(place, answer))
             return answer
         try:
-            target = parse(urljoin(url, location))
+            target = parse_url(urljoin(url, location))
         except ValueError:
             raise BadCard(safe_url(url), f"redirects to {location[:200]!r}, which is no URL to follow") from None
         if url.startswith("https") and target.scheme == "http":

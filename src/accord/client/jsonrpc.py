@@ -10,11 +10,10 @@ import msgspec
 
 from ..codec.peer import Dialect, Frame, JsonObject
 from ..model import A2AError, UnsupportedOperation
+from ..net import Answer, Http, safe_url
 from .binding import NOTHING, Extra, Item, beside, events, moved, read_all, refusal, understood
 from .budget import Budget, check_depth
 from .errors import BadAnswer
-from .http import Answer, Http
-from .url import safe_url
 
 __all__ = ["JsonRpc", "JsonRpc02"]
 

@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 from ..codec import lenient
 from ..model import AgentCard, InvalidParams
-from .url import Url, host_of, parse
+from ..net import Url, host_of, parse_url
 
 __all__ = ["read_card"]
 
@@ -226,11 +226,11 @@ def _url(given: object, base: str, binding: Any, note: Note) -> str | None:
         return given
     try:
         if "://" in given:
-            where = parse(given)
+            where = parse_url(given)
         else:
             where = _absolute(given, base)
             note(f"the url {given[:200]!r} is not complete; taken for {where}")
-        return str(_from_outside(where, parse(base), note) if base else where)
+        return str(_from_outside(where, parse_url(base), note) if base else where)
     except ValueError:
         return None
 
@@ -250,10 +250,10 @@ def _from_outside(where: Url, base: Url, note: Note) -> Url:
 
 def _absolute(given: str, base: str) -> Url:
     if re.match(r"[\w.\-]+(:\d+)(/|$)|localhost(/|$)|[\w\-]+\.[\w.\-]+(/|$)", given):
-        return parse(f"{parse(base).scheme if base else 'https'}://{given}")
+        return parse_url(f"{parse_url(base).scheme if base else 'https'}://{given}")
     if not base:
         raise ValueError("a relative url, and nothing to relate it to")
-    return parse(urljoin(_home(base), given))
+    return parse_url(urljoin(_home(base), given))
 
 
 def _home(url: str) -> str:

@@ -9,10 +9,10 @@ import msgspec
 from ..codec.peer import Frame, JsonObject
 from ..codec.peer_rest_v1 import RestDialect, Route
 from ..model import A2AError, MethodNotFound, TaskNotFound
+from ..net import Answer, Body, Http
 from .binding import NOTHING, Extra, Item, beside, events, read_all, refusal, understood
 from .budget import Budget, check_depth
 from .errors import BadAnswer
-from .http import Answer, Body, Http
 
 __all__ = ["Rest"]
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.client.url import host_of, origin_of, parse, safe_url
+from accord.net import host_of, origin_of, safe_url
+from accord.net import parse_url as parse
 
 
 @pytest.mark.parametrize(

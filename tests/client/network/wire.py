@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import queue
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import msgspec
 
-from accord.client.http import Answer
-from accord.client.network import Network
+from accord.net import Answer, Network
+from tests.client.certs import Authority
 
 PATIENCE_S = 20.0  # far more than anything here takes: a test that hangs fails, with a name
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -114,6 +116,33 @@ async def handled(handler: Handler, host: str = "127.0.0.1", tls: ssl.SSLContext
             await asyncio.gather(*left, return_exceptions=True)
 
 
+@contextmanager
+def in_thread(handler: Handler, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve on a loop of its own, which goes on while the test's loop stands still."""
+    ready: queue.Queue[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = queue.Queue()
+
+    async def serve() -> None:
+        over = asyncio.Event()
+        async with handled(handler, tls=tls) as url:
+            ready.put((url, asyncio.get_running_loop(), over))
+            await over.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    url, loop, over = ready.get()
+    try:
+        yield url
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
+
+
+def secured(authority: Authority) -> ssl.SSLContext:
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(*authority.issue("server"))
+    return server
+
+
 @asynccontextmanager
 async def network(**options: Any) -> AsyncIterator[Network]:
     made = Network(**({"connect_s": PATIENCE_S, "lost_s": PATIENCE_S} | options))
@@ -129,9 +158,9 @@ async def get(net: Network, url: str, verb: str = "GET", body: bytes | None = No
     return await net.fetch(verb, url, given.pop("headers"), body, **given)
 
 
-async def stream(net: Network, url: str, **options: Any) -> bytes:
+async def stream(net: Network, url: str, verb: str = "GET", **options: Any) -> bytes:
     """Read an answer as it comes, to its end."""
-    body = await net.open("GET", url, {}, None, **({"timeout_s": PATIENCE_S, "idle_s": PATIENCE_S} | options))
+    body = await net.open(verb, url, {}, None, **({"timeout_s": PATIENCE_S, "idle_s": PATIENCE_S} | options))
     try:
         return b"".join([chunk async for chunk in body.chunks()])
     finally:

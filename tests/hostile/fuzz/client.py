@@ -1,17 +1,12 @@
-"""What the client reads of strangers: event streams, cards, answers, and the HTTP they come in."""
+"""What the client reads of strangers: event streams, cards, answers."""
 
-import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 from accord.client import BadAnswer, BadCard, Budget
 from accord.client.binding import refusal, understood
-from accord.client.connection import Connection
 from accord.client.discover import open_card
-from accord.client.errors import AgentFault
 from accord.client.sse import Sse as Event
 from accord.client.sse import TooBig, read
 from accord.codec import peer_rest_v03, peer_rest_v1, peer_v01, peer_v03, peer_v1
@@ -21,10 +16,9 @@ from tests.client.peers import card, task
 
 from . import words
 from .tape import Tape
-from .target import PATIENCE_S, Target
-from .wire import Wire
+from .target import Target
 
-__all__ = ["Answers", "Cards", "Reply", "Sse"]
+__all__ = ["Answers", "Cards", "Sse"]
 
 LINES = [
     *(b"data: ", b"data:", b"data", b"id: ", b"id:", b"event: ", b"event: error"),
@@ -229,61 +223,3 @@ class Answers(Target):
         found = refusal("http://x/", status, after, tape.pick([None, "http://y/", "//[", "\x00"]), raw, read_)
         assert isinstance(found, A2AError), raw
         self.outcomes["an error"] += 1
-
-
-class Reply(Target):
-    """The HTTP/1.1 answers come in, as bytes: an answer, or what is wrong with it."""
-
-    name = "reply"
-    FIRST = [
-        *(b"HTTP/1.1 200 OK", b"HTTP/1.1 200 OK", b"HTTP/1.0 404 X", b"HTTP/1.1 204 No", b"HTTP/1.1 100 C"),
-        *(b"HTTP/2 200", b"HTTP/1.1 304 X", b"HTTP/1.1 101 Switching"),
-    ]
-    HEADERS = [
-        *(b"content-length: 4", b"content-length: 4", b"transfer-encoding: chunked", b"content-type: application/json"),
-        *(b"content-type: text/event-stream", b"content-length: -1", b"content-length: 99999999999999999999"),
-        *(b"transfer-encoding: gzip, chunked", b"connection: close", b"keep-alive: timeout=5", b"content-encoding: gzip"),
-        *(b"content-length: 4, 4", b"transfer-encoding : chunked", b"x: y", b"connection: upgrade\r\nupgrade: h2c", b"x"),
-    ]
-    BODIES = [
-        *(b"abcd", b"4\r\nabcd\r\n0\r\n\r\n", b"", b"4;x=y\r\nabcd\r\n0\r\nt: u\r\n\r\n"),
-        *(b"ffffffffffffffff1\r\n", b"4\r\nabcdX", b"x" * 3_000),
-    ]
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self._ends = socket.socketpair()
-
-    async def attack(self, data: bytes) -> None:
-        tape = Tape(data)
-        text = words.bent(tape, b"".join([self._answer(tape) for _ in range(tape.pick([1, 1, 2]))]))
-        wire = Wire(self._ends[0])
-        connection = Connection("http://x", 5.0, lambda _: None)
-        connection.connection_made(wire)
-        loop = asyncio.get_running_loop()
-        limit = tape.pick([1 << 20, 100, None])
-        connection.begin(tape.pick(["GET", "POST", "HEAD"]), "http://x/", limit, loop.time() + PATIENCE_S, PATIENCE_S)
-        for piece in _cut(tape, text):
-            if not wire.is_closed:
-                connection.data_received(piece)
-        if not tape.is_one_in(4):
-            connection.eof_received()
-        connection.connection_lost(None)
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await self._read(connection, limit)
-            self.outcomes["answer"] += 1
-        except (A2AError, AgentFault) as error:
-            self.outcomes[type(error).__name__] += 1
-
-    async def _read(self, connection: Connection, limit: int | None) -> None:
-        if limit is not None:
-            await connection.answer()
-            return
-        await connection.head()
-        while await connection.more(PATIENCE_S):
-            pass
-
-    def _answer(self, tape: Tape) -> bytes:
-        headers = [tape.pick(self.HEADERS) for _ in range(tape.pick([1, 1, 2, 3]))]
-        return b"\r\n".join([tape.pick(self.FIRST), *headers, b"", tape.pick(self.BODIES)])

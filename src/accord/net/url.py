@@ -8,7 +8,7 @@ from ipaddress import IPv6Address
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
-__all__ = ["Url", "host_of", "origin_of", "parse", "safe_url"]
+__all__ = ["Url", "host_of", "origin_of", "parse_url", "safe_url"]
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?")
@@ -44,7 +44,7 @@ class Url(NamedTuple):
         return self.origin + (self.target if self.query else self.path)
 
 
-def parse(text: str) -> Url:
+def parse_url(text: str) -> Url:
     """Return the parts of a URL.
 
     Raises:
@@ -78,13 +78,13 @@ def _no_host(name: str) -> str:
 
 def origin_of(url: str) -> str:
     """Scheme, host and port: what credentials are bound to. Raises ValueError."""
-    return parse(url).origin
+    return parse_url(url).origin
 
 
 def host_of(url: str) -> str:
     """The host of a URL; empty if it is none."""
     try:
-        return parse(url).host
+        return parse_url(url).host
     except ValueError:
         return ""
 
@@ -92,7 +92,7 @@ def host_of(url: str) -> str:
 def safe_url(url: str) -> str:
     """A URL fit for messages and logs: no user, no password, no query."""
     try:
-        return str(parse(url)._replace(query=""))
+        return str(parse_url(url)._replace(query=""))
     except ValueError:
         pass
     url = _CONTROL.sub("", url)

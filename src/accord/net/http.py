@@ -1,7 +1,7 @@
-"""HTTP as the bindings need it: one call, or a body that is read as it comes.
+"""HTTP as we need it to connect out: one call, or a body that is read as it comes.
 
-`Http` is the contract. `network.Network` keeps it over sockets, `asgi.InProcess` by calling an app. Neither follows redirects,
-keeps cookies, takes compressed answers or reads the environment: what goes where is decided above.
+`Http` is the contract. `Network` keeps it with aiohttp, the client's `InProcess` by calling an app. Neither follows redirects,
+keeps cookies or takes compressed answers: what goes where is decided by the caller.
 """
 
 import re

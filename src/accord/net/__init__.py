@@ -1,0 +1,81 @@
+"""Connecting out: HTTP through one contract, TLS, proxies, and the guard on addresses that strangers gave.
+
+The names load on first use, so that what never connects out does not pay for aiohttp.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import AgentFault as AgentFault
+    from .errors import BadAnswer as BadAnswer
+    from .errors import ConnectionLost as ConnectionLost
+    from .errors import TooSlow as TooSlow
+    from .errors import Unreachable as Unreachable
+    from .errors import why as why
+    from .guard import Guard as Guard
+    from .http import Answer as Answer
+    from .http import Body as Body
+    from .http import Headers as Headers
+    from .http import Http as Http
+    from .http import may_be_set as may_be_set
+    from .network import Network as Network
+    from .proxies import Proxies as Proxies
+    from .tls import client_tls as client_tls
+    from .url import Url as Url
+    from .url import host_of as host_of
+    from .url import origin_of as origin_of
+    from .url import parse_url as parse_url
+    from .url import safe_url as safe_url
+
+_WHERE = {
+    "AgentFault": "errors",
+    "Answer": "http",
+    "BadAnswer": "errors",
+    "Body": "http",
+    "ConnectionLost": "errors",
+    "Guard": "guard",
+    "Headers": "http",
+    "Http": "http",
+    "Network": "network",
+    "Proxies": "proxies",
+    "TooSlow": "errors",
+    "Unreachable": "errors",
+    "Url": "url",
+    "client_tls": "tls",
+    "host_of": "url",
+    "may_be_set": "http",
+    "origin_of": "url",
+    "parse_url": "url",
+    "safe_url": "url",
+    "why": "errors",
+}
+
+__all__ = [
+    "AgentFault",
+    "Answer",
+    "BadAnswer",
+    "Body",
+    "ConnectionLost",
+    "Guard",
+    "Headers",
+    "Http",
+    "Network",
+    "Proxies",
+    "TooSlow",
+    "Unreachable",
+    "Url",
+    "client_tls",
+    "host_of",
+    "may_be_set",
+    "origin_of",
+    "parse_url",
+    "safe_url",
+    "why",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_WHERE[name]}", __name__), name)

@@ -1,0 +1,73 @@
+"""What can go wrong between us and a server we connect to.
+
+AgentFault
+├── Unreachable      (ConnectionError)        nothing was sent
+├── ConnectionLost   (ConnectionError)        it broke off: the work may or may not have been done
+├── TooSlow          (TimeoutError)           the same, by the clock
+└── BadAnswer        (InvalidAgentResponse)   the answer breaks the protocol, or a budget of ours
+"""
+
+import os
+
+from ..model import InvalidAgentResponse
+
+__all__ = ["AgentFault", "BadAnswer", "ConnectionLost", "TooSlow", "Unreachable", "why"]
+
+
+class AgentFault(Exception):
+    """Something is wrong with an agent. The text names the agent and the fault; `agent` and `fault` hold them apart.
+
+    `task_id` is the task that was being waited for, if it is known: it may go on without us.
+    """
+
+    task_id = ""
+
+    def __init__(self, agent: str, fault: str) -> None:
+        super().__init__(f"{agent}: {fault}")
+        self.agent = agent
+        self.fault = fault
+
+    def __str__(self) -> str:
+        return f"{self.agent}: {self.fault}" + (f" (task {self.task_id} may go on)" if self.task_id else "")
+
+
+class Unreachable(AgentFault, ConnectionError):
+    """No connection: nothing was sent, so it is safe to try again.
+
+    `is_lasting` if that is not because nobody is there now: a name that is not known, a certificate that is not trusted.
+    `after_s` is how long it was waited for, where nobody said no.
+    """
+
+    def __init__(self, agent: str, fault: str, *, is_lasting: bool = False, after_s: float = 0.0) -> None:
+        super().__init__(agent, fault)
+        self.is_lasting = is_lasting
+        self.after_s = after_s
+
+
+class ConnectionLost(AgentFault, ConnectionError):
+    """The connection broke while the agent was at work, or about to be."""
+
+
+class TooSlow(AgentFault, TimeoutError):
+    """The agent took longer than allowed."""
+
+
+class BadAnswer(AgentFault, InvalidAgentResponse):
+    """The agent answered with something the protocol does not allow, or with too much of it.
+
+    `http_status` is set if an HTTP status was all there was.
+    """
+
+    def __init__(self, agent: str, fault: str, http_status: int = 0) -> None:
+        InvalidAgentResponse.__init__(self, f"{agent}: {fault}")
+        self.http_status = http_status
+        self.agent = agent
+        self.fault = fault
+
+
+def why(error: Exception) -> str:
+    """An error of the system in a few words."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.errno and text.startswith("Connect call failed"):
+        text = os.strerror(error.errno)  # asyncio puts the address there, which has been named
+    return " ".join(str(text).split())[:200]
