@@ -13,10 +13,10 @@ from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
 from ..model import AgentCard, SecurityRequirement, SecurityScheme, Unauthenticated
-from ..net import Answer, Body, Http, may_be_set, origin_of
+from ..net import Answer, Body, Http, client_tls, may_be_set, origin_of
 from .errors import BadCard
 
-__all__ = ["ApiKey", "Auth", "Basic", "Bearer", "Chosen", "ClientCert", "Credential", "Signed", "choose", "tls_of"]
+__all__ = ["ApiKey", "Auth", "Basic", "Bearer", "Chosen", "ClientCert", "Credential", "Signed", "certificate_of", "choose"]
 
 Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
 
@@ -106,14 +106,20 @@ class ClientCert:
     def __init__(
         self, cert: str | Path, key: str | Path | None = None, *, password: str | None = None, authority: str | Path | None = None
     ) -> None:
-        self._files = (authority, key or cert, cert)
-        self.tls = ssl.create_default_context(cafile=str(authority) if authority is not None else None)
-        self.tls.load_cert_chain(cert, key, password)
+        self.authority = authority
+        self._files = (key or cert, cert)
+        self._password = password
+        self.tls(None)  # a file that is no certificate is told of here, not at the first call
 
-    def pems(self) -> tuple[bytes | None, bytes, bytes]:
-        """The texts of the authority, the key and the certificate, for who does not take an SSL context."""
-        authority, key, cert = self._files
-        return Path(authority).read_bytes() if authority is not None else None, Path(key).read_bytes(), Path(cert).read_bytes()
+    def tls(self, ca: str | Path | None) -> ssl.SSLContext:
+        """The TLS set-up that shows this certificate; `ca` is whom to trust where no `authority` was named."""
+        key, cert = self._files
+        return client_tls(self.authority or ca, cert, key, self._password)
+
+    def pems(self) -> tuple[bytes, bytes]:
+        """The texts of the key and the certificate, for who does not take an SSL context."""
+        key, cert = self._files
+        return Path(key).read_bytes(), Path(cert).read_bytes()
 
     def fits(self, scheme: SecurityScheme) -> bool:
         return scheme.mtls_security_scheme is not None
@@ -180,10 +186,10 @@ def _sorted(auth: Auth) -> tuple[Mapping[str, Credential], list[Credential]]:
     return {}, [auth]
 
 
-def tls_of(auth: Auth) -> ssl.SSLContext | None:
-    """Return the TLS set-up of a client certificate among the credentials."""
+def certificate_of(auth: Auth) -> ClientCert | None:
+    """Return the client certificate among the credentials."""
     named, others = _sorted(auth)
-    return next((c.tls for c in (*named.values(), *others) if isinstance(c, ClientCert)), None)
+    return next((c for c in (*named.values(), *others) if isinstance(c, ClientCert)), None)
 
 
 class Signed:

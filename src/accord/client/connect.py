@@ -4,16 +4,17 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from ssl import SSLContext
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ..codec import peer_rest_v03, peer_rest_v1, peer_v01, peer_v03, peer_v1
 from ..model import RESUME, AgentCapabilities, AgentCard, AgentInterface
-from ..net import Http, host_of, origin_of, parse_url, safe_url
+from ..net import Guard, Http, Proxies, client_tls, host_of, origin_of, parse_url, safe_url
 from .asgi import BASE_URL, InProcess
-from .auth import Auth, Chosen, ClientCert, Signed, choose, tls_of
+from .auth import Auth, Chosen, ClientCert, Signed, certificate_of, choose
 from .binding import Binding
 from .budget import Budget
 from .client import Client
@@ -21,8 +22,12 @@ from .discover import Cards, card_of, fetch_card, open_card
 from .errors import BadCard
 from .jsonrpc import JsonRpc, JsonRpc02
 from .line import Found, Line, Options
+from .origins import ByOrigin, is_allowed
 from .rest import Rest
 from .retry import Retry
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
 
 __all__ = ["connect"]
 
@@ -66,6 +71,11 @@ def connect(
     retry: Retry | None = None,
     budget: Budget | None = None,
     cards: Cards | None = None,
+    proxy: str | Literal[False] | None = None,
+    ca: str | Path | None = None,
+    ssl: SSLContext | None = None,
+    session: "ClientSession | None" = None,
+    guard: Guard | None = None,
 ) -> Client:
     """Return a client of an agent: use it with `async with`, or `await` it.
 
@@ -77,25 +87,54 @@ def connect(
         auth: Credentials (`ApiKey`, `Basic`, `Bearer`, `ClientCert`), one, several, or by the name of the card's scheme; a
             text is a bearer token. They are sent to the origin of `agent` only.
         tenant: Instead of the one the card names.
-        headers: Sent with every call. Not for credentials: these are not bound to an origin.
+        headers: Sent with every call to the origin of `agent`, and nowhere else.
         extensions: Activated with every call.
         retry: How failed calls are repeated, and for how long an agent that is away is waited for.
         budget: How much is read, and how long is waited.
         cards: A cache of cards of your own.
+        proxy: An HTTP proxy for everything, as `http://user:password@host:port`; False for none. Without it `HTTP_PROXY`,
+            `HTTPS_PROXY` and `NO_PROXY` count, for the origin of `agent`.
+        ca: A file or folder of authorities to trust instead of the system's.
+        ssl: A TLS context of your own, instead of `ca` and `ClientCert`.
+        session: An `aiohttp.ClientSession` of your own, for the origin of `agent`. Its proxy and TLS count; you close it.
+        guard: For an agent whose address a stranger gave: only addresses it allows are connected to. A `proxy` decides by itself.
     """
     budget = budget or Budget()
+    certificate = certificate_of(auth)
+    if ssl is not None and (ca is not None or certificate is not None):
+        raise ValueError("ssl= says by itself whom to trust and which certificate to show: give it, or ca= and ClientCert")
+    if session is not None and not (proxy is None and ca is None and ssl is None and certificate is None):
+        raise ValueError("the session brings its own proxy and TLS: give them to it, or leave the session out")
+    tls = ssl or (certificate.tls(ca) if certificate is not None else client_tls(ca) if ca is not None else None)
+    others_tls = tls if certificate is None else client_tls(ca) if ca is not None else None  # without the certificate
+    through = Proxies.always(proxy) if proxy else None
     options = Options(tenant=tenant, extensions=tuple(extensions), retry=retry or Retry(), budget=budget)
     wish = _Wish(_listed(binding), _listed(version))
 
     async def find() -> Found:
         from ..net import Network  # brings aiohttp, which a server that connects nowhere does not need
 
-        http: Http = Network(connect_s=budget.connect_s, lost_s=budget.lost_s, tls=tls_of(auth))
+        def network(tls: SSLContext | None, **options: Any) -> Http:
+            return Network(connect_s=budget.connect_s, lost_s=budget.lost_s, tls=tls, **options)
+
+        if through is not None or guard is not None:
+            ways: dict[str, Any] = {"proxies": through} if through is not None else {"guard": guard}
+            routes = ByOrigin(network(tls, **ways), lambda _: network(others_tls, **ways))
+        else:
+            proxies = Proxies() if proxy is False else Proxies.from_environment()
+            routes = ByOrigin(network(tls, proxies=proxies, session=session), lambda guard: network(others_tls, guard=guard))
+        http: Http = routes
         try:
-            http, card, origin, notes, server = await _look(agent, http, budget, auth, cards)
+            http, card, origin, notes, server = await _look(agent, routes, budget, auth, cards)
             is_met = bool(origin) or isinstance(http, InProcess)
             interfaces = _choose(card, wish, notes)
+            home = "" if isinstance(http, InProcess) else origin or _origin(interfaces[0])
+            routes.origin = home
+            if through is None and home:
+                interfaces = await _guarded_grpc(interfaces, home, guard, routes, card, notes)
             chosen = choose(card, auth)
+            if ssl is not None:
+                interfaces = _without_grpc_tls(interfaces, origin, card, notes)
             if chosen:
                 origin = origin or _origin(interfaces[0])
                 interfaces = _on_origin(interfaces, origin, card, notes)
@@ -111,10 +150,15 @@ def connect(
         def bind(interface: AgentInterface) -> Binding:
             key = binding, version, url = interface.protocol_binding, interface.protocol_version, interface.url
             if key not in bound:
+                is_home = not home or _belongs(interface, home)
+                own = headers if headers and is_home else {}
+                if headers and not is_home:
+                    notes.append(f"{url} is not at {home}; headers= are not sent there")
                 if binding == "GRPC":
-                    bound[key] = _grpc(url, version, budget, headers or {}, origin, chosen, server)
+                    via = proxy if proxy or is_home else False
+                    bound[key] = _grpc(url, version, budget, own, origin, chosen, server, certificate, ca, via)
                 else:
-                    bound[key] = SPOKEN[binding, version](http, url, budget, headers or {}, server)
+                    bound[key] = SPOKEN[binding, version](http, url, budget, own, server)
             return bound[key]
 
         async def close() -> None:
@@ -137,7 +181,7 @@ def _listed(given: str | Sequence[str] | None) -> list[str]:
 
 
 async def _look(
-    agent: Place, network: Http, budget: Budget, auth: Auth, cards: Cards | None
+    agent: Place, network: ByOrigin, budget: Budget, auth: Auth, cards: Cards | None
 ) -> tuple[Http, AgentCard, str, list[str], str | None]:
     """Return how to reach the agent, its card, the origin its user named (if any), what was repaired, and who gave the card.
 
@@ -159,9 +203,9 @@ async def _look(
             url = _as_url(agent.strip())
             if url is None:
                 return network, _from_file(Path(agent.removeprefix("file://")), budget, notes), "", notes, ""
-            origin = origin_of(url)
+            origin = network.origin = origin_of(url)
             kept = cards
-            http = network
+            http: Http = network
             if auth is not None:
                 # The card may be for some only: asked for with the credentials, and kept for nobody else.
                 http = Signed(network, origin, choose(_SILENT, auth))
@@ -280,16 +324,60 @@ def _grpc_url(address: str, origin: str) -> str:
 
 
 def _grpc(
-    url: str, version: str, budget: Budget, headers: Mapping[str, str], origin: str, chosen: Chosen, server: str | None
+    url: str,
+    version: str,
+    budget: Budget,
+    headers: Mapping[str, str],
+    origin: str,
+    chosen: Chosen,
+    server: str | None,
+    certificate: ClientCert | None,
+    ca: str | Path | None,
+    proxy: str | bool | None,
 ) -> Binding:
     from ..codec import peer_grpc  # protobuf and grpcio come with an extra, and are slow to import
     from .grpc import Grpc
 
     dialect = peer_grpc.V1 if version == "1.0" else peer_grpc.spoken_by(server or "") or peer_grpc.V03
-    is_secure = _grpc_url(url, origin).startswith("https")
-    tls = next((c for c, _ in chosen if isinstance(c, ClientCert)), None)
-    is_secure = is_secure or tls is not None
-    return Grpc(url, dialect, budget, headers, is_secure=is_secure, is_ours=server is None, chosen=chosen, tls=tls)
+    tls = certificate if any(credential is certificate for credential, _ in chosen) else None
+    return Grpc(
+        url,
+        dialect,
+        budget,
+        headers,
+        is_secure=_grpc_url(url, origin).startswith("https") or tls is not None,
+        is_ours=server is None,
+        chosen=chosen,
+        tls=tls,
+        ca=ca,
+        proxy=proxy,
+    )
+
+
+async def _guarded_grpc(
+    interfaces: list[AgentInterface], home: str, guard: Guard | None, routes: ByOrigin, card: AgentCard, notes: list[str]
+) -> list[AgentInterface]:
+    """Leave out gRPC at addresses a stranger gave and the guard refuses. Looked at once, before: grpcio resolves names itself."""
+    left = []
+    for interface in interfaces:
+        is_strangers = interface.protocol_binding == "GRPC" and (guard is not None or not _belongs(interface, home))
+        careful = (guard or await routes.guard()) if is_strangers else None
+        if careful is None or await is_allowed(host_of(_grpc_url(interface.url, "")), careful):
+            left.append(interface)
+        else:
+            notes.append(f"{interface.url} is no public address; not used")
+    if not left:
+        raise BadCard(card.name, f"its card sends callers from {home} to a private network")
+    return left
+
+
+def _without_grpc_tls(interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]) -> list[AgentInterface]:
+    """Leave out gRPC with TLS: grpcio takes no context of Python's, and would trust whom the user's does not."""
+    left = [i for i in interfaces if i.protocol_binding != "GRPC" or not _grpc_url(i.url, origin).startswith("https")]
+    if not left:
+        raise BadCard(card.name, "only gRPC is left, which takes no ssl=: connect with ca= and ClientCert")
+    notes.extend(f"{i.url} is not used: gRPC takes no ssl=; connect with ca= and ClientCert" for i in interfaces if i not in left)
+    return left
 
 
 def _on_origin(interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]) -> list[AgentInterface]:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -45,6 +46,8 @@ class Grpc:
         is_ours: bool,
         chosen: Chosen,
         tls: ClientCert | None = None,
+        ca: str | Path | None = None,
+        proxy: str | bool | None = None,
     ) -> None:
         self.url = url
         self.version = dialect.version
@@ -65,10 +68,13 @@ class Grpc:
             ("grpc.keepalive_timeout_ms", _ms(budget.lost_s / 2)),
             ("grpc.http2.max_pings_without_data", 0),
         ]
+        if isinstance(proxy, str):
+            options.append(("grpc.http_proxy", proxy))
+        elif proxy is False:
+            options.append(("grpc.enable_http_proxy", 0))  # else grpcio takes one from the environment
         address = url.partition("://")[2].rstrip("/") if "://" in url else url
         if is_secure:
-            secure = grpc.ssl_channel_credentials(*tls.pems()) if tls is not None else grpc.ssl_channel_credentials()
-            self._channel = grpc.aio.secure_channel(address, secure, options=options)
+            self._channel = grpc.aio.secure_channel(address, _secure(tls, ca), options=options)
         else:
             self._channel = grpc.aio.insecure_channel(address, options=options)
 
@@ -137,6 +143,14 @@ class Grpc:
                 return ConnectionLost(self.url, f"the connection broke off: {text[:200]}")
         details = details if isinstance(details, bytes) else None
         return peer_grpc.error(operation, status, text[:2000], details, _text(trailers.get("retry-after")))
+
+
+def _secure(tls: ClientCert | None, ca: str | Path | None) -> Any:
+    trusted = (tls.authority if tls is not None else None) or ca
+    if trusted is not None and Path(trusted).is_dir():
+        raise ValueError("for gRPC the authorities are one file, not a folder")
+    roots = Path(trusted).read_bytes() if trusted is not None else None
+    return grpc.ssl_channel_credentials(roots, *tls.pems()) if tls is not None else grpc.ssl_channel_credentials(roots)
 
 
 def _ms(seconds: float) -> int:

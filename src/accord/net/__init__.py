@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .http import Http as Http
     from .http import may_be_set as may_be_set
     from .network import Network as Network
+    from .pool import resolve as resolve
     from .proxies import Proxies as Proxies
     from .tls import client_tls as client_tls
     from .url import Url as Url
@@ -47,6 +48,7 @@ _WHERE = {
     "may_be_set": "http",
     "origin_of": "url",
     "parse_url": "url",
+    "resolve": "pool",
     "safe_url": "url",
     "why": "errors",
 }
@@ -70,6 +72,7 @@ __all__ = [
     "may_be_set",
     "origin_of",
     "parse_url",
+    "resolve",
     "safe_url",
     "why",
 ]

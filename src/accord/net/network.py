@@ -16,7 +16,7 @@ from yarl import URL
 from .errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable, why
 from .guard import Guard
 from .http import Answer, Body, may_be_set
-from .pool import Pool, is_unread
+from .pool import Pool, forget, is_unread
 from .proxies import Proxies, Proxy
 from .tls import client_tls
 from .url import parse_url, safe_url
@@ -113,7 +113,7 @@ class Network:
         """Close everything; who still waits or reads is told."""
         self._is_closed = True
         session, self._session = self._session, None
-        if session is not None:
+        if session is not None and session is not self._given_session:
             await _end(session, self._loop)
 
     # Requests
@@ -132,12 +132,13 @@ class Network:
         while True:
             # Large bodies are written as fast as they are taken, and not copied.
             data = io.BytesIO(body) if body is not None and len(body) > _AT_ONCE_BYTES else body
+            forget()
             try:
                 return await session.request(
                     verb, target.url, headers=lines, data=data, timeout=timeout, allow_redirects=False, **target.options
                 )
             except aiohttp.ClientConnectionError:
-                if not is_unread():
+                if self._is_closed or not is_unread():
                     raise
 
     async def _opened(self) -> aiohttp.ClientSession:
@@ -154,7 +155,7 @@ class Network:
             read_bufsize=_AHEAD_BYTES,
             max_field_size=_FIELD_BYTES,
         )
-        if before is not None:
+        if before is not None and before is not self._given_session:
             await _end(before, loop)
         return self._session
 
@@ -177,7 +178,10 @@ class Network:
             options = {"auto_decompress": False, "skip_auto_headers": ("Accept", "Content-Type"), "read_bufsize": _AHEAD_BYTES}
         else:
             options = {"ssl": self._tls or client_tls()} if parts.scheme == "https" else {}
-            proxy = self._proxies.of(parts)
+            try:
+                proxy = self._proxies.of(parts)
+            except ValueError as error:
+                raise Unreachable(where, str(error), is_lasting=True) from None
             if proxy is not None:
                 options |= {"proxy": proxy.url, "proxy_headers": proxy.headers if parts.scheme == "https" else None}
         target = self._targets[url] = _Target(address, where, options, proxy)

@@ -10,6 +10,7 @@ import select
 import socket
 import struct
 from contextvars import ContextVar
+from ipaddress import ip_address
 from typing import Any
 
 import aiohttp
@@ -18,7 +19,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from ..sockets import notice_loss
 from .guard import Guard
 
-__all__ = ["Pool", "is_unread", "resolve"]
+__all__ = ["Pool", "forget", "is_unread", "resolve"]
 
 _RESOLVE_AGAIN_S = (0.1, 0.4, 1.0)
 
@@ -55,9 +56,7 @@ class Pool(aiohttp.TCPConnector):
                     connection.close()
                     continue
                 watch.ask()
-                _used_again.set(watch)
-            else:
-                _used_again.set(None)
+            _used_again.set(watch if isinstance(watch, _Watch) else None)
             # Called when the answer was read, just before the connection is kept or closed.
             connection.add_callback(functools.partial(_watch, connection.protocol, transport))
             return connection
@@ -69,6 +68,11 @@ def _watch(handler: Any, transport: Any) -> None:
 
 # The connection that was used again for the request of this context, if it was one.
 _used_again: ContextVar["_Watch | None"] = ContextVar("_used_again", default=None)
+
+
+def forget() -> None:
+    """A request begins: what happened to the one before does not count."""
+    _used_again.set(None)
 
 
 def is_unread() -> bool:
@@ -87,17 +91,18 @@ class _Watch(asyncio.Protocol):
         self.is_unread = False
         self._handler = handler
         self._transport = transport
+        self._socket = transport.get_extra_info("socket")
         self._is_asked = False
         self._acked = 0
 
     def has_heard(self) -> bool:
         """Whether anything has come while nothing was asked: also what the loop has not read yet, and a goodbye."""
-        return self._transport.is_closing() or _is_readable(self._transport.get_extra_info("socket"))
+        return self._transport.is_closing() or _is_readable(self._socket)
 
     def ask(self) -> None:
         """A request goes out: from now on an answer is welcome."""
         self._is_asked = True
-        self._acked = _acked(self._transport)
+        self._acked = _acked(self._socket)
 
     def data_received(self, data: bytes) -> None:
         if not self._is_asked:
@@ -107,9 +112,10 @@ class _Watch(asyncio.Protocol):
         self._handler.data_received(data)
 
     def eof_received(self) -> bool | None:
-        # A server that closes says how much it has received. If that is nothing of the request, then its program has read nothing
-        # of it. A reset proves nothing: it says so little that what was read may look unread.
-        self.is_unread = self._is_asked and self._acked > 0 and _acked(self._transport) == self._acked
+        # A server that closes in good order says how much it has received. If that is nothing of the request, its program has read
+        # nothing of it. A reset proves nothing: after one, what was read may look unread. Asked here and not when the connection is
+        # lost: then another one may have its number.
+        self.is_unread = self._is_asked and self._acked > 0 and _acked(self._socket) == self._acked
         kept: bool | None = self._handler.eof_received()
         return kept
 
@@ -131,12 +137,12 @@ def _is_readable(sock: Any) -> bool:
     return bool(select.select([sock], [], [], 0)[0])
 
 
-def _acked(transport: Any) -> int:
+def _acked(sock: Any) -> int:
     """How many bytes the other side's system has acknowledged; 0 where that can't be asked."""
     if not _TCP_INFO:
         return 0
     try:
-        raw = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _ACKED.size)
+        raw = sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _ACKED.size)
     except OSError:
         return 0
     return int(_ACKED.unpack(raw)[0]) if len(raw) == _ACKED.size else 0
@@ -160,6 +166,12 @@ async def resolve(host: str, family: socket.AddressFamily = socket.AF_UNSPEC) ->
     A resolver that fails for a moment is asked again. `localhost` is both loopback addresses (RFC 6761, 6.3), whatever the system
     has in its files: a server may listen on either.
     """
+    try:
+        literal = ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return [(socket.AF_INET6 if literal.version == 6 else socket.AF_INET, host)]
     is_local = host.rstrip(".") == "localhost"
     found: list[tuple[socket.AddressFamily, str]] = []
     for pause_s in (*_RESOLVE_AGAIN_S, None):

@@ -24,7 +24,7 @@ class Proxy(NamedTuple):
 class Proxies:
     """Which proxy, if any, a request goes through."""
 
-    def __init__(self, http: Proxy | None = None, https: Proxy | None = None, exceptions: str = "") -> None:
+    def __init__(self, http: str = "", https: str = "", exceptions: str = "") -> None:
         self._by_scheme = {"http": http, "https": https}
         self._exceptions = [item.strip().lower() for item in exceptions.replace(" ", ",").split(",") if item.strip()]
         self._is_environment = False
@@ -32,8 +32,8 @@ class Proxies:
     @classmethod
     def always(cls, url: str) -> "Proxies":
         """This proxy for everything. Raises ValueError if it is none we can talk to."""
-        proxy = _proxy(url)
-        return cls(proxy, proxy)
+        _proxy(url)
+        return cls(url, url)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Proxies":
@@ -43,15 +43,18 @@ class Proxies:
         http, https = named("http_proxy"), named("https_proxy")
         if "REQUEST_METHOD" in environment:  # a CGI script: there HTTP_PROXY is a header of the caller (httpoxy)
             http = environment.get("http_proxy") or ""
-        found = cls(_proxy(http) if http else None, _proxy(https) if https else None, named("no_proxy"))
+        found = cls(http, https, named("no_proxy"))
         found._is_environment = True
         return found
 
     def of(self, url: Url) -> Proxy | None:
+        """Raises ValueError if the proxy named for it is none we can talk to."""
         proxy = self._by_scheme[url.scheme]
-        if proxy is None or not self._is_environment:
-            return proxy
-        return None if _is_loopback(url.host) or any(_matches(item, url) for item in self._exceptions) else proxy
+        if not proxy:
+            return None
+        if self._is_environment and (_is_loopback(url.host) or any(_matches(item, url) for item in self._exceptions)):
+            return None
+        return _proxy(proxy)
 
 
 def _proxy(given: str) -> Proxy:
@@ -90,7 +93,7 @@ def _matches(item: str, url: Url) -> bool:
     except (ValueError, TypeError):
         pass
     name, _, port = item.rpartition(":")
-    if port.isdigit() and name and ":" not in name.strip("[]"):
+    if port.isdigit() and name and (":" not in name or name.endswith("]")):
         return int(port) == url.port and _matches(name, url)
     name = item.removeprefix("*").removeprefix(".")
     return host == name or host.endswith(f".{name}")
