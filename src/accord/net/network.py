@@ -7,6 +7,7 @@ import math
 import re
 import socket
 import ssl
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -62,6 +63,7 @@ class Network:
         keep_s: float = _KEEP_S,
         session: aiohttp.ClientSession | None = None,
     ) -> None:
+        self._session: aiohttp.ClientSession | None = None
         self._connect_s = connect_s
         self._lost_s = lost_s
         self._keep_s = keep_s
@@ -69,7 +71,6 @@ class Network:
         self._proxies = proxies or Proxies()
         self._guard = guard
         self._given_session = session
-        self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._targets: dict[str, _Target] = {}
@@ -115,6 +116,12 @@ class Network:
         session, self._session = self._session, None
         if session is not None and session is not self._given_session:
             await _end(session, self._loop)
+
+    def __del__(self) -> None:
+        session = self._session
+        if session is not None and session is not self._given_session and not session.closed:
+            session.detach()  # else aiohttp complains in the log, about things its user has never heard of
+            warnings.warn("a client was not closed: use `async with connect(...)`", ResourceWarning, source=self, stacklevel=1)
 
     # Requests
 

@@ -5,6 +5,7 @@ nobody asked for as the answer to the next request. So an idle connection gets a
 """
 
 import asyncio
+import contextlib
 import functools
 import select
 import socket
@@ -43,6 +44,14 @@ class Pool(aiohttp.TCPConnector):
         super().__init__(
             limit=0, keepalive_timeout=keep_s, use_dns_cache=False, resolver=_Resolver(), socket_factory=make, ssl_context=None
         )
+
+    def __del__(self, *_: Any) -> None:
+        """Close what a forgotten client has kept, without aiohttp's lines in the log: `Network` has a word for that."""
+        with contextlib.suppress(Exception):
+            closing = self.close()
+            with contextlib.suppress(StopIteration):
+                closing.send(None)  # closes; what is left is to wait for it
+            closing.close()
 
     async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:
         while True:

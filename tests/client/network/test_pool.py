@@ -250,3 +250,14 @@ async def test_cookies_are_not_kept():
         await get(net, wire.url.replace("127.0.0.1", "localhost"))
         await get(net, wire.url.replace("127.0.0.1", "localhost"))
     assert b"ookie" not in wire.requests[1]
+
+
+async def test_a_client_that_was_forgotten(caplog):
+    """It is told in our words, and nothing of it stays open."""
+    async with speaking(ok()) as wire:
+        net = Network(connect_s=PATIENCE_S, lost_s=PATIENCE_S)
+        await get(net, wire.url)
+        with pytest.warns(ResourceWarning, match="a client was not closed"):
+            del net
+        await wire.left.wait()
+    assert caplog.text == ""
