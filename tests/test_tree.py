@@ -71,6 +71,19 @@ def test_the_server_does_not_import_the_client():
     assert done.stdout.strip() == "[]"
 
 
+def test_who_connects_nowhere_does_not_pay_for_it():
+    """aiohttp is imported at the first connection, not with the client or the server."""
+    code = "import sys, accord.app, accord.client; print([m for m in ('aiohttp', 'yarl') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_net_is_used_through_its_face():
+    """What is behind it may be arranged anew."""
+    past = re.compile(r"from (?:\.\.+|accord\.)net\.")
+    assert [str(p) for p in SOURCE.rglob("*.py") if room_of(p) != "net" and past.search(p.read_text())] == []
+
+
 def test_nothing_names_this_machine():
     """The project stands on its own: no local paths, no unfinished marks."""
     marks = re.compile(r"(TODO|FIXME|XXX)|/root/")

@@ -7,9 +7,12 @@ import grpc
 from a2a.types import a2a_pb2 as pb
 from a2a.types.a2a_pb2_grpc import A2AServiceServicer, add_A2AServiceServicer_to_server
 
+from accord import Agent
 from accord.client import Budget, Retry, connect
+from tests.client.network.forward import forward
 from tests.client.network.wire import handled
 from tests.client.peers import PATIENCE_S, card
+from tests.drive import serving
 
 ONCE = Retry(attempts=1)
 
@@ -85,3 +88,20 @@ async def test_a_connection_may_take_its_time():
                 assert (await client.send("x")).text == "done"
     finally:
         await server.stop(0)
+
+
+async def test_grpc_through_a_proxy():
+    """A proxy given by hand takes all calls, those of gRPC through a tunnel, its password included."""
+    agent = Agent("Echo")
+
+    @agent.skill
+    async def echo(text: str) -> str:
+        """Say it again."""
+        return text
+
+    app = agent.app(grpc_port=0)
+    async with serving(app, app.close) as url, forward("ada:pw") as proxy:
+        await app.open()
+        async with connect(url, binding="GRPC", proxy=proxy.url.replace("://", "://ada:pw@")) as client:
+            assert (await client.send("hello")).text == "hello"
+    assert [line.partition(" ")[0] for line in proxy.lines] == ["GET", "CONNECT"]
