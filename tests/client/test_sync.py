@@ -1,6 +1,7 @@
 """The client without `await`: the same names, the same objects, one implementation."""
 
 import inspect
+import threading
 
 import pytest
 
@@ -53,3 +54,10 @@ def test_it_has_every_name_of_the_client(trip):
     names = [name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")]
     with connect_sync(trip) as client:
         assert [name for name in names if not callable(getattr(client, name))] == []
+
+
+def test_a_session_is_of_another_loop():
+    """Said at once; and no loop is left running."""
+    with pytest.raises(ValueError, match="leave it out"):
+        connect_sync("http://agent.example", session=object())
+    assert not [thread for thread in threading.enumerate() if thread.name == "accord-client"]

@@ -28,8 +28,10 @@ def connect_sync(agent: Place, **options: Any) -> "Waiting":
         for event in trip.stream("A weekend in Rome"):
             print(event)
     """
-    loop = _Loop()
+    if options.get("session") is not None:
+        raise ValueError("a session belongs to the loop it was made on, and this client has a loop of its own: leave it out")
     client = connect(agent, **options)
+    loop = _Loop()
     try:
         loop.run(client.open())
     except BaseException:
