@@ -10,7 +10,21 @@ from hypothesis import strategies as st
 from accord.client import BadAnswer, ConnectionLost, TooSlow
 from accord.net import client_tls
 from tests.client.certs import Authority
-from tests.client.network.wire import OK, READERS, get, handled, in_thread, network, ok, piecewise, say, secured, speaking, stream
+from tests.client.network.wire import (
+    OK,
+    PATIENCE_S,
+    READERS,
+    get,
+    handled,
+    in_thread,
+    network,
+    ok,
+    piecewise,
+    say,
+    secured,
+    speaking,
+    stream,
+)
 
 CHUNKED = OK + b"transfer-encoding: chunked\r\n\r\n"
 CLOSE = {"then": "close"}
@@ -175,7 +189,7 @@ async def test_what_comes_later_spoils_the_connection(said, is_seen, tls, tmp_pa
         await reader.readuntil(b"\r\n\r\n")
         writer.write(ok(b"one"))
         if connections == 1:
-            await asyncio.to_thread(is_idle.wait)
+            await asyncio.to_thread(is_idle.wait, PATIENCE_S)
             writer.write(said)
             await writer.drain()
             is_said.set()
@@ -186,7 +200,7 @@ async def test_what_comes_later_spoils_the_connection(said, is_seen, tls, tmp_pa
         async with network(tls=client_tls(authority.pem)) as net:
             assert (await get(net, url)).body == b"one"
             is_idle.set()
-            is_said.wait()  # meanwhile this loop stands still: what was said is not read yet
+            assert is_said.wait(PATIENCE_S)  # meanwhile this loop stands still: what was said is not read yet
             await asyncio.sleep(0.05 if is_seen else 0)
             assert (await get(net, url)).body == b"one"
     assert connections == 2

@@ -48,7 +48,7 @@ async def test_a_connection_that_is_closed_as_it_is_used_again(size, tls, tmp_pa
         writer.write(ok(b"%d" % len(requests)))
         await writer.drain()
         if len(requests) == 1:
-            await asyncio.to_thread(may_close.wait)
+            await asyncio.to_thread(may_close.wait, PATIENCE_S)
             # Without TLS's own goodbye: while a server waits for that of the other side, its system still receives.
             writer.transport.abort()
             await asyncio.sleep(0.05)
@@ -61,7 +61,7 @@ async def test_a_connection_that_is_closed_as_it_is_used_again(size, tls, tmp_pa
         async with network(tls=client_tls(authority.pem)) as net:
             assert (await get(net, url, "POST", b"x" * size)).body == b"1"
             may_close.set()
-            is_closed.wait()  # and this loop has not seen it
+            assert is_closed.wait(PATIENCE_S)  # and this loop has not seen it
             assert (await get(net, url, "POST", b"x" * size)).body == b"2"
     assert len(requests) == 2
 
