@@ -124,6 +124,7 @@ async def test_a_client_may_give_up_a_thousand_calls_at_once(connect_grpc):
 
 
 MALFORMED = {
+    "no headers at all": b"",
     "no method": request(method=b"GetTask").replace(header(b":method", b"POST"), b""),
     "no scheme": request(scheme=b""),
     "no path": request(path=b""),

@@ -1,5 +1,6 @@
 """HTTP/2's frames, one at a time. What is in them is h2's business; here each is seen before it costs anything."""
 
+import struct
 from typing import NamedTuple
 
 __all__ = [
@@ -26,6 +27,8 @@ MOST_BYTES = 16_384  # of a frame that we take: what everybody may send unless t
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 ACK = END_STREAM = 0x1
 END_HEADERS = 0x4
+
+_head = struct.Struct(">IBI").unpack_from  # length and kind in one number (`length << 8 | kind`), flags, stream
 
 
 class Frame(NamedTuple):
@@ -72,12 +75,12 @@ class Frames:
         data, at = self._data, self._at
         if len(data) - at < HEAD_BYTES:
             return None
-        size = int.from_bytes(data[at : at + 3], "big")
+        word, flags, id_ = _head(data, at)
+        size = word >> 8
         if size > MOST_BYTES:
             raise TooLarge(f"a frame of {size} bytes")
         end = at + HEAD_BYTES + size
         if len(data) < end:
             return None
         self._at = end
-        id_ = int.from_bytes(data[at + 5 : at + 9], "big") & 0x7FFF_FFFF
-        return Frame(data[at + 3], data[at + 4], id_, size, data[at:end])
+        return Frame(word & 0xFF, flags, id_ & 0x7FFF_FFFF, size, data[at:end])
