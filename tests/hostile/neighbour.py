@@ -18,7 +18,7 @@ import aiohttp
 
 from tests.reliability.clients import Client, GrpcClient, HttpClient
 from tests.reliability.line import Line
-from tests.reliability.ways import WAYS
+from tests.reliability.ways import WAYS, Refused
 
 HELLO = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
 
@@ -48,11 +48,14 @@ async def call(client: Client | RawHttp, took_s: list[float]) -> None:
 
 def summary(took_s: list[float]) -> dict[str, Any]:
     ms = [took * 1000 for took in sorted(took_s)]
+    if not ms:
+        return {"calls": 0, "p50": 0.0, "p99": 0.0, "most": 0.0}
     return {"calls": len(ms), "p50": ms[len(ms) // 2], "p99": ms[len(ms) * 99 // 100], "most": ms[-1]}
 
 
 async def main(http_port: int, grpc_port: int, *, is_raw: bool) -> None:
     took_s: list[float] = []
+    failed = 0  # of others' servers: with ours, none may
     asked: asyncio.Queue[bytes] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin, lambda: asked.put_nowait(sys.stdin.buffer.raw.read(100)))  # type: ignore[attr-defined]
@@ -62,13 +65,19 @@ async def main(http_port: int, grpc_port: int, *, is_raw: bool) -> None:
         ways = [*http, GrpcClient(Line(grpc_port), WAYS["grpc"])]
         while True:
             for way in ways:
-                await call(way, took_s)
+                try:
+                    await call(way, took_s)
+                except (Refused, OSError, aiohttp.ClientError):
+                    if not is_raw:
+                        raise
+                    failed += 1
             await asyncio.sleep(0.002)
             if not asked.empty():
                 if not asked.get_nowait():
                     return
-                print(json.dumps(summary(took_s)), flush=True)
+                print(json.dumps(summary(took_s) | {"failed": failed}), flush=True)
                 took_s.clear()
+                failed = 0
 
 
 if __name__ == "__main__":

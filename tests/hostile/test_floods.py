@@ -50,7 +50,12 @@ async def floods(name: str, http_port: int, grpc_port: int, *more: str) -> dict[
             sent = await flood(grpc_port if what.is_grpc else http_port, what, seconds)
             found = await other.since()
             worst[kind] = found["most"]
-            shown = {"MB": round(sent.bytes / 1e6, 1), "connections": sent.connections, "calls": found["calls"]}
+            shown = {
+                "MB": round(sent.bytes / 1e6, 1),
+                "connections": sent.connections,
+                "calls": found["calls"],
+                "failed": found["failed"],
+            }
             report(f"{name}, {kind}", **shown, p50_ms=round(found["p50"], 1), worst_ms=round(found["most"]))
     return worst
 
