@@ -95,7 +95,7 @@ TARGETS: tuple[Target, ...] = (
     Target("gRPC get: at most twice a bare grpc.aio server", _near_raw("grpcget", 2)),
     Target("gRPC echo by stream: at most twice a bare grpc.aio server", _near_raw("grpcstream", 2)),
     Target("gRPC stream of chunks: at most twice a bare grpc.aio server", _near_raw("grpcchunks", 2)),
-    *_times("clientsend", "client's send", 5),
+    *_times("clientsend", "client's send", 4),
     *_times("clientevent", "client's event of a stream", 5),
     Target("idle stream: at most 16 KiB", _at_most("streammemory", "memory", 16, "KiB")),
     Target("import: at most 0.15 s", _at_most("import", "memory", 0.15, "s")),
