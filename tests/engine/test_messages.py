@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, Ask, Context, File
+from accord import Agent, Ask, Caller, Context, File, Message, Part
+from accord.engine.log.log import Log
+from accord.model import Role, SendMessageRequest, TaskState, new_id
+from accord.store import Namespace
 from tests.engine.processes import Disk, Memory, Process, message, reaches, state_of, told, until
 from tests.reliability.ways import Refused
 
@@ -85,3 +88,31 @@ async def test_messages_that_waited_are_refused_when_the_task_ends_first(place: 
         async with asyncio.timeout(10):
             with pytest.raises(Refused, match="became canceled before your message got its turn"):
                 await waiting
+
+
+async def test_a_message_that_reopens_its_task_is_not_refused_because_the_task_ended_first(place: Disk | Memory) -> None:
+    """0.1 knows no end of a task that a message could come too late for: whoever is faster, both get their turn."""
+    agent, go_on = Agent("Old"), asyncio.Event()
+
+    @agent.skill
+    async def echo(text: str) -> str:
+        await go_on.wait()
+        return text
+
+    async with place.process(agent) as process:
+        engine = process.app._engine
+        first = engine.runs.start(engine.agent.default, _request("one"), Namespace("Old"), Caller(""))
+        assert isinstance(first.task, Log)
+        await first.task.stored()
+        second = await engine.resume(_request("two", first.task.ids.task_id), Namespace("Old"), Caller(""), reopen=True)
+        view = engine.tasks.view_turn(second.task, second.turn)
+        go_on.set()
+        async with asyncio.timeout(10):
+            answer = await view.end()
+        view.close()
+    assert answer.state is TaskState.COMPLETED
+    assert [artifact.text for artifact in answer.task.artifacts] == ["one", "two"]
+
+
+def _request(text: str, task_id: str = "") -> SendMessageRequest:
+    return SendMessageRequest(message=Message(message_id=new_id(), role=Role.USER, parts=[Part(text=text)], task_id=task_id))

@@ -63,6 +63,7 @@ class Turn(msgspec.Struct, eq=False, frozen=True):
     number: int
     message: Message
     modes: tuple[str, ...] = ()  # media types its sender can take
+    reopens: bool = False  # it is for the task also if that ends first, as versions want it whose tasks can be reopened
 
 
 class _Batch(msgspec.Struct, eq=False):
@@ -266,7 +267,7 @@ class Log:
         if ends or state in INTERRUPTED:
             entry.answers = tuple(self.turns)
             if ends:
-                entry.refuses = tuple(turn.number for turn in self.inbox)
+                entry.refuses = tuple(turn.number for turn in self.inbox if not turn.reopens)
         self.append(entry, is_ours=message is None and metadata is None)
         self.at_ms = at_ms
         if entry.answers and self.tail is not None and any(turn in self.tail.senders for turn in entry.answers):
@@ -274,9 +275,9 @@ class Log:
         if state is not TaskState.AUTH_REQUIRED and entry.answers:  # there blocking sends are answered, and streams stay open
             self.turns.clear()
         if ends:
-            self.inbox.clear()
+            self.inbox = deque(turn for turn in self.inbox if turn.reopens)
 
-    def add_message(self, message: Message, modes: tuple[str, ...] = (), *, post: int = 0) -> Turn:
+    def add_message(self, message: Message, modes: tuple[str, ...] = (), *, post: int = 0, reopens: bool = False) -> Turn:
         """Log a message of the user, at once: it is kept whatever becomes of the run.
 
         Raises:
@@ -295,7 +296,7 @@ class Log:
         if len(data) > LARGE:
             self._parts = self._parts or EncodedParts()
             self._parts.keep_message(task.history, data)
-        return Turn(self.append(MessageAdded(message, modes, post)), message, modes)
+        return Turn(self.append(MessageAdded(message, modes, post)), message, modes, reopens)
 
     def refuse(self, turn: Turn, error: A2AError) -> None:
         """A message that waited gets no turn, though the task goes on."""

@@ -310,7 +310,7 @@ class View:
                         if event.snapshot is not None:
                             return await offload(len(event.snapshot.head), shorten, event.snapshot, history_length)
                         return await self._source.snapshot_at(tail, event.pos, history_length)
-                    if turn in event.refuses or event.state in FINAL:
+                    if turn in event.refuses:
                         raise self._refused(event)
                 if found:
                     self.cursor, self._pos = found[-1].seq, found[-1].pos
@@ -383,11 +383,9 @@ class View:
         return found
 
     def ends_at(self, event: Event) -> bool:
-        """Whether the stream is over after this event."""
-        if event.state in FINAL:
-            return True
+        """Whether the stream is over after this event. A turn may outlast the end of its task, if its message reopens that."""
         if not self._turn:
-            return False
+            return event.state in FINAL
         return self._turn in event.refuses or (self._turn in event.answers and event.state is not TaskState.AUTH_REQUIRED)
 
     def _refused(self, event: Event) -> A2AError:

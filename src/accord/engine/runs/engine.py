@@ -221,7 +221,7 @@ class Engine:
         modes = tuple(configuration.accepted_output_modes) if configuration is not None else ()
 
         def add() -> Turn:
-            return self._add(log, message, modes, idempotency, letter)
+            return self._add(log, message, modes, idempotency, letter, reopen)
 
         if isinstance(run, Run):
             turn = add()
@@ -263,9 +263,15 @@ class Engine:
         return turn
 
     def _add(
-        self, log: Log, message: Message, modes: tuple[str, ...], idempotency: Idempotency | None, letter: Letter | None
+        self,
+        log: Log,
+        message: Message,
+        modes: tuple[str, ...],
+        idempotency: Idempotency | None,
+        letter: Letter | None,
+        reopen: bool,
     ) -> Turn:
-        turn = log.add_message(message, modes, post=letter.id if letter is not None else 0)
+        turn = log.add_message(message, modes, post=letter.id if letter is not None else 0, reopens=reopen)
         if letter is not None:
             log.heard = letter.n  # in the commit that stores the message, no sooner and no later
         if idempotency is not None:

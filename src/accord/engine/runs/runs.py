@@ -100,14 +100,17 @@ class Runs:
 
     def _start_next(self, log: Log, caller: Caller) -> None:
         """Start the next run, with the oldest message that waits."""
-        while log.inbox and log.state not in FINAL:
+        while log.inbox:
             turn = log.inbox.popleft()
             try:
                 skill = self.skill_of(log)
                 values = skill.binding.values(turn.message)
             except A2AError as error:
-                log.refuse(turn, error)
+                if log.state not in FINAL:  # else its sender gets the task as it ended
+                    log.refuse(turn, error)
                 continue
+            if log.state in FINAL:
+                log.set_status(TaskState.SUBMITTED)  # what still waits then has reopened it
             Run(self, log, skill, turn, values, caller)
             return
 
