@@ -23,8 +23,8 @@ class Slow(MemoryStore):
         super().__init__()
         self._chance = chance
 
-    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False) -> Record | None:
-        record = await super().claim(namespace, task_id, reopen=reopen)
+    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0) -> Record | None:
+        record = await super().claim(namespace, task_id, reopen=reopen, known=known)
         await pass_turns(self._chance.randrange(100))
         return record
 

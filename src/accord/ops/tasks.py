@@ -68,8 +68,9 @@ async def _fitting(service: Service, page: Page, request: ListTasksRequest) -> l
     """The tasks of a page as a list shows them. What has grown since it was stored may be too much for one: then it ends there."""
     tasks: list[bytes] = []
     size = paused = 0
+    is_plain = service.tasks.store.is_volatile and request.history_length is None and not request.include_artifacts
     for i, record in enumerate(page.tasks):
-        task = await _listed(service, record, request)
+        task = record.head if is_plain and not record.is_stale else await _listed(service, record, request)
         size += len(task)
         if i and size > service.limits.page:
             before = page.tasks[i - 1]

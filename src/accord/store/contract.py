@@ -295,10 +295,11 @@ class Store(Protocol):
         """
         ...
 
-    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False) -> Record | None:
+    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0) -> Record | None:
         """Return a task, ours if nobody living owns it (`record.owner == replica`), else as it stands.
 
-        One that has ended is nobody's, unless it is to be reopened.
+        One that has ended is nobody's, unless it is to be reopened. If its log has not grown since position `known`, the record may
+        come without snapshot and rows: the caller has them.
         """
         ...
 

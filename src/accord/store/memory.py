@@ -269,7 +269,7 @@ class MemoryStore:
 
     # Ownership
 
-    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False) -> Record | None:
+    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0) -> Record | None:
         task = self._state.find(namespace, task_id)
         if task is None:
             return None

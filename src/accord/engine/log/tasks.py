@@ -132,11 +132,15 @@ class Tasks:
                 continue
             claiming = self._claiming[place] = self.loop.create_future()
             try:
-                record = await self.store.claim(namespace, task_id, reopen=reopen)
+                aside = self._resting.get(place) or self.logs.get(place)
+                known = aside.pos if aside is not None and aside.state not in FINAL and not aside.is_lost else 0
+                record = await self.store.claim(namespace, task_id, reopen=reopen, known=known)
                 if record is None or record.owner != self.store.replica:
                     return record
                 log = self._wake_log(place)
                 if log is None or log.pos != record.pos:
+                    if record.pos == known:  # it came without what we thought to have: it was put aside meanwhile
+                        record = await self.store.claim(namespace, task_id, reopen=reopen) or record
                     log = await self.adopt(record)
                 log.is_claimed = log.is_stored
                 return log
@@ -269,7 +273,11 @@ class Tasks:
             made: Snapshot = await log.stored(log.snapshot(history_length))
             return made
         record = await self.store.load(namespace, task_id)
-        return await read_snapshot(record, history_length, self._stored_limits) if record is not None else None
+        return (
+            await read_snapshot(record, history_length, self._stored_limits, is_trusted=self.store.is_volatile)
+            if record is not None
+            else None
+        )
 
     async def page(self, query: Query) -> Page:
         self._check_open()
@@ -277,7 +285,7 @@ class Tasks:
 
     async def shown(self, record: Record, history_length: int | None) -> Snapshot:
         """Return a task of a page. Raises ValueError if it is not what was written."""
-        return await read_snapshot(record, history_length, self._stored_limits)
+        return await read_snapshot(record, history_length, self._stored_limits, is_trusted=self.store.is_volatile)
 
     async def origin(self, namespace: Namespace, task_id: str) -> str:
         """Return the version a task was made by; empty if there is no such task."""
@@ -310,7 +318,7 @@ class Tasks:
             if rows and rows[0].pos == 1:
                 record = msgspec.structs.replace(record, snap=0, head=b"", artifacts=b"", rows=rows)
         if record.pos <= pos or record.snap > pos:
-            return await read_snapshot(record, history_length, self._stored_limits)
+            return await read_snapshot(record, history_length, self._stored_limits, is_trusted=self.store.is_volatile)
         fold, parts = await offload(size_of(record), read_task, record, self._stored_limits, pos)
         seq = max(
             (event.seq for event in events_of(record.rows, Ids(record.id, record.context_id)) if event.pos <= pos),
@@ -495,7 +503,7 @@ class Tasks:
         if tail.log is not None and not tail.log.is_lost:
             made: Snapshot = await tail.log.stored(tail.log.snapshot())
             return made
-        return await read_snapshot(await self._record(tail), None, self._stored_limits)
+        return await self.shown(await self._record(tail), None)
 
     async def _record(self, tail: Tail) -> Record:
         record = await self.store.load(tail.namespace, tail.ids.task_id)

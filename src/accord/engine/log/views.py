@@ -307,6 +307,8 @@ class View:
                     if event.pos <= turn:
                         continue  # of a task that had ended, and was begun anew
                     if turn in event.answers:
+                        if event.snapshot is not None and history_length is None:
+                            return event.snapshot
                         if event.snapshot is not None:
                             return await offload(len(event.snapshot.head), shorten, event.snapshot, history_length)
                         return await self._source.snapshot_at(tail, event.pos, history_length)

@@ -9,22 +9,29 @@ from typing import Any
 from ..contract import Namespace, Record, Row
 from .pieces import whole
 
-__all__ = ["COLUMNS", "blob", "insert", "record_of", "rows_of", "select_in"]
+__all__ = ["BARE_COLUMNS", "COLUMNS", "bare_record_of", "blob", "insert", "record_of", "rows_of", "select_in"]
 
 # The order of Record, the namespace by its number.
 COLUMNS = "key, namespace, id, context, skill, about, state, at_ms, pos, seq, format, owner, posts, heard, snap, head, artifacts"
+BARE_COLUMNS = COLUMNS.replace("head, artifacts", "x'', x''")  # without the snapshot
 _FIELDS = len(COLUMNS.split(","))
 
 _TOGETHER = 32  # rows in one statement
 _WORTH_A_SEARCH = 64 << 10
 
 
+def bare_record_of(row: tuple[Any, ...], namespace: Namespace) -> Record:
+    """Return a task from its COLUMNS and `committed_ms`, its snapshot as it is stored."""
+    record = Record(row[0], namespace, *row[2:_FIELDS])
+    record.committed_ms = row[_FIELDS]
+    record.owner = record.owner or 0
+    return record
+
+
 def record_of(db: sqlite3.Connection, row: tuple[Any, ...], namespace: Namespace) -> Record:
     """Return a task from its COLUMNS and `committed_ms`, with its log after the snapshot."""
     key, pos, snap = row[0], row[8], row[14]
-    record = Record(key, namespace, *row[2:_FIELDS])
-    record.committed_ms = row[_FIELDS]
-    record.owner = record.owner or 0
+    record = bare_record_of(row, namespace)
     record.head, record.artifacts = whole(db, key, record.head), whole(db, key, record.artifacts)
     if pos > snap:
         after = db.execute("SELECT task, pos, seq, at_ms, data FROM events WHERE task=? AND pos>? ORDER BY pos", (key, snap))

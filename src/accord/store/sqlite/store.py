@@ -38,7 +38,7 @@ from .commit import COUNT, Commit
 from .files import Watch, check_file, count, hold, reason, unusable
 from .migrations import migrate
 from .pages import page
-from .rows import COLUMNS, record_of, rows_of, select_in
+from .rows import BARE_COLUMNS, COLUMNS, bare_record_of, record_of, rows_of, select_in
 from .worker import Worker
 
 __all__ = ["SqliteStore"]
@@ -346,10 +346,26 @@ class SqliteStore:
 
     # Ownership
 
-    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False) -> Record | None:
-        record = await self.load(namespace, task_id)
+    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0) -> Record | None:
+        record = self._known(namespace, task_id, known) if known else None
+        if record is None:
+            record = await self.load(namespace, task_id)
         if record is not None and record.owner != self.replica and (reopen or record.state not in ENDED):
             self._claim(record)
+        return record
+
+    def _known(self, namespace: Namespace, task_id: str, known: int) -> Record | None:
+        """A task without snapshot and rows, if its log is as long as the caller knows it; None if it is not."""
+        place = (self._namespaces.get(namespace), task_id, known)
+        with self._reading() as db:
+            row = db.execute(
+                f"SELECT {BARE_COLUMNS}, committed_ms FROM tasks WHERE namespace=? AND id=? AND pos=?", place
+            ).fetchone()
+        if row is None:
+            return None
+        record = bare_record_of(row, namespace)
+        if record.key in self._claimed:
+            record.owner = self.replica
         return record
 
     def _claim(self, record: Record) -> None:
