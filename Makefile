@@ -83,7 +83,7 @@ soak: $(DEV) $(FUZZ) ## Run the long forms of the reliability tests
 	ACCORD_SOAK=1 $(BIN)/python -m pytest -s --durations=0 --durations-min=10 $(PART)
 
 protos: $(DEV) ## Compile the .proto files of gRPC
-	$(BIN)/python -m accord.codec.proto.compile
+	$(BIN)/python -m accord.protocol.protobuf.compile
 
 bench: $(DEV) ## Measure against a2a-sdk, side by side
 	$(BIN)/python -m bench

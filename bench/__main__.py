@@ -48,16 +48,34 @@ def main(arguments: list[str] | None = None) -> int:
         console.print("a quick run is a look, not a figure: the page is left as it is")
     else:
         _write(results, out, stored)
-        console.print(f"wrote {out / 'docs/performance.md'}, {out / 'docs/performance.svg'}, {stored}")
+        console.print(
+            f"wrote {out / 'docs/performance.md'}, {out / 'docs/performance.svg'}, {stored}"
+        )
     return 1 if any(results.rows[id_].error for id_ in ids) else 0
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Accord beside a2a-sdk.")
-    parser.add_argument("--quick", action="store_true", help="about a minute: fewer rounds, no large stores")
-    parser.add_argument("--only", default="", help="rows to measure, with commas: " + ",".join(row.id for row in ROWS))
-    parser.add_argument("--install", action="store_true", help="measure the default install too (needs a package index)")
-    parser.add_argument("--out", default="", help="write docs/ and bench/results.json below this folder instead of the project")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measure Accord beside a2a-sdk."
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="about a minute: fewer rounds, no large stores"
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        help="rows to measure, with commas: " + ",".join(row.id for row in ROWS),
+    )
+    parser.add_argument(
+        "--install",
+        action="store_true",
+        help="measure the default install too (needs a package index)",
+    )
+    parser.add_argument(
+        "--out",
+        default="",
+        help="write docs/ and bench/results.json below this folder instead of the project",
+    )
     return parser.parse_args(arguments)
 
 
@@ -65,14 +83,21 @@ def _chosen(only: str, is_quick: bool) -> list[Row]:
     wanted = [id_.strip() for id_ in only.split(",") if id_.strip()]
     unknown = set(wanted) - {row.id for row in ROWS}
     if unknown:
-        sys.exit(f"no row {', '.join(sorted(unknown))}; there are {', '.join(row.id for row in ROWS)}")
+        sys.exit(
+            f"no row {', '.join(sorted(unknown))}; there are {', '.join(row.id for row in ROWS)}"
+        )
     if wanted:
         return [row for row in ROWS if row.id in wanted]
     return [row for row in ROWS if not (is_quick and row.is_slow)]
 
 
 def _measure(rows: list[Row], effort: Effort, results: Results, console: Console) -> None:
-    columns = (BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=len(rows))
 
@@ -80,16 +105,29 @@ def _measure(rows: list[Row], effort: Effort, results: Results, console: Console
             results.rows[id_] = measured
             progress.advance(bar)
 
-        uvloop.run(measure_all(rows, effort, lambda text: progress.update(bar, description=text), done))
+        uvloop.run(
+            measure_all(rows, effort, lambda text: progress.update(bar, description=text), done)
+        )
     order = {row.id: n for n, row in enumerate(ROWS)}
-    results.rows = {id_: row for id_, row in sorted(results.rows.items(), key=lambda item: order.get(item[0], 99)) if id_ in order}
+    results.rows = {
+        id_: row
+        for id_, row in sorted(results.rows.items(), key=lambda item: order.get(item[0], 99))
+        if id_ in order
+    }
 
 
 def _print_targets(results: Results, console: Console) -> None:
     verdicts = [(target.text, target.judge(results)) for target in TARGETS]
-    missed = [f"{text} (measured {verdict.found})" for text, verdict in verdicts if verdict.is_reached is False]
+    missed = [
+        f"{text} (measured {verdict.found})"
+        for text, verdict in verdicts
+        if verdict.is_reached is False
+    ]
     reached = sum(verdict.is_reached is True for _, verdict in verdicts)
-    console.print(f"targets: {reached} reached, {len(missed)} not reached, {len(verdicts) - reached - len(missed)} not measured")
+    console.print(
+        f"targets: {reached} reached, {len(missed)} not reached, "
+        f"{len(verdicts) - reached - len(missed)} not measured"
+    )
     for text in missed:
         console.print(f"  not reached: {text}")
 

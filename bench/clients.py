@@ -1,8 +1,10 @@
-"""CPU of the client, per call and per event: ours against a2a-sdk's, each talking to the same server.
+"""CPU of the client, per call and per event: ours against a2a-sdk's, each talking to the same
+server.
 
     python -m bench.clients send|event memory|sdk
 
-The server is ours, in a process of its own, on loopback and in memory; only the client's own processor time is counted.
+The server is ours, in a process of its own, on loopback and in memory; only the client's own
+processor time is counted.
 """
 
 import asyncio
@@ -85,7 +87,10 @@ async def _measured(url: str, row: str, column: str) -> float:
         sdk_stream = ClientFactory(ClientConfig(httpx_client=http, streaming=True)).create(card)
 
         def request(text: str) -> SendMessageRequest:
-            return SendMessageRequest(message=new_text_message(text, role=Role.ROLE_USER), configuration=SendMessageConfiguration())
+            return SendMessageRequest(
+                message=new_text_message(text, role=Role.ROLE_USER),
+                configuration=SendMessageConfiguration(),
+            )
 
         async def our_sends() -> int:
             for _ in range(SENDS):
@@ -126,7 +131,9 @@ class Client(Row):
 
     async def measure(self, server: Server, effort: Effort) -> float:
         command = [sys.executable, "-m", "bench.clients", self._row, server.column]
-        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
         told, wrong = await process.communicate()
         if process.returncode != 0:
             raise Failure(wrong.decode()[-400:])

@@ -1,4 +1,5 @@
-"""The gRPC rows: the same calls over gRPC, against a2a-sdk's gRPC server and against a bare grpc.aio one.
+"""The gRPC rows: the same calls over gRPC, against a2a-sdk's gRPC server and against a bare
+grpc.aio one.
 
 Apart from the other rows because it needs the gRPC extra, and a client that is no plain socket.
 """
@@ -52,7 +53,9 @@ class GrpcRow(Row):
                 units += await self.call(server, channel)
             return units
 
-        return sum(await asyncio.gather(*(work(channels[n % CHANNELS]) for n in range(self.workers))))
+        return sum(
+            await asyncio.gather(*(work(channels[n % CHANNELS]) for n in range(self.workers)))
+        )
 
     async def call(self, server: Server, channel: Any) -> int:
         """Make one call, look at the answer, return how many operations it was."""
@@ -78,7 +81,9 @@ class Get(GrpcRow):
     async def call(self, server: Server, channel: Any) -> int:
         (task_id,) = server.notes["grpc"]
         request = pb.GetTaskRequest(id=task_id).SerializeToString()
-        if task_id.encode() not in await channel.unary_unary(SERVICE + "GetTask")(request, metadata=VERSION):
+        if task_id.encode() not in await channel.unary_unary(SERVICE + "GetTask")(
+            request, metadata=VERSION
+        ):
             raise Failure("another task was asked for")
         return 1
 
@@ -101,7 +106,9 @@ class Chunks(GrpcRow):
 
 async def _frames(channel: Any, request: bytes, least: int) -> int:
     n = 0
-    async for _ in channel.unary_stream(SERVICE + "SendStreamingMessage")(request, metadata=VERSION):
+    async for _ in channel.unary_stream(SERVICE + "SendStreamingMessage")(
+        request, metadata=VERSION
+    ):
         n += 1
     if n < least:
         raise Failure(f"expected {least} events, got {n}")
@@ -112,9 +119,14 @@ async def _frames(channel: Any, request: bytes, least: int) -> int:
 async def _channels(server: Server) -> AsyncIterator[list[Any]]:
     # Channels to one address share a connection unless told otherwise.
     options = [("grpc.use_local_subchannel_pool", 1)]
-    channels = [grpc.aio.insecure_channel(f"127.0.0.1:{server.grpc_port}", options=options) for _ in range(CHANNELS)]
+    channels = [
+        grpc.aio.insecure_channel(f"127.0.0.1:{server.grpc_port}", options=options)
+        for _ in range(CHANNELS)
+    ]
     try:
-        await asyncio.wait_for(asyncio.gather(*(channel.channel_ready() for channel in channels)), 20)
+        await asyncio.wait_for(
+            asyncio.gather(*(channel.channel_ready() for channel in channels)), 20
+        )
         yield channels
     finally:
         for channel in channels:

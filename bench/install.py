@@ -19,7 +19,9 @@ _TOOLS = {"pip", "setuptools", "wheel"}
 
 
 def measure_installs() -> dict[str, Install]:
-    """Install each into an empty environment and weigh it. Needs a package index to install from."""
+    """Install each into an empty environment and weigh it. Needs a package index to install
+    from.
+    """
     return {name: _measure(what) for name, what in _INSTALLS.items()}
 
 
@@ -33,7 +35,9 @@ def _measure(what: list[str]) -> Install:
         _run([*pip, "install", "--quiet", "-c", str(ROOT / "constraints.txt"), *what])
         listed = _run([*pip, "list", "--format=json"])
         packages = {one["name"] for one in json.loads(listed)} - _TOOLS
-        return Install(packages=len(packages), mb=round((_size(site) - before) / 1e6, 1), date=today())
+        return Install(
+            packages=len(packages), mb=round((_size(site) - before) / 1e6, 1), date=today()
+        )
 
 
 def _run(command: list[str]) -> bytes:
@@ -44,4 +48,8 @@ def _run(command: list[str]) -> bytes:
 
 
 def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    return sum(
+        file.stat().st_size
+        for file in folder.rglob("*")
+        if file.is_file() and not file.is_symlink()
+    )

@@ -22,7 +22,9 @@ class Failure(Exception):
 
 
 class Tally(NamedTuple):
-    """What was done: requests answered, and the units in their answers (events of a stream, else one each)."""
+    """What was done: requests answered, and the units in their answers (events of a stream, else
+    one each).
+    """
 
     requests: int
     units: int
@@ -49,7 +51,9 @@ class Connection(asyncio.Protocol):
     def is_open(self) -> bool:
         return not self._transport.is_closing()
 
-    def ask(self, request: bytes, then: Callable[[bytes], None], lost: Callable[[Exception], None]) -> None:
+    def ask(
+        self, request: bytes, then: Callable[[bytes], None], lost: Callable[[Exception], None]
+    ) -> None:
         """Send `request`; `then` gets the whole answer, `lost` what went wrong."""
         self._pieces, self._got, self._need = [], 0, 0
         self._then, self._lost = then, lost
@@ -72,7 +76,9 @@ class Connection(asyncio.Protocol):
         if self._begun is not None and b"data:" in data:
             self._begun.set_result(None)
             self._begun = None
-        if data.endswith(_END) or (len(data) < len(_END) and b"".join(self._pieces[-8:]).endswith(_END)):
+        if data.endswith(_END) or (
+            len(data) < len(_END) and b"".join(self._pieces[-8:]).endswith(_END)
+        ):
             self._finish()
 
     def _read_head(self) -> None:
@@ -115,7 +121,8 @@ async def drive(
     count: int | None = None,
     patience_s: float = PATIENCE_S,
 ) -> Tally:
-    """Keep every connection busy for `seconds`, or until `count` requests were sent; return when all are answered.
+    """Keep every connection busy for `seconds`, or until `count` requests were sent; return when
+    all are answered.
 
     `requests` gets the number of the request and returns its bytes.
 
@@ -130,11 +137,17 @@ async def drive(
 
     def fail(error: Exception) -> None:
         if not done.done():
-            done.set_exception(error if isinstance(error, Failure) else Failure(f"connection lost: {error}"))
+            done.set_exception(
+                error if isinstance(error, Failure) else Failure(f"connection lost: {error}")
+            )
 
     def next_for(connection: Connection) -> None:
         nonlocal sent, busy
-        if (count is not None and sent >= count) or (deadline is not None and time.perf_counter() >= deadline) or done.done():
+        if (
+            (count is not None and sent >= count)
+            or (deadline is not None and time.perf_counter() >= deadline)
+            or done.done()
+        ):
             busy -= 1
             if not busy and not done.done():
                 done.set_result(None)

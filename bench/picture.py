@@ -31,9 +31,16 @@ text { font: 13px system-ui, sans-serif; fill: #24292f }
 
 
 def chart(results: Results) -> str:
-    """Return the picture: a group of bars per row, on a scale where each step is ten times the last."""
+    """Return the picture: a group of bars per row, on a scale where each step is ten times the
+    last.
+    """
     ids = [id_ for id_ in results.rows if results.ratio(id_, "memory") is not None]
-    ratios = {(id_, c): r.median for id_ in ids for c in (*_BARS, "raw") if (r := results.ratio(id_, c)) is not None}
+    ratios = {
+        (id_, c): r.median
+        for id_ in ids
+        for c in (*_BARS, "raw")
+        if (r := results.ratio(id_, c)) is not None
+    }
     decades = max(math.ceil(math.log10(max([10.0, *ratios.values()]))), 1)
     step = (WIDTH - LEFT - RIGHT) / decades
 
@@ -47,21 +54,34 @@ def chart(results: Results) -> str:
         for column in _BARS:
             if (ratio := ratios.get((id_, column))) is not None:
                 body.append(
-                    f'<rect class="{column}" x="{LEFT}" y="{y:.0f}" width="{max(x(ratio) - LEFT, 1):.1f}" height="{BAR}" rx="2"/>'
+                    f'<rect class="{column}" x="{LEFT}" y="{y:.0f}" '
+                    f'width="{max(x(ratio) - LEFT, 1):.1f}" height="{BAR}" rx="2"/>'
                 )
-                body.append(_text(x(ratio) + 6, y + 11, f"{ratio:.0f}x" if ratio >= 20 else f"{ratio:.1f}x", "small"))
+                body.append(
+                    _text(
+                        x(ratio) + 6,
+                        y + 11,
+                        f"{ratio:.0f}x" if ratio >= 20 else f"{ratio:.1f}x",
+                        "small",
+                    )
+                )
                 y += BAR + GAP
         if (limit := ratios.get((id_, "raw"))) is not None:
-            body.append(f'<line class="limit" x1="{x(limit):.1f}" x2="{x(limit):.1f}" y1="{top - 2:.0f}" y2="{y - 1:.0f}"/>')
+            body.append(
+                f'<line class="limit" x1="{x(limit):.1f}" x2="{x(limit):.1f}" '
+                f'y1="{top - 2:.0f}" y2="{y - 1:.0f}"/>'
+            )
         y += GROUP
     grid = [
-        f'<line class="grid" x1="{LEFT + i * step:.1f}" x2="{LEFT + i * step:.1f}" y1="{TOP - 8}" y2="{y:.0f}"/>'
+        f'<line class="grid" x1="{LEFT + i * step:.1f}" x2="{LEFT + i * step:.1f}" '
+        f'y1="{TOP - 8}" y2="{y:.0f}"/>'
         + _text(LEFT + i * step, y + 14, f"{10**i:,}x", "small", "middle")
         for i in range(decades + 1)
     ]
     height = y + 28
     head = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{_TITLE}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
+        f'role="img" aria-label="{_TITLE}">',
         f"<style>{_STYLE}</style>",
         _text(16, 26, _TITLE, "title"),
         *_legend(),
@@ -76,7 +96,8 @@ def _legend() -> list[str]:
     found, left = [], 16
     for column, title in _BARS.items():
         found.append(
-            f'<rect class="{column}" x="{left}" y="40" width="{BAR}" height="{BAR}" rx="2"/>' + _text(left + 19, 51, title, "small")
+            f'<rect class="{column}" x="{left}" y="40" width="{BAR}" height="{BAR}" rx="2"/>'
+            + _text(left + 19, 51, title, "small")
         )
         left += 130
     found.append(f'<line class="limit" x1="{left + 6}" x2="{left + 6}" y1="39" y2="54"/>')

@@ -37,13 +37,20 @@ def page(results: Results) -> str:
         "",
         "![How many times cheaper than a2a-sdk](performance.svg)",
         "",
-        "The same agent on a2a-sdk (in memory) and on Accord, and prepared bytes from a bare uvicorn as the limit. A figure",
-        "says **how many times less server CPU time** an operation takes than on a2a-sdk: the median of the rounds, with the",
-        "lowest and the highest. The column of a2a-sdk is its cost. Memory and start-up are compared the same way.",
+        "The same agent on a2a-sdk (in memory) and on Accord, and prepared bytes from a "
+        "bare uvicorn as the limit. A figure",
+        "says **how many times less server CPU time** an operation takes than on a2a-sdk: "
+        "the median of the rounds, with the",
+        "lowest and the highest. The column of a2a-sdk is its cost. Memory and start-up "
+        "are compared the same way.",
         "",
         "| workload | " + " | ".join(COLUMNS.values()) + " |",
         "|---|" + "---:|" * len(COLUMNS),
-        *(_line(results, id_, row) for id_, row in results.rows.items() if row.unit != "times" or row.error),
+        *(
+            _line(results, id_, row)
+            for id_, row in results.rows.items()
+            if row.unit != "times" or row.error
+        ),
         "",
         *_install_lines(results),
         "## Targets",
@@ -59,18 +66,27 @@ def page(results: Results) -> str:
         "",
         f"- {' to '.join(dates[:: max(len(dates) - 1, 1)])}; {facts}.",
         "  Shared machines are noisy: read the ratios, not the costs.",
-        "- One server process per column, all pinned to one core, one working at a time; the load runs on another core. The",
+        "- One server process per column, all pinned to one core, one working at a time; "
+        "the load runs on another core. The",
         "  servers take turns in every round, and a ratio is formed within a round.",
-        "- The cost is user and system time of the server process with all its threads, divided by operations. Work done",
+        "- The cost is user and system time of the server process with all its threads, "
+        "divided by operations. Work done",
         "  after the answer counts.",
-        "- Every answer is checked: status 200, the expected state, the expected number of events. One wrong answer fails the row.",
-        "- a2a-sdk is set up as its samples are: an executor that makes the task, working, one artifact, completed;",
-        "  `DefaultRequestHandler`, `InMemoryTaskStore`, Starlette routes, uvicorn with uvloop and httptools. Access logs are off",
+        "- Every answer is checked: status 200, the expected state, the expected number of "
+        "events. One wrong answer fails the row.",
+        "- a2a-sdk is set up as its samples are: an executor that makes the task, working, "
+        "one artifact, completed;",
+        "  `DefaultRequestHandler`, `InMemoryTaskStore`, Starlette routes, uvicorn with "
+        "uvloop and httptools. Access logs are off",
         "  everywhere. Accord is what `agent.run` serves; SQLite flushes every commit to the disk.",
-        "- Agents that stream give way after each chunk. Fan-out counts every event at every reader.",
-        "- The tasks to list are sent for real to Accord and put straight into the store of a2a-sdk.",
-        "- `import` is `from accord import Agent` against the request handler and routes of a2a-sdk; start is a new process until",
-        "  it has served its agent card. Both are seconds that pass, of which the lowest round is shown: other work on the",
+        "- Agents that stream give way after each chunk. Fan-out counts every event at "
+        "every reader.",
+        "- The tasks to list are sent for real to Accord and put straight into the store "
+        "of a2a-sdk.",
+        "- `import` is `from accord import Agent` against the request handler and routes "
+        "of a2a-sdk; start is a new process until",
+        "  it has served its agent card. Both are seconds that pass, of which the lowest "
+        "round is shown: other work on the",
         "  machine can only add to them.",
         "",
     ]
@@ -80,7 +96,9 @@ def page(results: Results) -> str:
 def _line(results: Results, id_: str, row: Measured) -> str:
     if row.error:
         return f"| {row.title} | failed |" + " |" * (len(COLUMNS) - 1)
-    return f"| {row.title} | " + " | ".join(_cell(results, id_, column) for column in COLUMNS) + " |"
+    return (
+        f"| {row.title} | " + " | ".join(_cell(results, id_, column) for column in COLUMNS) + " |"
+    )
 
 
 def _cell(results: Results, id_: str, column: str) -> str:
@@ -106,20 +124,29 @@ def _cost(value: float, unit: str) -> str:
     return f"{value:.2f} {unit}" if unit == "s" else f"{value:.1f} {unit}"
 
 
-# Where the time goes where a target is hard to reach: shares of the server's time, sampled by hand with py-spy under that load.
+# Where the time goes where a target is hard to reach: shares of the server's time, sampled by hand
+# with py-spy under that load.
 REASONS = {
-    "send": "It swings around its target from run to run. What it costs is flat: no function of ours takes more than about "
+    "send": "It swings around its target from run to run. What it costs is flat: no function of "
+    "ours takes more than about "
     "5 %. The bare uvicorn in the last column parses nothing.",
-    "import": "About a third is asyncio and ssl, which every server needs; the rest is spread over many files of ours. "
+    "import": "About a third is asyncio and ssl, which every server needs; the rest is spread over "
+    "many files of ours. "
     "`import accord` alone is less than a tenth: names load on first use.",
-    "durable": "Four commits instead of one: the start, two steps and the end, each on the disk before the run goes on. A commit "
-    "has a price of its own, whatever is in it: a flush, and the way to the thread that makes it and back.",
+    "durable": "Four commits instead of one: the start, two steps and the end, each on the disk "
+    "before the run goes on. A commit "
+    "has a price of its own, whatever is in it: a flush, and the way to the thread that "
+    "makes it and back.",
 }
 
 
 def _reasons(results: Results) -> list[str]:
     """Why what is not reached is not."""
-    missed = {target.text.partition(" ")[0].strip(":,") for target in TARGETS if target.judge(results).is_reached is False}
+    missed = {
+        target.text.partition(" ")[0].strip(":,")
+        for target in TARGETS
+        if target.judge(results).is_reached is False
+    }
     told = [f"- **{name}**: {why}" for name, why in REASONS.items() if name in missed]
     return ["Where a target is not reached:", "", *told, ""] if told else []
 
@@ -131,5 +158,7 @@ def _target_line(text: str, verdict: Verdict) -> str:
 def _install_lines(results: Results) -> list[str]:
     if not results.install:
         return []
-    found = [f"{name}: {one.packages} packages, {one.mb:.0f} MB" for name, one in results.install.items()]
+    found = [
+        f"{name}: {one.packages} packages, {one.mb:.0f} MB" for name, one in results.install.items()
+    ]
     return [f"A default install brings, into an empty environment: {'; '.join(found)}.", ""]

@@ -54,7 +54,9 @@ class Results:
 
     @classmethod
     def load(cls, path: Path) -> "Results":
-        """Return the stored results, or none at all if there are none or they are of another machine."""
+        """Return the stored results, or none at all if there are none or they are of another
+        machine.
+        """
         found = cls(machine=machine())
         if not path.exists():
             return found
@@ -69,9 +71,13 @@ class Results:
         path.write_text(json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n")
 
     def cost(self, row: str, column: str) -> float | None:
-        """The cost of a row in a column: the median round; of seconds that pass, the lowest, as a busy machine only adds."""
+        """The cost of a row in a column: the median round; of seconds that pass, the lowest, as a
+        busy machine only adds.
+        """
         measured = self.rows.get(row)
-        values = measured.rounds.get(column) if measured is not None and not measured.error else None
+        values = (
+            measured.rounds.get(column) if measured is not None and not measured.error else None
+        )
         if not values or measured is None:
             return None
         return min(values) if measured.unit == "s" else statistics.median(values)

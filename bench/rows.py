@@ -1,7 +1,8 @@
 """The workloads: one small class each, and the table of rows made of them.
 
-A row measures a cost, and less is better: `measure` returns CPU microseconds per operation, bytes per thing, or seconds. To
-add a row, write a class with `measure` (and `prepare`, if servers need something first) and add a line to `ROWS`.
+A row measures a cost, and less is better: `measure` returns CPU microseconds per operation, bytes
+per thing, or seconds. To add a row, write a class with `measure` (and `prepare`, if servers need
+something first) and add a line to `ROWS`.
 """
 
 import asyncio
@@ -45,7 +46,15 @@ class Row:
     needs_server = True
     needs_grpc = False
 
-    def __init__(self, id: str, title: str, *, stage: str = "", is_slow: bool = False, rounds: int | None = None) -> None:
+    def __init__(
+        self,
+        id: str,
+        title: str,
+        *,
+        stage: str = "",
+        is_slow: bool = False,
+        rounds: int | None = None,
+    ) -> None:
         self.id = id
         self.title = title
         self.stage = stage or id  # rows of one stage, one after another, share their servers
@@ -64,7 +73,14 @@ class Load(Row):
     """Operations kept up for some time, by server CPU time."""
 
     def __init__(
-        self, id: str, title: str, *, connections: int, stage: str = "", is_slow: bool = False, rounds: int | None = None
+        self,
+        id: str,
+        title: str,
+        *,
+        connections: int,
+        stage: str = "",
+        is_slow: bool = False,
+        rounds: int | None = None,
     ) -> None:
         super().__init__(id, title, stage=stage, is_slow=is_slow, rounds=rounds)
         self.connections = connections
@@ -78,7 +94,9 @@ class Load(Row):
 
     async def work(self, server: Server, effort: Effort, seconds: float) -> Tally:
         request, check = self.request(server), self.check()
-        return await drive(await server.connections(self.connections), lambda _: request, check, seconds=seconds)
+        return await drive(
+            await server.connections(self.connections), lambda _: request, check, seconds=seconds
+        )
 
     def request(self, server: Server) -> bytes:
         raise NotImplementedError
@@ -93,7 +111,9 @@ class Send(Load):
 
 
 class Durable(Load):
-    """A durable skill of two steps, each in the log before the next; of a2a-sdk, which has none, a plain one."""
+    """A durable skill of two steps, each in the log before the next; of a2a-sdk, which has none, a
+    plain one.
+    """
 
     columns = AGENTS
 
@@ -102,8 +122,9 @@ class Durable(Load):
 
 
 class DurableTimes(Load):
-    """How many times a plain skill a durable one of two steps costs, that does the same: both in turn on one server, so that what
-    slows the machine slows both, and the ratio formed within each round.
+    """How many times a plain skill a durable one of two steps costs, that does the same: both in
+    turn on one server, so that what slows the machine slows both, and the ratio formed within each
+    round.
     """
 
     unit = "times"
@@ -111,11 +132,16 @@ class DurableTimes(Load):
 
     async def measure(self, server: Server, effort: Effort) -> float:
         lines = await server.connections(self.connections)
-        requests = {"plain": wire.send(server, skill="twice"), "durable": wire.send(server, skill="steps")}
+        requests = {
+            "plain": wire.send(server, skill="twice"),
+            "durable": wire.send(server, skill="steps"),
+        }
         cpu_s, units = dict.fromkeys(requests, 0.0), dict.fromkeys(requests, 0)
         for name in ("plain", "durable", "durable", "plain"):
             begin = server.cpu_s()
-            tally = await drive(lines, lambda _, name=name: requests[name], _COMPLETED, seconds=effort.seconds)  # type: ignore[misc]
+            tally = await drive(
+                lines, lambda _, name=name: requests[name], _COMPLETED, seconds=effort.seconds
+            )  # type: ignore[misc]
             await asyncio.sleep(_SETTLE_S)
             cpu_s[name] += server.cpu_s() - begin
             units[name] += tally.units
@@ -170,12 +196,17 @@ class Get(Load):
     async def work(self, server: Server, effort: Effort, seconds: float) -> Tally:
         requests = [wire.get(server, task_id) for task_id in server.notes["get"]]
         return await drive(
-            await server.connections(self.connections), lambda i: requests[i % len(requests)], _COMPLETED, seconds=seconds
+            await server.connections(self.connections),
+            lambda i: requests[i % len(requests)],
+            _COMPLETED,
+            seconds=seconds,
         )
 
 
 class List(Load):
-    """A page of 50 among many tasks: sent for real to ours, put into the store of the a2a-sdk server."""
+    """A page of 50 among many tasks: sent for real to ours, put into the store of the a2a-sdk
+    server.
+    """
 
     def __init__(self, id: str, title: str, *, tasks: int, is_slow: bool = False) -> None:
         super().__init__(id, title, connections=4, stage="list", is_slow=is_slow)
@@ -185,10 +216,18 @@ class List(Load):
         missing, server.tasks = self.tasks - server.tasks, self.tasks
         if server.column == "sdk":
             (connection, *_) = await server.connections(1)
-            await post(connection, wire.control(server, f"/fill?tasks={missing}"), wire.check(b"filled"))
+            await post(
+                connection, wire.control(server, f"/fill?tasks={missing}"), wire.check(b"filled")
+            )
         elif not server.is_raw:
             request = wire.send(server)
-            await drive(await server.connections(128), lambda _: request, _COMPLETED, count=missing, patience_s=180)
+            await drive(
+                await server.connections(128),
+                lambda _: request,
+                _COMPLETED,
+                count=missing,
+                patience_s=180,
+            )
 
     def request(self, server: Server) -> bytes:
         return wire.list_page(server, 50)
@@ -205,12 +244,16 @@ class FollowUp(Row):
 
     async def prepare(self, server: Server, effort: Effort) -> None:
         connections = await server.connections(self.dialogues)
-        server.notes["talk"] = await asyncio.gather(*(self._dialogue(server, connection) for connection in connections))
+        server.notes["talk"] = await asyncio.gather(
+            *(self._dialogue(server, connection) for connection in connections)
+        )
 
     async def _dialogue(self, server: Server, connection: Connection) -> str:
         """Make an open task of 1,000 messages; return its id and its context's."""
         if server.column == "sdk":
-            answer = await post(connection, wire.control(server, "/converse?messages=1000"), wire.check())
+            answer = await post(
+                connection, wire.control(server, "/converse?messages=1000"), wire.check()
+            )
             return answer.rpartition(b"\r\n")[2].decode()
         answer = await post(connection, wire.send(server, skill="talk"), _ASKS)
         task_id, context_id = wire.task_id(answer), wire.context_id(answer)
@@ -220,9 +263,13 @@ class FollowUp(Row):
 
     async def measure(self, server: Server, effort: Effort) -> float:
         begin = server.cpu_s()
-        each = effort.of(6, 1)  # as many for every server, however fast: each follow-up makes the next one dearer
+        each = effort.of(
+            6, 1
+        )  # as many for every server, however fast: each follow-up makes the next one dearer
         talks = zip(await server.connections(self.dialogues), server.notes["talk"], strict=True)
-        await asyncio.gather(*(self._go_on(server, connection, ids, each) for connection, ids in talks))
+        await asyncio.gather(
+            *(self._go_on(server, connection, ids, each) for connection, ids in talks)
+        )
         await asyncio.sleep(_SETTLE_S)
         return (server.cpu_s() - begin) / (each * self.dialogues) * 1e6
 
@@ -271,7 +318,9 @@ async def _subscribe(server: Server, n: int) -> tuple[list[asyncio.Future[int]],
     gate = f"gate-{len(server.notes)}"
     server.notes[gate] = []
     (starter, *connections) = await server.connect(n + 1)
-    task_id = wire.task_id(await post(starter, wire.send(server, gate, "tell", now=True), wire.check(b'"id"')))
+    task_id = wire.task_id(
+        await post(starter, wire.send(server, gate, "tell", now=True), wire.check(b'"id"'))
+    )
     request, check = wire.subscribe(server, task_id, gate), wire.check_stream(51)
     begun = [connection.begun() for connection in connections]
     endings: list[asyncio.Future[int]] = [loop.create_future() for _ in connections]
@@ -341,13 +390,19 @@ class Import(Row):
     columns = ("sdk", "memory")
     needs_server = False
     statements: ClassVar[dict[str, str]] = {
-        "sdk": "from a2a.server.request_handlers import DefaultRequestHandler; from a2a.server.routes import create_jsonrpc_routes",
+        "sdk": "from a2a.server.request_handlers import DefaultRequestHandler; from "
+        "a2a.server.routes import create_jsonrpc_routes",
         "memory": "from accord import Agent",
     }
 
     async def measure(self, server: Server, effort: Effort) -> float:
-        code = f"import time; t = time.perf_counter(); {self.statements[server.column]}; print(time.perf_counter() - t)"
-        done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], capture_output=True, check=True)
+        code = (
+            f"import time; t = time.perf_counter(); {self.statements[server.column]}; "
+            "print(time.perf_counter() - t)"
+        )
+        done = await asyncio.to_thread(
+            subprocess.run, [sys.executable, "-c", code], capture_output=True, check=True
+        )
         return float(done.stdout)
 
 
@@ -371,8 +426,18 @@ ROWS: tuple[Row, ...] = (
     Send("send1", "send, 1 connection", connections=1),
     Send("send32", "send, 32 connections", connections=32),
     Send("send128", "send, 128 connections", connections=128),
-    Durable("durable32", "durable skill of two steps, 32 connections (a2a-sdk: a plain one)", connections=32, stage="send32"),
-    DurableTimes("durabletimes", "durable skill of two steps against the same, plain, 32 connections", connections=32, rounds=21),
+    Durable(
+        "durable32",
+        "durable skill of two steps, 32 connections (a2a-sdk: a plain one)",
+        connections=32,
+        stage="send32",
+    ),
+    DurableTimes(
+        "durabletimes",
+        "durable skill of two steps against the same, plain, 32 connections",
+        connections=32,
+        rounds=21,
+    ),
     EchoStream("stream32", "echo by stream, 32 connections", connections=32),
     Get("get32", "get, 32 connections", connections=32),
     Chunks("chunks", "stream of 100 chunks, 16 streams (per event)", connections=16),

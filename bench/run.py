@@ -14,11 +14,15 @@ __all__ = ["measure_all"]
 Told = Callable[[str], None]
 
 
-async def measure_all(rows: Sequence[Row], effort: Effort, tell: Told, done: Callable[[str, Measured], None]) -> None:
+async def measure_all(
+    rows: Sequence[Row], effort: Effort, tell: Told, done: Callable[[str, Measured], None]
+) -> None:
     """Measure `rows`, telling what is under way; `done` gets each row as it is finished."""
     for _, stage in itertools.groupby(rows, key=lambda row: row.stage):
         together = list(stage)
-        servers = [Server(column, has_grpc=together[0].needs_grpc) for column in together[0].columns]
+        servers = [
+            Server(column, has_grpc=together[0].needs_grpc) for column in together[0].columns
+        ]
         try:
             if together[0].needs_server:
                 tell(f"{together[0].title}: starting servers")

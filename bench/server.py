@@ -58,8 +58,13 @@ class Server:
         self._folder = tempfile.TemporaryDirectory(prefix="accord-bench-")
 
     def _command(self) -> list[str]:
-        script = {"sdk": "sdk_server.py", "raw": "raw_server.py"}.get(self.column, "accord_server.py")
-        store = {"memory": ["memory://"], "sqlite": [f"sqlite:///{self._folder.name}/tasks.db"]}.get(self.column, [])
+        script = {"sdk": "sdk_server.py", "raw": "raw_server.py"}.get(
+            self.column, "accord_server.py"
+        )
+        store = {
+            "memory": ["memory://"],
+            "sqlite": [f"sqlite:///{self._folder.name}/tasks.db"],
+        }.get(self.column, [])
         grpc = [str(self.grpc_port)] if self.grpc_port is not None else []
         return [sys.executable, str(SERVERS / script), str(self.port), *store, *grpc]
 
@@ -74,7 +79,10 @@ class Server:
         while not await self._serves_card():
             if self._process.poll() is not None:
                 self._said.seek(0)
-                raise Failure(f"the {self.column} server did not start: {self._said.read()[-400:].decode(errors='replace')}")
+                raise Failure(
+                    f"the {self.column} server did not start: "
+                    f"{self._said.read()[-400:].decode(errors='replace')}"
+                )
             if time.perf_counter() - begin > _START_S:
                 raise Failure(f"the {self.column} server served no card within {_START_S:.0f} s")
             await asyncio.sleep(0.002)
@@ -85,13 +93,18 @@ class Server:
         except OSError:
             return False
         try:
-            writer.write(b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            writer.write(
+                b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: "
+                b"127.0.0.1\r\nConnection: close\r\n\r\n"
+            )
             return (await reader.readline()).startswith(b"HTTP/1.1 200")
         finally:
             writer.close()
 
     async def connections(self, n: int) -> list[Connection]:
-        """Return `n` connections, kept open between rounds. Those the server has closed meanwhile are replaced."""
+        """Return `n` connections, kept open between rounds. Those the server has closed meanwhile
+        are replaced.
+        """
         self._connections = [connection for connection in self._connections if connection.is_open]
         if len(self._connections) < n:
             self._connections += await connect(self.port, n - len(self._connections))
@@ -115,7 +128,9 @@ class Server:
 
     def cpu_s(self) -> float:
         """User and system time of the process so far, all threads, those that ended included."""
-        return time.clock_gettime(~self.pid << 3 | 2)  # the kernel's name for another process's CPU clock
+        return time.clock_gettime(
+            ~self.pid << 3 | 2
+        )  # the kernel's name for another process's CPU clock
 
     def rss(self) -> int:
         """Bytes of memory in use."""

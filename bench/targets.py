@@ -29,14 +29,20 @@ def _times(row: str, title: str, memory: float, sqlite: float | None = None) -> 
     """At least so many times cheaper than a2a-sdk in memory."""
     found = [Target(f"{title}: at least {memory:g}x on memory", _ratio(row, "memory", memory))]
     if sqlite is not None:
-        found.append(Target(f"{title}: at least {sqlite:g}x on sqlite", _ratio(row, "sqlite", sqlite)))
+        found.append(
+            Target(f"{title}: at least {sqlite:g}x on sqlite", _ratio(row, "sqlite", sqlite))
+        )
     return found
 
 
 def _ratio(row: str, column: str, least: float) -> Callable[[Results], Verdict]:
     def judge(results: Results) -> Verdict:
         ratio = results.ratio(row, column)
-        return NOT_MEASURED if ratio is None else Verdict(f"{ratio.median:.1f}x", ratio.median >= least)
+        return (
+            NOT_MEASURED
+            if ratio is None
+            else Verdict(f"{ratio.median:.1f}x", ratio.median >= least)
+        )
 
     return judge
 
@@ -72,7 +78,9 @@ def _flat(results: Results) -> Verdict:
 
 
 def _installed(judge: Callable[[Install], Verdict]) -> Callable[[Results], Verdict]:
-    return lambda results: judge(results.install["accord"]) if "accord" in results.install else NOT_MEASURED
+    return lambda results: (
+        judge(results.install["accord"]) if "accord" in results.install else NOT_MEASURED
+    )
 
 
 TARGETS: tuple[Target, ...] = (
@@ -94,12 +102,20 @@ TARGETS: tuple[Target, ...] = (
     Target("gRPC send: at most twice a bare grpc.aio server", _near_raw("grpcsend", 2)),
     Target("gRPC get: at most twice a bare grpc.aio server", _near_raw("grpcget", 2)),
     Target("gRPC echo by stream: at most twice a bare grpc.aio server", _near_raw("grpcstream", 2)),
-    Target("gRPC stream of chunks: at most twice a bare grpc.aio server", _near_raw("grpcchunks", 2)),
+    Target(
+        "gRPC stream of chunks: at most twice a bare grpc.aio server", _near_raw("grpcchunks", 2)
+    ),
     *_times("clientsend", "client's send", 4),
     *_times("clientevent", "client's event of a stream", 5),
     Target("idle stream: at most 16 KiB", _at_most("streammemory", "memory", 16, "KiB")),
     Target("import: at most 0.15 s", _at_most("import", "memory", 0.15, "s")),
     Target("card served: at most 0.4 s after start", _at_most("start", "memory", 0.4, "s")),
-    Target("default install: at most 22 packages", _installed(lambda i: Verdict(f"{i.packages}", i.packages <= 22))),
-    Target("default install: at most 45 MB", _installed(lambda i: Verdict(f"{i.mb:.0f} MB", i.mb <= 45))),
+    Target(
+        "default install: at most 22 packages",
+        _installed(lambda i: Verdict(f"{i.packages}", i.packages <= 22)),
+    ),
+    Target(
+        "default install: at most 45 MB",
+        _installed(lambda i: Verdict(f"{i.mb:.0f} MB", i.mb <= 45)),
+    ),
 )

@@ -40,7 +40,8 @@ def _post(server: Server, raw_path: str, method: str, params: dict[str, Any]) ->
 
 def _head(server: Server, path: str, length: int) -> bytes:
     return (
-        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: "
+        "application/json\r\n"
         f"A2A-Version: 1.0\r\nContent-Length: {length}\r\n\r\n"
     ).encode()
 
@@ -51,11 +52,23 @@ def control(server: Server, path: str) -> bytes:
 
 
 def _message(text: str, skill: str, **more: Any) -> dict[str, Any]:
-    message: dict[str, Any] = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": text}], **more}
+    message: dict[str, Any] = {
+        "messageId": "m-1",
+        "role": "ROLE_USER",
+        "parts": [{"text": text}],
+        **more,
+    }
     return message | {"metadata": {"skill": skill}} if skill else message
 
 
-def send(server: Server, text: str = "hello", skill: str = "", *, now: bool = False, raw_path: str = "/send") -> bytes:
+def send(
+    server: Server,
+    text: str = "hello",
+    skill: str = "",
+    *,
+    now: bool = False,
+    raw_path: str = "/send",
+) -> bytes:
     """SendMessage; with `now`, the answer comes before the work is done."""
     params: dict[str, Any] = {"message": _message(text, skill)}
     if now:
@@ -64,7 +77,9 @@ def send(server: Server, text: str = "hello", skill: str = "", *, now: bool = Fa
 
 
 def send_file(server: Server, size: int) -> bytes:
-    message = _message("", "weigh") | {"parts": [{"raw": base64.b64encode(bytes(size)).decode(), "mediaType": "image/png"}]}
+    message = _message("", "weigh") | {
+        "parts": [{"raw": base64.b64encode(bytes(size)).decode(), "mediaType": "image/png"}]
+    }
     return _post(server, "/file", "SendMessage", {"message": message})
 
 
@@ -74,7 +89,9 @@ def follow_up(server: Server, task_id: str, context_id: str) -> bytes:
 
 
 def stream(server: Server, text: str, skill: str = "") -> bytes:
-    return _post(server, f"/{skill or 'echo'}", "SendStreamingMessage", {"message": _message(text, skill)})
+    return _post(
+        server, f"/{skill or 'echo'}", "SendStreamingMessage", {"message": _message(text, skill)}
+    )
 
 
 def subscribe(server: Server, task_id: str, gate: str) -> bytes:
@@ -101,7 +118,9 @@ def check(*expected: bytes) -> Check:
 
 
 def check_stream(events: int, state: bytes = COMPLETED) -> Check:
-    """A stream: 200, ends in `state`, and has at least `events` events. Its units are its events."""
+    """A stream: 200, ends in `state`, and has at least `events` events. Its units are its
+    events.
+    """
 
     def look(answer: bytes) -> int:
         n = answer.count(b"data: ")
@@ -140,4 +159,6 @@ def context_id(answer: bytes) -> str:
 
 def _wrong(answer: bytes, expected: tuple[bytes, ...]) -> Failure:
     wanted = ", ".join(part.decode() for part in expected)
-    return Failure(f"expected {wanted}, got {answer[:160].decode(errors='replace')!r} … {answer[-300:].decode(errors='replace')!r}")
+    return Failure(
+        f"expected {wanted}, got {answer[:160].decode(errors='replace')!r} … {answer[-300:].decode(errors='replace')!r}"  # noqa: E501
+    )

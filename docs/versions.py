@@ -3,12 +3,12 @@
 import sys
 from pathlib import Path
 
-from accord.ops.table import OPERATIONS, VERSIONS, Version
+from accord.operations.table import OPERATIONS, VERSIONS, Version
 
 HEAD = """# Versions
 
 An Accord agent answers every version of A2A on the same address: an old client simply works, and never learns that it is old.
-Inside there is one model, that of 1.0. An old version is a codec in `accord/codec` and its rows in `accord/ops/table.py`,
+Inside there is one model, that of 1.0. An old version is a codec in `accord/protocol` and its rows in `accord/operations/table.py`,
 from which this page is made; taken away, the version is gone.
 
 - **1.0**: JSON-RPC, HTTP+JSON (with and without a tenant in front), gRPC.
@@ -62,7 +62,7 @@ at. The user agent decides, and a client is answered in the form it sends:
 
 Names are looked for anywhere in the user agent, as libraries add theirs behind a program's own. A program of your own on one
 of the first two rows' libraries is taken for the SDK; to be taken at the letter on grpcio, speak 1.0. Base64 text that is
-none is refused. The table is in `accord/codec/v03bytes.py`; JSON-RPC, 1.0 and 0.1 have nothing to decide.
+none is refused. The table is in `accord/protocol/v03/file_bytes.py`; JSON-RPC, 1.0 and 0.1 have nothing to decide.
 
 Our client goes by the letter, unless the `Server` header that came with the card, or with an answer over HTTP+JSON, names
 one of Python's web servers (`uvicorn`, `gunicorn`, ...) and the agent is not an Accord one: then it is a2a-sdk's, and gets
@@ -71,21 +71,43 @@ base64 text. Where a proxy hides that header, or the card was handed over and gR
 
 
 def page() -> str:
-    return "\n".join([HEAD, "## The names of the operations", *(line for v in VERSIONS for line in _version(v)), ""])
+    return "\n".join(
+        [
+            HEAD,
+            "## The names of the operations",
+            *(line for v in VERSIONS for line in _version(v)),
+            "",
+        ]
+    )
 
 
 def _version(version: Version) -> list[str]:
     number = " and ".join([version.number, *version.aliases])
-    head = ["", f"### {number}", "", "| Operation | JSON-RPC | HTTP+JSON | gRPC |", "|---|---|---|---|"]
-    every = set(VERSIONS[0].rpc.values())  # the eleven of the protocol; others are shown where they exist
-    return head + [_row(version, name) for name in OPERATIONS if name in every or name in version.grpc.values()]
+    head = [
+        "",
+        f"### {number}",
+        "",
+        "| Operation | JSON-RPC | HTTP+JSON | gRPC |",
+        "|---|---|---|---|",
+    ]
+    every = set(
+        VERSIONS[0].rpc.values()
+    )  # the eleven of the protocol; others are shown where they exist
+    return head + [
+        _row(version, name) for name in OPERATIONS if name in every or name in version.grpc.values()
+    ]
 
 
 def _row(version: Version, operation: str) -> str:
     rpc = [f"`{method}`" for method, name in version.rpc.items() if name == operation]
-    rest = [f"`{route.verb} {route.path}`" for route in version.rest if route.operation == operation]
+    rest = [
+        f"`{route.verb} {route.path}`" for route in version.rest if route.operation == operation
+    ]
     grpc = [f"`{name}`" for name, known in version.grpc.items() if known == operation]
-    return f"| {operation} | {', '.join(rpc) or '-'} | {', '.join(rest) or '-'} | {', '.join(grpc) or '-'} |"
+    return (
+        f"| {operation} | {', '.join(rpc) or '-'} | {', '.join(rest) or '-'} | "
+        f"{', '.join(grpc) or '-'} |"
+    )
 
 
 if __name__ == "__main__":

@@ -31,7 +31,9 @@ class Served:
         self.url = next((word for word in greeting.split() if word.startswith("http")), "")
         if not self.url:
             raise SystemExit(f"{file} did not start: {greeting}{self.process.stdout.read()}")
-        threading.Thread(target=self.process.stdout.read, daemon=True).start()  # its other words are not needed
+        threading.Thread(
+            target=self.process.stdout.read, daemon=True
+        ).start()  # its other words are not needed
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -73,7 +75,9 @@ def invite(echo: str, trip: str) -> None:
     click.echo("Type in another terminal:")
     click.echo(f"  {accord} card get {trip}")
     click.echo(f"  {accord} send {echo} 'Hello'")
-    click.echo(f"  {accord} send {trip} 'A weekend in Oslo'      # then answer with the line it prints")
+    click.echo(
+        f"  {accord} send {trip} 'A weekend in Oslo'      # then answer with the line it prints"
+    )
 
 
 def main() -> None:

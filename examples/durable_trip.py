@@ -1,8 +1,10 @@
-"""Books a trip in three steps, with a question in between, and is not put off by `kill -9` in the middle of it.
+"""Books a trip in three steps, with a question in between, and is not put off by `kill -9` in the
+middle of it.
 
-The skill is durable: if the server dies, the next one calls the function again from the top. Steps that were done are not
-done again, the answer is not asked for again, and what was shown is not shown twice. Only a step that was under way when
-the process died is repeated, so each hands on `ctx.step_key`, the same in every attempt, and the other side does it once.
+The skill is durable: if the server dies, the next one calls the function again from the top. Steps
+that were done are not done again, the answer is not asked for again, and what was shown is not
+shown twice. Only a step that was under way when the process died is repeated, so each hands on
+`ctx.step_key`, the same in every attempt, and the other side does it once.
 """
 
 import os
@@ -12,7 +14,9 @@ from accord import Agent, Context
 
 agent = Agent("Durable trip", description="Books trips that survive a crash.")
 
-BOOKINGS = Path(os.environ.get("BOOKINGS", "bookings.txt"))  # the world outside: an airline, a hotel, a bank
+BOOKINGS = Path(
+    os.environ.get("BOOKINGS", "bookings.txt")
+)  # the world outside: an airline, a hotel, a bank
 
 
 @agent.skill(durable=True, tags=["travel"], examples=["Rome"])

@@ -1,4 +1,6 @@
-"""Several skills with typed input: checks invoices sent as data or JSON text, and reads ones sent as files."""
+"""Several skills with typed input: checks invoices sent as data or JSON text, and reads ones sent
+as files.
+"""
 
 from dataclasses import dataclass
 
@@ -32,7 +34,11 @@ async def check(invoice: Invoice, ctx: Context) -> Checked:
 def read(file: File) -> Artifact:
     """Count the lines of an invoice sent as a text file."""
     lines = file.text.splitlines()
-    return Artifact(artifact_id="lines", name=file.name, parts=[Part(text=f"{len(lines)} lines"), Part(data=lines)])
+    return Artifact(
+        artifact_id="lines",
+        name=file.name,
+        parts=[Part(text=f"{len(lines)} lines"), Part(data=lines)],
+    )
 
 
 @agent.skill(tags=["help"])

@@ -18,7 +18,11 @@ async def plan(request: str, ctx: Context):
     yield f"That is the plan for: {request}"
 
 
-SIGHTS = ["arrive, walk the old town, dinner outside", "museums in the morning, the river in the evening", "the market, then home"]
+SIGHTS = [
+    "arrive, walk the old town, dinner outside",
+    "museums in the morning, the river in the evening",
+    "the market, then home",
+]
 
 if __name__ == "__main__":
     agent.run()

@@ -17,7 +17,8 @@ Connect = Callable[..., AbstractAsyncContextManager[Any]]
 
 @pytest.fixture(params=[*BINDINGS, "grpc"])
 def connect(request: pytest.FixtureRequest) -> Connect:
-    """`async with connect(agent) as client`: an agent, or a function to be its only skill, behind one binding after the other.
+    """`async with connect(agent) as client`: an agent, or a function to be its only skill, behind
+    one binding after the other.
 
     Keywords go to `Agent.app`.
     """

@@ -1,7 +1,8 @@
 """Drive a served agent from outside, the same way over every binding.
 
-A door speaks one binding. Its verbs take and give plain dicts in the JSON shape of A2A 1.0, so that a test says what must hold
-once and is run over all of them. Nothing here knows the inside of the server: what a door sends is what any client could send.
+A door speaks one binding. Its verbs take and give plain dicts in the JSON shape of A2A 1.0, so that
+a test says what must hold once and is run over all of them. Nothing here knows the inside of the
+server: what a door sends is what any client could send.
 """
 
 import asyncio
@@ -17,8 +18,8 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from accord.wire.front import Front
-from accord.wire.http import HttpServer
+from accord.server.http.router import Front
+from accord.server.http1.listener import HttpServer
 
 __all__ = [
     "BINDINGS",
@@ -47,7 +48,8 @@ _ids = itertools.count(1)
 class Refused(Exception):
     """The server answered with an error.
 
-    `code` is the number the binding gives (JSON-RPC: the error code, HTTP+JSON: the status), `status` the HTTP status.
+    `code` is the number the binding gives (JSON-RPC: the error code, HTTP+JSON: the status),
+    `status` the HTTP status.
     """
 
     def __init__(self, status: int, error: Json, headers: Mapping[str, str]) -> None:
@@ -59,12 +61,21 @@ class Refused(Exception):
         self.message: str = error["message"]
         self.reason: str = infos[0]["reason"] if infos else ""
         self.detail: Json = infos[0].get("metadata", {}) if infos else {}
-        self.violations = {v["field"]: v["description"] for d in details for v in d.get("fieldViolations", [])}
+        self.violations = {
+            v["field"]: v["description"] for d in details for v in d.get("fieldViolations", [])
+        }
         self.error = error
         self.headers = headers
 
 
-def say(content: str | list[Json] = "hello", /, *, tenant: str = "", configuration: Json | None = None, **fields: Any) -> Json:
+def say(
+    content: str | list[Json] = "hello",
+    /,
+    *,
+    tenant: str = "",
+    configuration: Json | None = None,
+    **fields: Any,
+) -> Json:
     """Return the parameters of a send: a message of the user, with these fields besides."""
     parts = [{"text": content}] if isinstance(content, str) else content
     message = {"messageId": f"m-{next(_ids)}", "role": "ROLE_USER", "parts": parts} | fields
@@ -73,9 +84,13 @@ def say(content: str | list[Json] = "hello", /, *, tenant: str = "", configurati
 
 
 class Frames:
-    """An open stream: frames as they come, each the one member of a StreamResponse with its name."""
+    """An open stream: frames as they come, each the one member of a StreamResponse with its
+    name.
+    """
 
-    def __init__(self, response: aiohttp.ClientResponse, open_frame: Callable[[Json, bool], Json]) -> None:
+    def __init__(
+        self, response: aiohttp.ClientResponse, open_frame: Callable[[Json, bool], Json]
+    ) -> None:
         self.headers = response.headers
         self.ids: list[int] = []
         self.raw: list[Json] = []
@@ -152,28 +167,49 @@ class _Http:
             return card
 
     async def post(self, path: str, body: bytes | Json, **headers: str) -> tuple[int, Json]:
-        """Send any bytes at all, as JSON unless told otherwise; return the status and the answer."""
+        """Send any bytes at all, as JSON unless told otherwise; return the status and the
+        answer.
+        """
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        named = {"Content-Type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
-        async with asyncio.timeout(PATIENCE_S), self.http.post(self.url + path, data=data, headers=named) as response:
+        named = {"Content-Type": "application/json"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            self.http.post(self.url + path, data=data, headers=named) as response,
+        ):
             self.answer_headers = response.headers
             return response.status, await response.json(content_type=None)
 
-    async def _call(self, verb: str, path: str, body: Json | None, headers: Headers, *, query: Json | None = None) -> Json:
+    async def _call(
+        self,
+        verb: str,
+        path: str,
+        body: Json | None,
+        headers: Headers,
+        *,
+        query: Json | None = None,
+    ) -> Json:
         async with (
             asyncio.timeout(PATIENCE_S),
-            self.http.request(verb, self.url + path, json=body, params=query, headers=headers) as response,
+            self.http.request(
+                verb, self.url + path, json=body, params=query, headers=headers
+            ) as response,
         ):
             self.answer_headers = response.headers
             return self._open(await response.json(content_type=None), response)
 
-    async def _open_stream(self, verb: str, path: str, body: Json | None, headers: Headers) -> Frames:
+    async def _open_stream(
+        self, verb: str, path: str, body: Json | None, headers: Headers
+    ) -> Frames:
         async with asyncio.timeout(PATIENCE_S):
             response = await self.http.request(verb, self.url + path, json=body, headers=headers)
         if response.content_type != "text/event-stream":
             answer = self._open(await response.json(content_type=None), response)
             raise AssertionError(f"neither a stream nor an error: {answer}")
-        frames = Frames(response, lambda frame, is_error: self._open_frame(frame, is_error, response))
+        frames = Frames(
+            response, lambda frame, is_error: self._open_frame(frame, is_error, response)
+        )
         self._streams.append(frames)
         return frames
 
@@ -197,7 +233,9 @@ class JsonRpc(_Http):
         return await self.method("SendMessage", _request(request), headers)
 
     async def stream(self, request: str | Json, *, headers: Headers = None) -> Frames:
-        return await self._open_stream("POST", "/", _envelope("SendStreamingMessage", _request(request)), headers)
+        return await self._open_stream(
+            "POST", "/", _envelope("SendStreamingMessage", _request(request)), headers
+        )
 
     async def get(self, id: str, *, headers: Headers = None, **fields: Any) -> Json:
         return await self.method("GetTask", {"id": id} | fields, headers)
@@ -209,7 +247,9 @@ class JsonRpc(_Http):
         return await self.method("CancelTask", {"id": id} | fields, headers)
 
     async def subscribe(self, id: str, *, headers: Headers = None, **fields: Any) -> Frames:
-        return await self._open_stream("POST", "/", _envelope("SubscribeToTask", {"id": id} | fields), headers)
+        return await self._open_stream(
+            "POST", "/", _envelope("SubscribeToTask", {"id": id} | fields), headers
+        )
 
     async def create_push_config(self, task_id: str, config: Json) -> Json:
         return await self.method("CreateTaskPushNotificationConfig", {"taskId": task_id} | config)
@@ -250,16 +290,24 @@ class Rest(_Http):
         return await self._open_stream("POST", _tenant(params) + "/message:stream", params, headers)
 
     async def get(self, id: str, *, headers: Headers = None, **fields: Any) -> Json:
-        return await self._call("GET", f"{_tenant(fields)}/tasks/{_segment(id)}", None, headers, query=_query(fields))
+        return await self._call(
+            "GET", f"{_tenant(fields)}/tasks/{_segment(id)}", None, headers, query=_query(fields)
+        )
 
     async def list(self, *, headers: Headers = None, **fields: Any) -> Json:
-        return await self._call("GET", f"{_tenant(fields)}/tasks", None, headers, query=_query(fields))
+        return await self._call(
+            "GET", f"{_tenant(fields)}/tasks", None, headers, query=_query(fields)
+        )
 
     async def cancel(self, id: str, *, headers: Headers = None, **fields: Any) -> Json:
-        return await self._call("POST", f"{_tenant(fields)}/tasks/{_segment(id)}:cancel", fields, headers)
+        return await self._call(
+            "POST", f"{_tenant(fields)}/tasks/{_segment(id)}:cancel", fields, headers
+        )
 
     async def subscribe(self, id: str, *, headers: Headers = None, **fields: Any) -> Frames:
-        return await self._open_stream("POST", f"{_tenant(fields)}/tasks/{_segment(id)}:subscribe", fields, headers)
+        return await self._open_stream(
+            "POST", f"{_tenant(fields)}/tasks/{_segment(id)}:subscribe", fields, headers
+        )
 
     async def create_push_config(self, task_id: str, config: Json) -> Json:
         return await self._call("POST", _configs(task_id), config, None)
@@ -292,7 +340,8 @@ BINDINGS: dict[str, type[JsonRpc | Rest]] = {"jsonrpc": JsonRpc, "rest": Rest}
 
 @asynccontextmanager
 async def serving(app: Any, close: Callable[[], Any]) -> AsyncIterator[str]:
-    """Serve an app on a free loopback port, in this loop; yield its URL. Ours as `accord serve` does it, any other with uvicorn.
+    """Serve an app on a free loopback port, in this loop; yield its URL. Ours as `accord serve`
+    does it, any other with uvicorn.
 
     No lifespan is run: the app has to start itself, as when it is mounted in another.
     """
@@ -312,7 +361,9 @@ async def serving(app: Any, close: Callable[[], Any]) -> AsyncIterator[str]:
 @asynccontextmanager
 async def serving_asgi(app: Any, close: Callable[[], Any]) -> AsyncIterator[str]:
     """Serve any ASGI app, with uvicorn."""
-    config = uvicorn.Config(app, lifespan="off", ws="none", access_log=False, log_config=None, proxy_headers=False)
+    config = uvicorn.Config(
+        app, lifespan="off", ws="none", access_log=False, log_config=None, proxy_headers=False
+    )
     config.load()
     state = ServerState()
     listener = await asyncio.get_running_loop().create_server(
@@ -330,7 +381,9 @@ async def serving_asgi(app: Any, close: Callable[[], Any]) -> AsyncIterator[str]
 
 
 def kinds(frames: list[Json]) -> list[str]:
-    """What a stream showed, in a word each: the state of a task or status, `chunk` for an artifact, `message`."""
+    """What a stream showed, in a word each: the state of a task or status, `chunk` for an artifact,
+    `message`.
+    """
     return [_kind(frame) for frame in frames]
 
 
@@ -401,5 +454,7 @@ def _configs(task_id: str) -> str:
 def _query(fields: Json) -> Json:
     texts = {True: "true", False: "false"}
     return {
-        name: texts.get(value, value) if isinstance(value, bool) else value for name, value in fields.items() if name != "tenant"
+        name: texts.get(value, value) if isinstance(value, bool) else value
+        for name, value in fields.items()
+        if name != "tenant"
     }

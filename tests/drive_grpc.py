@@ -1,6 +1,7 @@
 """The gRPC door of `tests.drive`: the same verbs and the same JSON shapes, over protobuf.
 
-The messages are a2a-sdk's and the JSON is made by protobuf's own printer: nothing of ours is used to check ours.
+The messages are a2a-sdk's and the JSON is made by protobuf's own printer: nothing of ours is used
+to check ours.
 """
 
 import asyncio
@@ -21,7 +22,10 @@ from tests.drive import PATIENCE_S, Headers, Json, Refused, say
 
 __all__ = ["Grpc", "GrpcFrames", "refused_by"]
 
-_DETAILS = {"google.rpc.ErrorInfo": error_details_pb2.ErrorInfo, "google.rpc.BadRequest": error_details_pb2.BadRequest}
+_DETAILS = {
+    "google.rpc.ErrorInfo": error_details_pb2.ErrorInfo,
+    "google.rpc.BadRequest": error_details_pb2.BadRequest,
+}
 
 
 class GrpcFrames:
@@ -73,7 +77,9 @@ class Grpc:
         self.http = http
         self.url = url
         self.address = address
-        self.channel = grpc.aio.insecure_channel(address, options=[("grpc.max_send_message_length", -1)])
+        self.channel = grpc.aio.insecure_channel(
+            address, options=[("grpc.max_send_message_length", -1)]
+        )
         self.answer_headers: Mapping[str, str] = {}
         self._stub = A2AServiceStub(self.channel)
         self._streams: list[GrpcFrames] = []
@@ -84,13 +90,19 @@ class Grpc:
             return card
 
     async def send(self, request: str | Json, *, headers: Headers = None) -> Json:
-        return await self._unary(self._stub.SendMessage, pb.SendMessageRequest, _request(request), headers)
+        return await self._unary(
+            self._stub.SendMessage, pb.SendMessageRequest, _request(request), headers
+        )
 
     async def stream(self, request: str | Json, *, headers: Headers = None) -> GrpcFrames:
-        return await self._open(self._stub.SendStreamingMessage, pb.SendMessageRequest, _request(request), headers)
+        return await self._open(
+            self._stub.SendStreamingMessage, pb.SendMessageRequest, _request(request), headers
+        )
 
     async def get(self, id: str, *, headers: Headers = None, **fields: Any) -> Json:
-        return await self._unary(self._stub.GetTask, pb.GetTaskRequest, {"id": id} | fields, headers)
+        return await self._unary(
+            self._stub.GetTask, pb.GetTaskRequest, {"id": id} | fields, headers
+        )
 
     async def list(self, *, headers: Headers = None, **fields: Any) -> Json:
         answer = await self._unary(self._stub.ListTasks, pb.ListTasksRequest, fields, headers)
@@ -101,31 +113,51 @@ class Grpc:
         return whole
 
     async def cancel(self, id: str, *, headers: Headers = None, **fields: Any) -> Json:
-        return await self._unary(self._stub.CancelTask, pb.CancelTaskRequest, {"id": id} | fields, headers)
+        return await self._unary(
+            self._stub.CancelTask, pb.CancelTaskRequest, {"id": id} | fields, headers
+        )
 
     async def subscribe(self, id: str, *, headers: Headers = None, **fields: Any) -> GrpcFrames:
-        return await self._open(self._stub.SubscribeToTask, pb.SubscribeToTaskRequest, {"id": id} | fields, headers)
+        return await self._open(
+            self._stub.SubscribeToTask, pb.SubscribeToTaskRequest, {"id": id} | fields, headers
+        )
 
     async def create_push_config(self, task_id: str, config: Json) -> Json:
         create = self._stub.CreateTaskPushNotificationConfig
-        return await self._unary(create, pb.TaskPushNotificationConfig, {"taskId": task_id} | config)
+        return await self._unary(
+            create, pb.TaskPushNotificationConfig, {"taskId": task_id} | config
+        )
 
     async def get_push_config(self, task_id: str, id: str) -> Json:
         get = self._stub.GetTaskPushNotificationConfig
-        return await self._unary(get, pb.GetTaskPushNotificationConfigRequest, {"taskId": task_id, "id": id})
+        return await self._unary(
+            get, pb.GetTaskPushNotificationConfigRequest, {"taskId": task_id, "id": id}
+        )
 
     async def list_push_configs(self, task_id: str) -> Json:
         list_ = self._stub.ListTaskPushNotificationConfigs
-        return await self._unary(list_, pb.ListTaskPushNotificationConfigsRequest, {"taskId": task_id})
+        return await self._unary(
+            list_, pb.ListTaskPushNotificationConfigsRequest, {"taskId": task_id}
+        )
 
     async def delete_push_config(self, task_id: str, id: str) -> Json:
         delete = self._stub.DeleteTaskPushNotificationConfig
-        return await self._unary(delete, pb.DeleteTaskPushNotificationConfigRequest, {"taskId": task_id, "id": id})
+        return await self._unary(
+            delete, pb.DeleteTaskPushNotificationConfigRequest, {"taskId": task_id, "id": id}
+        )
 
     async def extended_card(self) -> Json:
-        return await self._unary(self._stub.GetExtendedAgentCard, pb.GetExtendedAgentCardRequest, {})
+        return await self._unary(
+            self._stub.GetExtendedAgentCard, pb.GetExtendedAgentCardRequest, {}
+        )
 
-    async def _unary(self, method: Callable[..., Any], type_: Callable[[], Any], fields: Json, headers: Headers = None) -> Json:
+    async def _unary(
+        self,
+        method: Callable[..., Any],
+        type_: Callable[[], Any],
+        fields: Json,
+        headers: Headers = None,
+    ) -> Json:
         call = method(_message(fields, type_()), metadata=_metadata(headers), timeout=PATIENCE_S)
         try:
             answer = await call
@@ -134,7 +166,9 @@ class Grpc:
         self.answer_headers = CIMultiDict(list(await call.initial_metadata()))
         return {} if isinstance(answer, empty_pb2.Empty) else _json(answer)
 
-    async def _open(self, method: Callable[..., Any], type_: Callable[[], Any], fields: Json, headers: Headers) -> GrpcFrames:
+    async def _open(
+        self, method: Callable[..., Any], type_: Callable[[], Any], fields: Json, headers: Headers
+    ) -> GrpcFrames:
         call = method(_message(fields, type_()), metadata=_metadata(headers))
         async with asyncio.timeout(PATIENCE_S):
             metadata = CIMultiDict(list(await call.initial_metadata()))
@@ -151,11 +185,18 @@ class Grpc:
 
 def refused_by(error: Any) -> Refused:
     """Return the error the tests know, made from status and trailers alone."""
-    return _refused(error.code(), error.details(), error.initial_metadata(), error.trailing_metadata())
+    return _refused(
+        error.code(), error.details(), error.initial_metadata(), error.trailing_metadata()
+    )
 
 
 async def _refusal(call: Any) -> Refused:
-    return _refused(await call.code(), await call.details(), await call.initial_metadata(), await call.trailing_metadata())
+    return _refused(
+        await call.code(),
+        await call.details(),
+        await call.initial_metadata(),
+        await call.trailing_metadata(),
+    )
 
 
 def _refused(code: Any, message: str, initial: Any, trailing: Any) -> Refused:

@@ -1,11 +1,14 @@
 """Every rule of A2A 1.0, and the tests that prove it, or the reason why none does.
 
-The ids group the rules of the specification by subject: GEN requests in general, SND send, HIS history, CTX ids and contexts,
-STR streams, SUB subscriptions, GET, LST lists, CAN cancel, PCF push configs, PDL push delivery, XCD extended card, CRD card,
-SIG signatures, VER versions, EXT extensions, AUT authentication, ITA authorization inside a task, AZN access, TEN tenants,
-MSG messages and task life, IDM idempotency, BND bindings, CUS custom bindings, OPS operation, ERR errors.
+The ids group the rules of the specification by subject: GEN requests in general, SND send, HIS
+history, CTX ids and contexts, STR streams, SUB subscriptions, GET, LST lists, CAN cancel, PCF push
+configs, PDL push delivery, XCD extended card, CRD card, SIG signatures, VER versions, EXT
+extensions, AUT authentication, ITA authorization inside a task, AZN access, TEN tenants, MSG
+messages and task life, IDM idempotency, BND bindings, CUS custom bindings, OPS operation, ERR
+errors.
 
-`test_requirements.py` keeps this list complete: every id is here, every test exists and names the rule it proves.
+`test_requirements.py` keeps this list complete: every id is here, every test exists and names the
+rule it proves.
 """
 
 from typing import NamedTuple
@@ -45,7 +48,10 @@ CLIENT = "a rule for clients: nothing a server does can prove it"
 RECEIVER = "a rule for those who receive push notifications"
 NO_PUSH = "push notifications are not offered, and the card says so: see GEN-7"
 NO_EXTENDED_CARD = "there is no extended card, and the card says so: see GEN-7"
-NO_AUTH = "authentication is not built yet: a server without it binds to loopback, where all callers are one"
+NO_AUTH = (
+    "authentication is not built yet: a server without it binds to loopback, where all callers "
+    "are one"
+)
 NO_SIGNING = "optional: cards are not signed yet"
 NO_CUSTOM_BINDING = "there is no custom binding"
 
@@ -155,7 +161,8 @@ RULES = {
         "interaction/test_turns.py::test_a_message_for_a_busy_task_waits_for_its_turn",
     ),
     "SND-10": unproven(
-        "output is shaped to the accepted output modes", "advice we don't follow yet: skills are not told the accepted output modes"
+        "output is shaped to the accepted output modes",
+        "advice we don't follow yet: skills are not told the accepted output modes",
     ),
     "SND-11": proven(
         "an inline push config registers a webhook",
@@ -263,7 +270,10 @@ RULES = {
         "interaction/test_cancel.py::test_whoever_reads_or_waits_sees_the_cancel",
         "interaction/test_stream.py::test_a_stream_shows_the_task_and_then_every_change",
     ),
-    "STR-4": unproven("a last snapshot may be sent before closing", "optional, and not done: the last update is the last frame"),
+    "STR-4": unproven(
+        "a last snapshot may be sent before closing",
+        "optional, and not done: the last update is the last frame",
+    ),
     "STR-5": proven(
         "a stream is refused as a send is",
         "interaction/test_stream.py::test_a_stream_is_refused_as_a_send_is_with_a_plain_answer",
@@ -529,7 +539,10 @@ RULES = {
         "interaction/test_capabilities.py::test_extension_data_travels_in_metadata_and_names",
     ),
     "EXT-8": unproven("what extensions may and may not do", "a guide for authors of extensions"),
-    "AUT-1": unproven("production traffic is encrypted", "a matter of how the server is run: TLS in front of it or in it"),
+    "AUT-1": unproven(
+        "production traffic is encrypted",
+        "a matter of how the server is run: TLS in front of it or in it",
+    ),
     "AUT-2": unproven("clients verify certificates", CLIENT),
     "AUT-3": proven(
         "clients send credentials in headers",
@@ -559,7 +572,9 @@ RULES = {
         "clients without a stream subscribe or poll",
         "conformance/test_client_rules.py::test_a_client_without_a_stream_can_wait_for_the_grant",
     ),
-    "ITA-7": unproven("in-band credentials are for the asking agent alone", "no credentials are taken in band"),
+    "ITA-7": unproven(
+        "in-band credentials are for the asking agent alone", "no credentials are taken in band"
+    ),
     "ITA-8": proven(
         "neither state nor message authorizes anything by itself",
         "interaction/test_auth_required.py::test_a_message_is_taken_while_authorization_is_awaited",

@@ -26,7 +26,12 @@ async def test_hello_greets(connect_rpc):
 async def test_echo_is_a_task_working_one_artifact_completed(connect):
     async with connect(load("echo")) as client:
         frames = await (await client.stream("hello")).rest()
-        assert [next(iter(frame)) for frame in frames] == ["task", "statusUpdate", "artifactUpdate", "statusUpdate"]
+        assert [next(iter(frame)) for frame in frames] == [
+            "task",
+            "statusUpdate",
+            "artifactUpdate",
+            "statusUpdate",
+        ]
         assert text_of(frames[2]["artifactUpdate"]["artifact"]) == "hello"
 
 
@@ -51,7 +56,9 @@ async def test_invoice_checks_reads_answers_and_declines(connect):
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.stem)
 def test_an_example_is_one_idea_that_fits_on_a_page(path):
-    """Examples are read before they are run: at most 120 lines, with a docstring that says what they show."""
+    """Examples are read before they are run: at most 120 lines, with a docstring that says what
+    they show.
+    """
     text = path.read_text()
     assert len(text.splitlines()) <= 120
     if path.stem not in ("__init__", "hello"):
@@ -68,12 +75,21 @@ def test_the_demo_walks_a_conversation_with_a_question_and_a_stream():
     command = [sys.executable, "-m", "examples.demo", "--once"]
     done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    for shown in ("Echo, are you there?", "How many days", "input-required", "Day 3", "completed", "accord send"):
+    for shown in (
+        "Echo, are you there?",
+        "How many days",
+        "input-required",
+        "Day 3",
+        "completed",
+        "accord send",
+    ):
         assert shown in done.stdout
 
 
 async def test_onboarding_collects_what_three_departments_make_and_asks_back():
-    """The case the project began from: discover by cards, delegate, stream progress, collect artifacts, ask what is missing."""
+    """The case the project began from: discover by cards, delegate, stream progress, collect
+    artifacts, ask what is missing.
+    """
     from accord import connect
     from examples.onboarding import facilities, hr, it
     from examples.onboarding.onboarding import onboarding_agent
@@ -84,10 +100,26 @@ async def test_onboarding_collects_what_three_departments_make_and_asks_back():
         reply = await reply.answer("2026-12-01")
         assert reply.question.startswith("Which laptop")
         stream = pro.stream("16", task_id=reply.task_id)
-        said = [e.status.message.text async for e in stream if getattr(e, "status", None) and e.status.message]
+        said = [
+            e.status.message.text
+            async for e in stream
+            if getattr(e, "status", None) and e.status.message
+        ]
     artifacts = {artifact.name: artifact for artifact in stream.reply.task.artifacts}
-    assert list(artifacts)[:6] == ["employee record", "welcome mail", "", "hardware order", "desk", "badge"]
-    assert said == ["IT: laptop ordered", "IT: laptop shipped", "IT: laptop at the front desk", "Facilities: desk assigned"]
+    assert list(artifacts)[:6] == [
+        "employee record",
+        "welcome mail",
+        "",
+        "hardware order",
+        "desk",
+        "badge",
+    ]
+    assert said == [
+        "IT: laptop ordered",
+        "IT: laptop shipped",
+        "IT: laptop at the front desk",
+        "Facilities: desk assigned",
+    ]
     assert artifacts["badge"].parts[0].raw.startswith(b"%PDF-1.4")
     assert stream.reply.state.word == "completed"
 
@@ -96,5 +128,11 @@ def test_the_onboarding_case_runs_with_one_command():
     command = [sys.executable, "-m", "examples.onboarding"]
     done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    for shown in ("HR: record created", "IT: laptop shipped", "badge.pdf", "is ready to start", "ada.lovelace@company.example"):
+    for shown in (
+        "HR: record created",
+        "IT: laptop shipped",
+        "badge.pdf",
+        "is ready to start",
+        "ada.lovelace@company.example",
+    ):
         assert shown in done.stdout

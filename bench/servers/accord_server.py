@@ -19,7 +19,9 @@ async def echo(text: str) -> str:
 
 @agent.skill
 async def count(text: str) -> AsyncIterator[str]:
-    """Stream as many chunks as the text says, giving way after each, as an agent that waits for a model does."""
+    """Stream as many chunks as the text says, giving way after each, as an agent that waits for a
+    model does.
+    """
     for i in range(int(text)):
         yield f"chunk {i} "
         await asyncio.sleep(0)
@@ -70,4 +72,8 @@ async def weigh(file: File) -> str:
 
 
 if __name__ == "__main__":
-    agent.run(port=int(sys.argv[1]), store=sys.argv[2], grpc_port=int(sys.argv[3]) if len(sys.argv) > 3 else None)
+    agent.run(
+        port=int(sys.argv[1]),
+        store=sys.argv[2],
+        grpc_port=int(sys.argv[3]) if len(sys.argv) > 3 else None,
+    )

@@ -1,4 +1,5 @@
-"""uvicorn and nothing else: prepared bytes for every request, which is not even read. `raw_server.py PORT [GRPC_PORT]`.
+"""uvicorn and nothing else: prepared bytes for every request, which is not even read.
+`raw_server.py PORT [GRPC_PORT]`.
 
 What it costs is the floor under any server built on uvicorn; the path says which bytes are wanted.
 """
@@ -19,19 +20,22 @@ _TASK = (
     b'"taskId":"0199c3a0-0000-7000-8000-000000000000"}]}'
 )
 _FRAME = (
-    b'data: {"jsonrpc":"2.0","id":1,"result":{"artifactUpdate":{"taskId":"0199c3a0-0000-7000-8000-000000000000",'
-    b'"contextId":"0199c3a0-0000-7000-8000-000000000001","artifact":{"artifactId":"artifact-1","parts":[{"text":"chunk 1 "}]},'
+    b'data: {"jsonrpc":"2.0","id":1,"result":{"artifactUpdate":{"taskId":"0199c3a0-0000-7000-8000-000000000000",'  # noqa: E501
+    b'"contextId":"0199c3a0-0000-7000-8000-000000000001","artifact":{"artifactId":"artifact-1","parts":[{"text":"chunk 1 "}]},'  # noqa: E501
     b'"append":true}}}\n\n'
 )
-_LAST = b'data: {"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"status":{"state":"TASK_STATE_COMPLETED"}}}}\n\n'
-_FIRST = b'data: {"jsonrpc":"2.0","id":1,"result":{"task":%b}}\n\n' % _TASK.replace(b"COMPLETED", b"SUBMITTED")
+_LAST = b'data: {"jsonrpc":"2.0","id":1,"result":{"statusUpdate":{"status":{"state":"TASK_STATE_COMPLETED"}}}}\n\n'  # noqa: E501
+_FIRST = b'data: {"jsonrpc":"2.0","id":1,"result":{"task":%b}}\n\n' % _TASK.replace(
+    b"COMPLETED", b"SUBMITTED"
+)
 
 ANSWERS = {
     "/send": b'{"jsonrpc":"2.0","id":1,"result":{"task":%b}}' % _TASK,
     "/get": b'{"jsonrpc":"2.0","id":1,"result":%b}' % _TASK,
-    "/list": b'{"jsonrpc":"2.0","id":1,"result":{"tasks":[%b],"totalSize":10000}}' % b",".join([_TASK] * 50),
-    "/file": b'{"jsonrpc":"2.0","id":1,"result":{"task":{"history":["%b"],"text":"1048576 bytes",%b}}'
-    % (b"A" * 1_398_104, _TASK[1:]),
+    "/list": b'{"jsonrpc":"2.0","id":1,"result":{"tasks":[%b],"totalSize":10000}}'
+    % b",".join([_TASK] * 50),
+    "/file": b'{"jsonrpc":"2.0","id":1,"result":{"task":{"history":["%b"],"text":"1048576 '
+    b'bytes",%b}}' % (b"A" * 1_398_104, _TASK[1:]),
 }
 STREAMS = {"/echo": 2, "/count": 100}
 
@@ -64,7 +68,13 @@ async def _respond(send: Any, body: bytes) -> None:
 
 
 async def _stream(send: Any, n: int, gate: asyncio.Event | None) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [(b"content-type", b"text/event-stream")],
+        }
+    )
     await send({"type": "http.response.body", "body": _FIRST, "more_body": True})
     if gate is not None:
         await gate.wait()
@@ -76,11 +86,15 @@ async def _stream(send: Any, n: int, gate: asyncio.Event | None) -> None:
 
 
 async def both(port: int, grpc_port: int) -> None:
-    """The same without A2A's HTTP: grpc.aio alone on its port, and here only what says that the server is up."""
+    """The same without A2A's HTTP: grpc.aio alone on its port, and here only what says that the
+    server is up.
+    """
     from bench.servers import raw_grpc
 
     server = await raw_grpc.serve(grpc_port)
-    await uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning", access_log=False, lifespan="off")).serve()
+    await uvicorn.Server(
+        uvicorn.Config(app, port=port, log_level="warning", access_log=False, lifespan="off")
+    ).serve()
     await server.stop(None)
 
 
@@ -89,4 +103,11 @@ if __name__ == "__main__":
         sys.path.insert(0, str(Path(__file__).parent.parent.parent))
         uvloop.run(both(int(sys.argv[1]), int(sys.argv[2])))
     else:
-        uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", access_log=False, lifespan="off")
+        uvicorn.run(
+            app,
+            host="127.0.0.1",
+            port=int(sys.argv[1]),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+        )

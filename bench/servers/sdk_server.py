@@ -1,6 +1,7 @@
 """The agent on a2a-sdk, set up as its own samples are: `sdk_server.py PORT [GRPC_PORT]`.
 
-Executor, default request handler, in-memory store, Starlette routes, uvicorn. uvicorn's access log is off, as it is in ours.
+Executor, default request handler, in-memory store, Starlette routes, uvicorn. uvicorn's access log
+is off, as it is in ours.
 """
 
 import asyncio
@@ -91,7 +92,9 @@ async def weigh(updater: TaskUpdater, message: Message) -> None:
 
 async def _chunks(updater: TaskUpdater, n: int) -> None:
     for i in range(n):
-        await updater.add_artifact([Part(text=f"chunk {i} ")], artifact_id="artifact-1", append=i > 0)
+        await updater.add_artifact(
+            [Part(text=f"chunk {i} ")], artifact_id="artifact-1", append=i > 0
+        )
         await asyncio.sleep(0)
 
 
@@ -109,7 +112,13 @@ async def fill(request: Request) -> PlainTextResponse:
     """Put finished tasks straight into the store: sending 100,000 would take minutes."""
     for i in range(int(request.query_params["tasks"])):
         task_id, context_id = str(uuid4()), str(uuid4())
-        said = Message(message_id=f"m{i}", role=Role.ROLE_USER, task_id=task_id, context_id=context_id, parts=[Part(text="hello")])
+        said = Message(
+            message_id=f"m{i}",
+            role=Role.ROLE_USER,
+            task_id=task_id,
+            context_id=context_id,
+            parts=[Part(text="hello")],
+        )
         task = Task(
             id=task_id,
             context_id=context_id,
@@ -127,12 +136,17 @@ async def converse(request: Request) -> PlainTextResponse:
     task_id, context_id, n = str(uuid4()), str(uuid4()), int(request.query_params["messages"])
     history = []
     for i in range(n // 2):
-        said = new_text_message("hello", role=Role.ROLE_USER, task_id=task_id, context_id=context_id)
+        said = new_text_message(
+            "hello", role=Role.ROLE_USER, task_id=task_id, context_id=context_id
+        )
         said.metadata.update({"skill": "talk"})
         history += [said, new_text_message(f"hello {i}?", task_id=task_id, context_id=context_id)]
     status = TaskStatus(state=TaskState.TASK_STATE_INPUT_REQUIRED, message=history[-1])
     status.timestamp.GetCurrentTime()
-    await store.save(Task(id=task_id, context_id=context_id, status=status, history=history[:-1]), ServerCallContext())
+    await store.save(
+        Task(id=task_id, context_id=context_id, status=status, history=history[:-1]),
+        ServerCallContext(),
+    )
     return PlainTextResponse(f"{task_id} {context_id}")
 
 
@@ -145,7 +159,11 @@ def handler_of(port: int) -> tuple[DefaultRequestHandler, AgentCard]:
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         capabilities=AgentCapabilities(streaming=True),
-        supported_interfaces=[AgentInterface(url=f"http://127.0.0.1:{port}/", protocol_binding="JSONRPC", protocol_version="1.0")],
+        supported_interfaces=[
+            AgentInterface(
+                url=f"http://127.0.0.1:{port}/", protocol_binding="JSONRPC", protocol_version="1.0"
+            )
+        ],
         skills=[skill],
     )
     return DefaultRequestHandler(agent_executor=Echo(), task_store=store, agent_card=card), card
@@ -154,7 +172,9 @@ def handler_of(port: int) -> tuple[DefaultRequestHandler, AgentCard]:
 def app(port: int) -> Starlette:
     handler, card = handler_of(port)
     ours = [Route("/fill", fill, methods=["POST"]), Route("/converse", converse, methods=["POST"])]
-    return Starlette(routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/"), *ours])
+    return Starlette(
+        routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/"), *ours]
+    )
 
 
 async def both(port: int, grpc_port: int) -> None:
@@ -167,7 +187,9 @@ async def both(port: int, grpc_port: int) -> None:
     add_A2AServiceServicer_to_server(GrpcHandler(handler_of(port)[0]), server)
     server.add_insecure_port(f"127.0.0.1:{grpc_port}")
     await server.start()
-    await uvicorn.Server(uvicorn.Config(app(port), port=port, log_level="warning", access_log=False)).serve()
+    await uvicorn.Server(
+        uvicorn.Config(app(port), port=port, log_level="warning", access_log=False)
+    ).serve()
     await server.stop(None)
 
 
@@ -175,4 +197,10 @@ if __name__ == "__main__":
     if len(sys.argv) > 2:
         uvloop.run(both(int(sys.argv[1]), int(sys.argv[2])))
     else:
-        uvicorn.run(app(int(sys.argv[1])), host="127.0.0.1", port=int(sys.argv[1]), log_level="warning", access_log=False)
+        uvicorn.run(
+            app(int(sys.argv[1])),
+            host="127.0.0.1",
+            port=int(sys.argv[1]),
+            log_level="warning",
+            access_log=False,
+        )

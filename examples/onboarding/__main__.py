@@ -1,6 +1,7 @@
 """The onboarding case, end to end: `python -m examples.onboarding`.
 
-Four agents on four ports of this machine; a hiring manager who onboards a colleague and answers what is asked.
+Four agents on four ports of this machine; a hiring manager who onboards a colleague and answers
+what is asked.
 """
 
 import asyncio
@@ -20,7 +21,9 @@ ANSWERS = {"When does": "2026-12-01", "Which laptop": "16"}
 
 async def main(name: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        departments = [await stack.enter_async_context(m.agent.app().serving()) for m in (hr, it, facilities)]
+        departments = [
+            await stack.enter_async_context(m.agent.app().serving()) for m in (hr, it, facilities)
+        ]
         url = await stack.enter_async_context(onboarding_agent(departments).app().serving())
         async with connect(url) as pro:
             click.secho(f"{pro.card.name} at {url}", bold=True)
@@ -37,11 +40,18 @@ async def onboard(pro, order) -> None:
         reply = stream.reply
         if not reply.question:
             break
-        task_id, message = reply.task_id, next(a for q, a in ANSWERS.items() if reply.question.startswith(q))
+        task_id, message = (
+            reply.task_id,
+            next(a for q, a in ANSWERS.items() if reply.question.startswith(q)),
+        )
         click.secho(f"> {message}", fg="cyan")
     click.secho("What came of it", bold=True)
     for artifact in reply.task.artifacts:
-        files = [f"{p.filename}, {len(p.raw):,} bytes" for p in artifact.parts if isinstance(p.raw, bytes)]
+        files = [
+            f"{p.filename}, {len(p.raw):,} bytes"
+            for p in artifact.parts
+            if isinstance(p.raw, bytes)
+        ]
         data = [str(p.data) for p in artifact.parts if isinstance(p.data, dict)]
         name = click.style(artifact.name or "result", bold=True)
         click.echo(f"  {name}  {artifact.text.strip() or ' '.join(files + data)}")

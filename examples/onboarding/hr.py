@@ -9,7 +9,9 @@ agent = Agent("HR", description="Creates employee records and sends documents.")
 
 @agent.skill(id="createEmployee", tags=["hr"])
 async def create_employee(person: Person, ctx: Context):
-    """Create the record of a new employee and send the welcome mail. Asks for the start date if it is missing."""
+    """Create the record of a new employee and send the welcome mail. Asks for the start date if it
+    is missing.
+    """
     start = person.start or await ctx.ask(f"When does {person.name} start?")
     await ctx.status("record created")
     ctx.artifact({"name": person.name, "role": person.role, "start": start}, name="employee record")

@@ -13,7 +13,10 @@ agent = Agent("IT", description="Creates mail accounts and orders laptops.")
 @agent.skill(id="setupEmailAccount", tags=["it"])
 async def setup_email_account(person: Person) -> dict:
     """Create a mail account and return how to log in for the first time."""
-    return {"account": f"{person.login}@company.example", "first password": "from the service desk, in person"}
+    return {
+        "account": f"{person.login}@company.example",
+        "first password": "from the service desk, in person",
+    }
 
 
 @agent.skill(id="orderHardware", tags=["it"])
@@ -23,4 +26,6 @@ async def order_hardware(person: Person, ctx: Context):
     for news in ("laptop ordered", "laptop shipped", "laptop at the front desk"):
         await asyncio.sleep(0.05)
         await ctx.status(news)
-    ctx.artifact(f"{laptop} inch laptop for {person.name}, waiting at the front desk", name="hardware order")
+    ctx.artifact(
+        f"{laptop} inch laptop for {person.name}, waiting at the front desk", name="hardware order"
+    )

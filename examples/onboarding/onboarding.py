@@ -1,4 +1,5 @@
-"""OnboardingPro: finds the departments' agents by their cards, hands out the work, collects what they made.
+"""OnboardingPro: finds the departments' agents by their cards, hands out the work, collects what
+  they made.
 
 A question of any of them reaches the hiring manager through us; so does their progress.
 """
@@ -32,7 +33,9 @@ def onboarding_agent(departments: list[Any]) -> Agent:
             for work in WORK:
                 reply = await ctx.delegate(able[work], order(work, person))
                 for artifact in reply.task.artifacts:
-                    await ctx.artifact(*artifact.parts, name=artifact.name, metadata={"from": able[work].card.name})
+                    await ctx.artifact(
+                        *artifact.parts, name=artifact.name, metadata={"from": able[work].card.name}
+                    )
         return f"{person.name} is ready to start."
 
     return agent
@@ -40,5 +43,12 @@ def onboarding_agent(departments: list[Any]) -> Agent:
 
 def order(work: str, person: Person) -> Message:
     """The message that asks a department for one piece of work."""
-    data = {"name": person.name, "role": person.role, "start": person.start, "laptop": person.laptop}
-    return Message(message_id=new_id(), role=Role.USER, parts=[Part(data=data)], metadata={"skill": work})
+    data = {
+        "name": person.name,
+        "role": person.role,
+        "start": person.start,
+        "laptop": person.laptop,
+    }
+    return Message(
+        message_id=new_id(), role=Role.USER, parts=[Part(data=data)], metadata={"skill": work}
+    )

@@ -1,6 +1,7 @@
 """Accord: Agent2Agent (A2A) for Python.
 
-The names load on first use, so that a server does not pay for the client, nor the client for the server.
+The names load on first use, so that a server does not pay for the client, nor the client for the
+server.
 """
 
 from importlib import import_module
@@ -11,12 +12,12 @@ if TYPE_CHECKING:
     from .auth import Caller as Caller
     from .client import connect as connect
     from .client import connect_sync as connect_sync
-    from .engine.durable.steps import StepFailed as StepFailed
-    from .engine.runs.upkeep import Retention as Retention
-    from .engine.skills.context import Context as Context
-    from .engine.skills.values import Ask as Ask
-    from .engine.skills.values import File as File
-    from .engine.skills.values import Reply as Reply
+    from .engine.durable import StepFailed as StepFailed
+    from .engine.runs import Retention as Retention
+    from .engine.skills import Ask as Ask
+    from .engine.skills import Context as Context
+    from .engine.skills import File as File
+    from .engine.skills import Reply as Reply
     from .model import A2AError as A2AError
     from .model import Artifact as Artifact
     from .model import BodyTooLarge as BodyTooLarge
@@ -43,20 +44,20 @@ if TYPE_CHECKING:
     from .model import UnsupportedMediaType as UnsupportedMediaType
     from .model import UnsupportedOperation as UnsupportedOperation
     from .model import VersionNotSupported as VersionNotSupported
-    from .wire.tls import Tls as Tls
+    from .server.transport import Tls as Tls
 
 _WHERE = {
     "A2AError": "model",
     "Agent": "agent",
     "Artifact": "model",
-    "Ask": "engine.skills.values",
+    "Ask": "engine.skills",
     "BodyTooLarge": "model",
     "Caller": "auth",
     "ContentTypeNotSupported": "model",
-    "Context": "engine.skills.context",
+    "Context": "engine.skills",
     "ExtendedAgentCardNotConfigured": "model",
     "ExtensionSupportRequired": "model",
-    "File": "engine.skills.values",
+    "File": "engine.skills",
     "InvalidAgentResponse": "model",
     "InvalidParams": "model",
     "InvalidRequest": "model",
@@ -68,13 +69,13 @@ _WHERE = {
     "Part": "model",
     "PermissionDenied": "model",
     "PushNotificationNotSupported": "model",
-    "Reply": "engine.skills.values",
-    "Retention": "engine.runs.upkeep",
-    "StepFailed": "engine.durable.steps",
+    "Reply": "engine.skills",
+    "Retention": "engine.runs",
+    "StepFailed": "engine.durable",
     "Task": "model",
     "TaskNotCancelable": "model",
     "TaskNotFound": "model",
-    "Tls": "wire.tls",
+    "Tls": "server.transport",
     "TooManyRequests": "model",
     "Unauthenticated": "model",
     "Unavailable": "model",

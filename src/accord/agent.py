@@ -10,19 +10,19 @@ from .model import Limits
 
 if TYPE_CHECKING:
     from .app import App
-    from .engine.runs.upkeep import Retention
+    from .engine.runs import Retention
+    from .server.transport import Tls
     from .store import Store
-    from .wire.tls import Tls
 
 __all__ = ["Agent"]
 
 
 class Agent(run.Agent):
-    """An agent made of functions (`@agent.skill`), to be served on its own with `run` or as an ASGI app with `app`.
+    """An agent made of functions (`@agent.skill`), served by `run`, or as an ASGI app by `app`.
 
-    Its keywords are the fields of the agent card: `description`, `version` (of the agent), `provider`, `documentation_url`,
-    `icon_url`, `input_modes` and `output_modes` (media types), `extensions`. With `strict_modes` a part of another media type is
-    refused.
+    Its keywords are the fields of the agent card: `description`, `version` (of the agent),
+    `provider`, `documentation_url`, `icon_url`, `input_modes` and `output_modes` (media types),
+    `extensions`. With `strict_modes` a part of another media type is refused.
     """
 
     def app(
@@ -39,23 +39,38 @@ class Agent(run.Agent):
         tls: "Tls | None" = None,
         retention: "Retention | None" = None,
     ) -> "App":
-        """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette or FastAPI.
+        """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette
+        or FastAPI.
 
         Args:
             store: Where tasks are kept: `memory://`, `sqlite:///file`, or a store.
-            url: The address clients reach it at, for the agent card. Without it, the address they used.
+            url: The address clients reach it at, for the agent card. Without it, the address they
+              used.
             rpc: The path of the JSON-RPC binding.
             rest: The base path of the HTTP+JSON binding.
             limits: What one caller may ask for.
             versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
-            grpc_port: Where gRPC listens while the app is open; 0 for any free port. Needs `accord[grpc]`.
+            grpc_port: Where gRPC listens while the app is open; 0 for any free port. Needs
+              `accord[grpc]`.
             grpc_host: The address it listens on.
             retention: How long tasks, their logs and idempotency keys are kept.
-            tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server this app runs in.
+            tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server
+              this app runs in.
         """
-        from .app import App  # every room of the house: an agent that is only looked at needs none of them
+        from .app import (
+            App,  # every room of the house: an agent that is only looked at needs none of them
+        )
 
-        app = App(self, store=store, url=url, rpc=rpc, rest=rest, limits=limits or Limits(), versions=versions, retention=retention)
+        app = App(
+            self,
+            store=store,
+            url=url,
+            rpc=rpc,
+            rest=rest,
+            limits=limits or Limits(),
+            versions=versions,
+            retention=retention,
+        )
         if grpc_port is not None:
             app.listen(grpc_host, grpc_port, tls)
         return app
@@ -83,36 +98,47 @@ class Agent(run.Agent):
         retention: "Retention | None" = None,
         no_auth: bool = False,
     ) -> None:
-        """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a port.
+        """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
+        port.
 
-        Then it returns. What has not ended 5 s after it was cancelled is named in the log and left behind.
+        Then it returns. What has not ended 5 s after it was cancelled is named in the log and left
+        behind.
 
         Args:
-            host: The address to listen on. Other than loopback only with `no_auth`: there is no check of who calls.
+            host: The address to listen on. Other than loopback only with `no_auth`: there is no
+              check of who calls.
             port: The port to listen on; 0 for any free one.
-            store: Where tasks are kept: `sqlite:///file`, `memory://` to forget them when the server stops, or a store. By
-                default a file in `./.accord/` named after the agent.
-            url: The address clients reach it at, for the agent card. Without it, the address they used.
+            store: Where tasks are kept: `sqlite:///file`, `memory://` to forget them when the
+              server stops, or a store. By default a file in `./.accord/` named after the agent.
+            url: The address clients reach it at, for the agent card. Without it, the address they
+              used.
             limits: What one caller may ask for.
             versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
-            log_level: Of `logging.getLogger("accord")`, if that has none: `critical`, `error`, `warning`, `info` or `debug`.
+            log_level: Of `logging.getLogger("accord")`, if that has none: `critical`, `error`,
+              `warning`, `info` or `debug`.
             on_start: Called with the address once it is served; by default that is printed.
             grpc_port: Serve gRPC too, on this port; 0 for any free one. Needs `accord[grpc]`.
             tls: The certificate HTTP and gRPC show, and whose they ask for.
-            grace_s: What running work gets to finish on SIGTERM; on Ctrl-C it is interrupted at once.
+            grace_s: What running work gets to finish on SIGTERM; on Ctrl-C it is interrupted at
+              once.
             retention: How long tasks, their logs and idempotency keys are kept.
             no_auth: Let anyone who can reach the address use the agent.
 
         Raises:
-            ValueError: The address can be reached from other machines, and nobody said that anyone may call; or a setting is wrong.
+            ValueError: The address can be reached from other machines, and nobody said that anyone
+              may call; or a setting is wrong.
         """
-        from .wire.server import is_loopback, serve  # what an app that is served elsewhere does not need
+        from .server.process import (  # what an app that is served elsewhere does not need
+            is_loopback,
+            serve,
+        )
 
         if not 0 <= grace_s < math.inf:
             raise ValueError(f"grace_s is {grace_s}; give seconds, 0 or more")
         if not no_auth and not is_loopback(host):
             raise ValueError(
-                f"this agent asks nobody who they are, and {host} can be reached from other machines; "
+                f"this agent asks nobody who they are, and {host} can be reached from "
+                "other machines; "
                 "serve 127.0.0.1 only, or say that anyone may call: --no-auth, no_auth=True"
             )
         app = self.app(

@@ -9,26 +9,18 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from .engine.durable.branches import Delegates
-from .engine.runs.engine import Engine
-from .engine.runs.upkeep import Retention
-from .engine.skills.agent import Agent
+from .engine.durable import Delegates
+from .engine.runs import Engine, Retention
+from .engine.skills import Agent
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Limits
-from .ops.call import IDEMPOTENT, RESUME
-from .ops.service import Service
-from .ops.table import served
+from .operations import IDEMPOTENT, RESUME, Service, served
+from .server.http import CardDoor, Front, JsonRpcDoor, Receive, RestDoor, Send
+from .server.process import hearing
+from .server.transport import Tls, Unread
 from .store import Store, open_store
-from .wire.asgi import Receive, Send
-from .wire.front import Front
-from .wire.jsonrpc import JsonRpcDoor
-from .wire.rest import RestDoor
-from .wire.signals import hearing
-from .wire.tls import Tls
-from .wire.unread import Unread
-from .wire.wellknown import CardDoor
 
 if TYPE_CHECKING:
-    from .wire.grpc import GrpcServer
+    from .server.grpc import GrpcServer
 
 __all__ = ["App"]
 
@@ -42,7 +34,9 @@ def _delegates() -> Delegates:
 
 
 class App(Front):
-    """An agent as an ASGI app. Opens its store at start-up, or with the first request if nobody starts it."""
+    """An agent as an ASGI app. Opens its store at start-up, or with the first request if nobody
+    starts it.
+    """
 
     def __init__(
         self,
@@ -62,7 +56,9 @@ class App(Front):
         self._rest_url = "/" + rest.strip("/") if rest.strip("/") else ""
         self._url = url
         self._grpc: GrpcServer | None = None
-        self._engine = Engine(agent, open_store(store) if isinstance(store, str) else store, limits, retention)
+        self._engine = Engine(
+            agent, open_store(store) if isinstance(store, str) else store, limits, retention
+        )
         self._engine.runs.delegates = _delegates
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
         self.unread = unread = Unread(limits)
@@ -84,11 +80,15 @@ class App(Front):
     def listen(self, host: str, port: int, tls: Tls | None = None) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""
         try:
-            from .wire.grpc import GrpcDoor, GrpcServer  # protobuf comes with an extra
+            from .server.grpc import GrpcDoor, GrpcServer  # protobuf comes with an extra
         except ImportError as error:
-            raise RuntimeError(f"gRPC needs an extra: pip install 'accord[grpc]' ({error})") from error
+            raise RuntimeError(
+                f"gRPC needs an extra: pip install 'accord[grpc]' ({error})"
+            ) from error
         door = GrpcDoor(self._service, self.limits, self._versions, self.unread)
-        self._grpc = GrpcServer(door, host, port, self.limits, tls, self.unread, is_ready=lambda: not self.trouble)
+        self._grpc = GrpcServer(
+            door, host, port, self.limits, tls, self.unread, is_ready=lambda: not self.trouble
+        )
 
     def reached_at(self, address: str) -> None:
         """Say where HTTP is served, for cards that are not asked for over HTTP."""
@@ -111,13 +111,17 @@ class App(Front):
         if self._grpc is not None:
             try:
                 await self._grpc.start()
-                self._service.card = self.card(self._url or "http://localhost")  # now with the port gRPC really has
+                self._service.card = self.card(
+                    self._url or "http://localhost"
+                )  # now with the port gRPC really has
             except BaseException:
                 await self._engine.close()
                 raise
 
     async def close(self, grace_s: float = 0.0) -> None:
-        """Take no new work, give what runs `grace_s` to end, then end it and store everything; once, however many ask."""
+        """Take no new work, give what runs `grace_s` to end, then end it and store everything;
+        once, however many ask.
+        """
         if self._opening is None:
             return
         if self._closing is None:
@@ -137,7 +141,9 @@ class App(Front):
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncIterator[None]:
-        """For hosts: `Starlette(lifespan=app.lifespan)` opens and closes the agent with the host."""
+        """For hosts: `Starlette(lifespan=app.lifespan)` opens and closes the agent with the
+        host.
+        """
         await self.open()
         with hearing(self._host_stops):
             try:
@@ -146,7 +152,9 @@ class App(Front):
                 await self.close()
 
     def _host_stops(self, number: int) -> None:
-        """A host was asked to stop. It says so only when its connections are closed: streams have to end before."""
+        """A host was asked to stop. It says so only when its connections are closed: streams have
+        to end before.
+        """
         if self._leaving is None and self._closing is None:
             grace_s = 0.0 if number == signal.SIGINT else HOST_GRACE_S
             self._leaving = asyncio.get_running_loop().create_task(self._leave_host(grace_s))
@@ -157,8 +165,10 @@ class App(Front):
 
     @contextlib.asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[str]:
-        """Serve HTTP within this program, to this machine alone, while the block lasts; gives the address."""
-        from .wire.http import HttpServer  # an app that is served elsewhere needs none
+        """Serve HTTP within this program, to this machine alone, while the block lasts; gives the
+        address.
+        """
+        from .server.http1 import HttpServer  # an app that is served elsewhere needs none
 
         server = HttpServer(self.answer, "127.0.0.1", port, self.limits, unread=self.unread)
         await server.start()
@@ -190,8 +200,12 @@ class App(Front):
             name=agent.name,
             description=agent.description,
             supported_interfaces=[
-                AgentInterface(url=base + self._rpc_url, protocol_binding="JSONRPC", protocol_version="1.0"),
-                AgentInterface(url=base + self._rest_url, protocol_binding="HTTP+JSON", protocol_version="1.0"),
+                AgentInterface(
+                    url=base + self._rpc_url, protocol_binding="JSONRPC", protocol_version="1.0"
+                ),
+                AgentInterface(
+                    url=base + self._rest_url, protocol_binding="HTTP+JSON", protocol_version="1.0"
+                ),
                 *self._grpc_interfaces(base),
             ],
             provider=agent.provider,
@@ -216,8 +230,12 @@ class App(Front):
         hours = self._engine.retention.keys_s / 3600
         how_long = "for ever" if math.isinf(hours) else f"for {hours:g} hours"
         return [
-            AgentExtension(uri=RESUME, description="Resume a stream after the event named by Last-Event-ID."),
-            AgentExtension(uri=IDEMPOTENT, description=f"The same messageId gives the same task {how_long}."),
+            AgentExtension(
+                uri=RESUME, description="Resume a stream after the event named by Last-Event-ID."
+            ),
+            AgentExtension(
+                uri=IDEMPOTENT, description=f"The same messageId gives the same task {how_long}."
+            ),
         ]
 
     def _grpc_interfaces(self, base: str) -> list[AgentInterface]:

@@ -1,6 +1,7 @@
 """Handing a part of a task to another agent: `ctx.delegate`.
 
-The other agent's progress becomes ours, its questions are asked of our own client, cancelling us cancels it, and the trace goes on.
+The other agent's progress becomes ours, its questions are asked of our own client, cancelling us
+cancels it, and the trace goes on.
 """
 
 import asyncio
@@ -10,14 +11,21 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from . import observe
-from .client import Client, connect
-from .client.errors import AgentFault
-from .client.reply import Reply
-from .codec import v1
-from .engine.durable.branches import Branch
-from .engine.runs.run import Run
-from .engine.skills.context import Fail
-from .model import FINAL, INTERRUPTED, A2AError, Message, StatusUpdate, Task, TaskState, UnsupportedOperation
+from .client import AgentFault, Client, Reply, connect
+from .engine.durable import Branch
+from .engine.runs import Run
+from .engine.skills import Fail
+from .model import (
+    FINAL,
+    INTERRUPTED,
+    A2AError,
+    Message,
+    StatusUpdate,
+    Task,
+    TaskState,
+    UnsupportedOperation,
+)
+from .protocol.v1 import codec as v1
 
 __all__ = ["Declined", "Delegates", "Unanswered"]
 
@@ -25,7 +33,11 @@ log_ = logging.getLogger("accord")
 
 CANCEL_S = 2.0
 
-_ENDED_BADLY = {TaskState.FAILED: "failed", TaskState.REJECTED: "declined", TaskState.CANCELED: "was canceled"}
+_ENDED_BADLY = {
+    TaskState.FAILED: "failed",
+    TaskState.REJECTED: "declined",
+    TaskState.CANCELED: "was canceled",
+}
 
 
 class Declined(Fail):
@@ -37,7 +49,9 @@ class Declined(Fail):
 
 
 class Unanswered(Fail):
-    """The other agent can't be reached, or makes no sense; `reason` says which. Our client is not told where others are."""
+    """The other agent can't be reached, or makes no sense; `reason` says which. Our client is not
+    told where others are.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__("another agent, which was to do a part of this, gave no answer")
@@ -58,7 +72,8 @@ class Delegates:
         branch: Branch,
         on_task: Callable[[str], Awaitable[None]],
     ) -> Any:
-        """Have another agent do something, and return what it answered as a JSON value. See `durable.branches.Delegates`.
+        """Have another agent do something, and return what it answered as a JSON value. See
+        `durable.branches.Delegates`.
 
         That it gave no answer is something to remember too: the next attempt goes the same way.
         """
@@ -91,7 +106,14 @@ class Delegates:
 class _Conversation:
     """One delegation: a message, what comes of it, and answers to what the other agent asks."""
 
-    def __init__(self, run: Run, client: Client, key: str, branch: Branch, on_task: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        client: Client,
+        key: str,
+        branch: Branch,
+        on_task: Callable[[str], Awaitable[None]],
+    ) -> None:
         self._run = run
         self._client = client
         self._key = key
@@ -119,7 +141,9 @@ class _Conversation:
 
     async def _send(self, message: Any, key: str) -> Reply:
         client = self._client
-        stream = client.stream(message, task_id=self._task_id, key=key if client.deduplicates else "")
+        stream = client.stream(
+            message, task_id=self._task_id, key=key if client.deduplicates else ""
+        )
         async for event in stream:
             await self._hear(event)
         return stream.reply
@@ -142,7 +166,11 @@ class _Conversation:
         if task_id and task_id != self._task_id:
             self._task_id = task_id
             await self._on_task(task_id)
-        if isinstance(event, StatusUpdate) and event.status.state is TaskState.WORKING and event.status.message:
+        if (
+            isinstance(event, StatusUpdate)
+            and event.status.state is TaskState.WORKING
+            and event.status.message
+        ):
             self._run.progress(f"{self._client.card.name}: {event.status.message.text}", None)
             await self._run.room()
 
@@ -154,7 +182,9 @@ class _Conversation:
             answer = await questions.require_auth(self._branch, f"{name}: {reply.question}", None)
         else:
             said = reply.task.status.message if reply.task is not None else None
-            answer = await questions.ask(self._branch, said if said is not None else f"{name} needs an answer", Message)
+            answer = await questions.ask(
+                self._branch, said if said is not None else f"{name} needs an answer", Message
+            )
         return answer
 
 

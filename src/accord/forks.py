@@ -1,6 +1,8 @@
-"""What is this process's alone: a child that is forked (by a pool of processes, for example) does not have it.
+"""What is this process's alone: a child that is forked (by a pool of processes, for example) does
+not have it.
 
-Such a child may outlive us. A port, a client's connection or the lock of a database it still held would be held for nobody.
+Such a child may outlive us. A port, a client's connection or the lock of a database it still held
+would be held for nobody.
 """
 
 import contextlib
@@ -15,20 +17,25 @@ __all__ = ["keep", "own_signals"]
 
 T = TypeVar("T")
 
-_kept: "weakref.WeakKeyDictionary[object, Callable[[object], Iterable[int]]]" = weakref.WeakKeyDictionary()
+_kept: "weakref.WeakKeyDictionary[object, Callable[[object], Iterable[int]]]" = (
+    weakref.WeakKeyDictionary()
+)
 _signals: set[int] = set()
 _here = threading.local()  # what this thread held back before
 
 
 def keep(owner: T, filenos: Callable[[T], Iterable[int]]) -> None:
-    """Close in every child what `filenos` then finds open of the owner; here nothing is closed, and no lock is given back."""
+    """Close in every child what `filenos` then finds open of the owner; here nothing is closed, and
+    no lock is given back.
+    """
     _kept[owner] = filenos  # type: ignore[assignment]  # each function is called with its own owner
 
 
 @contextlib.contextmanager
 def own_signals(*numbers: int) -> Iterator[None]:
-    """Have these signals end a child as they end any process, while the block lasts. With the handlers of a loop, which it
-    inherits, it would not even notice: they wake the loop of the parent, which would take a signal to its child for its own.
+    """Have these signals end a child as they end any process, while the block lasts. With the
+    handlers of a loop, which it inherits, it would not even notice: they wake the loop of the
+    parent, which would take a signal to its child for its own.
     """
     _signals.update(numbers)
     try:
@@ -53,7 +60,9 @@ def _in_child() -> None:
         if _signals:
             signal.set_wakeup_fd(-1)
         for number in _signals:
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            signal.signal(
+                number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            )
         _signals.clear()
         _let_go()
     finally:
@@ -68,7 +77,9 @@ def _let_go() -> None:
         with contextlib.suppress(Exception):  # whatever it is, the child is to begin
             for fileno in filenos(owner):
                 if fileno >= 0:
-                    os.dup2(nothing, fileno, inheritable=False)  # the number stays taken: some object still knows it
+                    os.dup2(
+                        nothing, fileno, inheritable=False
+                    )  # the number stays taken: some object still knows it
     os.close(nothing)
     _kept.clear()
 

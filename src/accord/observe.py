@@ -13,7 +13,9 @@ _current: contextvars.ContextVar[str] = contextvars.ContextVar("accord-tracepare
 
 
 def enter(traceparent: str) -> None:
-    """This request belongs to that trace. What is no traceparent is ignored, as the standard asks."""
+    """This request belongs to that trace. What is no traceparent is ignored, as the standard
+    asks.
+    """
     if _PARENT.fullmatch(traceparent):
         _current.set(traceparent)
 
@@ -23,7 +25,9 @@ def current() -> str:
 
 
 def child() -> str:
-    """Return the traceparent of a call made for the current request: its trace, or a new one, and a span of its own."""
+    """Return the traceparent of a call made for the current request: its trace, or a new one, and a
+    span of its own.
+    """
     match = _PARENT.fullmatch(_current.get())
     trace, flags = (match["trace"], match["flags"]) if match else (os.urandom(16).hex(), "01")
     return f"00-{trace}-{os.urandom(8).hex()}-{flags}"

@@ -3,7 +3,8 @@
 async with connect(agent) as client:            # your own agent, in process: no network, no port
     assert (await client.send("hi")).text == "Hello"
 
-async with FakeAgent("Sunny", Ask("Which day?")) as weather:     # somebody else's agent, as you need it
+async with FakeAgent("Sunny", Ask("Which day?")) as weather:     # somebody else's agent, as you
+need it
     weather.fail(Status(503), Cut(after=2))                      # and its bad days
     async with connect(weather.url) as client: ...
 """
@@ -19,16 +20,16 @@ import msgspec
 from .agent import Agent
 from .app import App
 from .client import Client, connect
-from .engine.skills.context import Context
-from .engine.skills.values import Ask
+from .engine.skills import Ask, Context
 from .model import Message
-from .wire import request as wire
-from .wire.asgi import Receive, Scope, Send, converse
-from .wire.http import HttpServer
+from .server import request as wire
+from .server.http import Receive, Scope, Send, converse
+from .server.http1 import HttpServer
 
 __all__ = ["Ask", "Cut", "Delay", "Duplicate", "FakeAgent", "Fault", "Status", "client_fixture"]
 
-Answer: TypeAlias = Any  # a value, a list of chunks, Ask, an exception, or a function of the message that gives one of those
+# a value, a list of chunks, Ask, an exception, or a function of the message that gives one of those
+Answer: TypeAlias = Any
 
 _CARD = "/.well-known/"
 
@@ -70,8 +71,8 @@ class Request(msgspec.Struct, frozen=True):
 class FakeAgent:
     """A remote agent that does as it is told, over every version and binding.
 
-    Each message gets the next answer of the script; the last one is given again and again. Used with `async with` it is served on a
-    port of its own (`url`); `connect(fake)` reaches it without.
+    Each message gets the next answer of the script; the last one is given again and again. Used
+    with `async with` it is served on a port of its own (`url`); `connect(fake)` reaches it without.
     """
 
     def __init__(self, *script: Answer, name: str = "Fake agent") -> None:
@@ -111,7 +112,12 @@ class FakeAgent:
         self.url = self._server.url
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._app is not None:
             await self._app.close()
         if self._server is not None:
@@ -140,7 +146,10 @@ class FakeAgent:
         match fault:
             case Status():
                 wait = fault.retry_after_s
-                return wire.Answer(fault.status, headers=((b"retry-after", b"%d" % wait),) if wait is not None else ())
+                return wire.Answer(
+                    fault.status,
+                    headers=((b"retry-after", b"%d" % wait),) if wait is not None else (),
+                )
             case Delay():
                 await asyncio.sleep(fault.seconds)
         answer = await app.answer(request)
@@ -152,9 +161,13 @@ class FakeAgent:
 
 
 class _Faulty:
-    """A stream that does not go as it should: cut after so many events, or with every event more than once."""
+    """A stream that does not go as it should: cut after so many events, or with every event more
+    than once.
+    """
 
-    def __init__(self, answer: wire.Answer | wire.Stream, *, cut_after: int | None = None, times: int = 1) -> None:
+    def __init__(
+        self, answer: wire.Answer | wire.Stream, *, cut_after: int | None = None, times: int = 1
+    ) -> None:
         self.headers = answer.headers
         self._answer = answer
         self._left = cut_after
@@ -179,7 +192,9 @@ class _Faulty:
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         if self._left is None:
             frames = [frame + b"\n\n" for frame in data.split(b"\n\n") if frame]
-            await self._out.write(b"".join(frame * self._times for frame in frames), is_last=is_last)
+            await self._out.write(
+                b"".join(frame * self._times for frame in frames), is_last=is_last
+            )
             return
         frames = [frame + b"\n\n" for frame in data.split(b"\n\n") if frame][: self._left]
         self._left -= len(frames)

@@ -17,20 +17,33 @@ TINY = Effort(rounds=1, seconds=0.02, warm_s=0.01, is_quick=True)
 
 
 async def test_two_rows_run_end_to_end_on_all_servers(tmp_path: Path) -> None:
-    """Every server starts, answers rightly and is measured; the figures survive being stored (issue 3)."""
-    chosen = [Send("send", "send", connections=2, stage="test"), EchoStream("stream", "stream", connections=2, stage="test")]
+    """Every server starts, answers rightly and is measured; the figures survive being stored (issue
+    3).
+    """
+    chosen = [
+        Send("send", "send", connections=2, stage="test"),
+        EchoStream("stream", "stream", connections=2, stage="test"),
+    ]
     results = Results.load(tmp_path / "results.json")
     await measure_all(chosen, TINY, lambda text: None, results.rows.__setitem__)
 
     assert [row.error for row in results.rows.values()] == ["", ""]
-    assert all(set(row.rounds) == {"sdk", "memory", "sqlite", "raw"} for row in results.rows.values())
+    assert all(
+        set(row.rounds) == {"sdk", "memory", "sqlite", "raw"} for row in results.rows.values()
+    )
     results.save(tmp_path / "results.json")
     assert Results.load(tmp_path / "results.json") == results
 
 
 def test_a_ratio_is_formed_within_a_round() -> None:
     """A minute in which the machine was slow for everyone must not favour anyone."""
-    results = Results(rows={"send1": Measured("send", "µs", "2026-01-01", {"sdk": [100, 300, 1000], "memory": [10, 15, 100]})})
+    results = Results(
+        rows={
+            "send1": Measured(
+                "send", "µs", "2026-01-01", {"sdk": [100, 300, 1000], "memory": [10, 15, 100]}
+            )
+        }
+    )
 
     assert results.ratio("send1", "memory") == (10, 10, 20)
     assert results.ratio("send1", "sqlite") is None
@@ -38,7 +51,13 @@ def test_a_ratio_is_formed_within_a_round() -> None:
 
 def test_the_page_says_what_was_not_reached() -> None:
     """A target that is missed is written down, not left out."""
-    results = Results(rows={"send32": Measured("send", "µs", "2026-01-01", {"sdk": [1000], "memory": [10], "sqlite": [100]})})
+    results = Results(
+        rows={
+            "send32": Measured(
+                "send", "µs", "2026-01-01", {"sdk": [1000], "memory": [10], "sqlite": [100]}
+            )
+        }
+    )
 
     text = page(results)
 
@@ -49,7 +68,10 @@ def test_the_page_says_what_was_not_reached() -> None:
 
 def test_a_wrong_answer_fails_the_row() -> None:
     """A fast error is no fast answer."""
-    error = b"HTTP/1.1 200 OK\r\n\r\n" + json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603}}).encode()
+    error = (
+        b"HTTP/1.1 200 OK\r\n\r\n"
+        + json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603}}).encode()
+    )
 
     with pytest.raises(Failure, match="expected TASK_STATE_COMPLETED"):
         wire.check(wire.COMPLETED)(error)

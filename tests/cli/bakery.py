@@ -32,7 +32,9 @@ async def bake(text: str, ctx: Context):
 
 
 class Bakery:
-    """A server that can be stopped and started again, at the same address and with the same tasks."""
+    """A server that can be stopped and started again, at the same address and with the same
+    tasks.
+    """
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
@@ -59,7 +61,9 @@ class Bakery:
                 process.communicate()
 
     def start(self) -> None:
-        self.process = self.typed("serve", "baker.py", "--port", str(self.port), "--grace", "0.5", *self._options)
+        self.process = self.typed(
+            "serve", "baker.py", "--port", str(self.port), "--grace", "0.5", *self._options
+        )
         assert "Baker" in self.process.stdout.readline()
 
     def stop(self, how: signal.Signals) -> None:
@@ -68,7 +72,9 @@ class Bakery:
 
     def typed(self, *words: str) -> subprocess.Popen:
         command = [sys.executable, "-m", "accord", *words]
-        process = subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         self._processes.append(process)
         return process
 

@@ -1,4 +1,6 @@
-"""Numbers on the command line: what is no amount of time is refused before anything is done with it."""
+"""Numbers on the command line: what is no amount of time is refused before anything is done with
+it.
+"""
 
 import pytest
 from click.testing import CliRunner
@@ -23,7 +25,9 @@ def refused(*args: str) -> str:
 @pytest.mark.parametrize("option", NONE_TOO)
 @pytest.mark.parametrize("value", ["nan", "NaN", "inf", "-inf", "1e400", "-1", "-0.1", "soon", ""])
 def test_a_time_that_is_none_is_refused_by_what_is_taken(option, value):
-    """`nan` would end a wait at once or never, as the comparison falls; whoever typed it hears which option, and what to give."""
+    """`nan` would end a wait at once or never, as the comparison falls; whoever typed it hears
+    which option, and what to give.
+    """
     unit = "days" if option == "--keep-days" else "seconds"
     said = refused(*NONE_TOO[option], option, value)
     assert f"'{option}': give a number of {unit}, 0 or more, like 30 or 0.5; not {value}" in said
@@ -33,7 +37,9 @@ def test_a_time_that_is_none_is_refused_by_what_is_taken(option, value):
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1", "0", "-0.0", "soon"])
 def test_a_timeout_in_which_nothing_can_happen_is_refused(verb, value):
     said = refused(*MORE[verb], "--timeout", value)
-    assert f"'--timeout': give a number of seconds, more than 0, like 30 or 0.5; not {value}" in said
+    assert (
+        f"'--timeout': give a number of seconds, more than 0, like 30 or 0.5; not {value}" in said
+    )
 
 
 @pytest.mark.parametrize("option", ["--port", "--grpc-port"])

@@ -1,4 +1,6 @@
-"""accord send over a restart of the server: it waits, says so, and when it gives up says what to type."""
+"""accord send over a restart of the server: it waits, says so, and when it gives up says what to
+type.
+"""
 
 import re
 import shlex
@@ -27,7 +29,11 @@ def test_a_restart_is_waited_for(bakery, way, how):
     bakery.start()
     bakery.rise()
     out, err = sending.communicate(timeout=60)
-    assert (out.strip().endswith("bread"), "completed" in err, sending.returncode) == (True, True, 0)
+    assert (out.strip().endswith("bread"), "completed" in err, sending.returncode) == (
+        True,
+        True,
+        0,
+    )
     assert bakery.tasks() == 1
 
 
@@ -64,5 +70,8 @@ def test_a_task_can_be_looked_at_and_stopped(bakery):
     task_id = re.search(r"task get \S+ (\S+)", sending.communicate(timeout=60)[1])[1]
     assert "is working" in bakery.done("task", "get", bakery.url, task_id).stderr
     assert "is canceled" in bakery.done("task", "cancel", bakery.url, task_id).stderr
-    assert '"TASK_STATE_CANCELED"' in bakery.done("task", "get", bakery.url, task_id, "-o", "json").stdout
+    assert (
+        '"TASK_STATE_CANCELED"'
+        in bakery.done("task", "get", bakery.url, task_id, "-o", "json").stdout
+    )
     assert "accord task" in bakery.done("task", "--help").stdout

@@ -1,4 +1,6 @@
-"""accord db: looks without touching, changes only what is ours, and says plainly what is wrong with a file."""
+"""accord db: looks without touching, changes only what is ours, and says plainly what is wrong with
+a file.
+"""
 
 import asyncio
 import contextlib
@@ -23,7 +25,9 @@ VERBS = ["stats", "vacuum", "migrate"]
 
 
 def accord(*args, cwd):
-    done = subprocess.run([sys.executable, "-m", "accord", *args], capture_output=True, text=True, timeout=60, cwd=cwd)
+    done = subprocess.run(
+        [sys.executable, "-m", "accord", *args], capture_output=True, text=True, timeout=60, cwd=cwd
+    )
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
@@ -91,10 +95,14 @@ def test_stats_of_a_running_server(tmp_path):
         accord("send", url, "hello", cwd=tmp_path)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    assert "2 tasks" in accord("db", "stats", cwd=tmp_path).stdout, "what was not folded into the file yet counts too"
+    assert "2 tasks" in accord("db", "stats", cwd=tmp_path).stdout, (
+        "what was not folded into the file yet counts too"
+    )
 
 
-@pytest.mark.parametrize("args", [*(["db", verb] for verb in VERBS), ["serve", str(EXAMPLES / "echo.py"), "--port", "0"]])
+@pytest.mark.parametrize(
+    "args", [*(["db", verb] for verb in VERBS), ["serve", str(EXAMPLES / "echo.py"), "--port", "0"]]
+)
 def test_a_file_that_is_not_ours_is_left_alone(tmp_path, args):
     """Another program's database, or no database at all: a --store mistyped must not harm it."""
     with contextlib.closing(sqlite3.connect(tmp_path / "other.db")) as db:
@@ -104,14 +112,20 @@ def test_a_file_that_is_not_ours_is_left_alone(tmp_path, args):
     with contextlib.closing(sqlite3.connect(tmp_path / "plain.db")) as db:
         db.execute("CREATE TABLE customers (name)")
     (tmp_path / "text.db").write_text("root:x:0:0:root\n" * 100)
-    for name, why in {"other": "not Accord's", "plain": "not Accord's", "text": "it is none"}.items():
+    for name, why in {
+        "other": "not Accord's",
+        "plain": "not Accord's",
+        "text": "it is none",
+    }.items():
         said = refused(tmp_path, *args, "--store", f"sqlite:///{name}.db")
         assert why in said
         assert f"{name}.db" in said
 
 
 @pytest.mark.parametrize("store", ["sqlite:///.", "sqlite:///folder"])
-@pytest.mark.parametrize("args", [*(["db", verb] for verb in VERBS), ["serve", str(EXAMPLES / "echo.py"), "--port", "0"]])
+@pytest.mark.parametrize(
+    "args", [*(["db", verb] for verb in VERBS), ["serve", str(EXAMPLES / "echo.py"), "--port", "0"]]
+)
 def test_a_folder_is_no_file(tmp_path, args, store):
     (tmp_path / "folder").mkdir()
     done = accord(*args, "--store", store, cwd=tmp_path)
@@ -127,7 +141,9 @@ def test_a_place_where_no_file_can_be(tmp_path):
         assert "file/t.db" in said
 
 
-@pytest.mark.parametrize("args", [*(["db", verb] for verb in VERBS), ["serve", str(EXAMPLES / "echo.py"), "--port", "0"]])
+@pytest.mark.parametrize(
+    "args", [*(["db", verb] for verb in VERBS), ["serve", str(EXAMPLES / "echo.py"), "--port", "0"]]
+)
 def test_damaged_pages_are_named_with_the_way_out(used, args):
     """The file, what is wrong with it, and what can be done; no traceback."""
     with used.open("r+b") as file:
@@ -160,12 +176,18 @@ def test_vacuum_makes_room(used):
 
 
 def test_vacuum_counts_what_a_crash_left_in_the_log(tmp_path):
-    """After a `kill -9` most of it stands beside the file: a vacuum must not seem to have made it larger."""
+    """After a `kill -9` most of it stands beside the file: a vacuum must not seem to have made it
+    larger.
+    """
     with served(str(EXAMPLES / "echo.py"), cwd=tmp_path) as (process, url):
         accord("send", url, "hello", cwd=tmp_path)
         process.kill()
         process.wait(10)
-    before = sum(file.stat().st_size for file in (tmp_path / ".accord").glob("*.db*") if file.suffix in (".db", ".db-wal"))
+    before = sum(
+        file.stat().st_size
+        for file in (tmp_path / ".accord").glob("*.db*")
+        if file.suffix in (".db", ".db-wal")
+    )
     said = accord("db", "vacuum", cwd=tmp_path).stdout
     (after,) = (file.stat().st_size for file in (tmp_path / ".accord").glob("*.db"))
     assert said.splitlines()[-1] == f"{before:,} bytes before, {after:,} after"
@@ -173,22 +195,37 @@ def test_vacuum_counts_what_a_crash_left_in_the_log(tmp_path):
 
 @pytest.mark.parametrize("is_new", [True, False])
 def test_a_full_disk_at_the_start_is_called_so_with_the_file(used, is_new):
-    """The system refuses the process any more room in files: whichever is the first to need it, the database is named."""
+    """The system refuses the process any more room in files: whichever is the first to need it, the
+    database is named.
+    """
     name = "new.db" if is_new else used.name
-    command = [sys.executable, "-m", "accord", "serve", str(EXAMPLES / "echo.py"), "--port", "0", "--store", f"sqlite:///{name}"]
+    command = [
+        sys.executable,
+        "-m",
+        "accord",
+        "serve",
+        str(EXAMPLES / "echo.py"),
+        "--port",
+        "0",
+        "--store",
+        f"sqlite:///{name}",
+    ]
 
     def fill() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=used.parent, preexec_fn=fill)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=used.parent, preexec_fn=fill
+    )
     assert done.returncode == 1
     assert done.stderr.startswith(f"Error: {name} can't be used as a database: the disk is full")
 
 
 def test_keep_days_may_be_less_than_one(tmp_path):
     """Half a day is half a day, though logs are kept for a whole one."""
+    # a test has no minute to wait for a purge
     often = (
-        "from accord.engine.runs import upkeep\nupkeep.LOOK_S = upkeep.PURGE_S = 0.05\n"  # a test has no minute to wait for a purge
+        "from accord.engine.runs import retention\nretention.LOOK_S = retention.PURGE_S = 0.05\n"
     )
     (tmp_path / "echo.py").write_text(often + (EXAMPLES / "echo.py").read_text())
     for days, is_kept in ((0.5, True), (0.0000001, False)):

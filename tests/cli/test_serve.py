@@ -19,13 +19,17 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
 def accord(*args, cwd=None):
-    return subprocess.run([sys.executable, "-m", "accord", *args], capture_output=True, text=True, timeout=60, cwd=cwd)
+    return subprocess.run(
+        [sys.executable, "-m", "accord", *args], capture_output=True, text=True, timeout=60, cwd=cwd
+    )
 
 
 @contextmanager
 def served(*args, cwd):
     command = [sys.executable, "-m", "accord", "serve", *args, "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd
+    )
     try:
         greeting = process.stdout.readline()
         yield process, re.search(r"http\S+", greeting).group()
@@ -35,7 +39,9 @@ def served(*args, cwd):
 
 
 def test_a_conversation_on_the_command_line(tmp_path):
-    """Serve, look at the card, ask, answer: what the README shows, with tasks kept in ./.accord/."""
+    """Serve, look at the card, ask, answer: what the README shows, with tasks kept in
+    ./.accord/.
+    """
     with served(str(EXAMPLES / "trip.py"), cwd=tmp_path) as (_, url):
         assert "Plan a trip" in accord("card", "get", url).stdout
         assert '"name": "Trip planner"' in accord("card", "get", url, "-o", "json").stdout
@@ -75,8 +81,12 @@ def test_a_second_server_on_the_same_database_is_told_so(tmp_path):
 ])  # fmt: skip
 def test_what_is_typed_wrong_is_answered_with_what_to_type(tmp_path, args, what):
     (tmp_path / "empty.py").write_text("x = 1\n")
-    (tmp_path / "two.py").write_text("from accord import Agent\none, two = Agent('1'), Agent('2')\n")
-    (tmp_path / "bad.py").write_text("from accord import Agent\nagent = Agent('1')\n@agent.skill\ndef f(text): ...\n")
+    (tmp_path / "two.py").write_text(
+        "from accord import Agent\none, two = Agent('1'), Agent('2')\n"
+    )
+    (tmp_path / "bad.py").write_text(
+        "from accord import Agent\nagent = Agent('1')\n@agent.skill\ndef f(text): ...\n"
+    )
     (tmp_path / "echo.py").write_text((EXAMPLES / "echo.py").read_text())
     done = accord("serve", *args, cwd=tmp_path)
     assert done.returncode == 1
@@ -112,7 +122,11 @@ def test_the_database_can_be_looked_at_and_made_smaller(tmp_path):
 
 
 def test_a_task_that_failed_says_why_beside_what_it_had_made(capsys):
-    task = Task(id="t", context_id="c", status=TaskStatus(state=TaskState.FAILED, message=said("out of flour")))
+    task = Task(
+        id="t",
+        context_id="c",
+        status=TaskStatus(state=TaskState.FAILED, message=said("out of flour")),
+    )
     task.artifacts.append(Artifact(artifact_id="a", parts=[Part(text="half a loaf")]))
     show_reply(Reply(connect("http://127.0.0.1:9"), task), "http://127.0.0.1:9")
     shown = capsys.readouterr()

@@ -1,6 +1,7 @@
 """What our client sees of one and the same agent, the clerk, whoever's library serves it.
 
-The clerk asks when told `ask`, waits to be canceled when told `wait`, counts in chunks when given a number, and echoes the rest.
+The clerk asks when told `ask`, waits to be canceled when told `wait`, counts in chunks when given a
+number, and echoes the rest.
 """
 
 import select
@@ -32,23 +33,32 @@ _START_S = 30
 @contextmanager
 def started(*command: str | Path) -> Iterator[str]:
     """Run a server that prints its URL when it can be called; end it afterwards."""
-    with tempfile.TemporaryFile() as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as process:
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as process,
+    ):
         try:
             assert process.stdout is not None
             ready, _, _ = select.select([process.stdout], [], [], _START_S)
             line = process.stdout.readline() if ready else b""
             if not line:
                 errors.seek(0)
-                raise RuntimeError(f"{command} did not start: {errors.read().decode(errors='replace')}")
+                raise RuntimeError(
+                    f"{command} did not start: {errors.read().decode(errors='replace')}"
+                )
             yield line.decode().strip()
         finally:
             process.kill()
 
 
 class Contract:
-    """The life of a task. A class of tests adds the fixtures `url` and `door`: where the clerk is, and what to speak with it."""
+    """The life of a task. A class of tests adds the fixtures `url` and `door`: where the clerk is,
+    and what to speak with it.
+    """
 
-    finished: type[A2AError] | tuple[type[A2AError], ...] = UnsupportedOperation  # what a message to a finished task is told
+    finished: type[A2AError] | tuple[type[A2AError], ...] = (
+        UnsupportedOperation  # what a message to a finished task is told
+    )
 
     @pytest.fixture
     async def client(self, url: str, door: tuple[str, str]) -> AsyncIterator[Client]:
@@ -61,8 +71,16 @@ class Contract:
         """A blocking send gives the task at its end, and the task can be asked for again."""
         reply = await client.send("hello")
         task = await client.get(reply.task_id)
-        assert (reply.text, reply.state, bool(reply.context_id)) == ("heard hello", TaskState.COMPLETED, True)
-        assert (task.id, task.context_id, task.status.state) == (reply.task_id, reply.context_id, TaskState.COMPLETED)
+        assert (reply.text, reply.state, bool(reply.context_id)) == (
+            "heard hello",
+            TaskState.COMPLETED,
+            True,
+        )
+        assert (task.id, task.context_id, task.status.state) == (
+            reply.task_id,
+            reply.context_id,
+            TaskState.COMPLETED,
+        )
         assert [artifact.text for artifact in task.artifacts] == ["heard hello"]
 
     async def test_history_is_kept(self, client):
@@ -85,13 +103,21 @@ class Contract:
         asked = await client.send("ask")
         answered = await asked.answer("three")
         assert (asked.question, asked.state) == ("How many days?", TaskState.INPUT_REQUIRED)
-        assert (answered.text, answered.task_id, answered.state) == ("heard three", asked.task_id, TaskState.COMPLETED)
+        assert (answered.text, answered.task_id, answered.state) == (
+            "heard three",
+            asked.task_id,
+            TaskState.COMPLETED,
+        )
 
     async def test_a_question_is_answered_in_streams(self, client):
-        """The same, as it happens: the stream ends with the question, the next one with the task."""
+        """The same, as it happens: the stream ends with the question, the next one with the
+        task.
+        """
         asking = client.stream("ask")
         states = [event.status.state async for event in asking if isinstance(event, StatusUpdate)]
-        answering = client.stream("three", task_id=asking.task_id, context_id=asking.reply.context_id)
+        answering = client.stream(
+            "three", task_id=asking.task_id, context_id=asking.reply.context_id
+        )
         async for _ in answering:
             pass
         assert states == [TaskState.WORKING, TaskState.INPUT_REQUIRED]
@@ -99,15 +125,22 @@ class Contract:
         assert (answering.reply.text, answering.reply.state) == ("heard three", TaskState.COMPLETED)
 
     async def test_cancel_ends_a_running_task(self, client):
-        """`wait=False` returns while the agent works; cancel returns the canceled task, and so it stays."""
+        """`wait=False` returns while the agent works; cancel returns the canceled task, and so it
+        stays.
+        """
         reply = await client.send("wait", wait=False)
         canceled = await client.cancel(reply.task_id)
         found = await client.get(reply.task_id)
         assert reply.state in (TaskState.SUBMITTED, TaskState.WORKING)
-        assert (canceled.status.state, found.status.state) == (TaskState.CANCELED, TaskState.CANCELED)
+        assert (canceled.status.state, found.status.state) == (
+            TaskState.CANCELED,
+            TaskState.CANCELED,
+        )
 
     async def test_a_reader_who_left_comes_back(self, client):
-        """A stream is left early, the task is joined again, and its end is seen; old agents do not repeat where it stands."""
+        """A stream is left early, the task is joined again, and its end is seen; old agents do not
+        repeat where it stands.
+        """
         async with client.stream("wait") as early:
             await anext(early)
         late = client.subscribe(early.task_id)
@@ -188,9 +221,14 @@ class ListedHooks:
     async def test_webhooks_are_listed_and_removed(self, client):
         """Two of them, then one."""
         task_id = (await client.send("hello")).task_id
-        made = [await client.create_push_config(task_id, f"http://127.0.0.1:9/{i}") for i in range(2)]
+        made = [
+            await client.create_push_config(task_id, f"http://127.0.0.1:9/{i}") for i in range(2)
+        ]
         listed = await client.list_push_configs(task_id)
         await client.delete_push_config(task_id, made[0].id)
         left = await client.list_push_configs(task_id)
-        assert sorted(config.url for config in listed) == ["http://127.0.0.1:9/0", "http://127.0.0.1:9/1"]
+        assert sorted(config.url for config in listed) == [
+            "http://127.0.0.1:9/0",
+            "http://127.0.0.1:9/1",
+        ]
         assert [config.id for config in left] == [made[1].id]

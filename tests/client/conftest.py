@@ -26,7 +26,9 @@ DOORS = {
 
 def _reach(binding: str, version: str) -> Reach:
     @asynccontextmanager
-    async def reach(skill: Any, *, limits: Limits | None = None, **options: Any) -> AsyncIterator[Client]:
+    async def reach(
+        skill: Any, *, limits: Limits | None = None, **options: Any
+    ) -> AsyncIterator[Client]:
         agent = skill
         if not isinstance(skill, Agent):
             agent = Agent("Test agent")
@@ -42,7 +44,9 @@ def _reach(binding: str, version: str) -> Reach:
 
 @pytest.fixture(params=DOORS)
 def reach(request: pytest.FixtureRequest) -> Reach:
-    """`async with reach(skill) as client`: our client and a served agent, over one door after the other."""
+    """`async with reach(skill) as client`: our client and a served agent, over one door after the
+    other.
+    """
     return _reach(*DOORS[request.param])
 
 

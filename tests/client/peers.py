@@ -39,7 +39,13 @@ Handler = Callable[[Request], bytes | Awaitable[bytes]]
 
 def answer(value: Any, status: int = 200, kind: str = "application/json", **headers: str) -> bytes:
     """An HTTP response with a body of JSON, text or bytes."""
-    body = value if isinstance(value, bytes) else value.encode() if isinstance(value, str) else json.dumps(value).encode()
+    body = (
+        value
+        if isinstance(value, bytes)
+        else value.encode()
+        if isinstance(value, str)
+        else json.dumps(value).encode()
+    )
     lines = [f"HTTP/1.1 {status} X", f"content-type: {kind}", f"content-length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {text}" for name, text in headers.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
@@ -48,14 +54,18 @@ def answer(value: Any, status: int = 200, kind: str = "application/json", **head
 def sse(*events: Any, end: bool = True, raw: bytes = b"") -> bytes:
     """A stream of events; without `end` it breaks off."""
     body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + raw
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    head = (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
     chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
     return head + chunk + (b"0\r\n\r\n" if end else b"")
 
 
 @asynccontextmanager
 async def scripted(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator["Peer"]:
-    """Serve `handler` on a free loopback port: the bytes it returns are the response, the connection closes after a broken one."""
+    """Serve `handler` on a free loopback port: the bytes it returns are the response, the
+    connection closes after a broken one.
+    """
     peer = Peer(handler)
     server = await asyncio.start_server(peer.serve, "127.0.0.1", 0, ssl=tls)
     peer.url = ("https" if tls else "http") + "://127.0.0.1:%d" % server.sockets[0].getsockname()[1]
@@ -101,8 +111,13 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
         return None
     first, *lines = head.decode("latin-1").split("\r\n")
     verb, target, _ = first.split(" ")
-    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
-    return Request(verb, target, headers, await reader.readexactly(int(headers.get("content-length", "0"))))
+    headers = {
+        name.strip().lower(): value.strip()
+        for name, _, value in (line.partition(":") for line in lines if line)
+    }
+    return Request(
+        verb, target, headers, await reader.readexactly(int(headers.get("content-length", "0")))
+    )
 
 
 def _is_complete(response: bytes) -> bool:
@@ -119,7 +134,9 @@ def card(url: str, **changes: Any) -> Json:
         "name": "Dock clerk",
         "description": "Counts crates.",
         "version": "1.2.3",
-        "supportedInterfaces": [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "supportedInterfaces": [
+            {"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        ],
         "capabilities": {"streaming": True},
         "defaultInputModes": ["text/plain"],
         "defaultOutputModes": ["text/plain"],
@@ -131,7 +148,13 @@ def card(url: str, **changes: Any) -> Json:
 def task(state: str = "COMPLETED", text: str = "17 crates", **changes: Any) -> Json:
     """A task as 1.0 writes it."""
     made = {"artifacts": [{"artifactId": "a", "parts": [{"text": text}]}]} if text else {}
-    return {"id": "t-1", "contextId": "c-1", "status": {"state": f"TASK_STATE_{state}"}, **made, **changes}
+    return {
+        "id": "t-1",
+        "contextId": "c-1",
+        "status": {"state": f"TASK_STATE_{state}"},
+        **made,
+        **changes,
+    }
 
 
 class Proxy:
@@ -168,7 +191,10 @@ class Proxy:
         try:
             inner, outer = await asyncio.open_connection("127.0.0.1", self._port)
             writers.append(outer)
-            both += [asyncio.create_task(_pump(reader, outer)), asyncio.create_task(self._pump_with_cuts(inner, writer))]
+            both += [
+                asyncio.create_task(_pump(reader, outer)),
+                asyncio.create_task(self._pump_with_cuts(inner, writer)),
+            ]
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         except (OSError, asyncio.CancelledError):
             pass
@@ -180,7 +206,9 @@ class Proxy:
                 one.close()
         await asyncio.gather(*both, return_exceptions=True)
 
-    async def _pump_with_cuts(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump_with_cuts(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         while data := await reader.read(65536):
             if self._random.random() < self._chance:
                 self.cuts += 1
@@ -191,7 +219,9 @@ class Proxy:
 
 
 class Gate(Proxy):
-    """The way to a server that can go away and come back: whoever is inside is thrown out, and nobody is let in."""
+    """The way to a server that can go away and come back: whoever is inside is thrown out, and
+    nobody is let in.
+    """
 
     def __init__(self, url: str) -> None:
         super().__init__(int(url.rpartition(":")[2].rstrip("/")), 0.0, seed=0)
@@ -201,11 +231,15 @@ class Gate(Proxy):
 
     async def open(self) -> None:
         """Let in again, at the same address."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", int(self.url.rpartition(":")[2]))
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", int(self.url.rpartition(":")[2])
+        )
 
 
 class Later:
-    """What is to happen when a client has paused so many times: no clock decides when an agent comes back."""
+    """What is to happen when a client has paused so many times: no clock decides when an agent
+    comes back.
+    """
 
     def __init__(self, after: int, then: Callable[[], Awaitable[None]]) -> None:
         self.pauses: list[Pause] = []

@@ -32,7 +32,9 @@ DOORS = [
 
 
 class Clerk(AgentExecutor):
-    """`ask` asks, `wait` waits to be cancelled, a number counts in chunks, everything else is echoed."""
+    """`ask` asks, `wait` waits to be cancelled, a number counts in chunks, everything else is
+    echoed.
+    """
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         task = context.current_task
@@ -66,16 +68,24 @@ async def serving_sdk() -> AsyncIterator[str]:
     rpc_port = rpc.add_insecure_port("127.0.0.1:0")
     loop = asyncio.get_running_loop()
     state = ServerState()
-    config = uvicorn.Config(_starting, lifespan="off", ws="none", access_log=False, log_config=None, proxy_headers=False)
+    config = uvicorn.Config(
+        _starting, lifespan="off", ws="none", access_log=False, log_config=None, proxy_headers=False
+    )
     config.load()
     listener = await loop.create_server(
-        lambda: HttpToolsProtocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0, start_serving=False
+        lambda: HttpToolsProtocol(config=config, server_state=state, app_state={}),
+        "127.0.0.1",
+        0,
+        start_serving=False,
     )
     url = "http://127.0.0.1:%d" % listener.sockets[0].getsockname()[1]
     card = _card(url, f"127.0.0.1:{rpc_port}")
     configs = InMemoryPushNotificationConfigStore()
     handler = DefaultRequestHandler(
-        agent_executor=Clerk(), task_store=InMemoryTaskStore(), agent_card=card, push_config_store=configs
+        agent_executor=Clerk(),
+        task_store=InMemoryTaskStore(),
+        agent_card=card,
+        push_config_store=configs,
     )
     config.loaded_app = Starlette(
         routes=[
@@ -116,7 +126,8 @@ def _card(url: str, address: str) -> AgentCard:
         default_output_modes=["text/plain"],
         capabilities=AgentCapabilities(streaming=True, push_notifications=True),
         supported_interfaces=[
-            AgentInterface(url=places[binding], protocol_binding=binding, protocol_version=version) for binding, version in DOORS
+            AgentInterface(url=places[binding], protocol_binding=binding, protocol_version=version)
+            for binding, version in DOORS
         ],
         skills=[AgentSkill(id="count", name="Count", description="Counts.", tags=["count"])],
     )

@@ -1,4 +1,6 @@
-"""An agent whose server is restarted is waited for: calls are repeated and streams gone on with until it is back."""
+"""An agent whose server is restarted is waited for: calls are repeated and streams gone on with
+until it is back.
+"""
 
 import asyncio
 import re
@@ -27,7 +29,9 @@ def quick(later: Later | None = None, **options) -> Retry:
 
 
 def test_an_agent_is_waited_for_as_long_as_a_restart_takes():
-    """Pauses grow and then stay; together they are the patience, and the last attempt is at its end."""
+    """Pauses grow and then stay; together they are the patience, and the last attempt is at its
+    end.
+    """
     failures, now, pauses = Failures(Retry(chance=lambda: 1.0)), 100.0, []
     while pause := failures.pause(Unreachable("x", "no connection"), now, None):
         pauses.append(pause.seconds)
@@ -46,7 +50,8 @@ def test_patience_is_counted_from_the_first_failure_in_a_row():
 
 
 @pytest.mark.parametrize(
-    ("asked_s", "deadline", "waits"), [(5, None, True), (60, None, False), (60, 600.0, True), (60, 50.0, False)]
+    ("asked_s", "deadline", "waits"),
+    [(5, None, True), (60, None, False), (60, 600.0, True), (60, 50.0, False)],
 )
 def test_what_the_agent_asks_for_is_waited_if_there_is_time(asked_s, deadline, waits):
     """Retry-After counts up to the caller's deadline; a call without one has our patience."""
@@ -64,32 +69,51 @@ def test_where_nobody_has_ever_answered_less_patience_is_enough():
 @pytest.mark.parametrize("binding", ["URL", "JSONRPC", "HTTP+JSON", "GRPC"])
 @pytest.mark.parametrize("way", ["send", "stream"])
 async def test_an_address_where_nobody_ever_was_is_soon_given_up(binding, way):
-    """Known by its card alone it may be a wrong one just as well; who waits hears for how long, and what to check."""
+    """Known by its card alone it may be a wrong one just as well; who waits hears for how long, and
+    what to check.
+    """
     there: Any = "http://127.0.0.1:9"
     if binding != "URL":
         url = "127.0.0.1:9" if binding == "GRPC" else f"{there}/"
-        there = card(url, supportedInterfaces=[{"url": url, "protocolBinding": binding, "protocolVersion": "1.0"}])
+        there = card(
+            url,
+            supportedInterfaces=[
+                {"url": url, "protocolBinding": binding, "protocolVersion": "1.0"}
+            ],
+        )
     with pytest.raises(Unreachable) as caught:
-        async with asyncio.timeout(PATIENCE_S), connect(there, retry=quick(patience_s=1000, first_patience_s=0.3)) as client:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            connect(there, retry=quick(patience_s=1000, first_patience_s=0.3)) as client,
+        ):
             await (client.send("x") if way == "send" else _read(client))
     assert "onnection refused" in str(caught.value)
-    assert re.search(r"nobody has ever answered there, tried \d+ times in [\d.]+ s: check the address", str(caught.value))
+    assert re.search(
+        r"nobody has ever answered there, tried \d+ times in [\d.]+ s: check the address",
+        str(caught.value),
+    )
 
 
 def test_a_first_connection_that_does_not_come_has_had_its_time():
-    """Nobody says no to it, either: there is nothing to hope for from a second wait as long as the first."""
+    """Nobody says no to it, either: there is nothing to hope for from a second wait as long as the
+    first.
+    """
     swallowed = Unreachable("x", "no connection within 10 s", after_s=10.0)
     failures = Failures(Retry())
     assert failures.pause(swallowed, 10.0, None, is_first=True) is None
     assert failures.tried(10.0) == "tried once"
-    assert Failures(Retry()).pause(swallowed, 10.0, None) is not None  # where somebody was before: it may be on its way back
+    assert (
+        Failures(Retry()).pause(swallowed, 10.0, None) is not None
+    )  # where somebody was before: it may be on its way back
 
 
 # A server that goes away and comes back
 
 
 @asynccontextmanager
-async def behind_a_gate(agent: Agent, binding: str, retry: Retry) -> AsyncIterator[tuple[Client, Gate]]:
+async def behind_a_gate(
+    agent: Agent, binding: str, retry: Retry
+) -> AsyncIterator[tuple[Client, Gate]]:
     """A client that reaches an agent by a gate only."""
     app = agent.app(**({"grpc_port": 0} if binding == "GRPC" else {}))
     async with serving(app, app.close) as url:
@@ -97,7 +121,11 @@ async def behind_a_gate(agent: Agent, binding: str, retry: Retry) -> AsyncIterat
         async with Gate(f":{app.grpc_port}" if binding == "GRPC" else url) as gate:
             there = app.card(gate.url)
             for interface in there.supported_interfaces:
-                interface.url = gate.url.removeprefix("http://") if interface.protocol_binding == "GRPC" else interface.url
+                interface.url = (
+                    gate.url.removeprefix("http://")
+                    if interface.protocol_binding == "GRPC"
+                    else interface.url
+                )
             async with connect(there, binding=binding, retry=retry) as client:
                 yield client, gate
 
@@ -105,7 +133,9 @@ async def behind_a_gate(agent: Agent, binding: str, retry: Retry) -> AsyncIterat
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
 @pytest.mark.parametrize("way", ["send", "stream", "get"])
 async def test_a_restart_is_sat_out(binding, way):
-    """The connection breaks, nobody is there for many attempts, then somebody is: one answer, of work done once."""
+    """The connection breaks, nobody is there for many attempts, then somebody is: one answer, of
+    work done once.
+    """
     agent, calls, begun, go = Agent("Clerk"), [], asyncio.Event(), asyncio.Event()
 
     @agent.skill
@@ -121,7 +151,10 @@ async def test_a_restart_is_sat_out(binding, way):
         go.set()
 
     later = Later(LONG, back)
-    async with asyncio.timeout(PATIENCE_S), behind_a_gate(agent, binding, quick(later)) as (client, gate):
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        behind_a_gate(agent, binding, quick(later)) as (client, gate),
+    ):
         if way == "get":
             task_id = (await client.send("x", wait=False)).task_id
             await gate.shut()
@@ -141,7 +174,9 @@ async def _read(client: Client):
 
 
 async def test_a_door_that_was_open_is_not_left_for_another():
-    """A 503 was an answer: the message may be there, so when nobody is, it is sent the same way again (rule 17)."""
+    """A 503 was an answer: the message may be there, so when nobody is, it is sent the same way
+    again (rule 17).
+    """
     async with FakeAgent("done") as fake, Gate(fake.url) as gate:
         async with connect(gate.url) as looking:
             there = looking.card
@@ -162,7 +197,9 @@ async def test_a_door_that_was_open_is_not_left_for_another():
 
 
 async def test_while_nobody_is_there_the_preferred_door_is_tried_first():
-    """Being away says nothing about an interface: each round of attempts begins at the top, and notes nothing twice."""
+    """Being away says nothing about an interface: each round of attempts begins at the top, and
+    notes nothing twice.
+    """
     async with FakeAgent("done") as fake, Gate(fake.url) as gate:
         async with connect(gate.url) as looking:
             there = looking.card
@@ -171,7 +208,11 @@ async def test_while_nobody_is_there_the_preferred_door_is_tried_first():
         later = Later(LONG, gate.open)
         async with asyncio.timeout(PATIENCE_S), connect(there, retry=quick(later)) as client:
             assert (await client.send("go")).text == "done"
-            assert (client.binding, client.url, len(client.notes)) == ("JSONRPC", there.supported_interfaces[0].url, 1)
+            assert (client.binding, client.url, len(client.notes)) == (
+                "JSONRPC",
+                there.supported_interfaces[0].url,
+                1,
+            )
 
 
 # Finding the agent
@@ -181,7 +222,10 @@ async def test_an_agent_is_waited_for_at_the_first_word_too():
     """A client started during the restart of its agent is one that comes a moment early."""
     async with FakeAgent("done") as fake, Gate(fake.url) as gate:
         await gate.shut()
-        async with asyncio.timeout(PATIENCE_S), connect(gate.url, retry=quick(Later(LONG, gate.open))) as client:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            connect(gate.url, retry=quick(Later(LONG, gate.open))) as client,
+        ):
             assert (await client.send("go")).text == "done"
 
 
@@ -214,10 +258,16 @@ async def test_where_waiting_mends_nothing_there_is_no_waiting():
 
 
 def _stopping(request) -> bytes:
-    detail = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "UNAVAILABLE", "domain": "a2a-protocol.org"}
+    detail = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "UNAVAILABLE",
+        "domain": "a2a-protocol.org",
+    }
     detail["metadata"] = {"taskId": "t-1"}
     error = {"code": -32603, "message": "stopping; task t-1 goes on", "data": [detail]}
-    return answer({"jsonrpc": "2.0", "id": request.json["id"], "error": error}, 503, retry_after="0")
+    return answer(
+        {"jsonrpc": "2.0", "id": request.json["id"], "error": error}, 503, retry_after="0"
+    )
 
 
 class Stopping:
@@ -237,12 +287,20 @@ class Stopping:
         found = task(next(self._states), **self._known)
         result = {"task": found} if request.json["method"] != "GetTask" else found
         if request.json["method"] == "SubscribeToTask":
-            return sse({"jsonrpc": "2.0", "id": request.json["id"], "result": {"task": task(**self._known)}})
+            return sse(
+                {
+                    "jsonrpc": "2.0",
+                    "id": request.json["id"],
+                    "result": {"task": task(**self._known)},
+                }
+            )
         return answer({"jsonrpc": "2.0", "id": request.json["id"], "result": result})
 
 
 async def test_a_message_that_has_arrived_is_followed_by_its_task():
-    """An agent without our extensions, no key: the 503 names the task, so it is asked for, and the message not sent again."""
+    """An agent without our extensions, no key: the 503 names the task, so it is asked for, and the
+    message not sent again.
+    """
     agent = Stopping()
     async with scripted(agent) as peer, connect(peer.url, retry=quick()) as client:
         assert (await client.send("go")).text == "17 crates"
@@ -268,11 +326,19 @@ async def test_with_a_key_the_message_is_sent_again():
 
 @pytest.mark.parametrize("way", ["send", "stream"])
 async def test_an_answer_the_task_never_got_is_not_taken_for_given(way):
-    """A task that was there before does not prove that the message has arrived; its history does."""
-    agent = Stopping(history=[{"messageId": "another", "role": "ROLE_USER", "parts": [{"text": "go"}]}])
+    """A task that was there before does not prove that the message has arrived; its history
+    does.
+    """
+    agent = Stopping(
+        history=[{"messageId": "another", "role": "ROLE_USER", "parts": [{"text": "go"}]}]
+    )
     async with scripted(agent) as peer, connect(peer.url, retry=quick()) as client:
         with pytest.raises(Unavailable, match="stopping"):
-            await (client.send("3", task_id="t-1") if way == "send" else anext(client.stream("3", task_id="t-1")))
+            await (
+                client.send("3", task_id="t-1")
+                if way == "send"
+                else anext(client.stream("3", task_id="t-1"))
+            )
 
 
 async def test_who_gives_up_says_which_task_is_left():
@@ -298,19 +364,35 @@ async def test_who_gives_up_says_which_task_is_left():
 
 
 async def test_a_quiet_stream_that_is_cut_now_and_then_is_no_agent_that_is_away():
-    """Between the cuts it was there: a proxy that ends idle streams must not use our patience up, one cut after the other."""
+    """Between the cuts it was there: a proxy that ends idle streams must not use our patience up,
+    one cut after the other.
+    """
     calls = []
     resume = [{"uri": "urn:accord:resume:1"}]
 
     async def handler(request):
         if request.verb == "GET":
-            return answer(card(f"http://{request.headers['host']}/", capabilities={"streaming": True, "extensions": resume}))
+            return answer(
+                card(
+                    f"http://{request.headers['host']}/",
+                    capabilities={"streaming": True, "extensions": resume},
+                )
+            )
         calls.append(request.json["method"])
         if len(calls) == 1:
-            return sse(raw=b'id: 1\ndata: {"jsonrpc":"2.0","id":1,"result":{"task":%b}}\n\n' % _working(), end=False)
+            return sse(
+                raw=b'id: 1\ndata: {"jsonrpc":"2.0","id":1,"result":{"task":%b}}\n\n' % _working(),
+                end=False,
+            )
         if len(calls) < 8:
             return sse(raw=b": quiet\n\n", end=False)
-        end = {"statusUpdate": {"taskId": "t-1", "contextId": "c-1", "status": {"state": "TASK_STATE_COMPLETED"}}}
+        end = {
+            "statusUpdate": {
+                "taskId": "t-1",
+                "contextId": "c-1",
+                "status": {"state": "TASK_STATE_COMPLETED"},
+            }
+        }
         return sse({"jsonrpc": "2.0", "id": request.json["id"], "result": end})
 
     # So short that any stream at all has lasted longer than a pause.
@@ -330,7 +412,9 @@ def _working() -> bytes:
 
 @pytest.mark.parametrize("way", ["send", "stream"])
 async def test_who_stops_waiting_stops_nothing_else(reach, way):
-    """A caller cancelled in the middle of a call lets go of the connection; the agent goes on to the end."""
+    """A caller cancelled in the middle of a call lets go of the connection; the agent goes on to
+    the end.
+    """
     begun, go, ids = asyncio.Event(), asyncio.Event(), asyncio.Queue()
 
     async def work(text: str) -> str:
@@ -344,7 +428,9 @@ async def test_who_stops_waiting_stops_nothing_else(reach, way):
             ids.put_nowait(getattr(event, "id", "") or event.task_id)
 
     async with asyncio.timeout(PATIENCE_S), reach(work) as client:
-        waiting = asyncio.create_task(client.send("x", key="k") if way == "send" else follow(client))
+        waiting = asyncio.create_task(
+            client.send("x", key="k") if way == "send" else follow(client)
+        )
         await begun.wait()
         task_id = await ids.get() if way == "stream" else ""
         waiting.cancel()

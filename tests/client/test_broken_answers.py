@@ -1,4 +1,6 @@
-"""Answers no agent should give: every one ends in a clear exception that names the agent and the fault, and none hangs."""
+"""Answers no agent should give: every one ends in a clear exception that names the agent and the
+fault, and none hangs.
+"""
 
 import asyncio
 import json
@@ -30,7 +32,10 @@ ANSWERS: dict[str, tuple[bytes, str]] = {
     "empty body": (answer(b""), "understood"),
     "html": (answer("<html>oops</html>", kind="text/html"), "understood"),
     "half json": (answer('{"jsonrpc":"2.0","id":1,"res'), "understood"),
-    "not utf-8": (answer(b'{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"\xff"}}}'), "understood"),
+    "not utf-8": (
+        answer(b'{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"\xff"}}}'),
+        "understood",
+    ),
     "a list": (answer([rpc(result={"task": task()})]), "understood"),
     "a number": (answer("7"), "understood"),
     "no result": (answer(rpc()), "understood"),
@@ -39,39 +44,89 @@ ANSWERS: dict[str, tuple[bytes, str]] = {
     "result a list": (answer(rpc(result=[])), "understood"),
     "result empty": (answer(rpc(result={})), "neither a task nor a message"),
     "task and message": (
-        answer(rpc(result={"task": task(), "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": []}})),
+        answer(
+            rpc(
+                result={
+                    "task": task(),
+                    "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": []},
+                }
+            )
+        ),
         "both",
     ),
     "task null": (answer(rpc(result={"task": None})), "neither"),
-    "task without id": (answer(rpc(result={"task": {"status": {"state": "TASK_STATE_COMPLETED"}}})), "id"),
+    "task without id": (
+        answer(rpc(result={"task": {"status": {"state": "TASK_STATE_COMPLETED"}}})),
+        "id",
+    ),
     "task without status": (answer(rpc(result={"task": {"id": "t"}})), "status"),
     "id a number": (answer(rpc(result={"task": task() | {"id": 7}})), "id"),
     "state unknown": (answer(rpc(result={"task": task("ELATED")})), "ELATED"),
     "role unknown": (
-        answer(rpc(result={"message": {"messageId": "m", "role": "ROLE_BOSS", "parts": [{"text": "x"}]}})),
+        answer(
+            rpc(
+                result={
+                    "message": {"messageId": "m", "role": "ROLE_BOSS", "parts": [{"text": "x"}]}
+                }
+            )
+        ),
         "ROLE_BOSS",
     ),
-    "part of nothing": (answer(rpc(result={"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{}]}})), "part"),
-    "part of two": (
-        answer(rpc(result={"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": "x", "url": "y"}]}})),
+    "part of nothing": (
+        answer(rpc(result={"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{}]}})),
         "part",
     ),
-    "bad base64": (answer(rpc(result={"message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"raw": "%%%"}]}})), "base64"),
+    "part of two": (
+        answer(
+            rpc(
+                result={
+                    "message": {
+                        "messageId": "m",
+                        "role": "ROLE_AGENT",
+                        "parts": [{"text": "x", "url": "y"}],
+                    }
+                }
+            )
+        ),
+        "part",
+    ),
+    "bad base64": (
+        answer(
+            rpc(
+                result={
+                    "message": {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"raw": "%%%"}]}
+                }
+            )
+        ),
+        "base64",
+    ),
     "someone else's answer": (answer(rpc(result={"task": task()}) | {"id": 99}), "99"),
     "error a string": (answer(rpc(error="it broke")), "understood"),
     "error empty": (answer(rpc(error={})), "error"),
     "error of no kind": (answer(rpc(error={"code": "x", "message": 7, "data": "y"})), "error"),
-    "too deep": (answer('{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t","metadata":%s}}}' % deep(100)), "nested"),
+    "too deep": (
+        answer('{"jsonrpc":"2.0","id":1,"result":{"task":{"id":"t","metadata":%s}}}' % deep(100)),
+        "nested",
+    ),
     "much too deep": (answer('{"jsonrpc":"2.0","id":1,"result":' + "[" * 300_000), "nested"),
     "too large": (answer(rpc(result={"task": task(text="x" * (2 << 20))})), "larger"),
-    "longer than it says": (HEAD + b"transfer-encoding: chunked\r\n\r\n" + b"10000\r\n" + b" " * 65536 + b"\r\n" * 1, ""),
+    "longer than it says": (
+        HEAD + b"transfer-encoding: chunked\r\n\r\n" + b"10000\r\n" + b" " * 65536 + b"\r\n" * 1,
+        "",
+    ),
     "chunks of no size": (HEAD + b"transfer-encoding: chunked\r\n\r\nzz\r\n", ""),
     "compressed": (answer(b"\x1f\x8b", content_encoding="gzip"), "compressed"),
-    "redirect": (answer("", 307, location="http://127.0.0.1:9/elsewhere"), "redirects to http://127.0.0.1:9/elsewhere"),
+    "redirect": (
+        answer("", 307, location="http://127.0.0.1:9/elsewhere"),
+        "redirects to http://127.0.0.1:9/elsewhere",
+    ),
     "not found": (answer("", 404), "404"),
     "teapot": (answer("", 418), "418"),
     "server error": (answer("<h1>500</h1>", 500, kind="text/html"), "500"),
-    "a header too long": (HEAD + b"x-long: " + b"x" * 100_000 + b"\r\ncontent-length: 2\r\n\r\n{}", ""),
+    "a header too long": (
+        HEAD + b"x-long: " + b"x" * 100_000 + b"\r\ncontent-length: 2\r\n\r\n{}",
+        "",
+    ),
 }
 # To a stream.
 STREAMS: dict[str, tuple[bytes, str]] = {
@@ -82,7 +137,10 @@ STREAMS: dict[str, tuple[bytes, str]] = {
     "two in one": (sse(rpc(result={"task": task(), "statusUpdate": {}})), "understood"),
     "too large": (sse(raw=b"data: " + b"x" * 70_000 + b"\n\n"), "larger"),
     "never ending event": (sse(raw=b"data: " + b"x" * 70_000), "larger"),
-    "too deep": (sse(raw=b'data: {"jsonrpc":"2.0","id":1,"result":%b}\n\n' % deep(100).encode()), "nested"),
+    "too deep": (
+        sse(raw=b'data: {"jsonrpc":"2.0","id":1,"result":%b}\n\n' % deep(100).encode()),
+        "nested",
+    ),
     "error of no kind": (sse(rpc(error={"code": 1})), "error"),
     "someone else's": (sse(rpc(result={"task": task()}) | {"id": 99}), "99"),
     "html": (answer("<html>", kind="text/html"), "understood"),
@@ -94,10 +152,18 @@ async def fault_of(response: bytes, use) -> Exception:
     """Talk to an agent that answers every call with `response`; return what that ends in."""
 
     def handler(request):
-        return answer(card(f"http://{request.headers['host']}/")) if request.verb == "GET" else response
+        return (
+            answer(card(f"http://{request.headers['host']}/"))
+            if request.verb == "GET"
+            else response
+        )
 
     retry = Retry(attempts=2, first_s=0.001)
-    async with scripted(handler) as peer, asyncio.timeout(PATIENCE_S), connect(peer.url, budget=QUICK, retry=retry) as client:
+    async with (
+        scripted(handler) as peer,
+        asyncio.timeout(PATIENCE_S),
+        connect(peer.url, budget=QUICK, retry=retry) as client,
+    ):
         with pytest.raises((AgentFault, A2AError)) as caught:
             await use(client)
     said = str(caught.value) + " ".join(getattr(caught.value, "__notes__", ()))
@@ -134,7 +200,10 @@ async def test_an_answer_that_never_comes():
         await asyncio.Event().wait()
         return b""
 
-    async with scripted(handler) as peer, connect(peer.url, budget=QUICK, retry=Retry(attempts=1)) as client:
+    async with (
+        scripted(handler) as peer,
+        connect(peer.url, budget=QUICK, retry=Retry(attempts=1)) as client,
+    ):
         with pytest.raises(AgentFault, match="within 1 s"):
             await client.send("hello")
 
@@ -165,7 +234,9 @@ async def test_the_same_over_rest(name):
     def handler(request):
         url = f"http://{request.headers['host']}"
         interfaces = [{"url": url, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}]
-        return answer(card(url, supportedInterfaces=interfaces)) if request.verb == "GET" else broken
+        return (
+            answer(card(url, supportedInterfaces=interfaces)) if request.verb == "GET" else broken
+        )
 
     async with scripted(handler) as peer, connect(peer.url, retry=Retry(attempts=1)) as client:
         with pytest.raises((AgentFault, A2AError)) as caught:

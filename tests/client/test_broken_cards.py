@@ -1,4 +1,6 @@
-"""Cards no agent should have: every one ends in a clear exception that names the agent and the fault, and none hangs."""
+"""Cards no agent should have: every one ends in a clear exception that names the agent and the
+fault, and none hangs.
+"""
 
 import asyncio
 import gzip
@@ -39,26 +41,64 @@ CARDS: dict[str, tuple[dict, str]] = {
     "interfaces empty": (card(HERE, supportedInterfaces=[]), ""),
     "interfaces null, no name": ({"supportedInterfaces": None, "skills": []}, ""),
     "interfaces a number": (card(HERE, supportedInterfaces=7), ""),
-    "interface without url": (card(HERE, supportedInterfaces=[{"protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]), ""),
+    "interface without url": (
+        card(HERE, supportedInterfaces=[{"protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]),
+        "",
+    ),
     "interface a string": (card(HERE, supportedInterfaces=["http://x"]), ""),
-    "url a number": (card(HERE, supportedInterfaces=[{"url": 7, "protocolBinding": "JSONRPC"}]), ""),
-    "url of a file": (card(HERE, supportedInterfaces=[{"url": "file:///etc/passwd", "protocolBinding": "JSONRPC"}]), ""),
-    "url ftp": (card(HERE, supportedInterfaces=[{"url": "ftp://x/", "protocolBinding": "JSONRPC"}]), ""),
+    "url a number": (
+        card(HERE, supportedInterfaces=[{"url": 7, "protocolBinding": "JSONRPC"}]),
+        "",
+    ),
+    "url of a file": (
+        card(
+            HERE, supportedInterfaces=[{"url": "file:///etc/passwd", "protocolBinding": "JSONRPC"}]
+        ),
+        "",
+    ),
+    "url ftp": (
+        card(HERE, supportedInterfaces=[{"url": "ftp://x/", "protocolBinding": "JSONRPC"}]),
+        "",
+    ),
     "port out of range": (card("http://127.0.0.1:99999/"), ""),
     "unclosed bracket": (card("http://[::1/"), ""),
     "no host": (card("http:///rpc"), ""),
     "binding unknown": (
-        card(HERE, supportedInterfaces=[{"url": HERE, "protocolBinding": "SOAP", "protocolVersion": "1.0"}]),
+        card(
+            HERE,
+            supportedInterfaces=[
+                {"url": HERE, "protocolBinding": "SOAP", "protocolVersion": "1.0"}
+            ],
+        ),
         "SOAP",
     ),
     "version of the future": (
-        card(HERE, supportedInterfaces=[{"url": HERE, "protocolBinding": "JSONRPC", "protocolVersion": "9.9"}]),
+        card(
+            HERE,
+            supportedInterfaces=[
+                {"url": HERE, "protocolBinding": "JSONRPC", "protocolVersion": "9.9"}
+            ],
+        ),
         "9.9",
     ),
     "nobody there": (card(HERE), ""),
-    "signed nine times": (card(HERE, signatures=[{"protected": "x", "signature": "y"}] * 9), "signatures"),
-    "old card, url a list": ({"name": "x", "url": ["http://x"], "protocolVersion": "0.3.0", "preferredTransport": "GRPC"}, ""),
-    "rest of 0.1": ({"name": "x", "url": HERE, "preferredTransport": "HTTP+JSON", "protocolVersion": "0.1.0"}, "0.1"),
+    "signed nine times": (
+        card(HERE, signatures=[{"protected": "x", "signature": "y"}] * 9),
+        "signatures",
+    ),
+    "old card, url a list": (
+        {
+            "name": "x",
+            "url": ["http://x"],
+            "protocolVersion": "0.3.0",
+            "preferredTransport": "GRPC",
+        },
+        "",
+    ),
+    "rest of 0.1": (
+        {"name": "x", "url": HERE, "preferredTransport": "HTTP+JSON", "protocolVersion": "0.1.0"},
+        "0.1",
+    ),
 }
 QUICK = Budget(card_s=1.0, connect_s=1.0, call_s=1.0, work_s=2.0)
 
@@ -87,7 +127,9 @@ async def test_what_is_no_card(name):
 async def test_cards_that_can_not_be_used(name):
     """Cards that name no place, an impossible one, or a language we do not speak."""
     value, complaint = CARDS[name]
-    async with scripted(lambda request: answer(value) if request.verb == "GET" else answer("", 404)) as peer:
+    async with scripted(
+        lambda request: answer(value) if request.verb == "GET" else answer("", 404)
+    ) as peer:
         fault = await fault_of(peer.url)
     assert complaint in str(fault)
     assert any(word in str(fault) for word in (peer.url, "Dock clerk", "x", HERE))
@@ -106,7 +148,9 @@ async def test_cards_that_can_not_be_used(name):
     ],
 )
 async def test_no_card_there(status, kind):
-    """Both well-known places are tried, and named in the complaint; a server that is not ready is not one without a card."""
+    """Both well-known places are tried, and named in the complaint; a server that is not ready is
+    not one without a card.
+    """
     async with scripted(lambda request: answer({"name": "x"}, status)) as peer:
         fault = await fault_of(peer.url)
     assert isinstance(fault, kind)
@@ -141,7 +185,10 @@ async def test_an_endless_card_is_given_up():
     """Without a length, reading stops at the budget."""
 
     def handler(request):
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+        head = (
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: "
+            b"chunked\r\n\r\n"
+        )
         return head + (b"%x\r\n%b\r\n" % (65536, b" " * 65536)) * 40
 
     async with scripted(handler) as peer:
@@ -177,7 +224,10 @@ async def test_a_closed_port():
     assert "no connection" in str(await fault_of("http://127.0.0.1:9"))
 
 
-@pytest.mark.parametrize("where", ["ftp://x", "http://", "http://user:pw@127.0.0.1:9", "./no-such-card.json", b"{", {}, "{]"])
+@pytest.mark.parametrize(
+    "where",
+    ["ftp://x", "http://", "http://user:pw@127.0.0.1:9", "./no-such-card.json", b"{", {}, "{]"],
+)
 async def test_what_is_no_address(where):
     """Mistakes of the caller are told before anything is sent."""
     fault = await fault_of(where)

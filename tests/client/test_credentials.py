@@ -27,7 +27,9 @@ def guarded(schemes: dict, requirements: list[list[str]] | None = None, **change
     def handler(request):
         url = f"http://{request.headers['host']}/"
         if request.verb == "GET":
-            return answer(card(url, securitySchemes=schemes, securityRequirements=wanted, **changes))
+            return answer(
+                card(url, securitySchemes=schemes, securityRequirements=wanted, **changes)
+            )
         return answer({"jsonrpc": "2.0", "id": request.json["id"], "result": {"task": task()}})
 
     return handler
@@ -39,14 +41,44 @@ def guarded(schemes: dict, requirements: list[list[str]] | None = None, **change
         ({"k": KEY}, ApiKey(SECRET), lambda r: r.headers.get("x-dock-key") == SECRET),
         ({"k": QUERY}, ApiKey(SECRET), lambda r: r.target == f"/?key={SECRET}"),
         ({"k": COOKIE}, ApiKey(SECRET), lambda r: r.headers.get("cookie") == f"dock={SECRET}"),
-        ({"b": BEARER}, Bearer(SECRET), lambda r: r.headers.get("authorization") == f"Bearer {SECRET}"),
+        (
+            {"b": BEARER},
+            Bearer(SECRET),
+            lambda r: r.headers.get("authorization") == f"Bearer {SECRET}",
+        ),
         ({"b": BEARER}, SECRET, lambda r: r.headers.get("authorization") == f"Bearer {SECRET}"),
-        ({"o": OIDC}, Bearer(lambda: SECRET), lambda r: r.headers.get("authorization") == f"Bearer {SECRET}"),
-        ({"p": BASIC}, Basic("ada", "pw"), lambda r: r.headers.get("authorization") == "Basic YWRhOnB3"),
-        ({"k": KEY, "b": BEARER}, Bearer(SECRET), lambda r: r.headers.get("authorization") == f"Bearer {SECRET}"),
-        ({"k": KEY, "b": BEARER}, {"k": ApiKey(SECRET)}, lambda r: r.headers.get("x-dock-key") == SECRET),
+        (
+            {"o": OIDC},
+            Bearer(lambda: SECRET),
+            lambda r: r.headers.get("authorization") == f"Bearer {SECRET}",
+        ),
+        (
+            {"p": BASIC},
+            Basic("ada", "pw"),
+            lambda r: r.headers.get("authorization") == "Basic YWRhOnB3",
+        ),
+        (
+            {"k": KEY, "b": BEARER},
+            Bearer(SECRET),
+            lambda r: r.headers.get("authorization") == f"Bearer {SECRET}",
+        ),
+        (
+            {"k": KEY, "b": BEARER},
+            {"k": ApiKey(SECRET)},
+            lambda r: r.headers.get("x-dock-key") == SECRET,
+        ),
     ],
-    ids=["header", "query", "cookie", "bearer", "a text", "token function", "basic", "the one that fits", "by name"],
+    ids=[
+        "header",
+        "query",
+        "cookie",
+        "bearer",
+        "a text",
+        "token function",
+        "basic",
+        "the one that fits",
+        "by name",
+    ],
 )
 async def test_the_card_decides_how_they_are_sent(schemes, auth, where):
     """A credential is put where the scheme of the card wants it (spec 5.17)."""
@@ -56,11 +88,18 @@ async def test_the_card_decides_how_they_are_sent(schemes, auth, where):
 
 
 @pytest.mark.parametrize("location", ["header", "cookie"])
-@pytest.mark.parametrize("name", ["X-Key\r\nX-Evil", "x y", "", "Content-Length", "transfer-encoding"])
+@pytest.mark.parametrize(
+    "name", ["X-Key\r\nX-Evil", "x y", "", "Content-Length", "transfer-encoding"]
+)
 async def test_a_card_names_a_header_and_nothing_else(name, location):
-    """What a stranger calls the key must not become another header, or say where the request ends."""
+    """What a stranger calls the key must not become another header, or say where the request
+    ends.
+    """
     scheme = {"apiKeySecurityScheme": {"location": location, "name": name}}
-    async with scripted(guarded({"k": scheme}, [["k"]])) as peer, connect(peer.url, auth=ApiKey(SECRET)) as client:
+    async with (
+        scripted(guarded({"k": scheme}, [["k"]])) as peer,
+        connect(peer.url, auth=ApiKey(SECRET)) as client,
+    ):
         with pytest.raises(BadCard, match="more than a key"):
             await client.send("hello")
     assert [request.verb for request in peer.requests] == ["GET"]
@@ -84,16 +123,27 @@ async def test_an_async_token_is_asked_for_every_call():
     async def token() -> str:
         return next(tokens)
 
-    async with scripted(guarded({"b": BEARER})) as peer, connect(peer.url, auth=Bearer(token)) as client:
+    async with (
+        scripted(guarded({"b": BEARER})) as peer,
+        connect(peer.url, auth=Bearer(token)) as client,
+    ):
         await client.send("hello")
         await client.send("hello")
-    assert [r.headers["authorization"] for r in peer.requests] == ["Bearer card", "Bearer one", "Bearer two"]
+    assert [r.headers["authorization"] for r in peer.requests] == [
+        "Bearer card",
+        "Bearer one",
+        "Bearer two",
+    ]
 
 
 async def test_another_host_gets_nothing():
-    """A card that points elsewhere does not take the credentials along: connecting to it is refused, with the way out."""
+    """A card that points elsewhere does not take the credentials along: connecting to it is
+    refused, with the way out.
+    """
     async with scripted(guarded({"b": BEARER})) as other:
-        elsewhere = [{"url": other.url + "/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]
+        elsewhere = [
+            {"url": other.url + "/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        ]
         async with scripted(guarded({"b": BEARER}, supportedInterfaces=elsewhere)) as peer:
             with pytest.raises(BadCard, match="credentials are not sent there"):
                 await connect(peer.url, auth=Bearer(SECRET))
@@ -123,7 +173,10 @@ async def test_secrets_are_never_shown(caplog):
         return answer("", 500)
 
     auth = [ApiKey(SECRET), Bearer(SECRET), Basic("ada", SECRET)]
-    async with scripted(handler) as peer, connect(peer.url, auth=auth, retry=Retry(attempts=1)) as client:
+    async with (
+        scripted(handler) as peer,
+        connect(peer.url, auth=auth, retry=Retry(attempts=1)) as client,
+    ):
         with pytest.raises(Exception) as caught:  # noqa: PT011  whichever it is, it must not tell
             await client.send("hello")
         shown = f"{caught.value} {caught.value!r} {client.notes} {auth!r} {client.line.name}"
@@ -147,7 +200,9 @@ async def test_an_open_agent_gets_what_was_given():
 
 
 async def test_mutual_tls(tmp_path):
-    """The connection itself proves who we are; an agent signed by nobody we know is not talked to."""
+    """The connection itself proves who we are; an agent signed by nobody we know is not
+    talked to.
+    """
     authority = Authority(tmp_path)
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(authority.pem))
     server.load_cert_chain(*authority.issue("server"))
@@ -163,7 +218,9 @@ async def test_mutual_tls(tmp_path):
         return answer({"jsonrpc": "2.0", "id": request.json["id"], "result": {"task": task()}})
 
     async with scripted(handler, server) as peer:
-        async with connect(peer.url, auth=ClientCert(certificate, key, authority=authority.pem)) as client:
+        async with connect(
+            peer.url, auth=ClientCert(certificate, key, authority=authority.pem)
+        ) as client:
             assert (await client.send("hello")).text == "17 crates"
         with pytest.raises(Unreachable, match="secure"):
             await connect(peer.url)

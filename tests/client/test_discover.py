@@ -5,8 +5,8 @@ import json
 import pytest
 
 from accord.client import Cards, Retry, connect
-from accord.client.discover import Answer
-from accord.client.repair import read_card
+from accord.client.discovery.cards import Answer
+from accord.client.discovery.repair import read_card
 from tests.client.peers import answer, card, scripted, task
 
 
@@ -20,7 +20,11 @@ def serve(places: dict[str, object], log: list | None = None):
             log.append(request.path)
         url = f"http://{request.headers['host']}"
         found = places.get(request.path)
-        return answer(found(url) if callable(found) else found) if found is not None else answer("", 404)
+        return (
+            answer(found(url) if callable(found) else found)
+            if found is not None
+            else answer("", 404)
+        )
 
     return handler
 
@@ -40,7 +44,15 @@ OLD = "/.well-known/agent.json"
         (PLAIN, "/agents/dock"),
         ("/cards/dock.json", "/cards/dock.json"),
     ],
-    ids=["well known", "old", "slash", "below a path", "the path itself", "root of the host", "its own url"],
+    ids=[
+        "well known",
+        "old",
+        "slash",
+        "below a path",
+        "the path itself",
+        "root of the host",
+        "its own url",
+    ],
 )
 async def test_places(place, asked):
     """The places agents put their cards, the likeliest first."""
@@ -56,7 +68,15 @@ async def test_a_card_in_a_file_or_in_the_hand(tmp_path):
         path.write_text(json.dumps(value))
         async with connect(peer.url) as client:
             model = client.card
-        for given in (path, str(path), f"file://{path}", value, json.dumps(value), json.dumps(value).encode(), model):
+        for given in (
+            path,
+            str(path),
+            f"file://{path}",
+            value,
+            json.dumps(value),
+            json.dumps(value).encode(),
+            model,
+        ):
             async with connect(given) as client:
                 assert (await client.send("hello")).text == "17 crates"
 
@@ -85,8 +105,15 @@ async def test_a_fresh_card_is_not_asked_for_again():
     def handler(request):
         asked.append(request.headers.get("if-none-match"))
         if request.headers.get("if-none-match") == '"7"':
-            return b'HTTP/1.1 304 X\r\netag: "7"\r\ncache-control: max-age=60\r\ncontent-length: 0\r\n\r\n'
-        return answer(card(f"http://{request.headers['host']}/"), etag='"7"', cache_control="public, max-age=60")
+            return (
+                b'HTTP/1.1 304 X\r\netag: "7"\r\ncache-control: max-age=60\r\ncontent-length: '
+                b"0\r\n\r\n"
+            )
+        return answer(
+            card(f"http://{request.headers['host']}/"),
+            etag='"7"',
+            cache_control="public, max-age=60",
+        )
 
     async with scripted(handler) as peer:
         for at in (0, 30, 70, 100, 200):
@@ -127,11 +154,23 @@ def interfaces(value: dict, url: str = HERE) -> list[str]:
 @pytest.mark.parametrize(
     ("value", "found"),
     [
-        (OLD_CARD | {"protocolVersion": "0.3.0", "preferredTransport": "JSONRPC"}, ["JSONRPC 0.3 https://pages.example.net/rpc"]),
+        (
+            OLD_CARD | {"protocolVersion": "0.3.0", "preferredTransport": "JSONRPC"},
+            ["JSONRPC 0.3 https://pages.example.net/rpc"],
+        ),
         (OLD_CARD | {"protocolVersion": "0.2.6"}, ["JSONRPC 0.2 https://pages.example.net/rpc"]),
         (OLD_CARD | {"securitySchemes": {}}, ["JSONRPC 0.2 https://pages.example.net/rpc"]),
-        (OLD_CARD | {"authentication": {"schemes": ["Bearer"]}}, ["JSONRPC 0.1 https://pages.example.net/rpc"]),
-        (OLD_CARD, ["JSONRPC 0.3 https://pages.example.net/rpc", "JSONRPC 0.1 https://pages.example.net/rpc"]),
+        (
+            OLD_CARD | {"authentication": {"schemes": ["Bearer"]}},
+            ["JSONRPC 0.1 https://pages.example.net/rpc"],
+        ),
+        (
+            OLD_CARD,
+            [
+                "JSONRPC 0.3 https://pages.example.net/rpc",
+                "JSONRPC 0.1 https://pages.example.net/rpc",
+            ],
+        ),
         (
             OLD_CARD
             | {
@@ -142,8 +181,12 @@ def interfaces(value: dict, url: str = HERE) -> list[str]:
             ["HTTP+JSON 0.3 https://pages.example.net/rpc", "GRPC 0.3 pages.example.net:50051"],
         ),
         (
-            card("https://dock.example.net/a2a") | {"url": "https://dock.example.net/old", "protocolVersion": "0.3.0"},
-            ["JSONRPC 1.0 https://dock.example.net/a2a", "JSONRPC 0.3 https://dock.example.net/old"],
+            card("https://dock.example.net/a2a")
+            | {"url": "https://dock.example.net/old", "protocolVersion": "0.3.0"},
+            [
+                "JSONRPC 1.0 https://dock.example.net/a2a",
+                "JSONRPC 0.3 https://dock.example.net/old",
+            ],
         ),
     ],
     ids=["0.3", "0.2", "0.2 by its members", "0.1", "no mark", "several", "both"],
@@ -157,7 +200,12 @@ def _one(**members) -> dict:
     return card(
         HERE,
         supportedInterfaces=[
-            {"url": "https://dock.example.net/a2a", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"} | members
+            {
+                "url": "https://dock.example.net/a2a",
+                "protocolBinding": "JSONRPC",
+                "protocolVersion": "1.0",
+            }
+            | members
         ],
     )
 
@@ -167,15 +215,43 @@ def _one(**members) -> dict:
     [
         (_one(url="/a2a"), "JSONRPC 1.0 https://dock.example.net/a2a", "not complete"),
         (_one(url="a2a"), "JSONRPC 1.0 https://dock.example.net/a2a", "not complete"),
-        (_one(url="dock.example.net:8443/a2a"), "JSONRPC 1.0 https://dock.example.net:8443/a2a", "not complete"),
-        (_one(url="http://localhost:8000/a2a"), "JSONRPC 1.0 https://dock.example.net/a2a", "can't be reached"),
-        (_one(url="http://0.0.0.0:8000/a2a"), "JSONRPC 1.0 https://dock.example.net/a2a", "can't be reached"),
-        (_one(protocolVersion=None), "JSONRPC 1.0 https://dock.example.net/a2a", "does not say its protocol version"),
+        (
+            _one(url="dock.example.net:8443/a2a"),
+            "JSONRPC 1.0 https://dock.example.net:8443/a2a",
+            "not complete",
+        ),
+        (
+            _one(url="http://localhost:8000/a2a"),
+            "JSONRPC 1.0 https://dock.example.net/a2a",
+            "can't be reached",
+        ),
+        (
+            _one(url="http://0.0.0.0:8000/a2a"),
+            "JSONRPC 1.0 https://dock.example.net/a2a",
+            "can't be reached",
+        ),
+        (
+            _one(protocolVersion=None),
+            "JSONRPC 1.0 https://dock.example.net/a2a",
+            "does not say its protocol version",
+        ),
         (_one(protocolVersion="v1.0.0"), "JSONRPC 1.0 https://dock.example.net/a2a", ""),
         (_one(protocolVersion=1.0), "JSONRPC 1.0 https://dock.example.net/a2a", ""),
-        (_one(protocolBinding="json-rpc"), "JSONRPC 1.0 https://dock.example.net/a2a", "is spelt JSONRPC"),
-        (_one(protocolBinding=None), "JSONRPC 1.0 https://dock.example.net/a2a", "does not say its binding"),
-        (_one(protocolBinding="REST"), "HTTP+JSON 1.0 https://dock.example.net/a2a", "is spelt HTTP+JSON"),
+        (
+            _one(protocolBinding="json-rpc"),
+            "JSONRPC 1.0 https://dock.example.net/a2a",
+            "is spelt JSONRPC",
+        ),
+        (
+            _one(protocolBinding=None),
+            "JSONRPC 1.0 https://dock.example.net/a2a",
+            "does not say its binding",
+        ),
+        (
+            _one(protocolBinding="REST"),
+            "HTTP+JSON 1.0 https://dock.example.net/a2a",
+            "is spelt HTTP+JSON",
+        ),
         (
             {"name": "x", "preferredTransport": "HTTP+JSON", "skills": []},
             "HTTP+JSON 0.2 https://dock.example.net/",
@@ -184,13 +260,29 @@ def _one(**members) -> dict:
         (_one() | {"name": None}, "JSONRPC 1.0 https://dock.example.net/a2a", "no name"),
         (_one() | {"version": None}, "JSONRPC 1.0 https://dock.example.net/a2a", "version"),
         (_one() | {"capabilities": None}, "JSONRPC 1.0 https://dock.example.net/a2a", ""),
-        (_one() | {"capabilities": {"streaming": "true"}}, "JSONRPC 1.0 https://dock.example.net/a2a", "text 'true'"),
-        (_one() | {"capabilities": ["streaming"]}, "JSONRPC 1.0 https://dock.example.net/a2a", "not an object"),
+        (
+            _one() | {"capabilities": {"streaming": "true"}},
+            "JSONRPC 1.0 https://dock.example.net/a2a",
+            "text 'true'",
+        ),
+        (
+            _one() | {"capabilities": ["streaming"]},
+            "JSONRPC 1.0 https://dock.example.net/a2a",
+            "not an object",
+        ),
         (_one() | {"skills": None}, "JSONRPC 1.0 https://dock.example.net/a2a", ""),
-        (_one() | {"skills": ["count", {"name": "Label crates"}, 7]}, "JSONRPC 1.0 https://dock.example.net/a2a", "skills[2]"),
+        (
+            _one() | {"skills": ["count", {"name": "Label crates"}, 7]},
+            "JSONRPC 1.0 https://dock.example.net/a2a",
+            "skills[2]",
+        ),
         (_one() | {"iconUrl": 7}, "JSONRPC 1.0 https://dock.example.net/a2a", "iconUrl"),
         (_one() | {"securitySchemes": {"x": 7}}, "JSONRPC 1.0 https://dock.example.net/a2a", "'x'"),
-        (_one() | {"provider": {"organization": "Docks"}}, "JSONRPC 1.0 https://dock.example.net/a2a", ""),
+        (
+            _one() | {"provider": {"organization": "Docks"}},
+            "JSONRPC 1.0 https://dock.example.net/a2a",
+            "",
+        ),
     ],
     ids=lambda value: None,
 )
@@ -212,7 +304,10 @@ def test_a_good_card_needs_no_notes():
 
 def test_snake_case_and_security_of_every_version():
     """Schemes as 0.1, 0.2 and 1.0 write them are the same schemes."""
-    old = OLD_CARD | {"securitySchemes": {"k": {"type": "apiKey", "in": "query", "name": "key"}}, "security": [{"k": []}]}
+    old = OLD_CARD | {
+        "securitySchemes": {"k": {"type": "apiKey", "in": "query", "name": "key"}},
+        "security": [{"k": []}],
+    }
     new = _one() | {
         "securitySchemes": {"k": {"apiKeySecurityScheme": {"location": "query", "name": "key"}}},
         "securityRequirements": [{"schemes": {"k": {"list": []}}}],
@@ -225,7 +320,9 @@ def test_snake_case_and_security_of_every_version():
 
 
 async def test_a_card_without_version_is_probed():
-    """No mark at all: 0.3 is tried, and an agent that knows no such method is spoken to in 0.1 (legacy 11.3)."""
+    """No mark at all: 0.3 is tried, and an agent that knows no such method is spoken to in 0.1
+    (legacy 11.3).
+    """
     methods = []
 
     def handler(request):
@@ -233,7 +330,14 @@ async def test_a_card_without_version_is_probed():
             return answer(OLD_CARD | {"url": f"http://{request.headers['host']}/"})
         methods.append(request.json["method"])
         if request.json["method"] != "tasks/send":
-            return answer({"jsonrpc": "2.0", "id": request.json["id"], "error": {"code": -32600, "message": "what?"}}, 400)
+            return answer(
+                {
+                    "jsonrpc": "2.0",
+                    "id": request.json["id"],
+                    "error": {"code": -32600, "message": "what?"},
+                },
+                400,
+            )
         done = {
             "id": request.json["params"]["id"],
             "status": {"state": "completed"},

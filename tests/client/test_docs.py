@@ -13,10 +13,15 @@ PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("example", [e for e in EXAMPLES if "connect_sync" not in e], ids=lambda e: e.split("\n")[0])
+@pytest.mark.parametrize(
+    "example", [e for e in EXAMPLES if "connect_sync" not in e], ids=lambda e: e.split("\n")[0]
+)
 async def test_examples_run(example, capsys):
     """Each block works with an agent that answers, asks once, and answers again."""
-    async with FakeAgent("Two days", Ask("How many days?"), "Three days") as fake, connect(fake.url) as trip:
+    async with (
+        FakeAgent("Two days", Ask("How many days?"), "Three days") as fake,
+        connect(fake.url) as trip,
+    ):
         names: dict = {"trip": trip, "connect": connect, "input": lambda question: "3"}
         body = example.replace("http://localhost:8000", fake.url)
         exec(f"async def run():\n{textwrap.indent('global reply' + chr(10) + body, '    ')}", names)

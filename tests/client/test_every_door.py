@@ -1,4 +1,6 @@
-"""The client's surface is one: the same calls give the same results and the same errors on every version and binding."""
+"""The client's surface is one: the same calls give the same results and the same errors on every
+version and binding.
+"""
 
 import asyncio
 
@@ -41,7 +43,9 @@ async def wait(text: str, ctx: Context) -> str:
 
 
 async def test_send_returns_the_settled_task(reach):
-    """A blocking send waits for the end of the task, whatever is spoken on the wire (spec SND-3)."""
+    """A blocking send waits for the end of the task, whatever is spoken on the wire (spec
+    SND-3).
+    """
     async with reach(echo) as client:
         reply = await client.send("A weekend in Rome")
     assert (reply.text, reply.state, bool(reply.task_id), bool(reply.context_id)) == (
@@ -57,7 +61,14 @@ async def test_stream_shows_the_same_story(reach):
     async with reach(count) as client:
         stream = client.stream("3")
         kinds = [type(event) async for event in stream]
-    assert kinds == [Task, StatusUpdate, ArtifactUpdate, ArtifactUpdate, ArtifactUpdate, StatusUpdate]
+    assert kinds == [
+        Task,
+        StatusUpdate,
+        ArtifactUpdate,
+        ArtifactUpdate,
+        ArtifactUpdate,
+        StatusUpdate,
+    ]
     assert (stream.reply.text, stream.reply.state) == ("0 1 2 ", TaskState.COMPLETED)
 
 
@@ -71,7 +82,9 @@ async def test_an_answer_continues_the_task(reach):
 
 
 async def test_a_stream_ends_with_the_question_and_goes_on_with_the_answer(reach):
-    """A stream that began with a message ends when the agent needs the next one (design, rule 3)."""
+    """A stream that began with a message ends when the agent needs the next one (design,
+    rule 3).
+    """
     async with reach(ask) as client:
         asking = client.stream("Rome")
         states = [e.status.state async for e in asking if isinstance(e, StatusUpdate)]
@@ -87,7 +100,11 @@ async def test_get_returns_the_task(reach):
     async with reach(echo) as client:
         reply = await client.send("hello")
         task = await client.get(reply.task_id)
-    assert (task.id, task.status.state, task.artifacts[0].text) == (reply.task_id, TaskState.COMPLETED, "hello")
+    assert (task.id, task.status.state, task.artifacts[0].text) == (
+        reply.task_id,
+        TaskState.COMPLETED,
+        "hello",
+    )
 
 
 async def test_cancel_ends_a_waiting_task(reach):
@@ -116,7 +133,10 @@ async def test_a_subscription_shows_what_follows(reach):
         (lambda c, done: c.get("nope"), TaskNotFound),
         (lambda c, done: c.cancel("nope"), TaskNotFound),
         (lambda c, done: c.cancel(done), TaskNotCancelable),
-        (lambda c, done: c.create_push_config(done, "http://127.0.0.1/x"), PushNotificationNotSupported),
+        (
+            lambda c, done: c.create_push_config(done, "http://127.0.0.1/x"),
+            PushNotificationNotSupported,
+        ),
     ],
     ids=["get unknown", "cancel unknown", "cancel finished", "push"],
 )
@@ -156,7 +176,9 @@ async def test_list_goes_on_where_a_page_ended_early(reach_new):
 
 
 async def test_files_and_data_travel_both_ways(reach):
-    """A file and a JSON value arrive as they were sent, through base64 once, twice or not at all."""
+    """A file and a JSON value arrive as they were sent, through base64 once, twice or not at
+    all.
+    """
 
     async def back(message: Message) -> list[Part]:
         return message.parts
@@ -200,7 +222,9 @@ async def test_not_waiting_returns_the_task_at_once(reach_new):
 
 
 async def test_a_conversation_carries_its_context(reach):
-    """Messages of one conversation share a context, and the answer to a question goes to the task that asked."""
+    """Messages of one conversation share a context, and the answer to a question goes to the task
+    that asked.
+    """
 
     async def talk(text: str, ctx: Context):
         return Ask("Which city?") if text == "a trip" else f"{text}, then"

@@ -1,4 +1,6 @@
-"""Whatever an agent sends, the client knows what to say about it: no other exception, whatever the bytes (F1)."""
+"""Whatever an agent sends, the client knows what to say about it: no other exception, whatever the
+bytes (F1).
+"""
 
 import contextlib
 import json
@@ -9,11 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.client import BadAnswer, BadCard, Budget
-from accord.client.binding import understood
-from accord.client.discover import card_of, open_card
-from accord.client.sse import TooBig, read
-from accord.codec import peer_rest_v03, peer_rest_v1, peer_v01, peer_v03, peer_v1
+from accord.client.bindings.contract import understood
+from accord.client.discovery.cards import card_of, open_card
+from accord.client.streams.sse import TooBig, read
 from accord.model import A2AError, GetTaskRequest, Message, Part, Role, SendMessageRequest
+from accord.protocol.v01 import client as peer_v01
+from accord.protocol.v03 import client as peer_v03
+from accord.protocol.v03 import rest_client as peer_rest_v03
+from accord.protocol.v1 import client as peer_v1
+from accord.protocol.v1 import rest_client as peer_rest_v1
 from tests.client.peers import card, task
 
 # JSON made of the words the protocol uses, so that it gets past the first look.
@@ -85,10 +91,26 @@ LEAVES = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=5),
     st.sampled_from(
-        ["JSONRPC", "1.0", "0.3", "http://x/", "/a", "TASK_STATE_WORKING", "completed", "agent", "ROLE_AGENT", "task", "text"]
+        [
+            "JSONRPC",
+            "1.0",
+            "0.3",
+            "http://x/",
+            "/a",
+            "TASK_STATE_WORKING",
+            "completed",
+            "agent",
+            "ROLE_AGENT",
+            "task",
+            "text",
+        ]
     ),
 )
-JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5), max_leaves=15)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5),
+    max_leaves=15,
+)
 MANY = settings(max_examples=100, deadline=None)
 SEND = SendMessageRequest(message=Message(message_id="m", role=Role.USER, parts=[Part(text="x")]))
 
@@ -124,7 +146,9 @@ def test_any_json_as_a_card(value):
 def test_any_member_of_a_card(path, new):
     """The same with one thing wrong in a card that was right."""
     with contextlib.suppress(BadCard):
-        card_of(changed(card("https://dock.example.net/"), path, new), "https://dock.example.net/", [])
+        card_of(
+            changed(card("https://dock.example.net/"), path, new), "https://dock.example.net/", []
+        )
 
 
 @MANY
@@ -154,9 +178,19 @@ async def test_any_bytes_as_a_stream(body, size):
 DIALECTS = [peer_v1, peer_v03, peer_v01, peer_rest_v1, peer_rest_v03.RAW, peer_rest_v03.TEXT]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS, ids=["v1", "v03", "v01", "rest_v1", "rest_v03", "rest_v03_text"])
+@pytest.mark.parametrize(
+    "dialect", DIALECTS, ids=["v1", "v03", "v01", "rest_v1", "rest_v03", "rest_v03_text"]
+)
 @MANY
-@given(value=JSON | st.builds(changed, st.just({"task": task()}), st.lists(st.integers(0, 9), min_size=1, max_size=5), JSON))
+@given(
+    value=JSON
+    | st.builds(
+        changed,
+        st.just({"task": task()}),
+        st.lists(st.integers(0, 9), min_size=1, max_size=5),
+        JSON,
+    )
+)
 def test_any_json_as_an_answer(dialect, value):
     """An answer or an event of every version is understood, or is a BadAnswer."""
     raw = json.dumps(value).encode()

@@ -18,7 +18,11 @@ ONCE = Retry(attempts=1)
 
 
 def at(place: str) -> dict:
-    return card(place, supportedInterfaces=[{"url": place, "protocolBinding": "GRPC", "protocolVersion": "1.0"}], capabilities={})
+    return card(
+        place,
+        supportedInterfaces=[{"url": place, "protocolBinding": "GRPC", "protocolVersion": "1.0"}],
+        capabilities={},
+    )
 
 
 class Stranger(A2AServiceServicer):
@@ -29,7 +33,9 @@ class Stranger(A2AServiceServicer):
 
     async def SendMessage(self, request, context):  # noqa: N802  as the protocol spells it
         await asyncio.sleep(self._work_s)
-        return pb.SendMessageResponse(message=pb.Message(message_id="m", role=pb.ROLE_AGENT, parts=[pb.Part(text="done")]))
+        return pb.SendMessageResponse(
+            message=pb.Message(message_id="m", role=pb.ROLE_AGENT, parts=[pb.Part(text="done")])
+        )
 
 
 async def started(work_s: float = 0.0) -> tuple[grpc.aio.Server, int]:
@@ -41,10 +47,15 @@ async def started(work_s: float = 0.0) -> tuple[grpc.aio.Server, int]:
 
 
 async def test_other_servers_are_not_asked_so_often_that_they_hang_up():
-    """They count pings that come with nothing else, and three in five minutes are an attack to them."""
+    """They count pings that come with nothing else, and three in five minutes are an attack to
+    them.
+    """
     server, port = await started(work_s=3.5)
     try:
-        async with asyncio.timeout(PATIENCE_S), connect(at(f"127.0.0.1:{port}"), budget=Budget(lost_s=2), retry=ONCE) as client:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            connect(at(f"127.0.0.1:{port}"), budget=Budget(lost_s=2), retry=ONCE) as client,
+        ):
             assert (await client.send("x")).text == "done"
     finally:
         await server.stop(0)
@@ -55,14 +66,19 @@ async def test_no_limit_is_a_limit_too():
     server, port = await started()
     budget = Budget(lost_s=math.inf, connect_s=math.inf)
     try:
-        async with asyncio.timeout(PATIENCE_S), connect(at(f"127.0.0.1:{port}"), budget=budget) as client:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            connect(at(f"127.0.0.1:{port}"), budget=budget) as client,
+        ):
             assert (await client.send("x")).text == "done"
     finally:
         await server.stop(0)
 
 
 async def test_a_connection_may_take_its_time():
-    """TCP, TLS and the settings of HTTP/2 are several journeys there and back: over an ocean half a second, in one attempt."""
+    """TCP, TLS and the settings of HTTP/2 are several journeys there and back: over an ocean half a
+    second, in one attempt.
+    """
     server, port = await started()
 
     async def pump(reader, writer):
@@ -91,7 +107,9 @@ async def test_a_connection_may_take_its_time():
 
 
 async def test_grpc_through_a_proxy():
-    """A proxy given by hand takes all calls, those of gRPC through a tunnel, its password included."""
+    """A proxy given by hand takes all calls, those of gRPC through a tunnel, its password
+    included.
+    """
     agent = Agent("Echo")
 
     @agent.skill
@@ -102,6 +120,8 @@ async def test_grpc_through_a_proxy():
     app = agent.app(grpc_port=0)
     async with serving(app, app.close) as url, forward("ada:pw") as proxy:
         await app.open()
-        async with connect(url, binding="GRPC", proxy=proxy.url.replace("://", "://ada:pw@")) as client:
+        async with connect(
+            url, binding="GRPC", proxy=proxy.url.replace("://", "://ada:pw@")
+        ) as client:
             assert (await client.send("hello")).text == "hello"
     assert [line.partition(" ")[0] for line in proxy.lines] == ["GET", "CONNECT"]

@@ -13,7 +13,9 @@ CHUNKS = 60
 
 
 async def test_each_event_once_over_connections_that_break():
-    """A TCP proxy cuts HTTP/2 connections at random, all streams on them at once; none is lost, none comes twice."""
+    """A TCP proxy cuts HTTP/2 connections at random, all streams on them at once; none is lost,
+    none comes twice.
+    """
     agent = Agent("Counter")
 
     @agent.skill
@@ -31,10 +33,17 @@ async def test_each_event_once_over_connections_that_break():
             for interface in card.supported_interfaces:
                 if interface.protocol_binding == "GRPC":
                     interface.url = proxy.url.removeprefix("http://")
-            async with connect(card, binding="GRPC", version="1.0", retry=Retry(attempts=100, first_s=0.01, most_s=0.1)) as client:
+            async with connect(
+                card,
+                binding="GRPC",
+                version="1.0",
+                retry=Retry(attempts=100, first_s=0.01, most_s=0.1),
+            ) as client:
                 streams = [client.stream(str(CHUNKS)) for _ in range(STREAMS)]
                 received = await asyncio.gather(*[_read(stream) for stream in streams])
-                stored = [await _read(client.subscribe(stream.task_id, after=0)) for stream in streams]
+                stored = [
+                    await _read(client.subscribe(stream.task_id, after=0)) for stream in streams
+                ]
     finally:
         await app.close()
     assert proxy.cuts > 0
@@ -48,7 +57,9 @@ async def _read(stream) -> list:
 
 
 async def test_an_answer_too_large_is_not_asked_for_again():
-    """gRPC says RESOURCE_EXHAUSTED for a message over our budget as well as for too many calls; only the latter is repeated."""
+    """gRPC says RESOURCE_EXHAUSTED for a message over our budget as well as for too many calls;
+    only the latter is repeated.
+    """
     agent = Agent("Novelist")
     calls = []
 
@@ -60,7 +71,9 @@ async def test_an_answer_too_large_is_not_asked_for_again():
     app = agent.app(grpc_port=0)
     await app.open()
     try:
-        async with connect(app.card("http://localhost"), binding="GRPC", budget=Budget(answer_bytes=1000)) as client:
+        async with connect(
+            app.card("http://localhost"), binding="GRPC", budget=Budget(answer_bytes=1000)
+        ) as client:
             with pytest.raises(BadAnswer, match="Novelist"):
                 await client.send("go")
     finally:

@@ -20,7 +20,9 @@ async def talk(text: str):
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 @pytest.mark.parametrize("reads_to_the_end", [True, False])
 async def test_the_task_at_the_end_has_whole_texts(binding, reads_to_the_end):
-    """Events stay chunks, also those handed out before; who stops at the last event has the same task."""
+    """Events stay chunks, also those handed out before; who stops at the last event has the same
+    task.
+    """
     agent = Agent("Talker")
     agent.skill(talk)
     app = agent.app()
@@ -30,10 +32,20 @@ async def test_the_task_at_the_end_has_whole_texts(binding, reads_to_the_end):
         async for event in stream:
             if isinstance(event, ArtifactUpdate):
                 chunks.append(event.artifact)
-            if isinstance(event, StatusUpdate) and event.status.state in FINAL and not reads_to_the_end:
+            if (
+                isinstance(event, StatusUpdate)
+                and event.status.state in FINAL
+                and not reads_to_the_end
+            ):
                 break
         await stream.close()
-    assert [part.text for chunk in chunks for part in chunk.parts] == ["one ", "two", UNSET, "three ", "four"]
+    assert [part.text for chunk in chunks for part in chunk.parts] == [
+        "one ",
+        "two",
+        UNSET,
+        "three ",
+        "four",
+    ]
     assert stream.reply.parts == [
         Part(text="one two"),
         Part(url="https://x.y/z", media_type="application/octet-stream"),

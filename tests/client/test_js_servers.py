@@ -1,4 +1,6 @@
-"""Our client and agents built with @a2a-js/sdk, 0.3 and 1.x, over every version and binding they serve."""
+"""Our client and agents built with @a2a-js/sdk, 0.3 and 1.x, over every version and binding they
+serve.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -13,7 +15,10 @@ from tests.client.clerk import Contract, Hooks, ListedHooks, started
 JS = Path(__file__).parent.parent / "legacy" / "js"
 BINDINGS = ["JSONRPC", "HTTP+JSON", "GRPC"]
 
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="the JavaScript servers need Node.js, which is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("node") is None,
+    reason="the JavaScript servers need Node.js, which is not installed",
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +34,19 @@ def new_url() -> Iterator[str]:
 
 
 def running(script: str):
-    assert (JS / "node_modules" / "express").is_dir(), "the JavaScript packages are not installed; `make test` does it"
+    assert (JS / "node_modules" / "express").is_dir(), (
+        "the JavaScript packages are not installed; `make test` does it"
+    )
     return started("node", JS / script)
 
 
 class TestOldJs(Contract, Hooks, ListedHooks):
     """@a2a-js/sdk 0.3."""
 
-    finished = (InvalidRequest, InvalidParams)  # over gRPC it says the second, for want of the first
+    finished = (
+        InvalidRequest,
+        InvalidParams,
+    )  # over gRPC it says the second, for want of the first
 
     @pytest.fixture
     def url(self, old_url):
@@ -54,7 +64,10 @@ class TestNewJs(Contract, Hooks, ListedHooks):
     def url(self, new_url):
         return new_url
 
-    @pytest.fixture(params=[(binding, version) for version in ("1.0", "0.3") for binding in BINDINGS], ids="-".join)
+    @pytest.fixture(
+        params=[(binding, version) for version in ("1.0", "0.3") for binding in BINDINGS],
+        ids="-".join,
+    )
     def door(self, request) -> tuple[str, str]:
         return request.param
 
@@ -78,7 +91,9 @@ async def test_the_old_agents_order_decides(old_url):
 
 
 async def test_the_new_agents_order_decides(new_url):
-    """This agent has one card per version, and gives the new one to who asks for it (spec VER-2)."""
+    """This agent has one card per version, and gives the new one to who asks for it (spec
+    VER-2).
+    """
     async with connect(new_url) as client:
         reply = await client.send("hello")
         assert (client.binding, client.version, client.notes) == ("JSONRPC", "1.0", [])

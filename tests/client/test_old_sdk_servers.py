@@ -1,4 +1,6 @@
-"""Our client and an agent built with a2a-sdk 0.3, over every binding it serves, in a process and environment of its own."""
+"""Our client and an agent built with a2a-sdk 0.3, over every binding it serves, in a process and
+environment of its own.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,7 +18,9 @@ DOORS = ["JSONRPC", "HTTP+JSON", "GRPC"]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    assert PYTHON.exists(), "a2a-sdk 0.3 lives in .venv-03; `make .venv-03/.done` makes it, `make test` too"
+    assert PYTHON.exists(), (
+        "a2a-sdk 0.3 lives in .venv-03; `make .venv-03/.done` makes it, `make test` too"
+    )
     with started(PYTHON, HERE / "clerk_sdk03.py") as url:
         yield url
 

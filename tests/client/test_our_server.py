@@ -1,4 +1,6 @@
-"""Our client and our own server meet the contract that agents of other libraries are held to, in both versions these speak."""
+"""Our client and our own server meet the contract that agents of other libraries are held to, in
+both versions these speak.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +13,9 @@ from tests.drive import serving
 
 
 async def talk(text: str, ctx: Context):
-    """`ask` asks, `wait` waits to be canceled, a number counts in chunks, everything else is echoed."""
+    """`ask` asks, `wait` waits to be canceled, a number counts in chunks, everything else is
+    echoed.
+    """
     if text == "ask":
         text = await ctx.ask("How many days?")
     if text == "wait":
@@ -35,7 +39,12 @@ class TestOurs(Contract):
             yield url
 
     @pytest.fixture(
-        params=[(binding, version) for version in ("1.0", "0.3") for binding in ("JSONRPC", "HTTP+JSON", "GRPC")], ids="-".join
+        params=[
+            (binding, version)
+            for version in ("1.0", "0.3")
+            for binding in ("JSONRPC", "HTTP+JSON", "GRPC")
+        ],
+        ids="-".join,
     )
     def door(self, request) -> tuple[str, str]:
         return request.param

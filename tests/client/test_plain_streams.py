@@ -1,4 +1,6 @@
-"""Cut at random, with agents that know nothing of our extensions: what is read is still the whole, each piece once."""
+"""Cut at random, with agents that know nothing of our extensions: what is read is still the whole,
+each piece once.
+"""
 
 import asyncio
 
@@ -15,7 +17,13 @@ STREAMS = 12
 CHUNKS = 80
 WHOLE = "".join(f"{i} " for i in range(CHUNKS))
 PATIENT = Retry(attempts=200, first_s=0.005, most_s=0.02)
-DOORS = [("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3"), ("HTTP+JSON", "0.3"), ("JSONRPC", "0.1")]
+DOORS = [
+    ("JSONRPC", "1.0"),
+    ("HTTP+JSON", "1.0"),
+    ("JSONRPC", "0.3"),
+    ("HTTP+JSON", "0.3"),
+    ("JSONRPC", "0.1"),
+]
 
 
 async def count(text: str):
@@ -26,13 +34,18 @@ async def count(text: str):
 
 
 async def through(proxy: Proxy, url: str, binding: str, version: str) -> list[list]:
-    """Read streams through the proxy, by the plain protocol; only sends are recognised, so that none has to be given up."""
+    """Read streams through the proxy, by the plain protocol; only sends are recognised, so that
+    none has to be given up.
+    """
     async with connect(url) as looking:
         card = looking.card
     for interface in card.supported_interfaces:
         interface.url = interface.url.replace(url, proxy.url)
     card.capabilities.extensions = [AgentExtension(uri=IDEMPOTENT)]
-    async with asyncio.timeout(60), connect(card, binding=binding, version=version, retry=PATIENT) as client:
+    async with (
+        asyncio.timeout(60),
+        connect(card, binding=binding, version=version, retry=PATIENT) as client,
+    ):
         return await asyncio.gather(*[_read(client.stream(str(CHUNKS))) for _ in range(STREAMS)])
 
 
@@ -42,7 +55,11 @@ async def _read(stream) -> list:
 
 def told(events: list) -> str:
     """The text of a stream, chunk after chunk: from the task it begins with, and what follows."""
-    text = "".join(artifact.text for artifact in events[0].artifacts) if isinstance(events[0], Task) else ""
+    text = (
+        "".join(artifact.text for artifact in events[0].artifacts)
+        if isinstance(events[0], Task)
+        else ""
+    )
     for event in events:
         if isinstance(event, ArtifactUpdate):
             text = text + event.artifact.text if event.append else event.artifact.text
@@ -51,16 +68,24 @@ def told(events: list) -> str:
 
 @pytest.mark.parametrize(("binding", "version"), DOORS, ids=[f"{b}-{v}" for b, v in DOORS])
 async def test_every_version_of_ours(binding, version):
-    """A subscription's first task is compared with what was seen; old versions are looked at first and compared in the end."""
+    """A subscription's first task is compared with what was seen; old versions are looked at first
+    and compared in the end.
+    """
     agent = Agent("Counter")
     agent.skill(count)
     app = agent.app()
-    async with serving(app, app.close) as url, Proxy(int(url.rpartition(":")[2]), 0.06, seed=5) as proxy:
+    async with (
+        serving(app, app.close) as url,
+        Proxy(int(url.rpartition(":")[2]), 0.06, seed=5) as proxy,
+    ):
         received = await through(proxy, url, binding, version)
     assert proxy.cuts > 0
     assert {told(events) for events in received} == {WHOLE}
     assert not any(isinstance(event, Gap) for events in received for event in events)
-    ends = [sum(isinstance(e, StatusUpdate) and e.status.state.word == "completed" for e in events) for events in received]
+    ends = [
+        sum(isinstance(e, StatusUpdate) and e.status.state.word == "completed" for e in events)
+        for events in received
+    ]
     assert set(ends) <= {0, 1}  # none if the first task that came through was already complete
 
 

@@ -2,8 +2,18 @@
 
 import pytest
 
-from accord.client.seen import Echo, Gap, apply, own, reconcile
-from accord.model import Artifact, ArtifactUpdate, Message, Part, Role, StatusUpdate, Task, TaskState, TaskStatus
+from accord.client.streams.seen import Echo, Gap, apply, own, reconcile
+from accord.model import (
+    Artifact,
+    ArtifactUpdate,
+    Message,
+    Part,
+    Role,
+    StatusUpdate,
+    Task,
+    TaskState,
+    TaskStatus,
+)
 
 
 def said(id: str, role: Role = Role.AGENT) -> Message:
@@ -13,22 +23,36 @@ def said(id: str, role: Role = Role.AGENT) -> Message:
 ASKED = said("u", Role.USER)
 
 
-def task(state: TaskState = TaskState.WORKING, chunks: str = "", message: str = "", history: str = "") -> Task:
-    """A task whose artifact has one chunk per letter, and whose history holds the question and one message per letter."""
+def task(
+    state: TaskState = TaskState.WORKING, chunks: str = "", message: str = "", history: str = ""
+) -> Task:
+    """A task whose artifact has one chunk per letter, and whose history holds the question and one
+    message per letter.
+    """
     artifacts = [Artifact(artifact_id="a", parts=[Part(text=c) for c in chunks])] if chunks else []
     status = TaskStatus(state=state, message=said(message) if message else None)
-    return Task(id="t", context_id="c", status=status, artifacts=artifacts, history=[ASKED, *map(said, history)])
+    return Task(
+        id="t",
+        context_id="c",
+        status=status,
+        artifacts=artifacts,
+        history=[ASKED, *map(said, history)],
+    )
 
 
 def story(events: list) -> list[str]:
-    """Each event in a word: chunks as +text or =text, statuses as their message or state, a gap as !."""
+    """Each event in a word: chunks as +text or =text, statuses as their message or state, a gap as
+    !.
+    """
     words = []
     for event in events:
         match event:
             case ArtifactUpdate():
                 words.append(("+" if event.append else "=") + event.artifact.text)
             case StatusUpdate():
-                words.append(event.status.message.text if event.status.message else event.status.state.word)
+                words.append(
+                    event.status.message.text if event.status.message else event.status.state.word
+                )
             case Gap():
                 words.append("!")
     return words
@@ -58,7 +82,9 @@ def story(events: list) -> list[str]:
     ],
 )
 def test_what_was_missed_comes_once(seen, now, missed):
-    """A plain subscription begins with the task as it stands; readers see the difference, not the task again."""
+    """A plain subscription begins with the task as it stands; readers see the difference, not the
+    task again.
+    """
     assert story(reconcile(seen, now)) == missed
 
 
@@ -95,7 +121,9 @@ def test_joined_texts_between_files_are_told_apart(seen, now, rest):
         return found
 
     missed = reconcile(made(seen), made(now))
-    assert [event.artifact.parts for event in missed] == ([made(rest).artifacts[0].parts] if rest else [])
+    assert [event.artifact.parts for event in missed] == (
+        [made(rest).artifacts[0].parts] if rest else []
+    )
 
 
 def test_an_agent_without_history_leaves_a_gap():
@@ -125,7 +153,9 @@ def test_the_difference_leads_to_the_task():
 
 def test_folding_leaves_the_events_alone():
     """An event handed to a user does not grow under their hands."""
-    first = ArtifactUpdate(task_id="t", context_id="c", artifact=Artifact(artifact_id="a", parts=[Part(text="a")]))
+    first = ArtifactUpdate(
+        task_id="t", context_id="c", artifact=Artifact(artifact_id="a", parts=[Part(text="a")])
+    )
     folded = own(task())
     apply(folded, first)
     apply(folded, ArtifactUpdate(task_id="t", context_id="c", artifact=first.artifact, append=True))
@@ -147,9 +177,18 @@ def chunk(text: str) -> ArtifactUpdate:
         ("abab", ["b", "a", "b"], ["a", "b"]),
         ("", ["a", "b"], ["a", "b"]),
     ],
-    ids=["nothing again", "the last again", "the last two again", "a double chunk again", "only once over", "nothing there"],
+    ids=[
+        "nothing again",
+        "the last again",
+        "the last two again",
+        "a double chunk again",
+        "only once over",
+        "nothing there",
+    ],
 )
 def test_an_echo_of_the_snapshot_is_heard_once(stands, comes, fresh):
-    """Agents attach a reader before they read the task: what was on its way then comes in the task, and again behind it."""
+    """Agents attach a reader before they read the task: what was on its way then comes in the task,
+    and again behind it.
+    """
     echo = Echo(task(chunks=stands))
     assert [text for text in comes if not echo.is_repeat(chunk(text))] == fresh

@@ -1,4 +1,6 @@
-"""A server is stopped and started under its callers: each gets the answer of the work it asked for, which is done once."""
+"""A server is stopped and started under its callers: each gets the answer of the work it asked for,
+which is done once.
+"""
 
 import asyncio
 import signal
@@ -16,7 +18,9 @@ PATIENCE_S = 60
 
 @pytest.mark.parametrize("is_plain", [True, False], ids=["plain", "with our extensions"])
 async def test_over_every_door_at_once(tmp_path, is_plain):
-    """By the task's id where nothing else is offered, by sending again where that is safe; blocking or as a stream."""
+    """By the task's id where nothing else is offered, by sending again where that is safe; blocking
+    or as a stream.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         grpc_port = str(free.getsockname()[1])
@@ -29,7 +33,9 @@ async def test_over_every_door_at_once(tmp_path, is_plain):
                 await stack.enter_async_context(connect(there, binding=binding, version=version))
                 for binding, version in DOORS.values()
             ]
-            waiting = [asyncio.create_task(ask(client)) for ask in (_send, _read) for client in clients]
+            waiting = [
+                asyncio.create_task(ask(client)) for ask in (_send, _read) for client in clients
+            ]
             await asyncio.to_thread(bakery.until_begun, len(waiting))
             await asyncio.to_thread(bakery.stop, signal.SIGTERM)
             await asyncio.to_thread(bakery.start)

@@ -32,10 +32,18 @@ async def story(stream) -> list[str]:
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
-@pytest.mark.parametrize("faults", [[Cut(3)], [Cut(1), Cut(1), Cut(1)], [Cut(5), Status(503), Cut(2)], [Cut(0)], [Cut(0), Cut(4)]])
+@pytest.mark.parametrize(
+    "faults",
+    [[Cut(3)], [Cut(1), Cut(1), Cut(1)], [Cut(5), Status(503), Cut(2)], [Cut(0)], [Cut(0), Cut(4)]],
+)
 async def test_each_event_once_with_the_resume_extension(binding, faults):
-    """After a cut the stream goes on behind the last event seen; if nothing was seen, the message is sent again and recognised."""
-    async with FakeAgent(LETTERS) as fake, connect(fake.url, binding=binding, retry=QUICK) as client:
+    """After a cut the stream goes on behind the last event seen; if nothing was seen, the message
+    is sent again and recognised.
+    """
+    async with (
+        FakeAgent(LETTERS) as fake,
+        connect(fake.url, binding=binding, retry=QUICK) as client,
+    ):
         fake.fail(*faults)
         heard = await story(client.stream("go"))
     assert heard == ["task", "working", *LETTERS, "completed"]
@@ -57,7 +65,9 @@ async def test_each_event_once_without_it():
 
 
 async def test_a_question_ends_a_resumed_stream_too():
-    """A subscription stays open at input-required; a stream that began with a message ends there, resumed or not."""
+    """A subscription stays open at input-required; a stream that began with a message ends there,
+    resumed or not.
+    """
     async with FakeAgent(Ask("Which day?")) as fake, connect(fake.url, retry=QUICK) as client:
         fake.fail(Cut(1))
         stream = client.stream("go")
@@ -67,7 +77,9 @@ async def test_a_question_ends_a_resumed_stream_too():
 
 
 async def test_a_subscription_resumes_from_a_cursor():
-    """A cursor kept from an earlier stream gives exactly what came after it, also of a finished task (design, rule 2)."""
+    """A cursor kept from an earlier stream gives exactly what came after it, also of a finished
+    task (design, rule 2).
+    """
     async with FakeAgent(LETTERS) as fake, connect(fake.url) as client:
         stream = client.stream("go")
         for _ in range(4):
@@ -79,7 +91,9 @@ async def test_a_subscription_resumes_from_a_cursor():
 
 
 async def test_a_pruned_cursor_is_a_gap():
-    """On a resumed stream a task frame means that the events are gone: said out loud, not passed over (design, rule 2)."""
+    """On a resumed stream a task frame means that the events are gone: said out loud, not passed
+    over (design, rule 2).
+    """
     frames = iter(
         [
             b"id: 1\ndata: %b\n\n" % _frame({"task": task("WORKING", "")}),
@@ -90,7 +104,12 @@ async def test_a_pruned_cursor_is_a_gap():
     def handler(request):
         if request.verb == "GET":
             resume = [{"uri": "urn:accord:resume:1"}]
-            return answer(card(f"http://{request.headers['host']}/", capabilities={"streaming": True, "extensions": resume}))
+            return answer(
+                card(
+                    f"http://{request.headers['host']}/",
+                    capabilities={"streaming": True, "extensions": resume},
+                )
+            )
         return sse(raw=next(frames), end=False)
 
     async with scripted(handler) as peer, connect(peer.url, retry=QUICK) as client:
@@ -101,7 +120,9 @@ async def test_a_pruned_cursor_is_a_gap():
 
 
 async def test_repeated_events_are_heard_once():
-    """A proxy that repeats itself does not make an agent say things twice: numbered events are known again."""
+    """A proxy that repeats itself does not make an agent say things twice: numbered events are
+    known again.
+    """
     async with FakeAgent(LETTERS) as fake, connect(fake.url, retry=QUICK) as client:
         fake.fail(Duplicate())
         assert await story(client.stream("go")) == ["task", "working", *LETTERS, "completed"]
@@ -109,14 +130,19 @@ async def test_repeated_events_are_heard_once():
 
 async def test_a_stream_that_never_ends_well_says_so():
     """Never silent (S5): after the last attempt the reader is told, with the agent's name."""
-    async with FakeAgent(LETTERS) as fake, connect(fake.url, retry=Retry(attempts=3, first_s=0.001)) as client:
+    async with (
+        FakeAgent(LETTERS) as fake,
+        connect(fake.url, retry=Retry(attempts=3, first_s=0.001)) as client,
+    ):
         fake.fail(Cut(2), *[Cut(0)] * 10)
         with pytest.raises(ConnectionLost, match="Fake agent"):
             await story(client.stream("go"))
 
 
 async def test_a_send_that_may_have_been_done_is_not_repeated():
-    """With an agent that recognises nothing, a lost answer is an error: better none than two (I1)."""
+    """With an agent that recognises nothing, a lost answer is an error: better none than two
+    (I1).
+    """
     async with FakeAgent("done") as fake:
         async with connect(fake.url) as looking:
             plain = looking.card
@@ -135,7 +161,9 @@ async def test_a_send_that_may_have_been_done_is_not_repeated():
 
 
 async def test_an_agent_that_does_not_stream_is_asked():
-    """`stream` works with every agent: where there is no stream, the task is asked for until it has ended."""
+    """`stream` works with every agent: where there is no stream, the task is asked for until it has
+    ended.
+    """
     chunks = LETTERS * 100  # more than is stored at once: it is still at work when it first answers
     async with FakeAgent(chunks) as fake:
         async with connect(fake.url) as looking:
@@ -159,7 +187,13 @@ async def test_a_task_that_ended_during_the_cut_is_told_to_its_end():
             case "SendStreamingMessage":
                 return sse(_envelope(request, {"task": task(next(states), "")}), end=False)
             case "SubscribeToTask":
-                return answer({"jsonrpc": "2.0", "id": request.json["id"], "error": {"code": -32004, "message": "over"}})
+                return answer(
+                    {
+                        "jsonrpc": "2.0",
+                        "id": request.json["id"],
+                        "error": {"code": -32004, "message": "over"},
+                    }
+                )
         history = [{"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "go"}]}]
         return answer(_envelope(request, task("COMPLETED", history=history)))
 
@@ -180,7 +214,10 @@ async def test_a_silent_stream_is_taken_for_cut():
         return sse(_envelope(request, {"task": task()}))
 
     budget = Budget(idle_s=0.2, work_s=0.2)
-    async with scripted(handler) as peer, connect(peer.url, retry=Retry(first_s=0.001, unsafe=True), budget=budget) as client:
+    async with (
+        scripted(handler) as peer,
+        connect(peer.url, retry=Retry(first_s=0.001, unsafe=True), budget=budget) as client,
+    ):
         assert await story(client.stream("go")) == ["task"]
     assert calls == ["SendStreamingMessage", "SendStreamingMessage"]
 
@@ -191,7 +228,11 @@ async def test_what_the_agent_says_in_a_stream_is_raised():
     def handler(request):
         if request.verb == "GET":
             return answer(card(f"http://{request.headers['host']}/"))
-        error = {"jsonrpc": "2.0", "id": request.json["id"], "error": {"code": -32603, "message": "the crane broke"}}
+        error = {
+            "jsonrpc": "2.0",
+            "id": request.json["id"],
+            "error": {"code": -32603, "message": "the crane broke"},
+        }
         return sse(_envelope(request, {"task": task("WORKING", "")}), error)
 
     async with scripted(handler) as peer, connect(peer.url, retry=QUICK) as client:
@@ -216,7 +257,9 @@ def _frame(result) -> bytes:
 
 
 async def test_a_closed_client_does_not_come_back():
-    """A stream that is still read when its client is closed ends with an error, and finds no agent again."""
+    """A stream that is still read when its client is closed ends with an error, and finds no agent
+    again.
+    """
     async with FakeAgent(Ask("?")) as fake:
         client = await connect(fake.url, retry=QUICK)
         reply = await client.send("go")
@@ -228,7 +271,9 @@ async def test_a_closed_client_does_not_come_back():
 
 
 async def test_a_stream_with_a_deadline_ends_in_time():
-    """Who gives a stream so many seconds gets it back then, however often it would have been resumed."""
+    """Who gives a stream so many seconds gets it back then, however often it would have been
+    resumed.
+    """
     gate = asyncio.Event()
 
     async def slow(text: str) -> str:

@@ -27,25 +27,34 @@ QUICK = Retry(first_s=0.001, most_s=0.01)
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
 def test_what_may_be_repeated(error, always, if_safe):
-    """Nothing was sent, or it was refused before it began: always. It may have been done: only where that does no harm."""
+    """Nothing was sent, or it was refused before it began: always. It may have been done: only
+    where that does no harm.
+    """
     assert (may_repeat(error, is_safe=False), may_repeat(error, is_safe=True)) == (always, if_safe)
 
 
 def test_pauses_grow_with_jitter_and_honour_the_agent():
     """Each pause is a random part of a limit that doubles; Retry-After is a lower bound."""
-    calm, eager = Retry(first_s=0.1, most_s=1.0, chance=lambda: 1.0), Retry(first_s=0.1, most_s=1.0, chance=lambda: 0.0)
+    calm, eager = (
+        Retry(first_s=0.1, most_s=1.0, chance=lambda: 1.0),
+        Retry(first_s=0.1, most_s=1.0, chance=lambda: 0.0),
+    )
     assert [round(calm.pause_s(n), 3) for n in range(1, 7)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert eager.pause_s(3) == 0.0
     assert eager.pause_s(1, TooManyRequests(retry_after_s=7)) == 7
 
 
 async def test_a_send_is_done_once_however_often_it_is_sent():
-    """Our extension makes the message id a key: every lost answer is asked for again, the work is done once (design, rule 26)."""
+    """Our extension makes the message id a key: every lost answer is asked for again, the work is
+    done once (design, rule 26).
+    """
     async with FakeAgent("done") as fake, connect(fake.url, retry=QUICK) as client:
         fake.fail(Cut(), Cut(), Status(503), Status(429))
         reply = await client.send("go")
     assert (reply.text, len(fake.messages), len(fake.requests)) == ("done", 1, 5)
-    assert {request.headers["a2a-extensions"] for request in fake.requests} == {"urn:accord:idempotent:1, urn:accord:resume:1"}
+    assert {request.headers["a2a-extensions"] for request in fake.requests} == {
+        "urn:accord:idempotent:1, urn:accord:resume:1"
+    }
 
 
 async def test_a_key_of_ones_own_makes_any_agent_safe():
@@ -58,7 +67,10 @@ async def test_a_key_of_ones_own_makes_any_agent_safe():
             fake.fail(Cut())
             reply = await client.send("go", key="order-7")
     assert (reply.text, len(fake.messages)) == ("done", 1)
-    assert [request.headers["idempotency-key"] for request in fake.requests] == ["order-7", "order-7"]
+    assert [request.headers["idempotency-key"] for request in fake.requests] == [
+        "order-7",
+        "order-7",
+    ]
 
 
 async def test_reads_are_repeated_with_any_agent():
@@ -84,7 +96,13 @@ async def test_a_cancel_whose_answer_was_lost_is_still_a_cancel():
         if calls == ["CancelTask"]:
             return b""
         if request.json["method"] == "CancelTask":
-            return answer({"jsonrpc": "2.0", "id": request.json["id"], "error": {"code": -32002, "message": "over"}})
+            return answer(
+                {
+                    "jsonrpc": "2.0",
+                    "id": request.json["id"],
+                    "error": {"code": -32002, "message": "over"},
+                }
+            )
         return answer({"jsonrpc": "2.0", "id": request.json["id"], "result": task("CANCELED", "")})
 
     async with scripted(handler) as peer, connect(peer.url, retry=QUICK) as client:
@@ -94,7 +112,10 @@ async def test_a_cancel_whose_answer_was_lost_is_still_a_cancel():
 
 async def test_the_deadline_holds_over_all_attempts():
     """A total deadline: repeating ends when the time is up, not after the last attempt."""
-    async with FakeAgent("done") as fake, connect(fake.url, retry=Retry(attempts=1000, first_s=0.02, most_s=0.02)) as client:
+    async with (
+        FakeAgent("done") as fake,
+        connect(fake.url, retry=Retry(attempts=1000, first_s=0.02, most_s=0.02)) as client,
+    ):
         fake.fail(*[Status(503)] * 1000)
         with pytest.raises((Unavailable, TooSlow), match="503"):
             await asyncio.wait_for(client.send("go", timeout_s=0.2), 10)
@@ -119,7 +140,9 @@ async def test_a_slow_send_ends_in_time():
 
 
 async def test_an_agent_that_returns_early_is_polled():
-    """Some agents answer a blocking send while still at work: `send` asks until the task has settled."""
+    """Some agents answer a blocking send while still at work: `send` asks until the task has
+    settled.
+    """
     states = iter(["WORKING", "WORKING", "COMPLETED"])
 
     def handler(request):
@@ -132,7 +155,11 @@ async def test_an_agent_that_returns_early_is_polled():
     async with scripted(handler) as peer, connect(peer.url, retry=QUICK) as client:
         reply = await client.send("go")
     assert reply.state is TaskState.COMPLETED
-    assert [request.json["method"] for request in peer.requests if request.body] == ["SendMessage", "GetTask", "GetTask"]
+    assert [request.json["method"] for request in peer.requests if request.body] == [
+        "SendMessage",
+        "GetTask",
+        "GetTask",
+    ]
 
 
 async def test_nothing_is_repeated_when_told_so():
@@ -164,7 +191,9 @@ async def test_retry_after_may_be_a_date():
     def handler(request):
         if request.verb == "GET":
             return answer(card(f"http://{request.headers['host']}/"))
-        return next(responses, None) or answer({"jsonrpc": "2.0", "id": request.json["id"], "result": task()})
+        return next(responses, None) or answer(
+            {"jsonrpc": "2.0", "id": request.json["id"], "result": task()}
+        )
 
     async with scripted(handler) as peer, connect(peer.url, retry=QUICK) as client:
         assert (await client.get("t-1")).id == "t-1"
@@ -172,18 +201,27 @@ async def test_retry_after_may_be_a_date():
 
 async def test_a_required_extension_is_noted():
     """An agent that will refuse us says so in its card; we say it first."""
-    needed = {"streaming": True, "extensions": [{"uri": "https://example.net/ext/tone", "required": True}]}
+    needed = {
+        "streaming": True,
+        "extensions": [{"uri": "https://example.net/ext/tone", "required": True}],
+    }
 
     def handler(request):
         return answer(card(f"http://{request.headers['host']}/", capabilities=needed))
 
     tone = ["https://example.net/ext/tone"]
-    async with scripted(handler) as peer, connect(peer.url) as plain, connect(peer.url, extensions=tone) as active:
+    async with (
+        scripted(handler) as peer,
+        connect(peer.url) as plain,
+        connect(peer.url, extensions=tone) as active,
+    ):
         assert [len(plain.notes), len(active.notes)] == [1, 0]
 
 
 async def test_a_missing_slash_is_found():
-    """Mounted apps answer with 307 to the same address with a slash; it is followed on the same origin, and remembered."""
+    """Mounted apps answer with 307 to the same address with a slash; it is followed on the same
+    origin, and remembered.
+    """
 
     def handler(request):
         if request.verb == "GET":
@@ -198,7 +236,9 @@ async def test_a_missing_slash_is_found():
 
 
 async def test_a_garbled_answer_is_no_reason_to_send_again():
-    """An agent of unknown version that did the work and answered badly is not asked in another version."""
+    """An agent of unknown version that did the work and answered badly is not asked in another
+    version.
+    """
     sent = []
 
     def handler(request):
@@ -215,7 +255,9 @@ async def test_a_garbled_answer_is_no_reason_to_send_again():
 
 
 async def test_a_key_outlives_the_process():
-    """The same call with the same key is the same message to the last byte, so that an agent recognises it (design, rule 26)."""
+    """The same call with the same key is the same message to the last byte, so that an agent
+    recognises it (design, rule 26).
+    """
     async with FakeAgent("done") as fake:
         async with connect(fake.url) as client:
             first = await client.send("go", key="order-7")
@@ -227,7 +269,9 @@ async def test_a_key_outlives_the_process():
 
 
 async def test_many_calls_at_once_fall_back_together():
-    """Calls that fail at the same time turn to the next interface once, not each past the one before."""
+    """Calls that fail at the same time turn to the next interface once, not each past the one
+    before.
+    """
     async with FakeAgent("done") as fake:
         async with connect(fake.url) as looking:
             moved = looking.card

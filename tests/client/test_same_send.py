@@ -1,4 +1,6 @@
-"""A send repeated under its key is the same send, whichever way it comes: over every pair of doors the client has."""
+"""A send repeated under its key is the same send, whichever way it comes: over every pair of doors
+the client has.
+"""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -38,7 +40,12 @@ async def _reading(client: Client, **options) -> str:
     return stream.task_id
 
 
-WAYS = {"waiting": _waiting, "at once": _at_once, "with history": _with_history, "reading": _reading}
+WAYS = {
+    "waiting": _waiting,
+    "at once": _at_once,
+    "with history": _with_history,
+    "reading": _reading,
+}
 
 
 @pytest.fixture
@@ -56,8 +63,19 @@ async def doors() -> AsyncIterator[tuple[dict[str, Client], list[Message]]]:
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(serving(app, app.close))
         await app.open()
-        reached = [connect(url, binding=binding, version=version) for binding, version in DOORS.values()]
-        yield dict(zip(DOORS, [await stack.enter_async_context(client) for client in reached], strict=True)), given
+        reached = [
+            connect(url, binding=binding, version=version) for binding, version in DOORS.values()
+        ]
+        yield (
+            dict(
+                zip(
+                    DOORS,
+                    [await stack.enter_async_context(client) for client in reached],
+                    strict=True,
+                )
+            ),
+            given,
+        )
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -66,15 +84,23 @@ async def test_over_every_pair_of_doors(doors, way):
     clients, given = doors
     for first, second in itertools.product(clients, repeat=2):
         key = f"{first} then {second}"
-        assert (key, await WAYS[way](clients[first], key=key)) == (key, await WAYS[way](clients[second], key=key))
+        assert (key, await WAYS[way](clients[first], key=key)) == (
+            key,
+            await WAYS[way](clients[second], key=key),
+        )
     assert len(given) == len(DOORS) ** 2
 
 
 @pytest.mark.parametrize("door", DOORS)
 async def test_in_every_pair_of_ways(doors, door):
-    """Waited for, asked for at once, read as a stream: that is how the answer is told, not what is asked."""
+    """Waited for, asked for at once, read as a stream: that is how the answer is told, not what is
+    asked.
+    """
     clients, given = doors
     for first, second in itertools.product(WAYS, repeat=2):
         key = f"{first} then {second}"
-        assert (key, await WAYS[first](clients[door], key=key)) == (key, await WAYS[second](clients[door], key=key))
+        assert (key, await WAYS[first](clients[door], key=key)) == (
+            key,
+            await WAYS[second](clients[door], key=key),
+        )
     assert len(given) == len(WAYS) ** 2

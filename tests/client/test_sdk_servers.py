@@ -5,10 +5,19 @@ import asyncio
 import pytest
 
 from accord.client import connect
-from accord.model import ArtifactUpdate, StatusUpdate, Task, TaskNotCancelable, TaskNotFound, TaskState
+from accord.model import (
+    ArtifactUpdate,
+    StatusUpdate,
+    Task,
+    TaskNotCancelable,
+    TaskNotFound,
+    TaskState,
+)
 from tests.client.sdk import DOORS, serving_sdk
 
-every_door = pytest.mark.parametrize(("binding", "version"), DOORS, ids=[f"{b}-{v}" for b, v in DOORS])
+every_door = pytest.mark.parametrize(
+    ("binding", "version"), DOORS, ids=[f"{b}-{v}" for b, v in DOORS]
+)
 
 
 @every_door
@@ -48,12 +57,16 @@ async def test_a_question_is_answered(binding, version):
 
 @every_door
 async def test_a_question_is_answered_in_streams(binding, version):
-    """The same, as it happens: the first frame of the answer's stream may still show the question."""
+    """The same, as it happens: the first frame of the answer's stream may still show the
+    question.
+    """
     async with serving_sdk() as url, connect(url, binding=binding, version=version) as client:
         asking = client.stream("ask")
         async for _ in asking:
             pass
-        answering = client.stream("three", task_id=asking.task_id, context_id=asking.reply.context_id)
+        answering = client.stream(
+            "three", task_id=asking.task_id, context_id=asking.reply.context_id
+        )
         async for _ in answering:
             pass
     assert (asking.reply.question, answering.reply.text) == ("How many days?", "heard three")
@@ -88,7 +101,11 @@ async def test_list_and_push_configs(binding, version):
         await client.delete_push_config(task_id, made.id)
         left = await client.list_push_configs(task_id)
     assert listed == ids | {task_id}
-    assert (made.url, found.url, found.token) == ("http://127.0.0.1:9/hook", "http://127.0.0.1:9/hook", "n-1")
+    assert (made.url, found.url, found.token) == (
+        "http://127.0.0.1:9/hook",
+        "http://127.0.0.1:9/hook",
+        "n-1",
+    )
     assert ([config.id for config in configs], left) == ([made.id], [])
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.client.sse import Sse, TooBig, parse, read
+from accord.client.streams.sse import Sse, TooBig, parse, read
 
 
 async def chunks(*pieces: bytes) -> AsyncIterator[bytes]:
@@ -35,10 +35,26 @@ async def parsed(*pieces: bytes, limit: int = 1 << 20) -> list[Sse]:
         (b"id: 7\ndata: 1\n\nid:8\ndata: 2\n\n", [Sse(b"1", "7"), Sse(b"2", "8")]),
         (b"id: a\0b\ndata: 1\n\nid: \0\nevent: x\ndata: 2\n\n", [Sse(b"1"), Sse(b"2", "", "x")]),
     ],
-    ids=["lf", "crlf", "cr", "fields", "many lines", "comments", "unknown", "not closed", "cut", "empty", "blank", "ids", "no ids"],
+    ids=[
+        "lf",
+        "crlf",
+        "cr",
+        "fields",
+        "many lines",
+        "comments",
+        "unknown",
+        "not closed",
+        "cut",
+        "empty",
+        "blank",
+        "ids",
+        "no ids",
+    ],
 )
 async def test_every_way_to_write_it(text, events):
-    """One shape of the same event per line (spec 3.4); half an event at the end is what a cut leaves, and is dropped."""
+    """One shape of the same event per line (spec 3.4); half an event at the end is what a cut
+    leaves, and is dropped.
+    """
     assert await parsed(text) == events
 
 
@@ -46,7 +62,21 @@ async def test_every_way_to_write_it(text, events):
 @given(st.lists(st.integers(1, 9), max_size=60), st.sampled_from([b"\n", b"\r\n", b"\r"]))
 async def test_pieces_make_no_difference(sizes, newline):
     """A chunk of the network may end anywhere, between CR and LF too."""
-    text = newline.join([b"id: 1", b'data: {"x":', b"data: 1}", b"", b": hi", b"", b"data: 2", b"", b"data: 3", b"", b""])
+    text = newline.join(
+        [
+            b"id: 1",
+            b'data: {"x":',
+            b"data: 1}",
+            b"",
+            b": hi",
+            b"",
+            b"data: 2",
+            b"",
+            b"data: 3",
+            b"",
+            b"",
+        ]
+    )
     pieces, at = [], 0
     for size in sizes:
         pieces.append(text[at : at + size])
@@ -56,11 +86,17 @@ async def test_pieces_make_no_difference(sizes, newline):
 
 
 @settings(deadline=None)
-@given(st.lists(st.sampled_from([b"data: 1", b"\n", b"\r", b"\r\n"]), max_size=12), st.integers(1, 9))
+@given(
+    st.lists(st.sampled_from([b"data: 1", b"\n", b"\r", b"\r\n"]), max_size=12), st.integers(1, 9)
+)
 async def test_pieces_make_no_difference_to_mixed_ends(words, size):
-    """Nor do ends of lines of several kinds in one stream: an event ends where the standard says, when all is there or not."""
+    """Nor do ends of lines of several kinds in one stream: an event ends where the standard says,
+    when all is there or not.
+    """
     text = b"".join(words)
-    assert await parsed(*[text[at : at + size] for at in range(0, len(text), size)]) == await parsed(text)
+    assert await parsed(
+        *[text[at : at + size] for at in range(0, len(text), size)]
+    ) == await parsed(text)
 
 
 async def test_an_endless_line_is_given_up():
@@ -75,9 +111,10 @@ async def test_an_event_at_the_limit_is_taken():
     assert len(await parsed(*[event] * 50, limit=1000)) == 50
 
 
-LINE = st.lists(st.sampled_from([b"data: ", b"data:", b"id: ", b"id:", b"event: ", b" ", b":", b"x", b"7"]), max_size=4).map(
-    b"".join
-)
+LINE = st.lists(
+    st.sampled_from([b"data: ", b"data:", b"id: ", b"id:", b"event: ", b" ", b":", b"x", b"7"]),
+    max_size=4,
+).map(b"".join)
 
 
 @settings(max_examples=500, deadline=None)

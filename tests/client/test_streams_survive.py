@@ -1,4 +1,6 @@
-"""S2 from the client's side: connections cut at random, the server killed again and again; nothing lost, nothing twice."""
+"""S2 from the client's side: connections cut at random, the server killed again and again; nothing
+lost, nothing twice.
+"""
 
 import asyncio
 import signal
@@ -19,7 +21,9 @@ ROOT = Path(__file__).parents[2]
 
 
 class Server:
-    """The counting agent in a process of its own, on one port and one database for all its lives."""
+    """The counting agent in a process of its own, on one port and one database for all its
+    lives.
+    """
 
     def __init__(self, database: Path) -> None:
         with socket.socket() as free:
@@ -29,8 +33,16 @@ class Server:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        command = (sys.executable, "-m", "tests.client.counting", str(self.port), str(self._database))
-        self._process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stderr=asyncio.subprocess.DEVNULL)
+        command = (
+            sys.executable,
+            "-m",
+            "tests.client.counting",
+            str(self.port),
+            str(self._database),
+        )
+        self._process = await asyncio.create_subprocess_exec(
+            *command, cwd=ROOT, stderr=asyncio.subprocess.DEVNULL
+        )
         while True:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -48,7 +60,9 @@ class Server:
 
 
 async def test_received_equals_stored(tmp_path):
-    """Every stream ends with its task's end, and what was received is what is stored: none lost, none twice (S2)."""
+    """Every stream ends with its task's end, and what was received is what is stored: none lost,
+    none twice (S2).
+    """
     server = Server(tmp_path / "tasks.db")
     await server.start()
     received: dict[str, list] = {}
@@ -76,7 +90,10 @@ async def test_received_equals_stored(tmp_path):
             async with connect(proxy.url, retry=retry) as client:
                 await asyncio.gather(kill(), *[read(client) for _ in range(STREAMS)])
             async with connect(f"http://127.0.0.1:{server.port}") as client:
-                stored = {task_id: [event async for event in client.subscribe(task_id, after=0)] for task_id in received}
+                stored = {
+                    task_id: [event async for event in client.subscribe(task_id, after=0)]
+                    for task_id in received
+                }
                 tasks = {task_id: await client.get(task_id) for task_id in received}
     finally:
         await server.kill()
@@ -84,10 +101,15 @@ async def test_received_equals_stored(tmp_path):
     assert proxy.cuts > STREAMS // 10
     assert [task_id for task_id in received if received[task_id] != stored[task_id]] == []
     assert not any(isinstance(event, Gap) for events in received.values() for event in events)
-    assert {task.status.state for task in tasks.values()} == {TaskState.COMPLETED, TaskState.FAILED} & FINAL
+    assert {task.status.state for task in tasks.values()} == {
+        TaskState.COMPLETED,
+        TaskState.FAILED,
+    } & FINAL
     for task_id, events in received.items():
         text = "".join(event.artifact.text for event in events if isinstance(event, ArtifactUpdate))
         assert isinstance(events[-1], StatusUpdate)
         assert text == (tasks[task_id].artifacts[0].text if tasks[task_id].artifacts else "")
     complete = sum(task.status.state is TaskState.COMPLETED for task in tasks.values())
-    print(f"\n{STREAMS} streams x {EVENTS} events, {proxy.cuts} cuts, {KILLS} kills: 0 lost, 0 twice; {complete} tasks completed")
+    print(
+        f"\n{STREAMS} streams x {EVENTS} events, {proxy.cuts} cuts, {KILLS} kills: 0 lost, 0 twice; {complete} tasks completed"  # noqa: E501
+    )

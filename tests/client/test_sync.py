@@ -37,7 +37,11 @@ def test_everything_waits(trip):
         said = talk.send("4")
     assert reply.text == "2 days in Rome"
     assert kinds == [Task, StatusUpdate, ArtifactUpdate, ArtifactUpdate, StatusUpdate]
-    assert (asked.question, answered.text, said.text) == ("How many days?", "3 days in Rome", "4 days in Rome")
+    assert (asked.question, answered.text, said.text) == (
+        "How many days?",
+        "3 days in Rome",
+        "4 days in Rome",
+    )
     assert answered.task_id in listed
 
 
@@ -51,7 +55,11 @@ def test_errors_are_the_same(trip):
 
 def test_it_has_every_name_of_the_client(trip):
     """Nothing is kept by hand, so nothing can be missing."""
-    names = [name for name, _ in inspect.getmembers(Client, inspect.isfunction) if not name.startswith("_")]
+    names = [
+        name
+        for name, _ in inspect.getmembers(Client, inspect.isfunction)
+        if not name.startswith("_")
+    ]
     with connect_sync(trip) as client:
         assert [name for name in names if not callable(getattr(client, name))] == []
 

@@ -24,8 +24,16 @@ async def test_the_fixture_is_a_connected_client(echoed):
 
 
 async def test_a_fake_agent_follows_its_script():
-    """Answers in order, the last one again and again: values, chunks, questions, failures, functions of the message."""
-    script = ["Sunny", ["So", "me", " rain"], Ask("Which day?"), ValueError("no idea"), lambda message: message.text.upper()]
+    """Answers in order, the last one again and again: values, chunks, questions, failures,
+    functions of the message.
+    """
+    script = [
+        "Sunny",
+        ["So", "me", " rain"],
+        Ask("Which day?"),
+        ValueError("no idea"),
+        lambda message: message.text.upper(),
+    ]
     async with FakeAgent(*script) as fake, connect(fake.url) as client:
         replies = [await client.send(text) for text in ("a", "b", "c", "d", "e", "f")]
     assert [reply.text for reply in replies[:2]] == ["Sunny", "Some rain"]
@@ -44,10 +52,15 @@ async def test_a_fake_agent_needs_no_port():
         assert (await client.send("b")).text == "Sunny"
 
 
-@pytest.mark.parametrize("fault", [Cut(1), Cut(), Delay(0.01), Duplicate(), Status(429, 0), Status(503)], ids=str)
+@pytest.mark.parametrize(
+    "fault", [Cut(1), Cut(), Delay(0.01), Duplicate(), Status(429, 0), Status(503)], ids=str
+)
 async def test_every_fault_is_survived_by_a_client_that_retries(fault):
     """The faults are the ones a good client outlives; ours does."""
-    async with FakeAgent(["a", "b"]) as fake, connect(fake.url, retry=Retry(first_s=0.001)) as client:
+    async with (
+        FakeAgent(["a", "b"]) as fake,
+        connect(fake.url, retry=Retry(first_s=0.001)) as client,
+    ):
         fake.fail(fault)
         stream = client.stream("go")
         async for _ in stream:
@@ -59,4 +72,6 @@ async def test_requests_are_kept():
     """A test can look at what was sent."""
     async with FakeAgent("Sunny") as fake, connect(fake.url, headers={"X-Trace": "7"}) as client:
         await client.send("a")
-    assert [(request.verb, request.headers["x-trace"]) for request in fake.requests] == [("POST", "7")]
+    assert [(request.verb, request.headers["x-trace"]) for request in fake.requests] == [
+        ("POST", "7")
+    ]

@@ -1,4 +1,6 @@
-"""An agent whose machine is gone says no goodbye: who waits for it is told long before the time it gave, or gets its answer."""
+"""An agent whose machine is gone says no goodbye: who waits for it is told long before the time it
+gave, or gets its answer.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +21,9 @@ LOST_S = 2.0
 
 
 class Hole:
-    """The way to a server, which can be lost: what is connected stays so, and nothing comes through any more."""
+    """The way to a server, which can be lost: what is connected stays so, and nothing comes through
+    any more.
+    """
 
     def __init__(self, port: int) -> None:
         self.port = 0
@@ -30,7 +34,10 @@ class Hole:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner, outer = await asyncio.open_connection("127.0.0.1", self._to)
         self._inside += [writer, outer]
-        self._pumps += [asyncio.create_task(_pump(reader, outer)), asyncio.create_task(_pump(inner, writer))]
+        self._pumps += [
+            asyncio.create_task(_pump(reader, outer)),
+            asyncio.create_task(_pump(inner, writer)),
+        ]
 
     async def lose(self) -> None:
         """Lose all who are connected; who connects from now on comes through."""
@@ -65,7 +72,9 @@ async def behind_a_hole(agent: Agent, binding: str) -> AsyncIterator[tuple[Clien
             interface.url = place if interface.protocol_binding == "GRPC" else interface.url
         try:
             budget = Budget(lost_s=LOST_S, idle_s=1000)
-            async with connect(there, binding=binding, budget=budget, retry=Retry(first_s=0.01)) as client:
+            async with connect(
+                there, binding=binding, budget=budget, retry=Retry(first_s=0.01)
+            ) as client:
                 yield client, hole
         finally:
             server.close()
@@ -75,8 +84,8 @@ async def behind_a_hole(agent: Agent, binding: str) -> AsyncIterator[tuple[Clien
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
 @pytest.mark.parametrize("way", ["send", "stream"])
 async def test_an_answer_is_not_lost_with_the_machine_on_the_way(binding, way):
-    """No bytes come, and none are missed: only its system can tell that nobody is there. Then the message is sent again, the
-    stream gone on with, and the work is done once.
+    """No bytes come, and none are missed: only its system can tell that nobody is there. Then the
+    message is sent again, the stream gone on with, and the work is done once.
     """
     agent, calls, begun, go = Agent("Clerk"), [], asyncio.Event(), asyncio.Event()
 
@@ -89,7 +98,9 @@ async def test_an_answer_is_not_lost_with_the_machine_on_the_way(binding, way):
         return "done"
 
     async with asyncio.timeout(PATIENCE_S), behind_a_hole(agent, binding) as (client, hole):
-        waiting = asyncio.create_task(client.send("x", timeout_s=1000) if way == "send" else _read(client))
+        waiting = asyncio.create_task(
+            client.send("x", timeout_s=1000) if way == "send" else _read(client)
+        )
         try:
             await begun.wait()
             await hole.lose()

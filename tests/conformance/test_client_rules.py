@@ -1,4 +1,6 @@
-"""The rules of the protocol for clients, shown by our own client: what it sends, and how it reads what comes back."""
+"""The rules of the protocol for clients, shown by our own client: what it sends, and how it reads
+what comes back.
+"""
 
 import asyncio
 import json
@@ -28,7 +30,11 @@ class Wiretap:
         self.requests = []
 
     async def __call__(self, scope, receive, send):
-        seen = {"path": scope["path"], "headers": {k.decode(): v.decode() for k, v in scope["headers"]}, "body": b""}
+        seen = {
+            "path": scope["path"],
+            "headers": {k.decode(): v.decode() for k, v in scope["headers"]},
+            "body": b"",
+        }
         if not scope["path"].startswith("/.well-known/"):
             self.requests.append(seen)
 
@@ -82,7 +88,10 @@ async def test_every_request_carries_the_tenant_of_its_interface(binding):
         assert len(tap.requests) == 4
         for request in tap.requests:
             body = json.loads(request["body"] or b"{}")
-            assert request["path"].startswith("/acme/7/") or body.get("params", {}).get("tenant") == "acme/7"
+            assert (
+                request["path"].startswith("/acme/7/")
+                or body.get("params", {}).get("tenant") == "acme/7"
+            )
 
 
 async def test_no_tenant_is_sent_where_the_card_has_none(binding):
@@ -103,14 +112,23 @@ async def test_the_client_invents_no_context(binding):
 
 async def test_credentials_travel_in_headers_alone(binding):
     """With every request, and never in the payload (AUT-3)."""
-    async with tapped() as (tap, url), connect(url, binding=binding, auth=Bearer("s3cret")) as client:
+    async with (
+        tapped() as (tap, url),
+        connect(url, binding=binding, auth=Bearer("s3cret")) as client,
+    ):
         await use(client)
-        assert {request["headers"].get("authorization") for request in tap.requests} == {"Bearer s3cret"}
+        assert {request["headers"].get("authorization") for request in tap.requests} == {
+            "Bearer s3cret"
+        }
         assert not any(b"s3cret" in request["body"] for request in tap.requests)
 
 
 def info(reason):
-    return {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "a2a-protocol.org"}
+    return {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": "a2a-protocol.org",
+    }
 
 
 RPC_ERRORS = [
@@ -127,7 +145,14 @@ def answering(status, body):
     async def app(scope, receive, send):
         answer = body
         if scope["path"].startswith("/.well-known/"):
-            kinds = [{"url": "http://%s:%d" % scope["server"], "protocolBinding": b, "protocolVersion": "1.0"} for b in BINDINGS]
+            kinds = [
+                {
+                    "url": "http://%s:%d" % scope["server"],
+                    "protocolBinding": b,
+                    "protocolVersion": "1.0",
+                }
+                for b in BINDINGS
+            ]
             answer = {
                 "name": "Canned",
                 "description": "Canned",
@@ -140,9 +165,19 @@ def answering(status, body):
             }
         elif scope["method"] == "POST":
             request = json.loads((await receive())["body"] or b"{}")
-            answer = answer | ({"jsonrpc": "2.0", "id": request["id"]} if "id" in request and "method" in request else {})
+            answer = answer | (
+                {"jsonrpc": "2.0", "id": request["id"]}
+                if "id" in request and "method" in request
+                else {}
+            )
         code = 200 if scope["path"].startswith("/.well-known/") else status
-        await send({"type": "http.response.start", "status": code, "headers": [(b"content-type", b"application/json")]})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": code,
+                "headers": [(b"content-type", b"application/json")],
+            }
+        )
         await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
 
     return app
@@ -165,7 +200,12 @@ async def test_errors_are_told_apart_by_reason_and_then_by_code(error, expected)
 async def test_statuses_of_the_first_release_are_understood(status):
     """1.0.0 had 409 for what cannot be cancelled, later 400: the reason says it (ERR-8)."""
     body = {
-        "error": {"code": status, "status": "FAILED_PRECONDITION", "message": "too late", "details": [info("TASK_NOT_CANCELABLE")]}
+        "error": {
+            "code": status,
+            "status": "FAILED_PRECONDITION",
+            "message": "too late",
+            "details": [info("TASK_NOT_CANCELABLE")],
+        }
     }
     app = answering(status, body)
     async with serving(app, nothing) as url, connect(url, binding="HTTP+JSON") as client:
@@ -174,7 +214,9 @@ async def test_statuses_of_the_first_release_are_understood(status):
 
 
 async def test_version_and_binding_are_the_newest_both_speak():
-    """Chosen from the card without being told, or as told; never another than the one asked for (VER-5)."""
+    """Chosen from the card without being told, or as told; never another than the one asked for
+    (VER-5).
+    """
     agent = Agent("Echo")
 
     @agent.skill
@@ -183,7 +225,10 @@ async def test_version_and_binding_are_the_newest_both_speak():
 
     app = agent.app()
     async with serving(app, app.close) as url:
-        for asked, got in (({}, ("1.0", "JSONRPC")), ({"version": "0.3", "binding": "HTTP+JSON"}, ("0.3", "HTTP+JSON"))):
+        for asked, got in (
+            ({}, ("1.0", "JSONRPC")),
+            ({"version": "0.3", "binding": "HTTP+JSON"}, ("0.3", "HTTP+JSON")),
+        ):
             async with connect(url, **asked) as client:
                 assert (client.version, client.binding) == got
                 assert (await client.send("hi")).text == "hi"

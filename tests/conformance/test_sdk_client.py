@@ -1,4 +1,6 @@
-"""The official Python SDK's client against our server: every operation, over every binding, to the same results."""
+"""The official Python SDK's client against our server: every operation, over every binding, to the
+same results.
+"""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -52,19 +54,26 @@ class Sdk:
 
     async def send(self, text, *, skill="", task_id="", at_once=False):
         """Return the one answer of a send that is not streamed."""
-        [answer] = [event async for event in self.blocking.send_message(message(text, skill, task_id, at_once))]
+        [answer] = [
+            event
+            async for event in self.blocking.send_message(message(text, skill, task_id, at_once))
+        ]
         return answer
 
     async def stream(self, text, *, skill="", task_id=""):
         return [event async for event in self.streaming.send_message(message(text, skill, task_id))]
 
     async def subscribe(self, task_id):
-        return [event async for event in self.streaming.subscribe(pb.SubscribeToTaskRequest(id=task_id))]
+        return [
+            event async for event in self.streaming.subscribe(pb.SubscribeToTaskRequest(id=task_id))
+        ]
 
 
 def message(text, skill="", task_id="", at_once=False):
     request = pb.SendMessageRequest(
-        message=pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)], task_id=task_id),
+        message=pb.Message(
+            message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)], task_id=task_id
+        ),
         configuration=pb.SendMessageConfiguration(return_immediately=at_once),
     )
     if skill:
@@ -158,7 +167,9 @@ async def test_the_sdk_pages_through_a_list(sdk):
     made = [(await sdk.send("go")).task.id for _ in range(5)]
     found, token = [], None
     while token != "":
-        page = await sdk.blocking.list_tasks(pb.ListTasksRequest(page_size=2, page_token=token or "", include_artifacts=True))
+        page = await sdk.blocking.list_tasks(
+            pb.ListTasksRequest(page_size=2, page_token=token or "", include_artifacts=True)
+        )
         assert (page.page_size, page.total_size) == (2, 5)
         found += [task.id for task in page.tasks]
         token = page.next_page_token
@@ -169,9 +180,13 @@ async def test_the_sdk_filters_a_list(sdk):
     """By state, by context and by time (LST-7)."""
     asked = (await sdk.send("ask")).task
     await sdk.send("go")
-    by_state = await sdk.blocking.list_tasks(pb.ListTasksRequest(status=pb.TASK_STATE_INPUT_REQUIRED))
+    by_state = await sdk.blocking.list_tasks(
+        pb.ListTasksRequest(status=pb.TASK_STATE_INPUT_REQUIRED)
+    )
     by_context = await sdk.blocking.list_tasks(pb.ListTasksRequest(context_id=asked.context_id))
-    by_time = await sdk.blocking.list_tasks(pb.ListTasksRequest(status_timestamp_after=asked.status.timestamp))
+    by_time = await sdk.blocking.list_tasks(
+        pb.ListTasksRequest(status_timestamp_after=asked.status.timestamp)
+    )
     assert [t.id for t in by_state.tasks] == [t.id for t in by_context.tasks] == [asked.id]
     assert by_time.total_size == 2
 
@@ -179,7 +194,9 @@ async def test_the_sdk_filters_a_list(sdk):
 async def test_the_sdk_cancels(sdk):
     """A parked task is canceled; a finished one is not cancelable (CAN-1, CAN-2)."""
     asked = (await sdk.send("ask")).task
-    assert (await sdk.blocking.cancel_task(pb.CancelTaskRequest(id=asked.id))).status.state == pb.TASK_STATE_CANCELED
+    assert (
+        await sdk.blocking.cancel_task(pb.CancelTaskRequest(id=asked.id))
+    ).status.state == pb.TASK_STATE_CANCELED
     done = (await sdk.send("go")).task
     with pytest.raises(errors.TaskNotCancelableError):
         await sdk.blocking.cancel_task(pb.CancelTaskRequest(id=done.id))
@@ -211,10 +228,18 @@ async def test_the_sdk_understands_our_errors(sdk):
 async def test_the_sdk_learns_that_there_is_no_push(sdk):
     """All four operations say so (GEN-7)."""
     calls = [
-        sdk.blocking.create_task_push_notification_config(pb.TaskPushNotificationConfig(task_id="t", url="https://hooks.example")),
-        sdk.blocking.get_task_push_notification_config(pb.GetTaskPushNotificationConfigRequest(task_id="t", id="c")),
-        sdk.blocking.list_task_push_notification_configs(pb.ListTaskPushNotificationConfigsRequest(task_id="t")),
-        sdk.blocking.delete_task_push_notification_config(pb.DeleteTaskPushNotificationConfigRequest(task_id="t", id="c")),
+        sdk.blocking.create_task_push_notification_config(
+            pb.TaskPushNotificationConfig(task_id="t", url="https://hooks.example")
+        ),
+        sdk.blocking.get_task_push_notification_config(
+            pb.GetTaskPushNotificationConfigRequest(task_id="t", id="c")
+        ),
+        sdk.blocking.list_task_push_notification_configs(
+            pb.ListTaskPushNotificationConfigsRequest(task_id="t")
+        ),
+        sdk.blocking.delete_task_push_notification_config(
+            pb.DeleteTaskPushNotificationConfigRequest(task_id="t", id="c")
+        ),
     ]
     for call in calls:
         with pytest.raises(errors.PushNotificationNotSupportedError):
@@ -222,7 +247,9 @@ async def test_the_sdk_learns_that_there_is_no_push(sdk):
 
 
 async def test_the_server_refuses_an_extended_card(request):
-    """The SDK reads the card and doesn't even ask; told otherwise, it gets the error (GEN-7, GEN-8)."""
+    """The SDK reads the card and doesn't even ask; told otherwise, it gets the error (GEN-7,
+    GEN-8).
+    """
     for binding in BINDINGS:
         async with connected(binding) as sdk:
             own = await sdk.blocking.get_extended_agent_card(pb.GetExtendedAgentCardRequest())

@@ -1,4 +1,6 @@
-"""A page of the documentation, read as a person would follow it: write the files, type the commands, compare what is shown."""
+"""A page of the documentation, read as a person would follow it: write the files, type the
+commands, compare what is shown.
+"""
 
 import asyncio
 import importlib
@@ -38,7 +40,9 @@ def blocks(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def commands(block: str) -> list[tuple[list[str], list[str]]]:
-    """Return the commands of a block and what each is shown to print. Without a `$` every line is a command."""
+    """Return the commands of a block and what each is shown to print. Without a `$` every line is a
+    command.
+    """
     found: list[tuple[list[str], list[str]]] = []
     has_prompts = block.startswith("$ ")
     for line in block.splitlines():
@@ -50,7 +54,9 @@ def commands(block: str) -> list[tuple[list[str], list[str]]]:
 
 
 class Reader:
-    """Follows a page in an empty folder. Agents are really served, on a free port in the test's own loop."""
+    """Follows a page in an empty folder. Agents are really served, on a free port in the test's own
+    loop.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -92,33 +98,49 @@ class Reader:
 
     async def _serve(self, file: str, shown: list[str]) -> None:
         agent = load_agent(str(self.folder / file))
-        assert shown in ([], [f"{agent.name} is served at http://127.0.0.1:8000   (Ctrl-C stops it)"])
+        assert shown in (
+            [],
+            [f"{agent.name} is served at http://127.0.0.1:8000   (Ctrl-C stops it)"],
+        )
         await self._served.aclose()  # as a person does before serving the next
         app = agent.app()
         self._url = await self._served.enter_async_context(serving(app, app.close))
 
     async def _call(self, words: list[str], shown: list[str]) -> None:
-        typed = [_PRINTED_URL.sub(self._url, word).replace(_SHORT_ID, self._task_id) for word in words[1:]]
+        typed = [
+            _PRINTED_URL.sub(self._url, word).replace(_SHORT_ID, self._task_id)
+            for word in words[1:]
+        ]
         result = await asyncio.to_thread(CliRunner().invoke, main, typed)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.output
-        assert result.exit_code == (1 if shown and shown[0].startswith("Error") else 0), result.output
+        assert result.exit_code == (1 if shown and shown[0].startswith("Error") else 0), (
+            result.output
+        )
         if task := _TASK.search(result.output):
             self._task_id = task[1]
         printed = iter(result.output.splitlines())
         for line in shown:
             wanted = ".*".join(map(re.escape, _PRINTED_URL.sub(self._url, line).split("...")))
-            assert any(re.fullmatch(wanted, other) for other in printed), f"{line!r} is not shown in:\n{result.output}"
+            assert any(re.fullmatch(wanted, other) for other in printed), (
+                f"{line!r} is not shown in:\n{result.output}"
+            )
 
     async def _run(self, path: Path, text: str) -> None:
         """Run a client script as Python runs it, against the agent served last."""
         command = [sys.executable, "-W", "error", str(path)]
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, timeout=60
+        )
         assert done.returncode == 0, done.stderr
         for said in _SAID.findall(text):
             assert said in done.stdout or said.startswith("as it happens"), done.stdout
 
     async def _mounted(self, app: Any) -> None:
-        async with _started(app), serving(app, _nothing) as url, connect(f"{url}/agents/hello") as client:
+        async with (
+            _started(app),
+            serving(app, _nothing) as url,
+            connect(f"{url}/agents/hello") as client,
+        ):
             assert (await client.send("Ada")).text == "Hello, Ada!"
 
     def _imported(self, path: Path) -> Any:

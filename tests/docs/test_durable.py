@@ -36,7 +36,14 @@ def files() -> dict[str, tuple[str, list[str]]]:
 
 FILES = files()
 RUNS = ["trip", "patched", "keys", "model", "stops"]  # nothing is wrong with these
-RAISES = ["unnamed", "called", "tasks", "results", "inside", "outside"]  # the skill fails, and the log says why
+RAISES = [
+    "unnamed",
+    "called",
+    "tasks",
+    "results",
+    "inside",
+    "outside",
+]  # the skill fails, and the log says why
 
 
 class Reader:
@@ -113,7 +120,9 @@ async def test_what_a_step_raises(reader: Reader) -> None:
 
 
 async def test_a_function_that_changed(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log names both; a version that keeps the old way repairs it, and without one the client is told in the end."""
+    """The log names both; a version that keeps the old way repairs it, and without one the client
+    is told in the end.
+    """
     in_log, at_the_end = FILES["after"][1]
     async with reader.disk.process(reader.agent("before")) as process:
         tasks = [await process.send(message("Rome")) for _ in range(2)]
@@ -139,17 +148,24 @@ async def test_a_function_that_changed_is_repaired_by_keeping_the_old_way(reader
         assert told(task) == "Book Oslo at 5:00?"
 
 
-async def test_a_function_that_does_not_end(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_function_that_does_not_end(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine, "LEAVE_S", 0.05)
     async with reader.disk.process(reader.agent("deaf")) as process:
         await process.send(message("Rome", returnImmediately=True))
         await until(
-            lambda: any(run.task is not None and run.task.get_coro().cr_await for run in process.app._engine.runs.running())
+            lambda: any(
+                run.task is not None and run.task.get_coro().cr_await
+                for run in process.app._engine.runs.running()
+            )
         )
     assert_told(FILES["deaf"][1][0], reader.log())
 
 
-async def test_a_run_that_kills_its_process(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_that_kills_its_process(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recovery, "PAUSE_S", 0.001)
     agent = reader.agent("plain")
     for skill in agent.skills.values():
@@ -158,7 +174,9 @@ async def test_a_run_that_kills_its_process(reader: Reader, monkeypatch: pytest.
         task = await process.send(message("Rome", returnImmediately=True))
     for _ in range(recovery.MAX_ATTEMPTS):
         async with reader.disk.dying(agent) as process:
-            await until(lambda: any(run.task is not None for run in process.app._engine.runs.running()))
+            await until(
+                lambda: any(run.task is not None for run in process.app._engine.runs.running())
+            )
             await process.app._engine.tasks.flush()
     async with reader.disk.process(agent) as process:
         assert_told(FILES["deaf"][1][1], told(await process.get(task["id"])))
@@ -193,7 +211,10 @@ def test_every_file_of_the_page_is_run() -> None:
 async def ended(process: Any, task_id: str) -> dict[str, Any]:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(10):
-            while state_of(task := await process.get(task_id)) not in ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED"):  # noqa: ASYNC110
+            while state_of(task := await process.get(task_id)) not in (  # noqa: ASYNC110
+                "TASK_STATE_COMPLETED",
+                "TASK_STATE_FAILED",
+            ):
                 await asyncio.sleep(0.01)
             return task
     raise AssertionError("it does not end")

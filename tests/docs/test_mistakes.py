@@ -1,4 +1,6 @@
-"""What a newcomer gets wrong ends in a message that says what is wrong and what to type next, never in a traceback."""
+"""What a newcomer gets wrong ends in a message that says what is wrong and what to type next, never
+in a traceback.
+"""
 
 import http.server
 import re
@@ -20,7 +22,9 @@ def greet(name: str) -> str:
 
 
 def accord(*args, cwd):
-    done = subprocess.run([sys.executable, "-m", "accord", *args], capture_output=True, text=True, timeout=60, cwd=cwd)
+    done = subprocess.run(
+        [sys.executable, "-m", "accord", *args], capture_output=True, text=True, timeout=60, cwd=cwd
+    )
     assert "Traceback" not in done.stderr
     assert done.returncode != 0
     return done.stderr
@@ -41,8 +45,10 @@ def hello(tmp_path, text=HELLO):
 @pytest.mark.parametrize(("file", "lines"), [
     ("x = (", ["bad.py, line 1: '(' was never closed", "x = ("]),
     ("import nothere", ["bad.py, line 1: ModuleNotFoundError", "-m pip install nothere"]),
-    ("from accord import Agent\nagent = Agent('')", ["bad.py, line 2: ValueError: an agent needs a name", "agent = Agent('')"]),
-    ("from accord import Agent\nagent = Agent('1')", ["has no skill yet; decorate a function with @agent.skill"]),
+    ("from accord import Agent\nagent = Agent('')", ["bad.py, line 2: ValueError: an agent needs a "
+"name", "agent = Agent('')"]),
+    ("from accord import Agent\nagent = Agent('1')", ["has no skill yet; decorate a function with "
+"@agent.skill"]),
 ])  # fmt: skip
 def test_a_file_with_a_mistake_is_told_by_its_line(tmp_path, file, lines):
     (tmp_path / "bad.py").write_text(file)
@@ -54,7 +60,9 @@ def test_a_port_that_is_taken(tmp_path):
     (tmp_path / "hello.py").write_text(HELLO)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"port {port} is taken" in accord("serve", "hello.py", "--port", str(port), cwd=tmp_path)
+        assert f"port {port} is taken" in accord(
+            "serve", "hello.py", "--port", str(port), cwd=tmp_path
+        )
 
 
 def test_a_file_that_is_no_database(tmp_path):
@@ -78,13 +86,22 @@ def test_an_option_with_a_mistake(tmp_path, args, said):
 
 def test_a_task_that_is_not_there_or_has_ended(tmp_path):
     with hello(tmp_path) as url:
-        assert "Leave --task-id out" in accord("send", url, "Ada", "--task-id", "nope", cwd=tmp_path)
-        sent = subprocess.run([sys.executable, "-m", "accord", "send", url, "Ada"], capture_output=True, text=True, timeout=60)
+        assert "Leave --task-id out" in accord(
+            "send", url, "Ada", "--task-id", "nope", cwd=tmp_path
+        )
+        sent = subprocess.run(
+            [sys.executable, "-m", "accord", "send", url, "Ada"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         task_id = re.search(r"task (\S+) is completed", sent.stderr)[1]
         said = accord("send", url, "Ada", "--task-id", task_id, cwd=tmp_path)
         assert "takes no more messages" in said
         assert "--context-id" in said
-        assert "http://, not https://" in accord("send", url.replace("http", "https"), "Ada", cwd=tmp_path)
+        assert "http://, not https://" in accord(
+            "send", url.replace("http", "https"), "Ada", cwd=tmp_path
+        )
 
 
 def test_an_address_without_an_agent(tmp_path):
@@ -100,11 +117,17 @@ def test_an_address_without_an_agent(tmp_path):
 
 
 def test_grpc_without_its_extra(tmp_path):
-    """The core brings neither protobuf nor grpcio; whoever asks for gRPC is told how to get them."""
+    """The core brings neither protobuf nor grpcio; whoever asks for gRPC is told how to get
+    them.
+    """
     (tmp_path / "hello.py").write_text(HELLO)
     missing = "import sys; sys.modules['grpc'] = sys.modules['google.protobuf'] = None; "
-    without = missing + "from accord.cli import main; main(['serve', 'hello.py', '--grpc-port', '0'])"
-    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    without = (
+        missing + "from accord.cli import main; main(['serve', 'hello.py', '--grpc-port', '0'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", without], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
     assert "pip install 'accord[grpc]'" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -112,9 +135,14 @@ def test_grpc_without_its_extra(tmp_path):
 def test_run_says_where_it_serves(tmp_path):
     """`python hello.py` must not look as if nothing happened."""
     (tmp_path / "hello.py").write_text(HELLO + "agent.run(port=0)\n")
-    process = subprocess.Popen([sys.executable, "hello.py"], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    process = subprocess.Popen(
+        [sys.executable, "hello.py"], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
     try:
-        assert re.fullmatch(r"Hello is served at http://127.0.0.1:\d+   \(Ctrl-C stops it\)\n", process.stdout.readline())
+        assert re.fullmatch(
+            r"Hello is served at http://127.0.0.1:\d+   \(Ctrl-C stops it\)\n",
+            process.stdout.readline(),
+        )
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
@@ -127,7 +155,9 @@ def test_ctrl_c_while_waiting_says_that_the_work_goes_on(tmp_path):
     text = "import asyncio\n" + HELLO.partition("def greet")[0] + body
     with hello(tmp_path, text) as url:
         command = [sys.executable, "-m", "accord", "send", url, "Ada", "--stream"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         assert process.stdout.read(5) == "first"
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)

@@ -10,7 +10,12 @@ import pytest
 from accord.cli import main
 from tests.docs.page import ROOT, blocks, commands
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 INLINE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -22,8 +27,15 @@ def prose(page: Path) -> str:
 
 def typed(page: Path, program: str) -> list[list[str]]:
     """Every command of `program` a page names, in its blocks and in its sentences."""
-    in_blocks = [words for language, text in blocks(page) if not language and program in text for words, _ in commands(text)]
-    in_prose = [shlex.split(code) for code in INLINE.findall(prose(page)) if code.startswith(program + " ")]
+    in_blocks = [
+        words
+        for language, text in blocks(page)
+        if not language and program in text
+        for words, _ in commands(text)
+    ]
+    in_prose = [
+        shlex.split(code) for code in INLINE.findall(prose(page)) if code.startswith(program + " ")
+    ]
     return [words for words in in_blocks + in_prose if words[0] == program]
 
 
@@ -59,7 +71,10 @@ def test_every_command_and_option_exists(page):
         command: click.Command = main
         for word in words[1:]:
             if word.startswith("-"):
-                options = {name for option in command.params for name in option.opts} | {"--help", "--version"}
+                options = {name for option in command.params for name in option.opts} | {
+                    "--help",
+                    "--version",
+                }
                 assert word in options, f"{shlex.join(words)}: {command.name} has no {word}"
             elif isinstance(command, click.Group):
                 found = command.get_command(click.Context(command), word)
@@ -69,9 +84,19 @@ def test_every_command_and_option_exists(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_file_named_is_there(page):
-    """A path of ours in a sentence (`engine/log/log.py`, `docs/design.md`): below the root, or below the package."""
-    paths = [code for code in INLINE.findall(prose(page)) if re.fullmatch(r"[\w.]+(/[\w.]+)*/[\w]+\.(py|md|toml|txt)", code)]
-    assert [path for path in paths if not any((base / path).exists() for base in (ROOT, ROOT / "src", ROOT / "src/accord"))] == []
+    """A path of ours in a sentence (`engine/log/log.py`, `docs/design.md`): below the root, or
+    below the package.
+    """
+    paths = [
+        code
+        for code in INLINE.findall(prose(page))
+        if re.fullmatch(r"[\w.]+(/[\w.]+)*/[\w]+\.(py|md|toml|txt)", code)
+    ]
+    assert [
+        path
+        for path in paths
+        if not any((base / path).exists() for base in (ROOT, ROOT / "src", ROOT / "src/accord"))
+    ] == []
 
 
 def test_make_help_tells_every_target():

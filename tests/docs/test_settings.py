@@ -14,7 +14,9 @@ from tests.docs.page import ROOT
 PAGE = (ROOT / "docs" / "settings.md").read_text()
 SETTINGS = {
     "Agent()": list(inspect.signature(Agent).parameters),
-    "@agent.skill": list(inspect.signature(Agent.skill).parameters)[2:],  # without self, and the function itself
+    "@agent.skill": list(inspect.signature(Agent.skill).parameters)[
+        2:
+    ],  # without self, and the function itself
     "Agent.app": list(inspect.signature(Agent.app).parameters)[1:],
     "Agent.run": list(inspect.signature(Agent.run).parameters)[1:],
     "Limits": [field.name for field in msgspec.structs.fields(Limits)],
@@ -25,7 +27,11 @@ SETTINGS = {
 def rows(heading: str) -> list[tuple[str, str, str]]:
     """Return the keywords, defaults and explanations in the table below a heading."""
     section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    cells = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in section.splitlines() if line.startswith("| `")]
+    cells = [
+        tuple(cell.strip() for cell in line.strip("|").split("|"))
+        for line in section.splitlines()
+        if line.startswith("| `")
+    ]
     return [cell for cell in cells if len(cell) == 3]
 
 
@@ -46,7 +52,9 @@ def test_the_page_of_settings_has_every_keyword_and_no_other(heading):
 ])  # fmt: skip
 def test_the_defaults_on_the_page_are_those_of_the_code(heading, keyword, default):
     [shown] = [shown for keywords, shown, _ in rows(heading) if f"`{keyword}`" in keywords]
-    assert any(said in shown for said in spellings(default)), f"{keyword} is {default}, the page says {shown}"
+    assert any(said in shown for said in spellings(default)), (
+        f"{keyword} is {default}, the page says {shown}"
+    )
 
 
 def spellings(default: object) -> list[str]:
@@ -70,11 +78,19 @@ def test_every_public_name_says_in_a_line_what_it_is(name):
     assert not re.match(rf"(Initiali[sz]e|(The |An? )?{name}[ .])", first)
 
 
-@pytest.mark.parametrize("method", [Agent.app, Agent.run, Agent.skill, accord.connect], ids=lambda method: method.__qualname__)
+@pytest.mark.parametrize(
+    "method",
+    [Agent.app, Agent.run, Agent.skill, accord.connect],
+    ids=lambda method: method.__qualname__,
+)
 def test_the_docstring_explains_every_argument(method):
     """Where there are many, an editor shows them with the docstring."""
-    told = re.findall(r"^ +(\w+): \S", method.__doc__.partition("Args:")[2].partition("Raises:")[0], re.MULTILINE)
-    assert sorted(told) == sorted(name for name in inspect.signature(method).parameters if name != "self")
+    told = re.findall(
+        r"^ +(\w+): \S", method.__doc__.partition("Args:")[2].partition("Raises:")[0], re.MULTILINE
+    )
+    assert sorted(told) == sorted(
+        name for name in inspect.signature(method).parameters if name != "self"
+    )
 
 
 def verbs(group=main, path=("accord",)):
@@ -90,4 +106,8 @@ def verbs(group=main, path=("accord",)):
 @pytest.mark.parametrize("command", list(verbs()))
 def test_every_option_of_the_command_line_has_a_help_text(command):
     assert command.help
-    assert [option.name for option in command.params if option.param_type_name == "option" and not option.help] == []
+    assert [
+        option.name
+        for option in command.params
+        if option.param_type_name == "option" and not option.help
+    ] == []

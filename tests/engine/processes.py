@@ -1,7 +1,9 @@
-"""Processes one after the other on the same tasks, all within this one: an app each, opened on what the last one left.
+"""Processes one after the other on the same tasks, all within this one: an app each, opened on what
+the last one left.
 
-A process that dies is closed afterwards, so that nothing of it outlives the test; but what was stored at its death is what the next
-one finds, and whatever the dead one still does counts for nothing.
+A process that dies is closed afterwards, so that nothing of it outlives the test; but what was
+stored at its death is what the next one finds, and whatever the dead one still does counts for
+nothing.
 """
 
 import asyncio
@@ -13,14 +15,27 @@ from typing import Any
 
 from accord import Agent
 from accord.engine.log.entries import Entry, Ids, entries_of
-from accord.store import Namespace, Store
+from accord.store.contract import Namespace, Store
 from accord.store.memory import MemoryStore
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite.store import SqliteStore
 from tests.reliability.clients import Frame
 from tests.reliability.harness import message, state_of, text_of, told
 from tests.reliability.inside import Inside
 
-__all__ = ["Disk", "Memory", "Process", "Twice", "ended", "log_of", "message", "reaches", "state_of", "text_of", "told", "until"]
+__all__ = [
+    "Disk",
+    "Memory",
+    "Process",
+    "Twice",
+    "ended",
+    "log_of",
+    "message",
+    "reaches",
+    "state_of",
+    "text_of",
+    "told",
+    "until",
+]
 
 WORKING = ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING")
 
@@ -37,8 +52,14 @@ class Process(Inside):
         has_begun = asyncio.Event()
 
         async def read() -> list[Frame]:
-            _, body = await self._request("SubscribeToTask", {"id": task_id}, None, lambda data: has_begun.set())
-            return [self._frame(block) for block in body.split(b"\n\n") if block and not block.startswith(b":")]
+            _, body = await self._request(
+                "SubscribeToTask", {"id": task_id}, None, lambda data: has_begun.set()
+            )
+            return [
+                self._frame(block)
+                for block in body.split(b"\n\n")
+                if block and not block.startswith(b":")
+            ]
 
         reading = asyncio.create_task(read())
         await until(lambda: has_begun.is_set() or reading.done())
@@ -52,7 +73,9 @@ class Disk:
         self.path = path
 
     @contextlib.asynccontextmanager
-    async def process(self, agent: Agent, *, grace_s: float = 0.0, **options: Any) -> AsyncIterator[Process]:
+    async def process(
+        self, agent: Agent, *, grace_s: float = 0.0, **options: Any
+    ) -> AsyncIterator[Process]:
         """One that stops in good order at the end of the block."""
         app = agent.app(store=SqliteStore(self.path), **options)
         await app.open()
@@ -67,7 +90,10 @@ class Disk:
         left = self.path.with_name("left.db")
         async with self.process(agent, **options) as process:
             yield process
-            with contextlib.closing(sqlite3.connect(self.path)) as now, contextlib.closing(sqlite3.connect(left)) as then:
+            with (
+                contextlib.closing(sqlite3.connect(self.path)) as now,
+                contextlib.closing(sqlite3.connect(left)) as then,
+            ):
                 now.backup(then)
         for more in ("-wal", "-shm"):
             self.path.with_name(self.path.name + more).unlink(missing_ok=True)
@@ -75,13 +101,17 @@ class Disk:
 
 
 class Memory:
-    """Tasks in memory that several handles share: one that dies is fenced, as a process is that others take for dead."""
+    """Tasks in memory that several handles share: one that dies is fenced, as a process is that
+    others take for dead.
+    """
 
     def __init__(self) -> None:
         self._store = MemoryStore()
 
     @contextlib.asynccontextmanager
-    async def process(self, agent: Agent, *, grace_s: float = 0.0, **options: Any) -> AsyncIterator[Process]:
+    async def process(
+        self, agent: Agent, *, grace_s: float = 0.0, **options: Any
+    ) -> AsyncIterator[Process]:
         app = agent.app(store=self._store.another(), **options)
         await app.open()
         try:
@@ -102,7 +132,9 @@ class Memory:
 
 
 class Twice:
-    """One skill in two processes: the first dies where the function says so, the second goes on to the end."""
+    """One skill in two processes: the first dies where the function says so, the second goes on to
+    the end.
+    """
 
     def __init__(self, place: Disk | Memory) -> None:
         self.agent = Agent("Twice")
@@ -140,7 +172,9 @@ async def until(condition: Callable[[], Any], *, seconds: float = 10) -> None:
             await asyncio.sleep(0.002)
 
 
-async def reaches(process: Inside, task_id: str, *states: str, seconds: float = 10) -> dict[str, Any]:
+async def reaches(
+    process: Inside, task_id: str, *states: str, seconds: float = 10
+) -> dict[str, Any]:
     """The task in one of these states, as a client without a stream waits for it."""
     task: dict[str, Any] = {}
     with contextlib.suppress(TimeoutError):

@@ -1,4 +1,6 @@
-"""Runs that may be what kills their process: counted, tried later and alone, given up in the end."""
+"""Runs that may be what kills their process: counted, tried later and alone, given up in the
+end.
+"""
 
 import asyncio
 import time
@@ -10,8 +12,19 @@ from accord import Agent, Context
 from accord.engine.log.entries import Attempt
 from accord.engine.runs import recovery
 from accord.model import now_ms
-from accord.store import Namespace
-from tests.engine.processes import Disk, Memory, Process, log_of, message, reaches, state_of, text_of, told, until
+from accord.store.contract import Namespace
+from tests.engine.processes import (
+    Disk,
+    Memory,
+    Process,
+    log_of,
+    message,
+    reaches,
+    state_of,
+    text_of,
+    told,
+    until,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +71,12 @@ async def attempts(process: Process, task_id: str) -> list[int]:
     return [entry.count for entry in log if isinstance(entry, Attempt)]
 
 
-async def test_a_run_whose_process_dies_eight_times_is_tried_once_more_and_then_fails(place: Disk | Memory) -> None:
-    """One attempt each, and nothing recorded in any: the ninth death is the last, and the client is told why."""
+async def test_a_run_whose_process_dies_eight_times_is_tried_once_more_and_then_fails(
+    place: Disk | Memory,
+) -> None:
+    """One attempt each, and nothing recorded in any: the ninth death is the last, and the client is
+    told why.
+    """
     bomb = Bomb()
     task: dict[str, Any] | None = None
     for _ in range(1 + recovery.MAX_ATTEMPTS):
@@ -70,13 +87,15 @@ async def test_a_run_whose_process_dies_eight_times_is_tried_once_more_and_then_
         assert await attempts(process, task["id"]) == [1, 2, 3, 4, 5, 6, 7, 8]
     assert state_of(found) == "TASK_STATE_FAILED"
     assert told(found) == (
-        "interrupted, and can't be taken up again: the server died 9 times in a row while the agent worked on this"
+        "interrupted, and can't be taken up again: the server died 9 times in a row while the agent worked on this"  # noqa: E501
     )
     assert bomb.calls == 9
 
 
 async def test_anything_newly_recorded_begins_the_count_anew(place: Disk | Memory) -> None:
-    """A run that gets on is no suspect, however often the process dies: it would be failed for nothing."""
+    """A run that gets on is no suspect, however often the process dies: it would be failed for
+    nothing.
+    """
     bomb = Bomb()
     task: dict[str, Any] | None = None
     for n in range(12):
@@ -127,7 +146,9 @@ async def test_a_death_is_blamed_on_those_who_recorded_something_shortly_before(
         assert "the server died" in told(await process.get(busy["id"]))
 
 
-async def test_a_death_with_nobody_to_blame_counts_against_all(place: Disk | Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_death_with_nobody_to_blame_counts_against_all(
+    place: Disk | Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Something slow may be what kills: without this rule it would be tried for ever."""
     monkeypatch.setattr(recovery, "RECENT_MS", 0)
     bomb = Bomb()
@@ -141,7 +162,9 @@ async def test_a_death_with_nobody_to_blame_counts_against_all(place: Disk | Mem
 async def test_from_three_attempts_on_runs_start_after_a_pause_and_alone(
     place: Disk | Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a killer takes no other run with it: the next starts when this one has recorded something, ended, or run a while."""
+    """So that a killer takes no other run with it: the next starts when this one has recorded
+    something, ended, or run a while.
+    """
     agent, number, begun = Agent("Neighbours"), 1, []
     go_on = {name: asyncio.Event() for name in "abc"}
 
@@ -157,7 +180,9 @@ async def test_from_three_attempts_on_runs_start_after_a_pause_and_alone(
     for number in (1, 2, 3):  # noqa: B007  the function looks at it
         begun.clear()
         async with place.dying(agent) as process:
-            tasks = tasks or [await process.send(message(name, returnImmediately=True)) for name in "abc"]
+            tasks = tasks or [
+                await process.send(message(name, returnImmediately=True)) for name in "abc"
+            ]
             await until(lambda: len(begun) == 3)
     number = 4
     monkeypatch.setattr(recovery, "PAUSE_S", 0.1)
@@ -183,7 +208,9 @@ async def test_a_run_that_waits_for_its_turn_can_be_cancelled_and_holds_up_no_st
     for _ in range(3):
         bombs.calls = 0
         async with place.dying(bombs.agent) as process:
-            tasks = tasks or [await process.send(message("go", returnImmediately=True)) for _ in range(2)]
+            tasks = tasks or [
+                await process.send(message("go", returnImmediately=True)) for _ in range(2)
+            ]
             await until(lambda: bombs.calls == 2)
     monkeypatch.setattr(recovery, "PAUSE_S", 60.0)
     bombs.calls = 0

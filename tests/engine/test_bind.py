@@ -48,8 +48,15 @@ def test_text_parts_are_joined_with_a_newline():
 def test_a_file_a_data_part_and_the_text_may_come_together():
     def skill(text: str, order: Order, file: File, ctx: Context, caller: Caller): ...
 
-    values = bound(skill, Part(text="t"), Part(raw=b"x", filename="a.txt"), Part(data={"item": "nut"}))
-    assert (values["text"], values["order"], values["file"].text, values["file"].name) == ("t", Order("nut"), "x", "a.txt")
+    values = bound(
+        skill, Part(text="t"), Part(raw=b"x", filename="a.txt"), Part(data={"item": "nut"})
+    )
+    assert (values["text"], values["order"], values["file"].text, values["file"].name) == (
+        "t",
+        Order("nut"),
+        "x",
+        "a.txt",
+    )
     assert set(values) == {"text", "order", "file"}
 
 
@@ -75,11 +82,15 @@ def test_data_that_does_not_fit_names_the_field(type_, field):
 
     skill.__annotations__["order"] = type_
     with pytest.raises(InvalidParams) as error:
-        bound(skill, Part(text="see below"), Part(data={"item": "nut", "name": "Ada", field: "many"}))
+        bound(
+            skill, Part(text="see below"), Part(data={"item": "nut", "name": "Ada", field: "many"})
+        )
     assert error.value.violations[0][0] == f"message.parts[1].data.{field}"
 
 
-@pytest.mark.parametrize(("type_", "what"), [(str, "text"), (File, "a file"), (bytes, "a file"), (Order, "a data part")])
+@pytest.mark.parametrize(
+    ("type_", "what"), [(str, "text"), (File, "a file"), (bytes, "a file"), (Order, "a data part")]
+)
 def test_a_message_without_the_kind_of_part_is_refused(type_, what):
     def skill(value): ...
 
@@ -109,7 +120,9 @@ def test_a_url_part_is_a_file_with_its_url_and_no_bytes():
 
 
 def test_types_local_to_the_caller_are_found():
-    """Annotations are resolved with the names where the decorator stood, also under `from __future__ import annotations`."""
+    """Annotations are resolved with the names where the decorator stood, also under `from
+    __future__ import annotations`.
+    """
 
     class Local(msgspec.Struct):
         x: int

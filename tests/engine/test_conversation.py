@@ -15,7 +15,10 @@ async def test_a_skill_sees_the_earlier_tasks_of_its_conversation(connect_rpc, s
 
     async with connect_rpc(recall, store=store) as client:
         first = (await client.send("a"))["task"]
-        said = [text_of((await client.send(say(word, contextId=first["contextId"])))["task"]) for word in "bcd"]
+        said = [
+            text_of((await client.send(say(word, contextId=first["contextId"])))["task"])
+            for word in "bcd"
+        ]
         assert text_of((await client.send("other"))["task"]) == "other"
     assert said == ["b a", "c a b a", "d b a c a b a"]
 
@@ -33,7 +36,9 @@ async def test_a_skill_knows_what_the_client_can_take(connect):
 
 
 async def test_a_message_that_waited_for_its_turn_is_answered_in_its_own_modes(connect):
-    """It starts the next run, with what its sender can take (SND-10), not with what the first one could."""
+    """It starts the next run, with what its sender can take (SND-10), not with what the first one
+    could.
+    """
     entered, gate = asyncio.Event(), asyncio.Event()
 
     async def talk(text: str, ctx: Context):
@@ -48,9 +53,14 @@ async def test_a_message_that_waited_for_its_turn_is_answered_in_its_own_modes(c
         task = (await client.send(say("first", configuration=now)))["task"]
         await entered.wait()
         modes = {"acceptedOutputModes": ["text/plain", "audio/wav"]}
-        waiting = asyncio.create_task(client.send(say("second", taskId=task["id"], configuration=modes)))
+        waiting = asyncio.create_task(
+            client.send(say("second", taskId=task["id"], configuration=modes))
+        )
         while len((await client.get(task["id"]))["history"]) < 2:  # noqa: ASYNC110  as a client without a stream
             await asyncio.sleep(0.01)
         gate.set()
         done = (await waiting)["task"]
-        assert (state_of(done), text_of(done["artifacts"][0])) == ("completed", "text/plain, audio/wav")
+        assert (state_of(done), text_of(done["artifacts"][0])) == (
+            "completed",
+            "text/plain, audio/wav",
+        )

@@ -30,12 +30,18 @@ async def test_the_answer_comes_back_and_progress_becomes_ours():
 
     async with connect(agent_of(order, "Shop")) as client:
         stream = client.stream("shelf")
-        said = [e.status.message.text async for e in stream if getattr(e, "status", None) and e.status.message]
+        said = [
+            e.status.message.text
+            async for e in stream
+            if getattr(e, "status", None) and e.status.message
+        ]
         assert (stream.reply.text, said) == ("ordered shelf: 3 m", ["Desk: measuring"])
 
 
 async def test_a_question_of_the_other_agent_is_asked_of_our_client():
-    """With its schema, and the answer is passed on; the other agent never learns that it was not its own client."""
+    """With its schema, and the answer is passed on; the other agent never learns that it was not
+    its own client.
+    """
 
     async def paint(item: str, ctx: Context):
         colour = await ctx.ask("Which colour?")
@@ -67,7 +73,10 @@ async def test_a_part_that_fails_fails_the_whole_with_its_reason_unless_caught()
 
     async with connect(agent_of(order, "Shop")) as client:
         reply = await client.send("shelf")
-        assert (reply.state, reply.task.status.message.text) == (TaskState.FAILED, "Desk declined: out of stock")
+        assert (reply.state, reply.task.status.message.text) == (
+            TaskState.FAILED,
+            "Desk declined: out of stock",
+        )
 
 
 async def test_cancelling_the_whole_cancels_the_part():
@@ -104,7 +113,9 @@ async def test_an_agent_that_is_not_there_fails_the_task(caplog):
     assert "127.0.0.1:9" in caplog.text
 
 
-@pytest.mark.parametrize("given", ["", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "nonsense"])
+@pytest.mark.parametrize(
+    "given", ["", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "nonsense"]
+)
 async def test_the_trace_travels_along(given):
     """W3C trace context: the same trace, a span of its own; a new trace if none came (OPS-4)."""
     from accord import observe
@@ -117,7 +128,9 @@ async def test_the_trace_travels_along(given):
     async def order(item: str, ctx: Context):
         return (await ctx.delegate(desk, item)).text
 
-    async with connect(agent_of(order, "Shop"), headers={"traceparent": given} if given else None) as client:
+    async with connect(
+        agent_of(order, "Shop"), headers={"traceparent": given} if given else None
+    ) as client:
         version, trace, span, _flags = (await client.send("x")).text.split("-")
     assert (version, len(trace), len(span)) == ("00", 32, 16)
     if given.startswith("00"):
@@ -172,7 +185,10 @@ async def test_an_answer_to_another_agents_question_stays_with_it(place: Disk | 
         task = await process.send(message("red", task_id=task["id"]))
         assert told(task) == "Your name?"
     async with place.process(agent) as process:
-        assert text_of(await process.send(message("Ada", task_id=task["id"]))) == "shelf in red for Ada"
+        assert (
+            text_of(await process.send(message("Ada", task_id=task["id"])))
+            == "shelf in red for Ada"
+        )
     assert desk.done == ["shelf"]
 
 
@@ -196,7 +212,9 @@ async def test_delegations_of_branches_keep_their_answers(twice: Twice) -> None:
 
 
 @pytest.mark.parametrize("how", ["stopped", "died"])
-async def test_a_run_that_is_released_does_not_cancel_what_it_has_delegated(place: Disk | Memory, how: str) -> None:
+async def test_a_run_that_is_released_does_not_cancel_what_it_has_delegated(
+    place: Disk | Memory, how: str
+) -> None:
     """Its next process goes on with the same task of the other agent: our stop is not its stop."""
     other, agent = Agent("Desk"), Agent("Shop")
     working, go_on = asyncio.Event(), asyncio.Event()
@@ -229,7 +247,9 @@ async def test_a_run_that_is_released_does_not_cancel_what_it_has_delegated(plac
 
 
 async def test_a_delegation_without_an_answer_has_none_in_the_next_attempt(twice: Twice) -> None:
-    """A function that went another way because of it goes the same way again, though the other agent may be back."""
+    """A function that went another way because of it goes the same way again, though the other
+    agent may be back.
+    """
     desk = Desk()
     client = connect("http://127.0.0.1:9", retry=Retry(first_patience_s=0))
 
@@ -250,12 +270,17 @@ async def test_a_delegation_without_an_answer_has_none_in_the_next_attempt(twice
     assert desk.done == []
 
 
-async def test_a_message_with_a_new_id_in_every_attempt_is_the_same_delegation(twice: Twice) -> None:
+async def test_a_message_with_a_new_id_in_every_attempt_is_the_same_delegation(
+    twice: Twice,
+) -> None:
     desk = Desk()
 
     @twice.agent.skill(durable=True)
     async def order(text: str, ctx: Context) -> str:
-        found = await ctx.delegate(desk.agent, Message(message_id=uuid.uuid4().hex, role=Role.USER, parts=[Part(text="chair")]))
+        found = await ctx.delegate(
+            desk.agent,
+            Message(message_id=uuid.uuid4().hex, role=Role.USER, parts=[Part(text="chair")]),
+        )
         await twice.die()
         return str(found.text)
 

@@ -26,12 +26,20 @@ def said(text, role=Role.AGENT):
 
 
 def status(state, message=None, metadata=None):
-    return StatusUpdate(task_id="t", context_id="c", status=TaskStatus(state=state, message=message), metadata=metadata)
+    return StatusUpdate(
+        task_id="t",
+        context_id="c",
+        status=TaskStatus(state=state, message=message),
+        metadata=metadata,
+    )
 
 
 def chunk(text, id="a", append=False, **more):
     return ArtifactUpdate(
-        task_id="t", context_id="c", artifact=Artifact(artifact_id=id, parts=[Part(text=text)], **more), append=append
+        task_id="t",
+        context_id="c",
+        artifact=Artifact(artifact_id=id, parts=[Part(text=text)], **more),
+        append=append,
     )
 
 
@@ -56,9 +64,17 @@ def test_nothing_follows_the_end(end, event):
 def test_chunks_join_their_artifact_and_others_are_left_alone():
     """STR-9: append adds parts, its absence creates or replaces."""
     draft = task()
-    for event in (chunk("1", name="first"), chunk("b", id="b"), chunk("2", append=True), chunk("3", append=True)):
+    for event in (
+        chunk("1", name="first"),
+        chunk("b", id="b"),
+        chunk("2", append=True),
+        chunk("3", append=True),
+    ):
         draft.apply(event)
-    assert [(a.artifact_id, a.name, a.text) for a in draft.artifacts] == [("a", "first", "123"), ("b", "", "b")]
+    assert [(a.artifact_id, a.name, a.text) for a in draft.artifacts] == [
+        ("a", "first", "123"),
+        ("b", "", "b"),
+    ]
     draft.apply(chunk("new"))
     assert [a.text for a in draft.artifacts] == ["new", "b"]
 
@@ -78,7 +94,9 @@ def test_a_chunk_for_an_unknown_artifact_is_the_agents_fault():
 
 
 def test_the_status_message_moves_to_the_history_once():
-    """A34: what the agent said with a status is history when the status changes, in the order it was said."""
+    """A34: what the agent said with a status is history when the status changes, in the order it
+    was said.
+    """
     draft = task(TaskState.INPUT_REQUIRED, said("question"))
     draft.add(said("answer", Role.USER))
     draft.apply(status(TaskState.WORKING, said("thinking")))

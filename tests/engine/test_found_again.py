@@ -1,4 +1,6 @@
-"""What a function finds again beside its steps: what had been said, asked and agreed when it came to a place the first time."""
+"""What a function finds again beside its steps: what had been said, asked and agreed when it came
+to a place the first time.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -26,8 +28,12 @@ async def forever() -> None:
 # The history
 
 
-async def test_the_history_is_what_it_was_when_the_function_took_its_last_message(place: Disk | Memory) -> None:
-    """A function that looks at what was said goes the same way again: nothing that came later is in it until all is replayed."""
+async def test_the_history_is_what_it_was_when_the_function_took_its_last_message(
+    place: Disk | Memory,
+) -> None:
+    """A function that looks at what was said goes the same way again: nothing that came later is in
+    it until all is replayed.
+    """
     number, reached = 1, asyncio.Event()
     given: list[tuple[int, str]] = []
 
@@ -75,7 +81,9 @@ async def test_the_history_is_what_it_was_when_the_function_took_its_last_messag
     assert [process for process, _ in given] == [1, 1, 1, 1, 2]
 
 
-async def test_a_function_that_asks_whether_it_is_new_gets_the_same_answer(place: Disk | Memory) -> None:
+async def test_a_function_that_asks_whether_it_is_new_gets_the_same_answer(
+    place: Disk | Memory,
+) -> None:
     agent, done = Agent("Greeter"), []
 
     async def greet() -> str:
@@ -177,8 +185,12 @@ async def test_a_question_with_a_name_is_that_whatever_its_text_says(place: Disk
         assert text_of(await process.send(message("no", task_id=task["id"]))) == "True False"
 
 
-async def test_a_wrong_answer_to_a_question_of_several_parts_shows_them_again(place: Disk | Memory) -> None:
-    question = Message(message_id="q", role="ROLE_AGENT", parts=[Part(text="Days?"), Part(text="Two or three.")])
+async def test_a_wrong_answer_to_a_question_of_several_parts_shows_them_again(
+    place: Disk | Memory,
+) -> None:
+    question = Message(
+        message_id="q", role="ROLE_AGENT", parts=[Part(text="Days?"), Part(text="Two or three.")]
+    )
 
     async def work(text: str, ctx: Context) -> int:
         return await ctx.ask(question, int)
@@ -187,10 +199,17 @@ async def test_a_wrong_answer_to_a_question_of_several_parts_shows_them_again(pl
         task = await process.send(message("go"))
         task = await process.send(message("many", task_id=task["id"]))
     parts = task["status"]["message"]["parts"]
-    assert [part.get("text", "")[:18] for part in parts] == ["That does not fit:", "Days?", "Two or three.", ""]
+    assert [part.get("text", "")[:18] for part in parts] == [
+        "That does not fit:",
+        "Days?",
+        "Two or three.",
+        "",
+    ]
 
 
-async def test_an_authorization_that_was_granted_is_not_waited_for_twice(place: Disk | Memory) -> None:
+async def test_an_authorization_that_was_granted_is_not_waited_for_twice(
+    place: Disk | Memory,
+) -> None:
     number, reached = 1, asyncio.Event()
 
     async def token() -> str:
@@ -219,7 +238,9 @@ async def test_an_authorization_that_was_granted_is_not_waited_for_twice(place: 
 
 
 @pytest.mark.parametrize("where", ["at work", "at a question"])
-async def test_what_the_client_can_take_is_known_in_every_attempt(place: Disk | Memory, where: str) -> None:
+async def test_what_the_client_can_take_is_known_in_every_attempt(
+    place: Disk | Memory, where: str
+) -> None:
     number, reached = 1, asyncio.Event()
 
     async def work(text: str, ctx: Context) -> str:
@@ -239,5 +260,7 @@ async def test_what_the_client_can_take_is_known_in_every_attempt(place: Disk | 
             await until(reached.is_set)
     number = 2
     async with place.process(agent_of(work)) as process:
-        task = await (process.send(message("yes", task_id=task["id"])) if is_waiting else ended(process))
+        task = await (
+            process.send(message("yes", task_id=task["id"])) if is_waiting else ended(process)
+        )
     assert text_of(task) == "text/x, text/y"

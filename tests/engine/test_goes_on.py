@@ -1,4 +1,6 @@
-"""A run that was cut off goes on where it was: what is recorded is neither done nor asked nor said again."""
+"""A run that was cut off goes on where it was: what is recorded is neither done nor asked nor said
+again.
+"""
 
 import asyncio
 import contextlib
@@ -13,15 +15,29 @@ import pytest
 
 from accord import Agent, Context, Message
 from accord.engine.durable.steps import StepFailed
-from accord.store import Item
-from accord.store.sqlite import SqliteStore
-from tests.engine.processes import Disk, Memory, Process, Twice, ended, message, reaches, state_of, text_of, told, until
+from accord.store.contract import Item
+from accord.store.sqlite.store import SqliteStore
+from tests.engine.processes import (
+    Disk,
+    Memory,
+    Process,
+    Twice,
+    ended,
+    message,
+    reaches,
+    state_of,
+    text_of,
+    told,
+    until,
+)
 
 # At a question
 
 
 async def test_an_answer_after_a_restart_continues_the_function(place: Disk | Memory) -> None:
-    """The function is called again from the top and gets the answers it had; the client sees one task."""
+    """The function is called again from the top and gets the answers it had; the client sees one
+    task.
+    """
     agent = Agent("Trips")
 
     @agent.skill
@@ -42,10 +58,18 @@ async def test_an_answer_after_a_restart_continues_the_function(place: Disk | Me
     async with place.process(agent) as process:
         task = await process.send(message("yes", task_id=task["id"]))
     assert (state_of(task), text_of(task)) == ("TASK_STATE_COMPLETED", "To Rome, 3 days, hotel")
-    assert [said["parts"][0]["text"] for said in task["history"]] == ["Rome", "How many days?", "3", "A hotel?", "yes"]
+    assert [said["parts"][0]["text"] for said in task["history"]] == [
+        "Rome",
+        "How many days?",
+        "3",
+        "A hotel?",
+        "yes",
+    ]
 
 
-async def test_a_wrong_answer_and_its_correction_are_one_question_after_a_restart(disk: Disk) -> None:
+async def test_a_wrong_answer_and_its_correction_are_one_question_after_a_restart(
+    disk: Disk,
+) -> None:
     """Asking again after a wrong answer is the same ask."""
     agent = Agent("Trips")
 
@@ -77,12 +101,19 @@ async def test_the_whole_message_can_be_the_answer_after_a_restart(disk: Disk) -
     async with disk.process(agent) as process:
         task = await process.send(message("go"))
     async with disk.process(agent) as process:
-        answer = {"messageId": "the-answer", "role": "ROLE_USER", "parts": [{"data": {"x": 1}}], "taskId": task["id"]}
+        answer = {
+            "messageId": "the-answer",
+            "role": "ROLE_USER",
+            "parts": [{"data": {"x": 1}}],
+            "taskId": task["id"],
+        }
         task = await process.send({"message": answer})
     assert task["artifacts"][0]["parts"][0]["data"] == {"x": 1}
 
 
-async def test_a_message_id_used_twice_in_a_task_does_not_confuse_the_messages(twice: Twice) -> None:
+async def test_a_message_id_used_twice_in_a_task_does_not_confuse_the_messages(
+    twice: Twice,
+) -> None:
     @twice.agent.skill(durable=True)
     async def book(to: str, ctx: Context) -> str:
         nights = await ctx.ask("How many nights?", int)
@@ -123,8 +154,12 @@ async def test_a_question_the_function_stopped_waiting_for_is_not_open(twice: Tw
     assert [said["role"] for said in after["history"]] == ["ROLE_USER", "ROLE_AGENT"]
 
 
-async def test_questions_of_branches_are_asked_one_after_the_other_and_found_again(place: Disk | Memory) -> None:
-    """A message can't say which of two questions it answers: the second is asked when the first is answered."""
+async def test_questions_of_branches_are_asked_one_after_the_other_and_found_again(
+    place: Disk | Memory,
+) -> None:
+    """A message can't say which of two questions it answers: the second is asked when the first is
+    answered.
+    """
     agent = Agent("Forms")
 
     @agent.skill(durable=True)
@@ -178,7 +213,9 @@ async def test_steps_are_done_once_over_restarts(place: Disk | Memory) -> None:
 
 
 async def test_a_step_that_failed_for_good_fails_the_same_again(twice: Twice) -> None:
-    """What a step raises in the end is recorded, and raised in every attempt as the same StepFailed, without calling it."""
+    """What a step raises in the end is recorded, and raised in every attempt as the same
+    StepFailed, without calling it.
+    """
     caught: list[tuple[str, str, str]] = []
 
     async def pay() -> None:
@@ -197,11 +234,16 @@ async def test_a_step_that_failed_for_good_fails_the_same_again(twice: Twice) ->
     _, after = await twice.run()
     assert text_of(after) == "over"
     assert twice.done == ["pay"] * 2
-    assert caught == [("ValueError", "card declined", "ValueError"), ("ValueError", "card declined", "NoneType")]
+    assert caught == [
+        ("ValueError", "card declined", "ValueError"),
+        ("ValueError", "card declined", "NoneType"),
+    ]
 
 
 async def test_branches_keep_their_results_whichever_comes_first(twice: Twice) -> None:
-    """A member of gather is known by its place: nothing is swapped if it comes earlier or later the next time."""
+    """A member of gather is known by its place: nothing is swapped if it comes earlier or later the
+    next time.
+    """
 
     async def book(city: str) -> str:
         twice.done.append(city)
@@ -256,7 +298,9 @@ async def test_a_branch_that_is_slow_to_come_to_its_steps_is_no_mismatch(twice: 
 
 
 async def test_a_stream_shows_how_a_run_goes_on_after_a_stop(disk: Disk) -> None:
-    """The first new output sends its artifact as a whole: readers replace what they had, and nothing is there twice."""
+    """The first new output sends its artifact as a whole: readers replace what they had, and
+    nothing is there twice.
+    """
     agent, done, gate = Agent("Orders"), [], asyncio.Event()
 
     async def reserve(item: str) -> str:
@@ -279,19 +323,28 @@ async def test_a_stream_shows_how_a_run_goes_on_after_a_stop(disk: Disk) -> None
     async with disk.process(agent) as process:
         reading = await process.subscribed(task["id"])
         gate.set()
-        updates = [frame.event["artifactUpdate"] for frame in await reading if "artifactUpdate" in frame.event]
+        updates = [
+            frame.event["artifactUpdate"]
+            for frame in await reading
+            if "artifactUpdate" in frame.event
+        ]
         task = await process.get(task["id"])
     assert [(text_of({"artifacts": [u["artifact"]]}), u.get("append", False)) for u in updates] == [
         ("Order: nut reserved", False),
         (", box reserved", True),
     ]
-    assert (state_of(task), text_of(task)) == ("TASK_STATE_COMPLETED", "Order: nut reserved, box reserved")
+    assert (state_of(task), text_of(task)) == (
+        "TASK_STATE_COMPLETED",
+        "Order: nut reserved, box reserved",
+    )
     assert [what for what in done if what != "working"] == ["reserve nut", "reserve box"]
     assert [said["parts"][0]["text"] for said in task["history"]] == ["nut", "reserving"]
 
 
 @pytest.mark.parametrize("how", ["stopped", "died"])
-async def test_messages_that_waited_for_a_run_get_their_turn_in_the_next_process(place: Disk | Memory, how: str) -> None:
+async def test_messages_that_waited_for_a_run_get_their_turn_in_the_next_process(
+    place: Disk | Memory, how: str
+) -> None:
     """An accepted message is kept, in its place in the queue."""
     agent, gate, working = Agent("Chat"), asyncio.Event(), asyncio.Event()
 
@@ -312,7 +365,9 @@ async def test_messages_that_waited_for_a_run_get_their_turn_in_the_next_process
 
 
 @pytest.mark.parametrize("how", ["stopped", "died"])
-async def test_a_plain_run_at_work_fails_when_its_process_ends(place: Disk | Memory, how: str) -> None:
+async def test_a_plain_run_at_work_fails_when_its_process_ends(
+    place: Disk | Memory, how: str
+) -> None:
     """Side effects nobody agreed to repeat are not repeated."""
     agent, done = Agent("Plain"), []
 
@@ -364,7 +419,10 @@ class Watched(SqliteStore):
     async def commit(self, items: Sequence[Item]) -> list[bool]:
         stored = await super().commit(items)
         copy = self.path.with_name(f"after-{len(self.copies)}.db")
-        with contextlib.closing(sqlite3.connect(self.path)) as now, contextlib.closing(sqlite3.connect(copy)) as then:
+        with (
+            contextlib.closing(sqlite3.connect(self.path)) as now,
+            contextlib.closing(sqlite3.connect(copy)) as then,
+        ):
             now.backup(then)
         self.copies.append(copy)
         return stored
@@ -390,7 +448,14 @@ def traveller(done: list[str], *, slow: str = "") -> Agent:
 
         async def rest() -> str:
             first = await journey("map", "bag")
-            return ", ".join([first, *await ctx.gather(journey("flight", "seat"), journey("hotel", "room", "breakfast"))])
+            return ", ".join(
+                [
+                    first,
+                    *await ctx.gather(
+                        journey("flight", "seat"), journey("hotel", "room", "breakfast")
+                    ),
+                ]
+            )
 
         return ", ".join(await ctx.gather(journey("car"), rest()))
 
@@ -398,8 +463,12 @@ def traveller(done: list[str], *, slow: str = "") -> Agent:
 
 
 @pytest.mark.parametrize("slow", ["", "car", "map", "flight", "breakfast"])
-async def test_a_death_between_any_two_commits_costs_no_step_that_is_recorded(tmp_path: Path, slow: str) -> None:
-    """Whatever comes up first in the next process, nothing recorded is done again and nothing is a mismatch."""
+async def test_a_death_between_any_two_commits_costs_no_step_that_is_recorded(
+    tmp_path: Path, slow: str
+) -> None:
+    """Whatever comes up first in the next process, nothing recorded is done again and nothing is a
+    mismatch.
+    """
     first: list[str] = []
     store = Watched(tmp_path / "tasks.db")
     app = traveller(first, slow=slow).app(store=store)
@@ -408,7 +477,9 @@ async def test_a_death_between_any_two_commits_costs_no_step_that_is_recorded(tm
     await app.close()
     for copy in store.copies:
         with contextlib.closing(sqlite3.connect(copy)) as db:
-            tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+            tables = [
+                name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")
+            ]
             text = repr([row for table in tables for row in db.execute(f"SELECT * FROM {table}")])
         recorded = set(re.findall(r'"do",\d+,"(\w+)"', text))
         again: list[str] = []

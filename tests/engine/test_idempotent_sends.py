@@ -1,4 +1,6 @@
-"""Sends under a key: what is sent twice is one message, however much lies between, and whatever fails meanwhile."""
+"""Sends under a key: what is sent twice is one message, however much lies between, and whatever
+fails meanwhile.
+"""
 
 import asyncio
 import contextlib
@@ -9,7 +11,7 @@ import pytest
 
 from accord import Agent, Context, Reply, Retention
 from accord.engine.log import views, writer
-from accord.store import CommitFailed, Item, Namespace, Store
+from accord.store.contract import CommitFailed, Item, Namespace, Store
 from accord.store.memory import MemoryStore
 from tests.engine.processes import Disk, Memory, Process, message, state_of, told, until
 from tests.reliability.ways import Refused
@@ -31,7 +33,9 @@ def key(name: str) -> dict[str, str]:
 
 
 async def test_two_keys_that_come_before_a_commit_are_both_kept(store: str) -> None:
-    """A commit of a task has room for one key: the second waits for the next, and displaces none."""
+    """A commit of a task has room for one key: the second waits for the next, and displaces
+    none.
+    """
     agent = Agent("Chat")
 
     @agent.skill
@@ -41,17 +45,23 @@ async def test_two_keys_that_come_before_a_commit_are_both_kept(store: str) -> N
 
     async with serving(agent, store) as process:
         task = await process.send(message("go"))
-        both = [message(text, task_id=task["id"], returnImmediately=True) for text in ("one", "two")]
+        both = [
+            message(text, task_id=task["id"], returnImmediately=True) for text in ("one", "two")
+        ]
         await asyncio.gather(*(process.send(params, key(f"k{i}")) for i, params in enumerate(both)))
         tasks = process.app._engine.tasks
         await tasks.flush()
         for i, params in enumerate(both):
             assert await tasks.store.idempotency(Namespace("Chat"), f"k{i}", 0) is not None
             task = await process.send(params, key(f"k{i}"))
-        assert [said["parts"][0]["text"] for said in task["history"] if said["role"] == "ROLE_USER"] == ["go", "one", "two"]
+        assert [
+            said["parts"][0]["text"] for said in task["history"] if said["role"] == "ROLE_USER"
+        ] == ["go", "one", "two"]
 
 
-async def test_a_repeated_send_is_answered_however_much_was_recorded_silently(place: Disk | Memory) -> None:
+async def test_a_repeated_send_is_answered_however_much_was_recorded_silently(
+    place: Disk | Memory,
+) -> None:
     """The answer is further down the log than one read gives, and nothing before it can be seen."""
     agent, params = Agent("Steps"), message("go")
 
@@ -75,7 +85,9 @@ async def test_a_repeated_send_is_answered_however_much_was_recorded_silently(pl
 
 
 async def test_a_key_can_be_used_again_when_its_task_is_gone(store: str) -> None:
-    """Keys may be kept for longer than tasks: one that stands for nothing would refuse its message for good."""
+    """Keys may be kept for longer than tasks: one that stands for nothing would refuse its message
+    for good.
+    """
     agent, calls, params = Agent("Short"), [], message("go")
 
     @agent.skill
@@ -83,7 +95,9 @@ async def test_a_key_can_be_used_again_when_its_task_is_gone(store: str) -> None
         calls.append(text)
         return "done"
 
-    async with serving(agent, store, retention=Retention(tasks_s=0, events_s=0, keys_s=3600)) as process:
+    async with serving(
+        agent, store, retention=Retention(tasks_s=0, events_s=0, keys_s=3600)
+    ) as process:
         first = await process.send(params, key("k"))
         engine = process.app._engine
         async with asyncio.timeout(10):
@@ -107,7 +121,9 @@ class Full(MemoryStore):
         return await super().commit(items)
 
 
-async def test_the_sender_of_a_keyed_message_without_a_task_is_told_of_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_sender_of_a_keyed_message_without_a_task_is_told_of_an_outage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Its key can't be stored: it is told so in time, as others are whose task can't be."""
     for module in (writer, views):
         monkeypatch.setattr(module, "PATIENCE_S", 0.05)

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from accord import Agent, Artifact, Context, File, Limits, Message, Part
-from accord.codec import v1
 from accord.engine.log.entries import (
     STATE_NUMBER,
     ArtifactChanged,
@@ -20,9 +19,10 @@ from accord.engine.log.entries import (
     encode,
 )
 from accord.engine.log.snapshot import encode_task, read_snapshot, read_task, shorten
-from accord.engine.offload import LARGE
+from accord.engine.offloading import LARGE
 from accord.model import ArtifactUpdate, Fold, Role, StatusUpdate, Task, TaskState, TaskStatus
-from accord.store import Namespace, Record, Row
+from accord.protocol.v1 import codec as v1
+from accord.store.contract import Namespace, Record, Row
 from tests.drive import say
 from tests.engine.processes import Disk, message
 
@@ -34,7 +34,9 @@ def files_of(said: dict[str, Any]) -> list[str]:
     return [part["raw"] for part in said["parts"] if "raw" in part]
 
 
-async def test_files_that_come_and_go_are_the_same_in_every_answer(connect_rpc: Any, store: str) -> None:
+async def test_files_that_come_and_go_are_the_same_in_every_answer(
+    connect_rpc: Any, store: str
+) -> None:
     """The answer, the stored task, the same with part of its history, and the list."""
     agent = Agent("Copier")
 
@@ -46,7 +48,9 @@ async def test_files_that_come_and_go_are_the_same_in_every_answer(connect_rpc: 
         return file
 
     async with connect_rpc(agent, store=store) as client:
-        task = (await client.send(say([{"raw": TEXT, "filename": "a.bin"}, {"text": "here"}])))["task"]
+        task = (await client.send(say([{"raw": TEXT, "filename": "a.bin"}, {"text": "here"}])))[
+            "task"
+        ]
         assert files_of(task["history"][0]) == [TEXT]
         assert [(a["artifactId"], files_of(a)) for a in task["artifacts"]] == [
             ("long", []),
@@ -84,18 +88,33 @@ async def test_a_conversation_with_files_shows_all_of_them(connect_rpc: Any) -> 
 
 LIMITS = Limits()
 IDS = Ids("t", "c")
-DONE = StatusUpdate(task_id="t", context_id="c", status=TaskStatus(state=TaskState.COMPLETED, timestamp="2026-03-01T00:00:00.000Z"))
+DONE = StatusUpdate(
+    task_id="t",
+    context_id="c",
+    status=TaskStatus(state=TaskState.COMPLETED, timestamp="2026-03-01T00:00:00.000Z"),
+)
 
 
 def large(n: int, size: int = LARGE) -> Message:
-    return Message(message_id=f"m{n}", role=Role.USER, parts=[Part(text="x" * size), Part(data={"n": n})])
+    return Message(
+        message_id=f"m{n}", role=Role.USER, parts=[Part(text="x" * size), Part(data={"n": n})]
+    )
 
 
 def task() -> Task:
     """Three large messages, and two artifacts, one of them large."""
-    artifacts = [Artifact(artifact_id=f"a{n}", parts=[Part(text="y" * size)]) for n, size in enumerate((LARGE, 10))]
+    artifacts = [
+        Artifact(artifact_id=f"a{n}", parts=[Part(text="y" * size)])
+        for n, size in enumerate((LARGE, 10))
+    ]
     history = [large(n) for n in range(3)]
-    return Task(id="t", context_id="c", status=TaskStatus(state=TaskState.WORKING), history=history, artifacts=artifacts)
+    return Task(
+        id="t",
+        context_id="c",
+        status=TaskStatus(state=TaskState.WORKING),
+        history=history,
+        artifacts=artifacts,
+    )
 
 
 def record(*since: Entry, head: bytes | None = None) -> Record:
@@ -126,7 +145,12 @@ def record(*since: Entry, head: bytes | None = None) -> Record:
     return found
 
 
-MORE = ArtifactUpdate(task_id="t", context_id="c", artifact=Artifact(artifact_id="a0", parts=[Part(text="more")]), append=True)
+MORE = ArtifactUpdate(
+    task_id="t",
+    context_id="c",
+    artifact=Artifact(artifact_id="a0", parts=[Part(text="more")]),
+    append=True,
+)
 SINCE: list[Entry] = [ArtifactChanged(MORE), MessageAdded(large(3)), StatusChanged(DONE)]
 
 
@@ -152,13 +176,20 @@ async def test_a_task_read_in_pieces_is_the_same(since: list[Entry]) -> None:
 def test_what_is_not_what_was_written_is_an_error() -> None:
     with pytest.raises(ValueError, match="the log is broken"):
         read_task(record(StatusChanged(DONE), MessageAdded(large(3))), LIMITS)
-    for head in (b'{"id":"t","status":{', b'{"id":1,"status":{"state":"TASK_STATE_WORKING"}}', b"{}", b""):
+    for head in (
+        b'{"id":"t","status":{',
+        b'{"id":1,"status":{"state":"TASK_STATE_WORKING"}}',
+        b"{}",
+        b"",
+    ):
         with pytest.raises(msgspec.DecodeError):
             read_task(record(head=head), LIMITS)
 
 
 async def test_a_stored_task_is_read_with_the_limits_it_was_made_with(disk: Disk) -> None:
-    """What a full history did not take then is not in it after a restart, and a lower limit makes nothing unreadable."""
+    """What a full history did not take then is not in it after a restart, and a lower limit makes
+    nothing unreadable.
+    """
     agent = Agent("Talker")
 
     async def note() -> None:

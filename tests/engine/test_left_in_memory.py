@@ -68,10 +68,18 @@ SKILLS = [plain, with_context, steps, steps_at_once, stream, asks, rejects, fail
 
 @pytest.mark.parametrize(
     ("skill", "is_durable"),
-    [*((skill, is_durable) for skill in SKILLS for is_durable in (False, True)), (in_thread, False), (stream_in_thread, False)],
+    [
+        *((skill, is_durable) for skill in SKILLS for is_durable in (False, True)),
+        (in_thread, False),
+        (stream_in_thread, False),
+    ],
 )
-async def test_a_run_that_is_over_is_gone(connect_rpc: Any, lasting: str, skill: Any, is_durable: bool) -> None:
-    """Else the collector has to find it: for a durable skill of two steps that was a tenth of all its time."""
+async def test_a_run_that_is_over_is_gone(
+    connect_rpc: Any, lasting: str, skill: Any, is_durable: bool
+) -> None:
+    """Else the collector has to find it: for a durable skill of two steps that was a tenth of all
+    its time.
+    """
     agent = Agent("Clean")
     agent.skill(durable=is_durable)(skill)
     async with connect_rpc(agent, store=lasting) as client:
@@ -83,7 +91,9 @@ async def test_a_run_that_is_over_is_gone(connect_rpc: Any, lasting: str, skill:
 
         await talk()  # what is made once, is
         found = await _garbage_of(lambda: asyncio.gather(*(talk() for _ in range(TASKS))))
-    assert not any(found[type_] for type_ in ("Run", "Log", "Task", "Context", "Steps", "Branch", "Questions")), found
+    assert not any(
+        found[type_] for type_ in ("Run", "Log", "Task", "Context", "Steps", "Branch", "Questions")
+    ), found
 
 
 async def test_a_reply_leaves_nothing(connect_rpc: Any) -> None:
@@ -92,7 +102,9 @@ async def test_a_reply_leaves_nothing(connect_rpc: Any) -> None:
 
     async with connect_rpc(reply) as client:
         await client.send("hello")
-        found = await _garbage_of(lambda: asyncio.gather(*(client.send("hello") for _ in range(TASKS))))
+        found = await _garbage_of(
+            lambda: asyncio.gather(*(client.send("hello") for _ in range(TASKS)))
+        )
     assert not found[Run.__qualname__] + found["Context"], found
 
 

@@ -8,7 +8,7 @@ import pytest
 from accord import Agent, Ask, Caller, Context, File, Message, Part
 from accord.engine.log.log import Log
 from accord.model import Role, SendMessageRequest, TaskState, new_id
-from accord.store import Namespace
+from accord.store.contract import Namespace
 from tests.engine.processes import Disk, Memory, Process, message, reaches, state_of, told, until
 from tests.reliability.ways import Refused
 
@@ -39,14 +39,20 @@ def inbox(process: Process) -> int:
 
 
 @pytest.mark.parametrize("how", ["send", "stream"])
-async def test_a_message_that_waited_is_refused_with_its_own_error(place: Disk | Memory, how: str) -> None:
-    """What is wrong with it is found when it gets its turn: its sender is told just that, and nobody else's message suffers."""
+async def test_a_message_that_waited_is_refused_with_its_own_error(
+    place: Disk | Memory, how: str
+) -> None:
+    """What is wrong with it is found when it gets its turn: its sender is told just that, and
+    nobody else's message suffers.
+    """
     copier = Copier()
     async with place.process(copier.agent) as process:
         task = await process.send(file("one", returnImmediately=True))
         await until(lambda: copier.calls)
         text = message("no file", task_id=task["id"])
-        sending: Any = process.send(text) if how == "send" else process.stream("SendStreamingMessage", text)
+        sending: Any = (
+            process.send(text) if how == "send" else process.stream("SendStreamingMessage", text)
+        )
         wrong = asyncio.create_task(sending)
         await until(lambda: inbox(process) == 1)
         right = asyncio.create_task(process.send(file("two", task_id=task["id"])))
@@ -62,7 +68,9 @@ async def test_a_message_that_waited_is_refused_with_its_own_error(place: Disk |
 
 
 async def test_it_holds_up_nobody_in_the_next_process_either(place: Disk | Memory) -> None:
-    """Accepted by a process that is gone, it is refused by the next, and the message after it gets its turn."""
+    """Accepted by a process that is gone, it is refused by the next, and the message after it gets
+    its turn.
+    """
     copier = Copier()
     async with place.dying(copier.agent) as process:
         task = await process.send(file("one", returnImmediately=True))
@@ -77,7 +85,9 @@ async def test_it_holds_up_nobody_in_the_next_process_either(place: Disk | Memor
     assert told(task) == "Another?"
 
 
-async def test_messages_that_waited_are_refused_when_the_task_ends_first(place: Disk | Memory) -> None:
+async def test_messages_that_waited_are_refused_when_the_task_ends_first(
+    place: Disk | Memory,
+) -> None:
     copier = Copier()
     async with place.process(copier.agent) as process:
         task = await process.send(file("one", returnImmediately=True))
@@ -90,8 +100,12 @@ async def test_messages_that_waited_are_refused_when_the_task_ends_first(place: 
                 await waiting
 
 
-async def test_a_message_that_reopens_its_task_is_not_refused_because_the_task_ended_first(place: Disk | Memory) -> None:
-    """0.1 knows no end of a task that a message could come too late for: whoever is faster, both get their turn."""
+async def test_a_message_that_reopens_its_task_is_not_refused_because_the_task_ended_first(
+    place: Disk | Memory,
+) -> None:
+    """0.1 knows no end of a task that a message could come too late for: whoever is faster, both
+    get their turn.
+    """
     agent, go_on = Agent("Old"), asyncio.Event()
 
     @agent.skill
@@ -101,10 +115,14 @@ async def test_a_message_that_reopens_its_task_is_not_refused_because_the_task_e
 
     async with place.process(agent) as process:
         engine = process.app._engine
-        first = engine.runs.start(engine.agent.default, _request("one"), Namespace("Old"), Caller(""))
+        first = engine.runs.start(
+            engine.agent.default, _request("one"), Namespace("Old"), Caller("")
+        )
         assert isinstance(first.task, Log)
         await first.task.stored()
-        second = await engine.resume(_request("two", first.task.ids.task_id), Namespace("Old"), Caller(""), reopen=True)
+        second = await engine.resume(
+            _request("two", first.task.ids.task_id), Namespace("Old"), Caller(""), reopen=True
+        )
         view = engine.tasks.view_turn(second.task, second.turn)
         go_on.set()
         async with asyncio.timeout(10):
@@ -115,4 +133,8 @@ async def test_a_message_that_reopens_its_task_is_not_refused_because_the_task_e
 
 
 def _request(text: str, task_id: str = "") -> SendMessageRequest:
-    return SendMessageRequest(message=Message(message_id=new_id(), role=Role.USER, parts=[Part(text=text)], task_id=task_id))
+    return SendMessageRequest(
+        message=Message(
+            message_id=new_id(), role=Role.USER, parts=[Part(text=text)], task_id=task_id
+        )
+    )

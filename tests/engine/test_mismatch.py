@@ -1,4 +1,6 @@
-"""A function that no longer does what is recorded: released, tried again, and repaired by the version that recorded it."""
+"""A function that no longer does what is recorded: released, tried again, and repaired by the
+version that recorded it.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,7 +9,8 @@ from typing import Any
 import pytest
 
 from accord import Agent, Context
-from accord.engine.runs import recovery, upkeep
+from accord.engine.runs import recovery
+from accord.engine.runs import retention as upkeep
 from tests.engine.processes import Disk, Memory, message, reaches, state_of, text_of, told, until
 
 Skill = Callable[..., Coroutine[Any, Any, Any]]
@@ -75,21 +78,27 @@ class Versions:
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if "can't go on" in record.getMessage()]
+    return [
+        record.getMessage() for record in caplog.records if "can't go on" in record.getMessage()
+    ]
 
 
 @pytest.mark.parametrize("how", ["new", "catching"])
 async def test_a_changed_function_is_released_and_the_log_names_both(
     place: Disk | Memory, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
-    """Nothing new is done on top of a record that does not fit, whatever the function catches; the client still sees it working."""
+    """Nothing new is done on top of a record that does not fit, whatever the function catches; the
+    client still sees it working.
+    """
     versions = Versions()
     task_id = await versions.begin(place)
     async with place.process(versions.agent(getattr(versions, how))) as process:
         await until(lambda: errors(caplog))
         assert state_of(await process.get(task_id)) == "TASK_STATE_WORKING"
     (said,) = errors(caplog)
-    assert said.startswith(f"skill work: task {task_id} can't go on: {WHAT}; deploy the version that recorded it")
+    assert said.startswith(
+        f"skill work: task {task_id} can't go on: {WHAT}; deploy the version that recorded it"
+    )
     assert "ctx.patched('name')" in said
     assert versions.done in (["look_up"], ["look_up", "caught all"])
 
@@ -107,7 +116,9 @@ async def test_it_is_tried_again_and_again(
     assert len(errors(caplog)) >= 3
 
 
-async def test_the_version_that_recorded_it_repairs_it(place: Disk | Memory, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_version_that_recorded_it_repairs_it(
+    place: Disk | Memory, caplog: pytest.LogCaptureFixture
+) -> None:
     """A rollback is all it takes: nothing was lost, and nothing is done again."""
     versions = Versions()
     task_id = await versions.begin(place)
@@ -115,23 +126,33 @@ async def test_the_version_that_recorded_it_repairs_it(place: Disk | Memory, cap
         await until(lambda: errors(caplog))
     versions.go_on.set()
     async with place.process(versions.agent(versions.old)) as process:
-        assert text_of(await reaches(process, task_id, "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")) == "old found"
+        assert (
+            text_of(await reaches(process, task_id, "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"))
+            == "old found"
+        )
     assert versions.done == ["look_up"]
 
 
-async def test_a_version_that_keeps_the_old_way_repairs_it_too(place: Disk | Memory, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_version_that_keeps_the_old_way_repairs_it_too(
+    place: Disk | Memory, caplog: pytest.LogCaptureFixture
+) -> None:
     """`ctx.patched` is False where the record went past without it, and True in new runs."""
     versions = Versions()
     task_id = await versions.begin(place)
     async with place.process(versions.agent(versions.new)):
         await until(lambda: errors(caplog))
     async with place.process(versions.agent(versions.patched)) as process:
-        assert text_of(await reaches(process, task_id, "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")) == "old found"
+        assert (
+            text_of(await reaches(process, task_id, "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"))
+            == "old found"
+        )
         assert text_of(await process.send(message("another"))) == "new found anew"
     assert versions.done == ["look_up", "search"]
 
 
-async def test_after_a_while_it_fails_with_the_reason(place: Disk | Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_after_a_while_it_fails_with_the_reason(
+    place: Disk | Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An hour, counted from the first time, over restarts."""
     versions = Versions()
     task_id = await versions.begin(place)
@@ -141,11 +162,15 @@ async def test_after_a_while_it_fails_with_the_reason(place: Disk | Memory, monk
     monkeypatch.setattr(recovery, "MISMATCH_MS", 0)
     async with place.process(versions.agent(versions.new)) as process:
         task = await reaches(process, task_id, "TASK_STATE_FAILED")
-    assert told(task).startswith(f"interrupted, and can't be taken up again: {WHAT}; deploy the version that recorded it")
+    assert told(task).startswith(
+        f"interrupted, and can't be taken up again: {WHAT}; deploy the version that recorded it"
+    )
     assert versions.done == ["look_up"]
 
 
-async def test_it_can_be_cancelled_and_takes_no_answers_for_others(place: Disk | Memory, caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_can_be_cancelled_and_takes_no_answers_for_others(
+    place: Disk | Memory, caplog: pytest.LogCaptureFixture
+) -> None:
     """The task is still the client's, though no version can go on with it right now."""
     versions = Versions()
     task_id = await versions.begin(place)
@@ -201,7 +226,10 @@ async def test_an_answered_question_that_changed_names_both(
 ) -> None:
     """An answer is never given to another question: "3" days are no 3 EUR."""
     versions = Versions()
-    before, after = versions.agent(asking("How many days?", "Which hotel?")), versions.agent(asking(first, "Which hotel?"))
+    before, after = (
+        versions.agent(asking("How many days?", "Which hotel?")),
+        versions.agent(asking(first, "Which hotel?")),
+    )
     async with place.dying(before) as process:
         task = await process.send(message("go"))
         await process.send(message("3", task_id=task["id"]))
@@ -209,8 +237,15 @@ async def test_an_answered_question_that_changed_names_both(
         await process.send(message("Ritz", task_id=task["id"], returnImmediately=True))
         await until(lambda: errors(caplog))
     asked = first if isinstance(first, str) else first[0]
-    how = (" for an answer of type int", " for one of type str") if asked == "How many days?" else ("", "")
-    expected = f"now asks {asked!r}{how[0]} (question 1), where 'How many days?'{how[1]} was asked and answered"
+    how = (
+        (" for an answer of type int", " for one of type str")
+        if asked == "How many days?"
+        else ("", "")
+    )
+    expected = (
+        f"now asks {asked!r}{how[0]} (question 1), where 'How many days?'{how[1]} was asked "
+        "and answered"
+    )
     assert expected in errors(caplog)[0]
     async with place.process(before) as process:
         task = await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
@@ -227,4 +262,7 @@ async def test_an_answer_to_a_question_that_changed_while_it_was_open_is_not_tak
     async with place.process(versions.agent(asking(("Delete everything?", bool)))) as process:
         await process.send(message("true", task_id=task["id"], returnImmediately=True))
         await until(lambda: errors(caplog))
-    assert "now asks 'Delete everything?' (question 1), where 'Send newsletter?' was asked and answered" in errors(caplog)[0]
+    assert (
+        "now asks 'Delete everything?' (question 1), where 'Send newsletter?' was asked "
+        "and answered" in errors(caplog)[0]
+    )

@@ -1,4 +1,6 @@
-"""What passes: a store that is not sure for a moment, a message that is refused, a task that rests, one that can't be stored."""
+"""What passes: a store that is not sure for a moment, a message that is refused, a task that rests,
+one that can't be stored.
+"""
 
 import asyncio
 
@@ -6,11 +8,22 @@ import pytest
 
 from accord import Agent, Ask, Caller, Context, Message, Part, Retention
 from accord.engine.log import tasks as tasks_
-from accord.engine.runs import run, upkeep
+from accord.engine.runs import retention as upkeep
+from accord.engine.runs import run
 from accord.model import Role, SendMessageRequest
-from accord.ops.call import Call
-from accord.ops.send import send_message
-from tests.engine.processes import Disk, Memory, ended, message, reaches, state_of, text_of, told, until
+from accord.operations.call import Call
+from accord.operations.send import send_message
+from tests.engine.processes import (
+    Disk,
+    Memory,
+    ended,
+    message,
+    reaches,
+    state_of,
+    text_of,
+    told,
+    until,
+)
 from tests.reliability.inside import pass_turns
 from tests.reliability.ways import Refused
 
@@ -52,7 +65,9 @@ async def test_no_step_begins_while_another_process_may_have_the_task(
 
 
 async def test_a_task_whose_message_was_refused_is_as_free_as_before(place: Disk | Memory) -> None:
-    """It was claimed for that message. Kept, its question would never be found unanswered, and no other process could have it."""
+    """It was claimed for that message. Kept, its question would never be found unanswered, and no
+    other process could have it.
+    """
     agent = Agent("Asking")
 
     @agent.skill
@@ -70,8 +85,12 @@ async def test_a_task_whose_message_was_refused_is_as_free_as_before(place: Disk
     assert told(task) == "no answer: the question was open for too long"
 
 
-async def test_what_resting_tasks_take_is_counted_right_also_when_one_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that rested here, was taken by another process and came back as its orphan would be counted twice for good."""
+async def test_what_resting_tasks_take_is_counted_right_also_when_one_was_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that rested here, was taken by another process and came back as its orphan would be
+    counted twice for good.
+    """
     monkeypatch.setattr(tasks_, "RESTING", 5)
     place, agent, number, calls = Memory(), Agent("Resting"), 1, []
 

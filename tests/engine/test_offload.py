@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from accord.engine import offload as module
-from accord.engine.offload import LARGE, offload
+from accord.engine import offloading as module
+from accord.engine.offloading import LARGE, offload
 
 
 async def test_small_work_is_done_at_once():

@@ -1,4 +1,6 @@
-"""What a function says: as it comes in streams, as a whole in the task, and once over all attempts."""
+"""What a function says: as it comes in streams, as a whole in the task, and once over all
+attempts.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -17,7 +19,10 @@ async def opened(agent: Agent, **options: Any) -> Process:
 
 
 def artifacts(task: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [(a["artifactId"], a.get("name", ""), "".join(p.get("text", "") for p in a["parts"])) for a in task["artifacts"]]
+    return [
+        (a["artifactId"], a.get("name", ""), "".join(p.get("text", "") for p in a["parts"]))
+        for a in task["artifacts"]
+    ]
 
 
 # Text in chunks
@@ -43,18 +48,24 @@ def tokens_of(kind: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["stream", "plain stream", "write", "step"])
-async def test_a_thousand_tokens_are_a_thousand_chunks_in_the_stream_and_one_part_in_the_task(store: str, kind: str) -> None:
+async def test_a_thousand_tokens_are_a_thousand_chunks_in_the_stream_and_one_part_in_the_task(
+    store: str, kind: str
+) -> None:
     """A model's answer is one text: whoever gets the task is not shown how it was cut up."""
     agent = Agent("Model")
     agent.skill(tokens_of(kind), id="tell")
     process = await opened(agent, store=store)
     async with asyncio.timeout(20):
         frames = await process.stream("SendStreamingMessage", message("go"))
-        updates = [frame.event["artifactUpdate"] for frame in frames if "artifactUpdate" in frame.event]
+        updates = [
+            frame.event["artifactUpdate"] for frame in frames if "artifactUpdate" in frame.event
+        ]
         task = await process.get(frames[0].task_id)
         sent = await process.send(message("go"))
     await process.app.close()
-    assert [update["artifact"]["parts"] for update in updates] == [[{"text": f"{n} "}] for n in range(1000)]
+    assert [update["artifact"]["parts"] for update in updates] == [
+        [{"text": f"{n} "}] for n in range(1000)
+    ]
     assert [update.get("append", False) for update in updates] == [False] + [True] * 999
     whole = "".join(f"{n} " for n in range(1000))
     for found in (task, sent):
@@ -82,7 +93,9 @@ async def test_the_task_of_a_stream_that_goes_on_has_its_text_as_one_part(disk: 
     async with disk.process(agent) as process:
         await until(lambda: not process.app._engine.runs.running())
         task = await process.get(task["id"])
-    assert [artifact["parts"] for artifact in task["artifacts"]] == [[{"text": "0 1 2 3 4 5 6 7 8 9 "}]]
+    assert [artifact["parts"] for artifact in task["artifacts"]] == [
+        [{"text": "0 1 2 3 4 5 6 7 8 9 "}]
+    ]
 
 
 async def test_parts_that_are_meant_to_be_apart_stay_so(store: str) -> None:
@@ -109,7 +122,9 @@ async def test_parts_that_are_meant_to_be_apart_stay_so(store: str) -> None:
 
 
 async def test_what_a_step_said_stays_said(twice: Twice) -> None:
-    """A step that streams, as of a language model, is not done again: its chunks are not taken away for that."""
+    """A step that streams, as of a language model, is not done again: its chunks are not taken away
+    for that.
+    """
 
     async def generate() -> AsyncIterator[str]:
         twice.done.append("model")
@@ -148,8 +163,15 @@ async def test_artifacts_of_a_step_keep_their_numbers(twice: Twice, is_thread: b
 
     before, after = await twice.run()
     assert artifacts(before) == [("artifact-1", "report", "the report")]
-    assert artifacts(after) == [("artifact-1", "report", "the report"), ("artifact-2", "summary", "the summary")]
-    assert [said["parts"][0]["text"] for said in after["history"]] == ["go", "writing", "summing up"]
+    assert artifacts(after) == [
+        ("artifact-1", "report", "the report"),
+        ("artifact-2", "summary", "the summary"),
+    ]
+    assert [said["parts"][0]["text"] for said in after["history"]] == [
+        "go",
+        "writing",
+        "summing up",
+    ]
 
 
 async def test_what_a_step_said_stays_said_over_a_question_without_durable(disk: Disk) -> None:
@@ -172,7 +194,9 @@ async def test_what_a_step_said_stays_said_over_a_question_without_durable(disk:
 
 
 async def test_a_step_done_again_says_its_own_again(twice: Twice) -> None:
-    """Killed in the middle of a step that says something else the second time: what counts is what was said last."""
+    """Killed in the middle of a step that says something else the second time: what counts is what
+    was said last.
+    """
 
     @twice.agent.skill(durable=True)
     async def tell(text: str, ctx: Context) -> str:
@@ -207,7 +231,9 @@ async def test_output_that_comes_out_different_replaces_the_artifact(twice: Twic
 
 
 async def test_versions_of_an_artifact_are_not_sent_again(twice: Twice) -> None:
-    """One that was made anew several times does not go back to its first form when the function is called again."""
+    """One that was made anew several times does not go back to its first form when the function is
+    called again.
+    """
 
     @twice.agent.skill(durable=True)
     async def draw(text: str, ctx: Context) -> None:
@@ -220,7 +246,9 @@ async def test_versions_of_an_artifact_are_not_sent_again(twice: Twice) -> None:
 
 
 async def test_each_branch_has_an_artifact_of_its_own(twice: Twice) -> None:
-    """Two that write at once would make one garbled text; their ids are the same in every attempt."""
+    """Two that write at once would make one garbled text; their ids are the same in every
+    attempt.
+    """
 
     @twice.agent.skill(durable=True)
     async def visit(text: str, ctx: Context) -> None:
@@ -236,14 +264,22 @@ async def test_each_branch_has_an_artifact_of_its_own(twice: Twice) -> None:
 
     before, after = await twice.run()
     assert [id_ for id_, _, _ in artifacts(before)] == [id_ for id_, _, _ in artifacts(after)]
-    assert [text for _, _, text in artifacts(after)] == ["Cities.", "about Rome, more", "about Oslo, more"]
+    assert [text for _, _, text in artifacts(after)] == [
+        "Cities.",
+        "about Rome, more",
+        "about Oslo, more",
+    ]
 
 
 # What the agent holds
 
 
-@pytest.mark.parametrize("how", ["part", "artifact", "artifact metadata", "status metadata", "reused part"])
-async def test_what_the_agent_changes_after_it_was_said_changes_nothing(store: str, how: str) -> None:
+@pytest.mark.parametrize(
+    "how", ["part", "artifact", "artifact metadata", "status metadata", "reused part"]
+)
+async def test_what_the_agent_changes_after_it_was_said_changes_nothing(
+    store: str, how: str
+) -> None:
     """A task is what its events say: the snapshot says what the stream has told."""
     agent = Agent("Fickle")
 

@@ -16,7 +16,16 @@ class Odd(BaseException):
     """Of the user's."""
 
 
-RAISED = [BaseException, KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError, StopIteration, Odd, RecursionError]
+RAISED = [
+    BaseException,
+    KeyboardInterrupt,
+    SystemExit,
+    GeneratorExit,
+    asyncio.CancelledError,
+    StopIteration,
+    Odd,
+    RecursionError,
+]
 
 
 def skills(raised: type[BaseException]) -> dict[str, Callable[..., Any]]:
@@ -63,7 +72,17 @@ def skills(raised: type[BaseException]) -> dict[str, Callable[..., Any]]:
         finally:
             raise raised("no")
 
-    made = (coroutine, plain, stream, plain_stream, in_step, in_plain_step, in_stream_step, in_member, in_step_of_member)
+    made = (
+        coroutine,
+        plain,
+        stream,
+        plain_stream,
+        in_step,
+        in_plain_step,
+        in_stream_step,
+        in_member,
+        in_step_of_member,
+    )
     return {skill.__name__: skill for skill in (*made, in_member_in_step, after_the_stop)}
 
 
@@ -85,7 +104,9 @@ async def serve(skill: Callable[..., Any], store: str) -> Process:
 async def test_whatever_is_raised_fails_the_task_and_nothing_else(
     store: str, where: str, raised: type[BaseException], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The server, its loop and all other tasks go on; the client gets a number to quote, the log the rest."""
+    """The server, its loop and all other tasks go on; the client gets a number to quote, the log
+    the rest.
+    """
     process = await serve(skills(raised)[where], store)
     async with asyncio.timeout(10):
         task = await process.send(message("x", "raises"))
@@ -99,7 +120,9 @@ async def test_whatever_is_raised_fails_the_task_and_nothing_else(
 
 @pytest.mark.parametrize("raised", RAISED, ids=lambda raised: raised.__name__)
 @pytest.mark.parametrize("how", ["stopped", "cancelled"])
-async def test_whatever_is_raised_in_cleaning_up_disturbs_nobody(store: str, how: str, raised: type[BaseException]) -> None:
+async def test_whatever_is_raised_in_cleaning_up_disturbs_nobody(
+    store: str, how: str, raised: type[BaseException]
+) -> None:
     """Neither the stop of the server, nor the cancel of a client."""
     process = await serve(skills(raised)["after_the_stop"], store)
     async with asyncio.timeout(10):

@@ -1,4 +1,6 @@
-"""A function that is called again: it takes the same way as before, or nothing is recorded of what it does instead."""
+"""A function that is called again: it takes the same way as before, or nothing is recorded of what
+it does instead.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,12 +9,24 @@ import pytest
 
 from accord import Agent, Context, Unavailable
 from accord.engine.log.entries import StepLeft
-from accord.engine.runs import recovery, upkeep
+from accord.engine.runs import recovery
+from accord.engine.runs import retention as upkeep
 from accord.engine.skills.context import Fail, Reject
 from accord.model import TaskState, now_ms
-from accord.store import Namespace, Row
-from accord.store.sqlite import SqliteStore
-from tests.engine.processes import Disk, Memory, Process, log_of, message, reaches, state_of, text_of, told, until
+from accord.store.contract import Namespace, Row
+from accord.store.sqlite.store import SqliteStore
+from tests.engine.processes import (
+    Disk,
+    Memory,
+    Process,
+    log_of,
+    message,
+    reaches,
+    state_of,
+    text_of,
+    told,
+    until,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +35,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if "can't go on" in record.getMessage()]
+    return [
+        record.getMessage() for record in caplog.records if "can't go on" in record.getMessage()
+    ]
 
 
 async def nothing() -> None:
@@ -34,7 +50,9 @@ async def nothing() -> None:
 async def test_a_mismatch_in_one_branch_records_nothing_of_the_others(
     place: Disk | Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its siblings are cancelled by it: what they stopped waiting for, the version that recorded it still waits for."""
+    """Its siblings are cancelled by it: what they stopped waiting for, the version that recorded it
+    still waits for.
+    """
     agent, number, begun, recorded = Agent("Lanes"), 1, asyncio.Event(), asyncio.Event()
 
     async def slow() -> str:
@@ -69,7 +87,9 @@ async def test_a_mismatch_in_one_branch_records_nothing_of_the_others(
     assert not [entry for entry in log if isinstance(entry, StepLeft)]
 
 
-@pytest.mark.parametrize("error", [KeyError("oh"), Fail("no"), Reject("no")], ids=["an error", "Fail", "Reject"])
+@pytest.mark.parametrize(
+    "error", [KeyError("oh"), Fail("no"), Reject("no")], ids=["an error", "Fail", "Reject"]
+)
 async def test_a_function_that_raises_before_it_has_come_to_what_is_recorded_has_changed(
     place: Disk | Memory, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
@@ -95,14 +115,22 @@ async def test_a_function_that_raises_before_it_has_come_to_what_is_recorded_has
         assert state_of(await process.get(task["id"])) == "TASK_STATE_WORKING"
     number = 3
     async with place.process(agent) as process:
-        assert text_of(await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")) == "done"
+        assert (
+            text_of(await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"))
+            == "done"
+        )
 
 
 @pytest.mark.parametrize("where", ["the same process", "the next process"])
 async def test_a_plain_skill_that_has_changed_since_it_asked_is_tried_again(
-    place: Disk | Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, where: str
+    place: Disk | Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    where: str,
 ) -> None:
-    """Its answer is stored, and nothing else was done with it: there is no reason to fail it that a durable one would not have."""
+    """Its answer is stored, and nothing else was done with it: there is no reason to fail it that a
+    durable one would not have.
+    """
     monkeypatch.setattr(recovery, "MISMATCH_RETRY_S", 0.01)
     agent, number = Agent("Plain"), 1
 
@@ -122,16 +150,26 @@ async def test_a_plain_skill_that_has_changed_since_it_asked_is_tried_again(
         assert state_of(await process.get(task["id"])) == "TASK_STATE_WORKING"
         if where == "the same process":
             number = 3
-            assert text_of(await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")) == "Ada"
+            assert (
+                text_of(
+                    await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
+                )
+                == "Ada"
+            )
     number = 3
     async with place.process(agent) as process:
-        assert text_of(await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")) == "Ada"
+        assert (
+            text_of(await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"))
+            == "Ada"
+        )
 
 
 # Questions
 
 
-async def test_an_authorization_that_comes_without_a_message_is_waited_for_again(place: Disk | Memory) -> None:
+async def test_an_authorization_that_comes_without_a_message_is_waited_for_again(
+    place: Disk | Memory,
+) -> None:
     """Nobody would call the function otherwise: what it waits for does not come from its client."""
     agent, calls, granted = Agent("Auth"), [], asyncio.Event()
 
@@ -148,13 +186,18 @@ async def test_an_authorization_that_comes_without_a_message_is_waited_for_again
         await until(lambda: len(calls) == 2)
         assert state_of(await process.get(task["id"])) == "TASK_STATE_AUTH_REQUIRED"
         granted.set()
-        assert text_of(await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")) == "done"
+        assert (
+            text_of(await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"))
+            == "done"
+        )
 
 
-async def test_an_answer_in_the_moment_in_which_the_function_gave_up_waiting_is_none_in_the_next_attempt_either(
+async def test_an_answer_in_the_moment_in_which_the_function_gave_up_waiting_is_none_in_the_next_attempt_either(  # noqa: E501
     place: Disk | Memory,
 ) -> None:
-    """It is recorded as taken, and the function never got it: what it did instead is what it has to do again."""
+    """It is recorded as taken, and the function never got it: what it did instead is what it has to
+    do again.
+    """
     agent, number, ways = Agent("Hasty"), 1, list[str]()
     asking: asyncio.Task[None] | None = None
 
@@ -176,7 +219,9 @@ async def test_an_answer_in_the_moment_in_which_the_function_gave_up_waiting_is_
     async with place.dying(agent) as process:
         task = await process.send(message("go"))
         (log,) = process.app._engine.tasks.live()
-        answering = asyncio.create_task(process.send(message("Ada", task_id=task["id"], returnImmediately=True)))
+        answering = asyncio.create_task(
+            process.send(message("Ada", task_id=task["id"], returnImmediately=True))
+        )
         while log.state is TaskState.INPUT_REQUIRED:  # noqa: ASYNC110  in the very turn of the loop in which it changes
             await asyncio.sleep(0)
         asking.cancel()
@@ -186,7 +231,10 @@ async def test_an_answer_in_the_moment_in_which_the_function_gave_up_waiting_is_
     assert ways == ["nobody"]
     number = 2
     async with place.process(agent) as process:
-        assert text_of(await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")) == "nobody"
+        assert (
+            text_of(await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"))
+            == "nobody"
+        )
 
 
 # Deaths, and what follows them
@@ -204,7 +252,9 @@ class Busy(SqliteStore):
         return await super().read(after)
 
 
-async def test_a_read_that_fails_when_work_is_taken_up_ends_nothing(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_read_that_fails_when_work_is_taken_up_ends_nothing(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is tried again: that the disk was slow once is no reason to fail durable work."""
     monkeypatch.setattr(recovery, "READ_RETRY_S", 0.01)
     agent, number, calls = Agent("Again"), 1, []
@@ -234,7 +284,9 @@ async def test_a_read_that_fails_when_work_is_taken_up_ends_nothing(disk: Disk, 
 async def test_a_death_is_blamed_on_the_same_runs_however_many_there_are(
     place: Disk | Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More than are read at a time: those that had been still are not blamed because the one that had not is found later."""
+    """More than are read at a time: those that had been still are not blamed because the one that
+    had not is found later.
+    """
     monkeypatch.setattr(recovery, "RECENT_MS", 40)
     monkeypatch.setattr(recovery, "MAX_ATTEMPTS", 0)  # the first blame is the end
     agent, number = Agent("Neighbours"), 1
@@ -257,8 +309,12 @@ async def test_a_death_is_blamed_on_the_same_runs_however_many_there_are(
         assert "the server died" in told(await process.get(busy["id"]))
 
 
-async def test_a_death_is_blamed_on_runs_of_the_process_that_died(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two have died: that something had just happened in one of them says nothing about who killed the other."""
+async def test_a_death_is_blamed_on_runs_of_the_process_that_died(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two have died: that something had just happened in one of them says nothing about who killed
+    the other.
+    """
     monkeypatch.setattr(recovery, "RECENT_MS", 40)
     monkeypatch.setattr(recovery, "MAX_ATTEMPTS", 0)
     monkeypatch.setattr(upkeep, "LOOK_S", 60.0)
@@ -279,6 +335,13 @@ async def test_a_death_is_blamed_on_runs_of_the_process_that_died(monkeypatch: p
         busy = await one.send(message("busy", returnImmediately=True))
     number = 2
     async with place.process(agent) as process:
-        assert text_of(await reaches(process, still["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")) == "done"
+        assert (
+            text_of(
+                await reaches(process, still["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
+            )
+            == "done"
+        )
         for task in (alone, busy):
-            assert "the server died" in told(await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED"))
+            assert "the server died" in told(
+                await reaches(process, task["id"], "TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
+            )

@@ -73,12 +73,16 @@ async def test_an_annotation_that_can_not_be_read_back_is_refused_before_the_cal
             return str(error)
         return ""
 
-    assert "the result of step 'charge' can't be read back as its type Receipt" in text_in(await answer(shop))
+    assert "the result of step 'charge' can't be read back as its type Receipt" in text_in(
+        await answer(shop)
+    )
     assert done == []
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-async def test_results_count_for_the_size_of_a_task_in_every_process(disk: Disk, is_stopped: bool) -> None:
+async def test_results_count_for_the_size_of_a_task_in_every_process(
+    disk: Disk, is_stopped: bool
+) -> None:
     """What a task may hold does not depend on whether its process has died meanwhile."""
 
     async def fetch(n: int) -> str:
@@ -129,17 +133,31 @@ def raises(error: Exception) -> Any:
     ("error", "type_", "text"),
     [
         (Declined(402), "Declined", "refused with 402"),
-        (OSError(2, "no such file", "x.txt"), "FileNotFoundError", "[Errno 2] no such file: 'x.txt'"),
+        (
+            OSError(2, "no such file", "x.txt"),
+            "FileNotFoundError",
+            "[Errno 2] no such file: 'x.txt'",
+        ),
         (KeyError("colour"), "KeyError", "'colour'"),
         (TimeoutError(), "TimeoutError", ""),
         (StopAsyncIteration("end"), "StopAsyncIteration", "end"),
-        (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "UnicodeDecodeError", "'utf-8' codec can't decode byte 0x78"),
+        (
+            UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"),
+            "UnicodeDecodeError",
+            "'utf-8' codec can't decode byte 0x78",
+        ),
         (ValueError("\ud800"), "ValueError", "?"),
-        (ExceptionGroup("two", [ValueError(), OSError()]), "ExceptionGroup", "two (2 sub-exceptions)"),
+        (
+            ExceptionGroup("two", [ValueError(), OSError()]),
+            "ExceptionGroup",
+            "two (2 sub-exceptions)",
+        ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-async def test_whatever_a_step_raises_is_a_step_failed(error: Exception, type_: str, text: str) -> None:
+async def test_whatever_a_step_raises_is_a_step_failed(
+    error: Exception, type_: str, text: str
+) -> None:
     """The same class in every attempt: `except Declined` would hold in the first one only."""
 
     async def shop(text: str, ctx: Context) -> list[str]:
@@ -155,7 +173,9 @@ async def test_whatever_a_step_raises_is_a_step_failed(error: Exception, type_: 
     assert said.startswith(text)
 
 
-@pytest.mark.parametrize(("error", "state"), [(Fail("no money"), "FAILED"), (Reject("not here"), "REJECTED")])
+@pytest.mark.parametrize(
+    ("error", "state"), [(Fail("no money"), "FAILED"), (Reject("not here"), "REJECTED")]
+)
 async def test_a_step_may_end_its_task(error: Exception, state: str) -> None:
     """`ctx.fail` and `ctx.reject` say what the client is told, from wherever they are called."""
 
@@ -257,7 +277,10 @@ async def test_what_waits_for_others_is_refused_within_a_step(verb: str) -> None
         except StepFailed as error:
             return str(error)
 
-    expected = f"TypeError: ctx.{verb} was called within step 'choose'; call it beside the step, and hand the result to it"
+    expected = (
+        f"TypeError: ctx.{verb} was called within step 'choose'; call it beside the step, and "
+        "hand the result to it"
+    )
     assert expected in text_in(await answer(colour))
 
 
@@ -284,8 +307,10 @@ async def test_a_step_in_a_task_of_the_users_says_what_to_write(how: str) -> Non
         return ""
 
     assert text_in(await answer(skill)) == (
-        "ctx.step was called in a task of your own, where nothing says which call it is after a restart; use ctx.gather for work "
-        "side by side and timeout= for time limits, or give it a name of its own: ctx.step(..., name=...)"
+        "ctx.step was called in a task of your own, where nothing says which call it is "
+        "after a restart; use ctx.gather for work "
+        "side by side and timeout= for time limits, or give it a name of its own: "
+        "ctx.step(..., name=...)"
     )
 
 
@@ -341,9 +366,15 @@ async def replies(text: str) -> Reply:
     return cast(Reply, returns(text, cast(Context, None)))
 
 
-@pytest.mark.parametrize("skill", [returns, yields, plain, holds, replies], ids=lambda skill: skill.__name__)
-async def test_a_forgotten_await_is_said_so_in_the_log(connect_rpc: Any, caplog: Any, skill: Any) -> None:
-    """It is the mistake everyone makes once; "a coroutine can't be sent" alone does not say what to write."""
+@pytest.mark.parametrize(
+    "skill", [returns, yields, plain, holds, replies], ids=lambda skill: skill.__name__
+)
+async def test_a_forgotten_await_is_said_so_in_the_log(
+    connect_rpc: Any, caplog: Any, skill: Any
+) -> None:
+    """It is the mistake everyone makes once; "a coroutine can't be sent" alone does not say what to
+    write.
+    """
     async with connect_rpc(skill) as client:
         with contextlib.suppress(Refused):  # as a skill is that has no task to fail
             assert state_of((await client.send("x"))["task"]) == "failed"
@@ -357,10 +388,18 @@ async def test_a_forgotten_await_is_said_so_in_the_log(connect_rpc: Any, caplog:
 
 def written() -> int:
     """Bytes this process has given to write calls."""
-    return int(next(line for line in Path("/proc/self/io").read_text().splitlines() if line.startswith("wchar")).split()[1])
+    return int(
+        next(
+            line
+            for line in Path("/proc/self/io").read_text().splitlines()
+            if line.startswith("wchar")
+        ).split()[1]
+    )
 
 
-@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="nothing tells here how much a process writes")
+@pytest.mark.skipif(
+    not Path("/proc/self/io").exists(), reason="nothing tells here how much a process writes"
+)
 async def test_steps_of_a_quiet_run_cost_the_disk_what_they_give(tmp_path: Path) -> None:
     """A step adds its entry, however many came before it and though nothing is said in between."""
     agent = Agent("Quiet")

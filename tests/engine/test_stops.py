@@ -11,8 +11,20 @@ from accord import Agent, Context
 from accord.engine.log.entries import Attempt, Released, StepEnded, StepLeft
 from accord.engine.runs import engine as engine_
 from accord.model import TaskState
-from accord.store import Namespace
-from tests.engine.processes import Disk, Memory, Process, ended, log_of, message, reaches, state_of, text_of, told, until
+from accord.store.contract import Namespace
+from tests.engine.processes import (
+    Disk,
+    Memory,
+    Process,
+    ended,
+    log_of,
+    message,
+    reaches,
+    state_of,
+    text_of,
+    told,
+    until,
+)
 
 
 async def entries(process: Process, task_id: str) -> list[Any]:
@@ -24,8 +36,12 @@ async def entries(process: Process, task_id: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("where", ["outside of steps", "in a step", "in a gather", "at a question"])
-async def test_a_stop_cancels_the_function_and_records_nothing_of_it(place: Disk | Memory, where: str) -> None:
-    """`finally` and `async with` run like in any asyncio code; what they do is not taken for the function's work."""
+async def test_a_stop_cancels_the_function_and_records_nothing_of_it(
+    place: Disk | Memory, where: str
+) -> None:
+    """`finally` and `async with` run like in any asyncio code; what they do is not taken for the
+    function's work.
+    """
     agent, world, number = Agent("Seats"), [], 1
     there = asyncio.Event()
 
@@ -78,12 +94,18 @@ async def test_a_stop_cancels_the_function_and_records_nothing_of_it(place: Disk
     assert world.count("held") == 1
     assert "never" not in world
     assert not [entry for entry in log if isinstance(entry, StepLeft)]
-    assert [said["parts"][0]["text"] for said in task["history"] if said["role"] == "ROLE_AGENT"] in ([], ["Buy it?"])
+    assert [
+        said["parts"][0]["text"] for said in task["history"] if said["role"] == "ROLE_AGENT"
+    ] in ([], ["Buy it?"])
 
 
 @pytest.mark.parametrize("how", ["returns", "raises", "swallows and goes on"])
-async def test_whatever_a_cancelled_function_does_its_task_goes_on(place: Disk | Memory, how: str) -> None:
-    """A function that is stopped has no say in its task any more: the next process calls it again."""
+async def test_whatever_a_cancelled_function_does_its_task_goes_on(
+    place: Disk | Memory, how: str
+) -> None:
+    """A function that is stopped has no say in its task any more: the next process calls it
+    again.
+    """
     agent, number, there = Agent("Stubborn"), 1, asyncio.Event()
 
     @agent.skill(durable=True)
@@ -110,7 +132,9 @@ async def test_whatever_a_cancelled_function_does_its_task_goes_on(place: Disk |
     assert text_of(task) == "whole"
 
 
-async def test_a_step_under_way_has_the_grace_period_and_no_other_begins(place: Disk | Memory) -> None:
+async def test_a_step_under_way_has_the_grace_period_and_no_other_begins(
+    place: Disk | Memory,
+) -> None:
     """What is done is recorded; what comes after it is the next process's."""
     agent, begun, go_on = Agent("Lanes"), [], asyncio.Event()
 
@@ -207,8 +231,12 @@ async def test_a_function_that_does_not_end_is_left_behind_and_named(
         async with disk.process(agent) as process:
             await process.send(message("go", returnImmediately=True))
             await until(there.is_set)
-    (said,) = [record.getMessage() for record in caplog.records if "left behind" in record.getMessage()]
-    assert said.startswith("skill deaf did not end when it was cancelled; it is left behind at File")
+    (said,) = [
+        record.getMessage() for record in caplog.records if "left behind" in record.getMessage()
+    ]
+    assert said.startswith(
+        "skill deaf did not end when it was cancelled; it is left behind at File"
+    )
     assert "in deaf" in said
     go_on.set()
 
@@ -217,8 +245,12 @@ async def test_a_function_that_does_not_end_is_left_behind_and_named(
 
 
 @pytest.mark.parametrize("where", ["outside of steps", "in a step", "at a question"])
-async def test_only_a_cancel_of_the_client_is_one_for_the_function(place: Disk | Memory, where: str) -> None:
-    """`ctx.is_canceled` says whether to undo what was done; what is done to undo it is done, and not recorded."""
+async def test_only_a_cancel_of_the_client_is_one_for_the_function(
+    place: Disk | Memory, where: str
+) -> None:
+    """`ctx.is_canceled` says whether to undo what was done; what is done to undo it is done, and
+    not recorded.
+    """
     agent, world, there = Agent("Seats"), [], asyncio.Event()
 
     async def give_back() -> str:
@@ -260,8 +292,12 @@ async def test_only_a_cancel_of_the_client_is_one_for_the_function(place: Disk |
 # In memory alone
 
 
-async def test_in_memory_durable_work_gets_its_time_to_end(caplog: pytest.LogCaptureFixture) -> None:
-    """No other process will go on with it: it is finished, and an operator is told once that it does not outlive the process."""
+async def test_in_memory_durable_work_gets_its_time_to_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """No other process will go on with it: it is finished, and an operator is told once that it
+    does not outlive the process.
+    """
     agent, began, go_on = Agent("Again"), asyncio.Event(), asyncio.Event()
 
     async def slow(n: int) -> int:
@@ -303,7 +339,10 @@ async def test_in_memory_an_open_question_ends_with_its_process() -> None:
     app = agent.app()
     await app.open()
     process = Process(app)
-    tasks = [await process.send(message("early")), await process.send(message("late", returnImmediately=True))]
+    tasks = [
+        await process.send(message("early")),
+        await process.send(message("late", returnImmediately=True)),
+    ]
     logs = {log.ids.task_id: log for log in app._engine.tasks.live()}
     stopping = asyncio.create_task(app.close(60))
     await until(lambda: app._engine.tasks.is_draining)
@@ -313,4 +352,6 @@ async def test_in_memory_an_open_question_ends_with_its_process() -> None:
     for task in tasks:
         status = logs[task["id"]].draft.status
         assert status.state is TaskState.FAILED
-        assert status.message.text.startswith("interrupted: the server stopped, and what it kept was in memory")
+        assert status.message.text.startswith(
+            "interrupted: the server stopped, and what it kept was in memory"
+        )

@@ -1,4 +1,6 @@
-"""A stop that comes at a bad moment: at a question, between steps, while the client cancels, while a router thinks."""
+"""A stop that comes at a bad moment: at a question, between steps, while the client cancels, while
+a router thinks.
+"""
 
 import asyncio
 import contextlib
@@ -9,8 +11,19 @@ import pytest
 
 from accord import Agent, Context
 from accord.engine.log.entries import Released, StepLeft
-from accord.store import Namespace
-from tests.engine.processes import Disk, Memory, Process, ended, log_of, message, state_of, text_of, told, until
+from accord.store.contract import Namespace
+from tests.engine.processes import (
+    Disk,
+    Memory,
+    Process,
+    ended,
+    log_of,
+    message,
+    state_of,
+    text_of,
+    told,
+    until,
+)
 from tests.reliability.ways import Refused
 
 
@@ -20,7 +33,9 @@ async def entries(process: Process, task_id: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("grace_s", [0.0, 5.0])
-async def test_waiting_for_the_client_is_not_work_also_for_who_is_stopped_meanwhile(place: Disk | Memory, grace_s: float) -> None:
+async def test_waiting_for_the_client_is_not_work_also_for_who_is_stopped_meanwhile(
+    place: Disk | Memory, grace_s: float
+) -> None:
     """What counts as work here is taken from the time the function has left in the next process."""
     agent = Agent("Patient")
 
@@ -34,7 +49,9 @@ async def test_waiting_for_the_client_is_not_work_also_for_who_is_stopped_meanwh
         await until(lambda: time.monotonic() > since + 0.5)
     async with place.process(agent) as process:
         assert text_of(await process.send(message("Ada", task_id=task["id"]))) == "Ada"
-        (released,) = [entry for entry in await entries(process, task["id"]) if isinstance(entry, Released)]
+        (released,) = [
+            entry for entry in await entries(process, task["id"]) if isinstance(entry, Released)
+        ]
     assert released.worked_s < 0.4
 
 
@@ -57,8 +74,12 @@ async def test_who_is_released_at_a_question_leaves_it_to_whoever_gets_the_answe
 
 
 @pytest.mark.parametrize("how", ["create_task", "TaskGroup"])
-async def test_a_function_between_steps_waits_for_the_end_while_a_task_of_its_own_is_in_one(place: Disk | Memory, how: str) -> None:
-    """The next step does not begin, and is not refused either: an error there would cancel the other, and fail the task."""
+async def test_a_function_between_steps_waits_for_the_end_while_a_task_of_its_own_is_in_one(
+    place: Disk | Memory, how: str
+) -> None:
+    """The next step does not begin, and is not refused either: an error there would cancel the
+    other, and fail the task.
+    """
     agent, world = Agent("Beside"), list[str]()
     go_on = {name: asyncio.Event() for name in ("beside", "first", "second")}
 
@@ -69,7 +90,9 @@ async def test_a_function_between_steps_waits_for_the_end_while_a_task_of_its_ow
 
     @agent.skill(durable=True)
     async def both(text: str, ctx: Context) -> str:
-        async with asyncio.TaskGroup() if how == "TaskGroup" else contextlib.nullcontext(asyncio) as group:
+        async with (
+            asyncio.TaskGroup() if how == "TaskGroup" else contextlib.nullcontext(asyncio) as group
+        ):
             beside = group.create_task(ctx.step(work, "beside", name="beside"))
             first = await ctx.step(work, "first")
             world.append("between")
@@ -98,7 +121,9 @@ async def test_a_function_between_steps_waits_for_the_end_while_a_task_of_its_ow
 
 
 async def test_a_cancel_that_meets_a_stop_is_a_cancel(place: Disk | Memory) -> None:
-    """The function has begun to undo its work: a next process that went on with it would build on what is gone."""
+    """The function has begun to undo its work: a next process that went on with it would build on
+    what is gone.
+    """
     agent, world, there = Agent("Seats"), list[str](), asyncio.Event()
 
     async def book() -> None:
@@ -127,7 +152,9 @@ async def test_a_cancel_that_meets_a_stop_is_a_cancel(place: Disk | Memory) -> N
     assert world == ["booked", "undone, canceled by the client: True"]
 
 
-async def test_a_cancel_before_the_function_has_come_to_what_is_recorded_is_a_cancel(place: Disk | Memory) -> None:
+async def test_a_cancel_before_the_function_has_come_to_what_is_recorded_is_a_cancel(
+    place: Disk | Memory,
+) -> None:
     """What it does to clean up is not what was recorded, and need not be."""
     agent, number, there = Agent("Seats"), 1, asyncio.Event()
 
@@ -159,8 +186,12 @@ async def test_a_cancel_before_the_function_has_come_to_what_is_recorded_is_a_ca
         assert state_of(await process.get(task["id"])) == "TASK_STATE_CANCELED"
 
 
-async def test_a_router_that_has_decided_after_the_stop_starts_nothing(place: Disk | Memory) -> None:
-    """Its function would run where nothing can be stored any more, for a sender who is told nothing."""
+async def test_a_router_that_has_decided_after_the_stop_starts_nothing(
+    place: Disk | Memory,
+) -> None:
+    """Its function would run where nothing can be stored any more, for a sender who is told
+    nothing.
+    """
     agent, world, go_on = Agent("Routed"), list[str](), asyncio.Event()
 
     @agent.skill

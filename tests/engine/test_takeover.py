@@ -1,4 +1,6 @@
-"""A task that changes hands between two processes: nobody who waits for it is forgotten, and nothing is done or told twice."""
+"""A task that changes hands between two processes: nobody who waits for it is forgotten, and
+nothing is done or told twice.
+"""
 
 import asyncio
 import contextlib
@@ -9,8 +11,8 @@ import pytest
 
 from accord import Agent, Ask, Context
 from accord.engine.log.entries import PostRefused
-from accord.engine.runs import upkeep
-from accord.store import Can, Namespace, PostKind, Record, Wake
+from accord.engine.runs import retention as upkeep
+from accord.store.contract import Can, Namespace, PostKind, Record, Wake
 from accord.store.memory import MemoryStore
 from tests.engine.processes import Memory, Process, log_of, message, reaches, text_of, told, until
 
@@ -57,10 +59,12 @@ class Blind(MemoryStore):
         return []
 
 
-async def test_whoever_waits_for_a_task_that_another_process_took_over_is_answered_by_what_that_writes(
+async def test_whoever_waits_for_a_task_that_another_process_took_over_is_answered_by_what_that_writes(  # noqa: E501
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A sender and a subscriber of the process that has lost it: neither hangs, and neither misses or repeats anything."""
+    """A sender and a subscriber of the process that has lost it: neither hangs, and neither misses
+    or repeats anything.
+    """
     monkeypatch.setattr(upkeep, "LOOK_S", 0.01)
     base, agent, calls, go_on = MemoryStore(), Agent("Taken"), [], asyncio.Event()
 
@@ -72,7 +76,10 @@ async def test_whoever_waits_for_a_task_that_another_process_took_over_is_answer
         return "done"
 
     base.is_shared = True
-    async with serving(agent, Blind(base._state)) as loser, serving(agent, base.another()) as winner:
+    async with (
+        serving(agent, Blind(base._state)) as loser,
+        serving(agent, base.another()) as winner,
+    ):
         sending = asyncio.create_task(loser.send(message("go")))
         await until(lambda: calls)
         ((task_id, task),) = base._state.indexes[Namespace("Taken")].tasks.items()
@@ -88,8 +95,12 @@ async def test_whoever_waits_for_a_task_that_another_process_took_over_is_answer
     assert [frame.id for frame in frames] == list(range(frames[0].id, frames[0].id + len(frames)))
 
 
-async def test_a_message_for_what_a_dead_process_left_takes_it_up_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes before anyone has looked for orphans: its sender is answered by the work that goes on, not by an empty task."""
+async def test_a_message_for_what_a_dead_process_left_takes_it_up_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It comes before anyone has looked for orphans: its sender is answered by the work that goes
+    on, not by an empty task.
+    """
     monkeypatch.setattr(upkeep, "LOOK_S", 60.0)
     place, agent, number, calls = Memory(), Agent("Orphan"), 1, []
 
@@ -114,13 +125,19 @@ async def test_a_message_for_what_a_dead_process_left_takes_it_up_first(monkeypa
 # One key, two processes
 
 
-async def test_one_key_on_both_processes_at_once_is_one_turn(place_of_two: tuple[Process, Process, list[str]]) -> None:
-    """Neither finds the key when it looks. One of them is too late, is answered like the other, and does not lose the task."""
+async def test_one_key_on_both_processes_at_once_is_one_turn(
+    place_of_two: tuple[Process, Process, list[str]],
+) -> None:
+    """Neither finds the key when it looks. One of them is too late, is answered like the other, and
+    does not lose the task.
+    """
     one, other, heard = place_of_two
     task = await one.send(message("go"))
     params = message("more", task_id=task["id"])
     async with asyncio.timeout(10):
-        answers = await asyncio.gather(*(process.send(params, key("k")) for process in (other, one)))
+        answers = await asyncio.gather(
+            *(process.send(params, key("k")) for process in (other, one))
+        )
         assert [told(answer) for answer in answers] == ["You said more. And?"] * 2
         task = await other.send(message("last", task_id=task["id"]))
     assert said_by_client(task) == heard == ["go", "more", "last"]
@@ -136,14 +153,20 @@ async def test_one_key_on_both_processes_at_once_makes_one_task() -> None:
 
     params = message("go")
     async with place.process(agent) as one, place.process(agent) as other, asyncio.timeout(10):
-        answers = await asyncio.gather(*(process.send(params, key("k")) for process in (one, other)))
+        answers = await asyncio.gather(
+            *(process.send(params, key("k")) for process in (one, other))
+        )
         (task,) = (await one.call("ListTasks", {}))["tasks"]
     assert [(answer["id"], text_of(answer)) for answer in answers] == [(task["id"], "done")] * 2
     assert calls == ["go"]
 
 
-async def test_a_repeated_message_gets_the_answer_of_its_own_turn(place_of_two: tuple[Process, Process, list[str]]) -> None:
-    """It was posted to the process that runs the task; repeated, it may come to either, and others have been said since."""
+async def test_a_repeated_message_gets_the_answer_of_its_own_turn(
+    place_of_two: tuple[Process, Process, list[str]],
+) -> None:
+    """It was posted to the process that runs the task; repeated, it may come to either, and others
+    have been said since.
+    """
     one, other, heard = place_of_two
     task = await one.send(message("go"))
     await one.send(message("before", task_id=task["id"]))
@@ -179,8 +202,12 @@ class Late(MemoryStore):
         await super().open(lambda tasks: None if self.is_late else wake(tasks))
 
 
-async def test_a_subscriber_that_is_behind_when_its_process_claims_the_task_misses_and_repeats_nothing() -> None:
-    """What others wrote last has not been read yet: it comes from the store, before what is written here now."""
+async def test_a_subscriber_that_is_behind_when_its_process_claims_the_task_misses_and_repeats_nothing() -> (  # noqa: E501
+    None
+):
+    """What others wrote last has not been read yet: it comes from the store, before what is written
+    here now.
+    """
     base, agent = MemoryStore(), Agent("Counting")
 
     @agent.skill
@@ -211,7 +238,9 @@ async def test_a_subscriber_that_is_behind_when_its_process_claims_the_task_miss
 
 
 async def test_a_post_that_can_not_be_read_is_refused_and_those_after_it_are_read() -> None:
-    """A process of a newer release may have written it: it must not stand in the way of all others for ever."""
+    """A process of a newer release may have written it: it must not stand in the way of all others
+    for ever.
+    """
     place, agent = Memory(), Agent("Posts")
 
     @agent.skill

@@ -7,8 +7,19 @@ from typing import Any
 import pytest
 
 from accord import Agent, Context
-from accord.engine.runs import recovery, upkeep
-from tests.engine.processes import Disk, Memory, ended, message, reaches, state_of, text_of, told, until
+from accord.engine.runs import recovery
+from accord.engine.runs import retention as upkeep
+from tests.engine.processes import (
+    Disk,
+    Memory,
+    ended,
+    message,
+    reaches,
+    state_of,
+    text_of,
+    told,
+    until,
+)
 
 
 def agent_of(skill: Callable[..., Coroutine[Any, Any, Any]], **options: Any) -> Agent:
@@ -21,7 +32,9 @@ async def forever() -> None:
     await asyncio.Event().wait()
 
 
-async def test_steps_are_a_sign_of_life(place: Disk | Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_steps_are_a_sign_of_life(
+    place: Disk | Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(upkeep, "LOOK_S", 0.02)
 
     async def wait(n: int) -> int:
@@ -36,7 +49,9 @@ async def test_steps_are_a_sign_of_life(place: Disk | Memory, monkeypatch: pytes
     assert text_of(task) == "0 1 2 3 4 5 6 7", told(task)
 
 
-async def test_what_waits_for_its_turn_is_not_idle(place: Disk | Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_for_its_turn_is_not_idle(
+    place: Disk | Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After three deaths it is called again later: its time counts from there."""
     monkeypatch.setattr(upkeep, "LOOK_S", 0.02)
     monkeypatch.setattr(recovery, "PAUSE_S", 1.0)
@@ -62,7 +77,9 @@ async def test_what_waits_for_its_turn_is_not_idle(place: Disk | Memory, monkeyp
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped", "asked"])
-async def test_the_work_of_all_attempts_counts(place: Disk | Memory, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+async def test_the_work_of_all_attempts_counts(
+    place: Disk | Memory, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     monkeypatch.setattr(upkeep, "LOOK_S", 0.02)
     number, reached = 1, asyncio.Event()
 

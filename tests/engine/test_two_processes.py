@@ -1,4 +1,6 @@
-"""Two processes on the same tasks: whoever is asked, the one that runs a task gets what is for it, and everyone sees all of it."""
+"""Two processes on the same tasks: whoever is asked, the one that runs a task gets what is for it,
+and everyone sees all of it.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -88,7 +90,9 @@ async def test_a_task_is_seen_from_both(two: Two) -> None:
 
 
 async def test_a_message_reaches_the_run_on_the_other_process(two: Two) -> None:
-    """It waits for its turn in the one function there is; its sender is answered by what that makes of it."""
+    """It waits for its turn in the one function there is; its sender is answered by what that makes
+    of it.
+    """
     task_id = await begun(two, "1", "chat")
     sent = asyncio.create_task(two.other.send(message("2", task_id=task_id)))
     await until(lambda: any(log.inbox for log in two.owner.app._engine.tasks.live()))
@@ -97,7 +101,9 @@ async def test_a_message_reaches_the_run_on_the_other_process(two: Two) -> None:
         task = await sent
     assert (state_of(task), told(task)) == ("TASK_STATE_INPUT_REQUIRED", "More?")
     assert two.shop.calls == ["chat 1", "chat 2"]
-    assert [said["parts"][0]["text"] for said in task["history"] if said["role"] == "ROLE_USER"] == ["1", "2"]
+    assert [
+        said["parts"][0]["text"] for said in task["history"] if said["role"] == "ROLE_USER"
+    ] == ["1", "2"]
 
 
 async def test_an_answer_reaches_the_function_that_asked_on_the_other_process(two: Two) -> None:
@@ -133,7 +139,9 @@ async def test_a_stream_on_the_other_process_shows_everything(two: Two) -> None:
     for frame in rest:
         if "artifactUpdate" in frame.event:
             update = frame.event["artifactUpdate"]
-            text = (text if update.get("append") else "") + "".join(part["text"] for part in update["artifact"]["parts"])
+            text = (text if update.get("append") else "") + "".join(
+                part["text"] for part in update["artifact"]["parts"]
+            )
     assert text == "".join(f"{n} " for n in range(10))
     assert frames[-1].is_final
     assert [frame.id for frame in frames] == list(range(frames[0].id, frames[0].id + len(frames)))
@@ -149,7 +157,9 @@ async def test_a_streamed_message_to_the_other_process_shows_the_turn(two: Two) 
 
 
 async def test_the_task_a_sender_gets_at_once_has_its_message(two: Two) -> None:
-    """Also if another process runs it: what was asked before is not shown as if nothing had been said to it."""
+    """Also if another process runs it: what was asked before is not shown as if nothing had been
+    said to it.
+    """
     task_id = await begun(two, "1", "chat")
     task = await two.other.send(message("2", task_id=task_id, returnImmediately=True))
     assert [said["parts"][0]["text"] for said in task["history"]] == ["1", "2"]
@@ -165,7 +175,9 @@ async def test_a_key_used_on_both_processes_is_one_message(two: Two) -> None:
 
 
 async def test_a_message_is_refused_by_the_owner_with_its_own_error(two: Two) -> None:
-    """What the process that runs the task says of it is what the sender is told, on whatever process it is."""
+    """What the process that runs the task says of it is what the sender is told, on whatever
+    process it is.
+    """
     task_id = await begun(two, "1", "chat")
     params = message("2", task_id=task_id)
     params["message"]["contextId"] = "another"
@@ -181,7 +193,10 @@ async def test_a_message_is_refused_by_the_owner_with_its_own_error(two: Two) ->
 async def test_too_many_waiting_messages_are_refused_through_the_other_process_too() -> None:
     place, shop = Memory(), Shop()
     limits = Limits(waiting_messages=1)
-    async with place.process(shop.agent, limits=limits) as owner, place.process(shop.agent, limits=limits) as other:
+    async with (
+        place.process(shop.agent, limits=limits) as owner,
+        place.process(shop.agent, limits=limits) as other,
+    ):
         task_id = await begun(Two(shop, owner, other), "1", "chat")
         await other.send(message("2", task_id=task_id, returnImmediately=True))
         with pytest.raises(Refused, match="1 messages already wait"):
@@ -189,7 +204,9 @@ async def test_too_many_waiting_messages_are_refused_through_the_other_process_t
 
 
 async def test_what_a_dead_process_ran_goes_on_in_the_living_one() -> None:
-    """It looks every second, and takes up what has no owner any more; a reader that stayed sees it go on."""
+    """It looks every second, and takes up what has no owner any more; a reader that stayed sees it
+    go on.
+    """
     place, shop = Memory(), Shop()
     async with place.process(shop.agent) as other:
         async with place.dying(shop.agent) as owner:

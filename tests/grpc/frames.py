@@ -10,7 +10,18 @@ Code, Setting = ErrorCodes, SettingCodes
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
+(
+    DATA,
+    HEADERS,
+    PRIORITY,
+    RST_STREAM,
+    SETTINGS,
+    PUSH_PROMISE,
+    PING,
+    GOAWAY,
+    WINDOW_UPDATE,
+    CONTINUATION,
+) = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITIZED = 0x1, 0x1, 0x4, 0x8, 0x20
 
 WINDOW = 65_535  # what may be sent before anything is said about windows
@@ -38,4 +49,6 @@ class Decoder:
         self._decoder = _Decoder(max_header_list_size=1 << 20)
 
     def decode(self, block: bytes) -> list[tuple[bytes, bytes]]:
-        return [(bytes(name), bytes(value)) for name, value in self._decoder.decode(block, raw=True)]
+        return [
+            (bytes(name), bytes(value)) for name, value in self._decoder.decode(block, raw=True)
+        ]

@@ -67,12 +67,21 @@ def _text(text: bytes) -> bytes:
 
 
 def request(method: bytes = b"GetTask", **others: bytes) -> bytes:
-    """The block of a call's headers. Keywords replace or add, `_` standing for `-`; an empty one leaves it out."""
+    """The block of a call's headers. Keywords replace or add, `_` standing for `-`; an empty one
+    leaves it out.
+    """
     pairs = {b"content-type": b"application/grpc", b"te": b"trailers"}
-    pseudo = {b":method": b"POST", b":scheme": b"http", b":path": SERVICE + method, b":authority": b"localhost"}
+    pseudo = {
+        b":method": b"POST",
+        b":scheme": b"http",
+        b":path": SERVICE + method,
+        b":authority": b"localhost",
+    }
     for key, value in others.items():
         name = key.replace("_", "-").encode()
-        (pseudo if b":" + name in pseudo else pairs)[b":" + name if b":" + name in pseudo else name] = value
+        (pseudo if b":" + name in pseudo else pairs)[
+            b":" + name if b":" + name in pseudo else name
+        ] = value
     return b"".join(header(name, value) for name, value in (pseudo | pairs).items() if value)
 
 
@@ -194,7 +203,9 @@ def _two(blocks: list[dict[str, str]], data: bytes) -> tuple[dict[str, str], byt
 
 
 @asynccontextmanager
-async def connected(address: str, values: dict[Setting, int] | None = None, *, is_polite: bool = True) -> AsyncIterator[Peer]:
+async def connected(
+    address: str, values: dict[Setting, int] | None = None, *, is_polite: bool = True
+) -> AsyncIterator[Peer]:
     """A connection of its own; a polite client has said hello."""
     host, _, port = address.rpartition(":")
     peer = Peer(*await asyncio.open_connection(host, int(port)))

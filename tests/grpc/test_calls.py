@@ -1,4 +1,6 @@
-"""gRPC on HTTP/2, as its protocol describes it: messages, encodings, deadlines, statuses, the end of a server."""
+"""gRPC on HTTP/2, as its protocol describes it: messages, encodings, deadlines, statuses, the end
+of a server.
+"""
 
 import asyncio
 import gzip
@@ -21,7 +23,15 @@ from tests.grpc.frames import Setting, frame
 from tests.grpc.raw import call, connected, message, request
 
 GET = pb.GetTaskRequest(id="nobody").SerializeToString()
-OK, INVALID, LATE, NOT_FOUND, EXHAUSTED, UNIMPLEMENTED, INTERNAL = "0", "3", "4", "5", "8", "12", "13"
+OK, INVALID, LATE, NOT_FOUND, EXHAUSTED, UNIMPLEMENTED, INTERNAL = (
+    "0",
+    "3",
+    "4",
+    "5",
+    "8",
+    "12",
+    "13",
+)
 
 
 async def echo(request: str):
@@ -29,7 +39,9 @@ async def echo(request: str):
 
 
 def a_send(text="hi"):
-    return pb.SendMessageRequest(message=pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)]))
+    return pb.SendMessageRequest(
+        message=pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)])
+    )
 
 
 async def asked(client, *pieces, **headers):
@@ -43,7 +55,10 @@ async def asked(client, *pieces, **headers):
 # What is no gRPC
 
 
-@pytest.mark.parametrize("kind", [b"", b"application/json", b"application/grpc-web", b"application/grpc+json", b"text/html"])
+@pytest.mark.parametrize(
+    "kind",
+    [b"", b"application/json", b"application/grpc-web", b"application/grpc+json", b"text/html"],
+)
 async def test_another_content_type_is_an_error_of_http(connect_grpc, kind):
     """415, without a gRPC status: whoever asks so would not understand one."""
     async with connect_grpc(echo) as client:
@@ -51,7 +66,9 @@ async def test_another_content_type_is_an_error_of_http(connect_grpc, kind):
         assert answer.headers == {":status": "415"}
 
 
-@pytest.mark.parametrize("kind", [b"application/grpc", b"application/grpc+proto", b"application/grpc; charset=utf-8"])
+@pytest.mark.parametrize(
+    "kind", [b"application/grpc", b"application/grpc+proto", b"application/grpc; charset=utf-8"]
+)
 async def test_content_types_of_protobuf_are_taken(connect_grpc, kind):
     """As gRPC's clients write them."""
     async with connect_grpc(echo) as client:
@@ -61,7 +78,9 @@ async def test_content_types_of_protobuf_are_taken(connect_grpc, kind):
 async def test_another_method_of_http_is_refused(connect_grpc):
     """Calls are POST."""
     async with connect_grpc(echo) as client, connected(client.address) as peer:
-        peer.send(frame(f.HEADERS, f.END_HEADERS | f.END_STREAM, 1, request().replace(b"POST", b"HEAD")))
+        peer.send(
+            frame(f.HEADERS, f.END_HEADERS | f.END_STREAM, 1, request().replace(b"POST", b"HEAD"))
+        )
         assert (await peer.answer(1)).headers == {":status": "405"}
 
 
@@ -77,29 +96,41 @@ async def test_one_message_too_many_is_refused(connect_grpc):
         assert (await client.list())["totalSize"] == 0
 
 
-@pytest.mark.parametrize(("encoding", "pack"), [(b"gzip", gzip.compress), (b"deflate", zlib.compress)])
+@pytest.mark.parametrize(
+    ("encoding", "pack"), [(b"gzip", gzip.compress), (b"deflate", zlib.compress)]
+)
 async def test_compressed_messages_are_read(connect_grpc, encoding, pack):
     """In pieces too; and a client that says it can compress need not."""
     async with connect_grpc(echo) as client:
         packed = message(pack(GET), 1)
-        assert (await asked(client, packed[:7], packed[7:], grpc_encoding=encoding)).status == NOT_FOUND
+        assert (
+            await asked(client, packed[:7], packed[7:], grpc_encoding=encoding)
+        ).status == NOT_FOUND
         assert (await asked(client, message(GET), grpc_encoding=encoding)).status == NOT_FOUND
 
 
 @pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
 async def test_a_client_may_compress(connect_grpc, compression):
     """grpcio's."""
-    async with connect_grpc(echo) as client, grpc.aio.insecure_channel(client.address, compression=compression) as channel:
+    async with (
+        connect_grpc(echo) as client,
+        grpc.aio.insecure_channel(client.address, compression=compression) as channel,
+    ):
         answer = await A2AServiceStub(channel).SendMessage(a_send("x" * 10_000), timeout=PATIENCE_S)
         assert answer.task.artifacts[0].parts[0].text == "x" * 10_000
 
 
-@pytest.mark.parametrize("path", [b"/lf.a2a.v1.A2AService/GetTask", b"/lf.a2a.v1.A2AService/Nothing"])
+@pytest.mark.parametrize(
+    "path", [b"/lf.a2a.v1.A2AService/GetTask", b"/lf.a2a.v1.A2AService/Nothing"]
+)
 async def test_an_encoding_nobody_knows_is_named(connect_grpc, path):
     """With those that could be used."""
     async with connect_grpc(echo) as client:
         answer = await asked(client, message(GET, 1), grpc_encoding=b"snappy", path=path)
-        assert (answer.status, answer.headers["grpc-accept-encoding"]) == (UNIMPLEMENTED, "identity,deflate,gzip")
+        assert (answer.status, answer.headers["grpc-accept-encoding"]) == (
+            UNIMPLEMENTED,
+            "identity,deflate,gzip",
+        )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +155,9 @@ async def test_a_message_too_large_says_how_large_it_may_be(connect_grpc):
     """As soon as it says its size, and in words that tell it from an answer too large."""
     async with connect_grpc(echo, limits=Limits(body=10_000)) as client:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await A2AServiceStub(client.channel).SendMessage(a_send("x" * 50_000), timeout=PATIENCE_S)
+            await A2AServiceStub(client.channel).SendMessage(
+                a_send("x" * 50_000), timeout=PATIENCE_S
+            )
         refused = refused_by(caught.value)
         assert (refused.error["status"], refused.reason) == ("RESOURCE_EXHAUSTED", "BODY_TOO_LARGE")
         assert "10000 bytes" in refused.error["message"]
@@ -132,7 +165,10 @@ async def test_a_message_too_large_says_how_large_it_may_be(connect_grpc):
 
 async def test_messages_on_their_way_have_a_limit_together(connect_grpc):
     """Many that are begun and never ended fill no memory."""
-    async with connect_grpc(echo, limits=Limits(body=1_000)) as client, connected(client.address) as peer:
+    async with (
+        connect_grpc(echo, limits=Limits(body=1_000)) as client,
+        connected(client.address) as peer,
+    ):
         half = message(b"x" * 1_000)[:800]
         for n in range(1, 201, 2):
             peer.send(frame(f.HEADERS, f.END_HEADERS, n, request()), frame(f.DATA, 0, n, half))
@@ -143,21 +179,33 @@ async def test_messages_on_their_way_have_a_limit_together(connect_grpc):
 
 async def test_whole_messages_whose_calls_never_end_have_one_too(connect_grpc):
     """They wait for their END_STREAM in memory as well."""
-    async with connect_grpc(echo, limits=Limits(body=1_000)) as client, connected(client.address) as peer:
+    async with (
+        connect_grpc(echo, limits=Limits(body=1_000)) as client,
+        connected(client.address) as peer,
+    ):
         for n in range(1, 201, 2):
-            peer.send(frame(f.HEADERS, f.END_HEADERS, n, request()), frame(f.DATA, 0, n, message(b"x" * 900)))
+            peer.send(
+                frame(f.HEADERS, f.END_HEADERS, n, request()),
+                frame(f.DATA, 0, n, message(b"x" * 900)),
+            )
         assert (await peer.answer(199)).status == EXHAUSTED
         peer.send(frame(f.DATA, f.END_STREAM, 1))
         assert (await peer.answer(1)).status == INVALID  # it was no protobuf; but it was read
 
 
-@pytest.mark.parametrize("data", [b"\x09\0\0\0\0", b"\0\xff\xff\xff\xff", b"\0\0\0\0\x02x", message(b"x", 1), message(b"\xff")])
+@pytest.mark.parametrize(
+    "data",
+    [b"\x09\0\0\0\0", b"\0\xff\xff\xff\xff", b"\0\0\0\0\x02x", message(b"x", 1), message(b"\xff")],
+)
 async def test_what_is_wrong_in_a_stream_of_messages_ends_its_work(connect_grpc, data):
     """Reflection, which waits for the next question: there will be none."""
     path = b"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
     async with connect_grpc(echo) as client, connected(client.address) as peer:
         before = asyncio.all_tasks()
-        peer.send(frame(f.HEADERS, f.END_HEADERS, 1, request(path=path)), frame(f.DATA, f.END_STREAM, 1, data))
+        peer.send(
+            frame(f.HEADERS, f.END_HEADERS, 1, request(path=path)),
+            frame(f.DATA, f.END_STREAM, 1, data),
+        )
         assert (await peer.answer(1)).status in (INVALID, EXHAUSTED, INTERNAL)
         left = asyncio.all_tasks() - before
         await asyncio.wait_for(asyncio.gather(*left, return_exceptions=True), PATIENCE_S)
@@ -194,7 +242,9 @@ async def test_a_deadline_is_kept_in_every_unit(connect_grpc, timeout):
 
     async with connect_grpc(wait) as client:
         data = message(a_send().SerializeToString())
-        answer = await asked(client, data, path=b"/lf.a2a.v1.A2AService/SendMessage", grpc_timeout=timeout)
+        answer = await asked(
+            client, data, path=b"/lf.a2a.v1.A2AService/SendMessage", grpc_timeout=timeout
+        )
         assert answer.status == LATE
         if not timeout.startswith(b"0"):
             [task] = (await client.list())["tasks"]
@@ -241,14 +291,19 @@ async def test_a_text_of_any_letters_arrives(connect_grpc):
     name = "100 % Größe 名"
     async with connect_grpc(echo) as client:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await health_pb2_grpc.HealthStub(client.channel).Check(health_pb2.HealthCheckRequest(service=name), timeout=PATIENCE_S)
+            await health_pb2_grpc.HealthStub(client.channel).Check(
+                health_pb2.HealthCheckRequest(service=name), timeout=PATIENCE_S
+            )
         assert caught.value.details() == f"no service '{name}' here"
 
 
 @pytest.mark.parametrize(("most", "has_details"), [(200, False), (1 << 20, True)])
 async def test_an_error_too_long_for_the_client_is_shortened(connect_grpc, most, has_details):
     """A client that may not read the trailers would know nothing at all."""
-    async with connect_grpc(echo) as client, connected(client.address, {Setting.MAX_HEADER_LIST_SIZE: most}) as peer:
+    async with (
+        connect_grpc(echo) as client,
+        connected(client.address, {Setting.MAX_HEADER_LIST_SIZE: most}) as peer,
+    ):
         peer.send(call(1, GET))
         answer = await peer.answer(1)
         assert answer.status == NOT_FOUND
@@ -275,7 +330,10 @@ async def test_a_server_that_stops_lets_calls_end():
         peer.send(frame(f.PING, f.ACK, 0, ping.payload))
         second = await peer.until(f.GOAWAY)
         assert int.from_bytes(second.payload[:4], "big") == 1
-        peer.send(frame(f.HEADERS, f.END_HEADERS, 3, request()), frame(f.DATA, f.END_STREAM, 3, message(GET)))  # too late
+        peer.send(
+            frame(f.HEADERS, f.END_HEADERS, 3, request()),
+            frame(f.DATA, f.END_STREAM, 3, message(GET)),
+        )  # too late
         peer.send(frame(f.DATA, f.END_STREAM, 1, message(b"")))
         assert (await peer.answer(1)).status == OK
         assert await peer.read() is None
@@ -289,7 +347,9 @@ async def test_calls_that_do_not_end_are_told_that_the_server_stops():
     app = agent.app(grpc_port=0)
     await app.open()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{app.grpc_port}") as channel:
-        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service="nobody"))
+        watch = health_pb2_grpc.HealthStub(channel).Watch(
+            health_pb2.HealthCheckRequest(service="nobody")
+        )
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
         await app.close()
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -298,7 +358,9 @@ async def test_calls_that_do_not_end_are_told_that_the_server_stops():
 
 
 async def test_a_server_can_stop_while_a_connection_had_its_last_word():
-    """What a client got wrong ended it; that the client has not hung up yet is nothing to fail over."""
+    """What a client got wrong ended it; that the client has not hung up yet is nothing to fail
+    over.
+    """
     agent = Agent("Echo")
     agent.skill(echo)
     app = agent.app(grpc_port=0)
@@ -337,7 +399,10 @@ async def test_an_address_that_is_not_ours_is_said(host):
     """In one line."""
     agent = Agent("Echo")
     agent.skill(echo)
-    with pytest.raises(RuntimeError, match=f"gRPC cannot listen on {host}:0: the port is taken, or the address is not ours"):
+    with pytest.raises(
+        RuntimeError,
+        match=f"gRPC cannot listen on {host}:0: the port is taken, or the address is not ours",
+    ):
         await agent.app(grpc_port=0, grpc_host=host).open()
 
 

@@ -1,4 +1,6 @@
-"""The clients people use: grpcio with threads, grpcio on asyncio, @grpc/grpc-js. Every operation, and HTTP/2 at its edges."""
+"""The clients people use: grpcio with threads, grpcio on asyncio, @grpc/grpc-js. Every operation,
+and HTTP/2 at its edges.
+"""
 
 import asyncio
 import base64
@@ -34,7 +36,9 @@ OPTIONS = [
 
 
 def a_send(text: str) -> pb.SendMessageRequest:
-    return pb.SendMessageRequest(message=pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)]))
+    return pb.SendMessageRequest(
+        message=pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)])
+    )
 
 
 @contextlib.asynccontextmanager
@@ -89,12 +93,18 @@ OPERATIONS: dict[str, tuple[Any, bool, tuple[str, ...]]] = {
         False,
         (NOT_FOUND, *UNSUPPORTED),
     ),
-    "GetExtendedAgentCard": (pb.GetExtendedAgentCardRequest(), False, (OK, "INVALID_ARGUMENT", *UNSUPPORTED)),
+    "GetExtendedAgentCard": (
+        pb.GetExtendedAgentCardRequest(),
+        False,
+        (OK, "INVALID_ARGUMENT", *UNSUPPORTED),
+    ),
 }
 
 
 async def test_the_client_on_asyncio():
-    """Every operation, a deadline, a cancel, 10 MB both ways, pings all the time, and 1,000 calls at once."""
+    """Every operation, a deadline, a cancel, 10 MB both ways, pings all the time, and 1,000 calls
+    at once.
+    """
     async with serving() as address, grpc.aio.insecure_channel(address, options=OPTIONS) as channel:
         stub = A2AServiceStub(channel)
         for name, (request, is_stream, ends) in OPERATIONS.items():
@@ -109,10 +119,16 @@ async def test_the_client_on_asyncio():
         endless = stub.SendStreamingMessage(a_send("endless"))
         await endless.read()
         endless.cancel()
-        assert (await stub.SendMessage(a_send("x" * LARGE), timeout=60)).task.artifacts[0].parts[0].text == "x" * LARGE
+        assert (await stub.SendMessage(a_send("x" * LARGE), timeout=60)).task.artifacts[0].parts[
+            0
+        ].text == "x" * LARGE
         await asyncio.sleep(0.3)  # pings, while nothing is called
-        answers = await asyncio.gather(*(stub.SendMessage(a_send(str(n)), timeout=60) for n in range(CALLS)))
-        assert [answer.task.artifacts[0].parts[0].text for answer in answers] == [str(n) for n in range(CALLS)]
+        answers = await asyncio.gather(
+            *(stub.SendMessage(a_send(str(n)), timeout=60) for n in range(CALLS))
+        )
+        assert [answer.task.artifacts[0].parts[0].text for answer in answers] == [
+            str(n) for n in range(CALLS)
+        ]
 
 
 async def test_the_client_with_threads():
@@ -125,7 +141,11 @@ def _talk(address: str) -> None:
     with grpc.insecure_channel(address, options=OPTIONS) as channel, ThreadPoolExecutor(32) as pool:
         stub = A2AServiceStub(channel)
         for name, (request, is_stream, ends) in OPERATIONS.items():
-            made = getattr(stub, name)(request, timeout=20) if is_stream else getattr(stub, name).future(request, timeout=20)
+            made = (
+                getattr(stub, name)(request, timeout=20)
+                if is_stream
+                else getattr(stub, name).future(request, timeout=20)
+            )
             with contextlib.suppress(grpc.RpcError):
                 list(made) if is_stream else made.result()
             assert made.code().name in ends, name
@@ -135,24 +155,40 @@ def _talk(address: str) -> None:
         endless = stub.SendStreamingMessage(a_send("endless"))
         next(endless)
         endless.cancel()
-        assert stub.SendMessage(a_send("x" * LARGE), timeout=60).task.artifacts[0].parts[0].text == "x" * LARGE
+        assert (
+            stub.SendMessage(a_send("x" * LARGE), timeout=60).task.artifacts[0].parts[0].text
+            == "x" * LARGE
+        )
         calls = [stub.SendMessage.future(a_send(str(n)), timeout=60) for n in range(CALLS)]
         found = list(pool.map(lambda made: made.result().task.artifacts[0].parts[0].text, calls))
         assert found == [str(n) for n in range(CALLS)]
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="grpc-js needs Node.js, which is not installed")
+@pytest.mark.skipif(
+    shutil.which("node") is None, reason="grpc-js needs Node.js, which is not installed"
+)
 async def test_the_client_of_javascript(tmp_path):
     """The same with grpc-js."""
-    assert (JS / "node_modules").is_dir(), "the JavaScript clients are not installed; `make test` does it"
+    assert (JS / "node_modules").is_dir(), (
+        "the JavaScript clients are not installed; `make test` does it"
+    )
     wanted = tmp_path / "wanted.json"
     texts = {"large": "x" * LARGE, "small": "hello", "endless": "endless"}
-    operations = [(name, _packed(request), is_stream) for name, (request, is_stream, _) in OPERATIONS.items()]
-    wanted.write_text(json.dumps({name: _packed(a_send(text)) for name, text in texts.items()} | {"operations": operations}))
+    operations = [
+        (name, _packed(request), is_stream) for name, (request, is_stream, _) in OPERATIONS.items()
+    ]
+    wanted.write_text(
+        json.dumps(
+            {name: _packed(a_send(text)) for name, text in texts.items()}
+            | {"operations": operations}
+        )
+    )
     pipe = asyncio.subprocess.PIPE
     async with serving() as address:
         script = str(JS / "client_grpc_many.mjs")
-        client = await asyncio.create_subprocess_exec("node", script, address, str(wanted), stdout=pipe, stderr=pipe)
+        client = await asyncio.create_subprocess_exec(
+            "node", script, address, str(wanted), stdout=pipe, stderr=pipe
+        )
         out, err = await asyncio.wait_for(client.communicate(), 60)
     assert client.returncode == 0, err.decode()
     seen = json.loads(out)
@@ -176,7 +212,12 @@ async def test_no_answer_goes_to_another():
         nonlocal wrong, answered
         async with connected(address) as peer:
             texts = {1 + 2 * n: f"{number}/{n}" for n in range(4)}
-            peer.send(*(call(id_, a_send(text).SerializeToString(), b"SendMessage") for id_, text in texts.items()))
+            peer.send(
+                *(
+                    call(id_, a_send(text).SerializeToString(), b"SendMessage")
+                    for id_, text in texts.items()
+                )
+            )
             found = await peer.answers(len(texts))
             for id_, text in texts.items():
                 task = pb.SendMessageResponse.FromString(found[id_][5:]).task

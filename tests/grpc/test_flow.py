@@ -11,7 +11,7 @@ from a2a.types import a2a_pb2 as pb
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
 
 from accord.model import Limits
-from accord.wire.http2 import CONNECTION_WINDOW
+from accord.server.grpc.connection import CONNECTION_WINDOW
 from tests.drive import PATIENCE_S, say, state_of
 from tests.grpc import frames as f
 from tests.grpc.frames import Code, Setting, frame, settings
@@ -25,7 +25,9 @@ async def echo(request: str):
 
 
 def a_send(text="hi"):
-    return pb.SendMessageRequest(message=pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)]))
+    return pb.SendMessageRequest(
+        message=pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)])
+    )
 
 
 def texts_of(data):
@@ -44,7 +46,10 @@ def texts_of(data):
 
 async def test_an_answer_leaves_byte_by_byte_if_need_be(connect_grpc):
     """A window of one byte is a window."""
-    async with connect_grpc(echo) as client, connected(client.address, {Setting.INITIAL_WINDOW_SIZE: 1}) as peer:
+    async with (
+        connect_grpc(echo) as client,
+        connected(client.address, {Setting.INITIAL_WINDOW_SIZE: 1}) as peer,
+    ):
         peer.send(call(1, a_send().SerializeToString(), b"SendMessage"))
         data = b""
         while len(data) < 5 or len(data) < int.from_bytes(data[1:5], "big") + 5:
@@ -53,17 +58,26 @@ async def test_an_answer_leaves_byte_by_byte_if_need_be(connect_grpc):
             data += piece.payload
             peer.send(grow(1, 1))
         assert (await peer.answer(1)).status == "0"
-        assert pb.SendMessageResponse.FromString(data[5:]).task.status.state == pb.TASK_STATE_COMPLETED
+        assert (
+            pb.SendMessageResponse.FromString(data[5:]).task.status.state == pb.TASK_STATE_COMPLETED
+        )
 
 
 async def test_a_window_that_shrinks_below_nothing_opens_again(connect_grpc):
     """Data on the way can't be taken back: the window is negative for a while (RFC 9113, 6.9.2)."""
     text = "x" * 1_000
-    async with connect_grpc(echo) as client, connected(client.address, {Setting.INITIAL_WINDOW_SIZE: 500}) as peer:
+    async with (
+        connect_grpc(echo) as client,
+        connected(client.address, {Setting.INITIAL_WINDOW_SIZE: 500}) as peer,
+    ):
         peer.send(call(1, a_send(text).SerializeToString(), b"SendMessage"))
         begin = (await peer.until(f.DATA, 1)).payload
         assert len(begin) == 500
-        peer.send(settings({Setting.INITIAL_WINDOW_SIZE: 100}), grow(1, 400), frame(f.PING, 0, 0, b"\0" * 8))
+        peer.send(
+            settings({Setting.INITIAL_WINDOW_SIZE: 100}),
+            grow(1, 400),
+            frame(f.PING, 0, 0, b"\0" * 8),
+        )
         held = await peer.read()
         while held is not None and held.kind != f.PING:
             assert held.kind == f.SETTINGS  # the window is 0 now: no data may come
@@ -77,7 +91,10 @@ async def test_a_window_that_shrinks_below_nothing_opens_again(connect_grpc):
 async def test_the_window_of_the_connection_is_shared(connect_grpc):
     """All streams wait for it, and each gets its turn when it opens."""
     text = "x" * 40_000
-    async with connect_grpc(echo) as client, connected(client.address, {Setting.INITIAL_WINDOW_SIZE: 1 << 20}) as peer:
+    async with (
+        connect_grpc(echo) as client,
+        connected(client.address, {Setting.INITIAL_WINDOW_SIZE: 1 << 20}) as peer,
+    ):
         peer.send(*(call(n, a_send(text).SerializeToString(), b"SendMessage") for n in (1, 3, 5)))
         taken: dict[int, bytes] = {1: b"", 3: b"", 5: b""}
         while sum(map(len, taken.values())) < f.WINDOW:
@@ -95,7 +112,9 @@ async def test_the_window_of_the_connection_is_shared(connect_grpc):
                 taken[found.id] += found.payload
             elif found.kind == f.HEADERS and found.flags & f.END_STREAM:
                 ended.add(found.id)
-        assert [len(data) == int.from_bytes(data[1:5], "big") + 5 for data in taken.values()] == [True] * 3
+        assert [len(data) == int.from_bytes(data[1:5], "big") + 5 for data in taken.values()] == [
+            True
+        ] * 3
 
 
 async def test_a_client_with_the_smallest_windows_reads_a_long_stream(connect_grpc):
@@ -106,9 +125,18 @@ async def test_a_client_with_the_smallest_windows_reads_a_long_stream(connect_gr
             yield str(n) * 2_000
 
     async with connect_grpc(flood) as client:
-        options = [("grpc.http2.lookahead_bytes", 1024), ("grpc.http2.bdp_probe", 0), ("grpc.http2.max_frame_size", 16_384)]
+        options = [
+            ("grpc.http2.lookahead_bytes", 1024),
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.http2.max_frame_size", 16_384),
+        ]
         async with grpc.aio.insecure_channel(client.address, options=options) as channel:
-            events = [event async for event in A2AServiceStub(channel).SendStreamingMessage(a_send(), timeout=PATIENCE_S)]
+            events = [
+                event
+                async for event in A2AServiceStub(channel).SendStreamingMessage(
+                    a_send(), timeout=PATIENCE_S
+                )
+            ]
         texts = [part.text for event in events for part in event.artifact_update.artifact.parts]
         assert "".join(texts) == "".join(str(n) * 2_000 for n in range(100))
 
@@ -150,7 +178,10 @@ async def test_events_that_are_ready_leave_together(connect_grpc):
 async def test_an_answer_nobody_takes_is_given_up(connect_grpc):
     """Not only streams: whatever waits for its client does not wait for ever."""
     limits, closed = Limits(stalled_s=0.2), {Setting.INITIAL_WINDOW_SIZE: 0}
-    async with connect_grpc(echo, limits=limits) as client, connected(client.address, closed) as peer:
+    async with (
+        connect_grpc(echo, limits=limits) as client,
+        connected(client.address, closed) as peer,
+    ):
         peer.send(call(1, a_send().SerializeToString(), b"SendMessage"))
         answer = await peer.answer(1)
         assert (answer.status, answer.data) == ("8", b"")
@@ -169,9 +200,13 @@ async def test_a_client_that_reads_nothing_at_all_is_cut(connect_grpc):
     async with connect_grpc(flood, limits=Limits(stalled_s=2)) as client:
         windows = {Setting.INITIAL_WINDOW_SIZE: 2**31 - 1}
         async with connected(client.address, windows) as peer:
-            peer.send(grow(0, 2**30), call(1, a_send().SerializeToString(), b"SendStreamingMessage"))
+            peer.send(
+                grow(0, 2**30), call(1, a_send().SerializeToString(), b"SendStreamingMessage")
+            )
             first = await peer.until(f.DATA, 1)
-            task_id = pb.StreamResponse.FromString(first.payload[5 : int.from_bytes(first.payload[1:5], "big") + 5]).task.id
+            task_id = pb.StreamResponse.FromString(
+                first.payload[5 : int.from_bytes(first.payload[1:5], "big") + 5]
+            ).task.id
             peer.pause()
             healthy = await client.subscribe(task_id)
             gate.set()
@@ -181,12 +216,17 @@ async def test_a_client_that_reads_nothing_at_all_is_cut(connect_grpc):
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the server's socket is found there")
 async def test_small_answers_do_not_wait_for_those_on_the_way(connect_grpc):
-    """Nagle's algorithm would hold one back until the client has acknowledged the last: up to 40 ms, doing nothing."""
+    """Nagle's algorithm would hold one back until the client has acknowledged the last: up to 40
+    ms, doing nothing.
+    """
     async with connect_grpc(echo) as client, connected(client.address) as peer:
         peer.send(call(1, GET))
         await peer.answer(1)
         port = int(client.address.rpartition(":")[2])
-        delays = [one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0 for one in connections_to(port)]
+        delays = [
+            one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
+            for one in connections_to(port)
+        ]
         assert delays
         assert not any(delays)
 
@@ -204,7 +244,10 @@ def connections_to(port):
 
 async def test_more_than_the_window_of_a_stream_ends_the_connection(connect_grpc):
     """Its window is as large as the largest message (RFC 9113, 6.9.1)."""
-    async with connect_grpc(echo, limits=Limits(body=100_000)) as client, connected(client.address) as peer:
+    async with (
+        connect_grpc(echo, limits=Limits(body=100_000)) as client,
+        connected(client.address) as peer,
+    ):
         peer.send(
             frame(f.HEADERS, f.END_HEADERS, 1, request()),
             frame(f.DATA, 0, 1, b"\0" + (100_000).to_bytes(4, "big")),
@@ -216,16 +259,27 @@ async def test_more_than_the_window_of_a_stream_ends_the_connection(connect_grpc
 
 async def test_who_has_not_heard_of_our_windows_yet_may_send_as_usual(connect_grpc):
     """65,535 bytes (RFC 9113, 6.9.2); that the message is too large is said in gRPC's words."""
-    async with connect_grpc(echo, limits=Limits(body=1_000)) as client, connected(client.address, is_polite=False) as peer:
+    async with (
+        connect_grpc(echo, limits=Limits(body=1_000)) as client,
+        connected(client.address, is_polite=False) as peer,
+    ):
         peer.send(f.PREFACE, settings({}), call(1, b"x" * 30_000))
         assert (await peer.answer(1)).status == "8"
 
 
 async def test_the_window_of_the_connection_is_given_back(connect_grpc):
-    """A message larger than it comes through, and one that nobody wants costs the connection nothing."""
+    """A message larger than it comes through, and one that nobody wants costs the connection
+    nothing.
+    """
     size = 2 * CONNECTION_WINDOW
-    async with connect_grpc(echo, limits=Limits(body=2 * size)) as client, connected(client.address) as peer:
-        peer.send(frame(f.HEADERS, f.END_HEADERS, 1, request(b"Nothing")), frame(f.DATA, 0, 1, b"\0" + size.to_bytes(4, "big")))
+    async with (
+        connect_grpc(echo, limits=Limits(body=2 * size)) as client,
+        connected(client.address) as peer,
+    ):
+        peer.send(
+            frame(f.HEADERS, f.END_HEADERS, 1, request(b"Nothing")),
+            frame(f.DATA, 0, 1, b"\0" + size.to_bytes(4, "big")),
+        )
         for _ in range(size // 16_384):
             peer.send(frame(f.DATA, 0, 1, b"\0" * 16_384))
             await peer.drain()
@@ -239,7 +293,10 @@ async def test_the_window_of_the_connection_is_given_back(connect_grpc):
 async def test_a_stream_that_takes_many_messages_opens_its_window_again(connect_grpc):
     """As they are read: reflection, asked more than one window holds."""
     ask = b'"' + bytes([100]) + b"x" * 100  # file_containing_symbol
-    async with connect_grpc(echo, limits=Limits(body=200)) as client, connected(client.address) as peer:
+    async with (
+        connect_grpc(echo, limits=Limits(body=200)) as client,
+        connected(client.address) as peer,
+    ):
         path = b"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
         peer.send(frame(f.HEADERS, f.END_HEADERS, 1, request(path=path)))
         for _ in range(10):
@@ -254,8 +311,12 @@ async def test_two_thousand_calls_at_once(connect_grpc):
     """More than may be open on one connection: the client waits, and all are answered."""
     async with connect_grpc(echo) as client:
         stub = A2AServiceStub(client.channel)
-        answers = await asyncio.gather(*(stub.SendMessage(a_send(str(n)), timeout=60) for n in range(2_000)))
-        assert [answer.task.artifacts[0].parts[0].text for answer in answers] == [str(n) for n in range(2_000)]
+        answers = await asyncio.gather(
+            *(stub.SendMessage(a_send(str(n)), timeout=60) for n in range(2_000))
+        )
+        assert [answer.task.artifacts[0].parts[0].text for answer in answers] == [
+            str(n) for n in range(2_000)
+        ]
 
 
 async def test_calls_may_hang_up_in_every_state(connect_grpc):
@@ -266,13 +327,21 @@ async def test_calls_may_hang_up_in_every_state(connect_grpc):
         await gate.wait()
         return request
 
-    async with connect_grpc(wait) as client, connected(client.address, {Setting.INITIAL_WINDOW_SIZE: 10}) as peer:
+    async with (
+        connect_grpc(wait) as client,
+        connected(client.address, {Setting.INITIAL_WINDOW_SIZE: 10}) as peer,
+    ):
         cancel = Code.CANCEL.to_bytes(4, "big")
         head = frame(f.HEADERS, f.END_HEADERS, 1, request(b"SendMessage"))
         peer.send(head, frame(f.RST_STREAM, 0, 1, cancel))
-        peer.send(frame(f.HEADERS, f.END_HEADERS, 3, request(b"SendMessage")), frame(f.DATA, 0, 3, b"\0\0\0\0\x10half"))
+        peer.send(
+            frame(f.HEADERS, f.END_HEADERS, 3, request(b"SendMessage")),
+            frame(f.DATA, 0, 3, b"\0\0\0\0\x10half"),
+        )
         peer.send(frame(f.RST_STREAM, 0, 3, cancel))
-        peer.send(call(5, a_send().SerializeToString(), b"SendMessage"), frame(f.RST_STREAM, 0, 5, cancel))
+        peer.send(
+            call(5, a_send().SerializeToString(), b"SendMessage"), frame(f.RST_STREAM, 0, 5, cancel)
+        )
         gate.set()
         peer.send(call(7, a_send().SerializeToString(), b"SendMessage"))
         await peer.until(f.DATA, 7)

@@ -37,7 +37,15 @@ def a_send():
     return pb.SendMessageRequest(message=message)
 
 
-@pytest.mark.parametrize("data", [b"\xff\xff", a_send().SerializeToString()[:-1], b"\x12\x04\x0a\x02\xff\xfe", b'{"message": {}}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xff",
+        a_send().SerializeToString()[:-1],
+        b"\x12\x04\x0a\x02\xff\xfe",
+        b'{"message": {}}',
+    ],
+)
 async def test_a_broken_message_is_refused(connect_grpc, data):
     """Cut short, not UTF-8, or JSON sent to the wrong door."""
     async with connect_grpc(echo) as client:
@@ -136,7 +144,9 @@ async def test_unknown_methods_and_services_are_unimplemented(connect_grpc):
     """The native answer of gRPC."""
     async with connect_grpc(echo) as client:
         for service, method in ((SERVICE, "Nothing"), ("/lf.a2a.v2.A2AService/", "GetTask")):
-            assert (await raw(client, method, b"", service=service)).error["status"] == "UNIMPLEMENTED"
+            assert (await raw(client, method, b"", service=service)).error[
+                "status"
+            ] == "UNIMPLEMENTED"
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "1" * 40, ""])
@@ -149,7 +159,9 @@ async def test_a_cursor_that_is_none_is_no_cursor(connect_grpc, cursor):
 
     async with connect_grpc(wait) as client:
         task = (await client.send(say(configuration={"returnImmediately": True})))["task"]
-        frames = await client.subscribe(task["id"], headers={"a2a-extensions": "urn:accord:resume:1", "last-event-id": cursor})
+        frames = await client.subscribe(
+            task["id"], headers={"a2a-extensions": "urn:accord:resume:1", "last-event-id": cursor}
+        )
         assert list(await frames.next()) == ["task"]
         gate.set()
 
@@ -162,7 +174,9 @@ END_STREAM, END_HEADERS = 1, 4
 
 
 def frame(kind, flags, stream, payload=b""):
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    return (
+        len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    )
 
 
 def header(name, value):
@@ -172,14 +186,21 @@ def header(name, value):
 
 def opening(path):
     """All that comes before the message of a call."""
-    pairs = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", path), (b":authority", b"localhost")]
+    pairs = [
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", path),
+        (b":authority", b"localhost"),
+    ]
     pairs += [(b"content-type", b"application/grpc"), (b"te", b"trailers")]
     head = b"".join(header(name, value) for name, value in pairs)
     return PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, head)
 
 
 async def answered(address, sent):
-    """Send bytes on a connection of their own; return the kinds of frames that come back about the call, until its end."""
+    """Send bytes on a connection of their own; return the kinds of frames that come back about the
+    call, until its end.
+    """
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(sent)
@@ -212,13 +233,19 @@ async def answered(address, sent):
 async def test_a_broken_frame_ends_its_call_and_nothing_else(connect_grpc, message):
     """Truncated or oversized by its own account: the call ends with a status or a reset."""
     async with connect_grpc(echo) as client:
-        kinds = await answered(client.address, opening(SERVICE.encode() + b"GetTask") + frame(DATA, END_STREAM, 1, message))
+        kinds = await answered(
+            client.address,
+            opening(SERVICE.encode() + b"GetTask") + frame(DATA, END_STREAM, 1, message),
+        )
         assert kinds
         assert kinds[-1] in (HEADERS, RST_STREAM)
         assert state_of((await client.send("still here"))["task"]) == "completed"
 
 
-@pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00", PREFACE + b"\xff" * 64, b"\x00" * 1024])
+@pytest.mark.parametrize(
+    "noise",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00", PREFACE + b"\xff" * 64, b"\x00" * 1024],
+)
 async def test_what_is_no_http_2_is_hung_up_on(connect_grpc, noise):
     """A browser, a TLS client, a broken one, nothing that can be named."""
     async with connect_grpc(echo) as client:
@@ -237,13 +264,22 @@ async def test_random_bytes_never_break_the_server(connect_grpc):
         pb.GetTaskRequest(id="t").SerializeToString(),
         pb.ListTasksRequest(page_size=1).SerializeToString(),
     ]
-    methods = [m.name for m in pb.DESCRIPTOR.services_by_name["A2AService"].methods if not m.server_streaming]
+    methods = [
+        m.name
+        for m in pb.DESCRIPTOR.services_by_name["A2AService"].methods
+        if not m.server_streaming
+    ]
     async with connect_grpc(echo) as client:
         for _ in range(1_000):
-            data = bytearray(rng.choice(good) if rng.random() < 0.7 else rng.randbytes(rng.randrange(60)))
+            data = bytearray(
+                rng.choice(good) if rng.random() < 0.7 else rng.randbytes(rng.randrange(60))
+            )
             for _ in range(rng.randrange(4)):
                 if data:
                     data[rng.randrange(len(data))] = rng.randrange(256)
             answer = await raw(client, rng.choice(methods), bytes(data))
-            assert isinstance(answer, bytes) or answer.error["status"] not in ("UNKNOWN", "INTERNAL"), bytes(data).hex()
+            assert isinstance(answer, bytes) or answer.error["status"] not in (
+                "UNKNOWN",
+                "INTERNAL",
+            ), bytes(data).hex()
         assert state_of((await client.send("still here"))["task"]) == "completed"

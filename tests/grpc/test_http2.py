@@ -1,4 +1,6 @@
-"""HTTP/2 under the gRPC door, frame by frame: what a client may not do ends what it concerns, and nothing else."""
+"""HTTP/2 under the gRPC door, frame by frame: what a client may not do ends what it concerns, and
+nothing else.
+"""
 
 import asyncio
 import socket
@@ -11,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from accord.model import Limits
-from accord.wire.http2 import STREAMS
+from accord.server.grpc.connection import STREAMS
 from tests.drive import state_of
 from tests.grpc import frames as f
 from tests.grpc.frames import Code, Setting, frame, settings
@@ -41,8 +43,14 @@ async def is_well(client) -> bool:
 BROKEN = {
     "settings on a stream": (frame(f.SETTINGS, 0, 1), Code.PROTOCOL_ERROR),
     "half a setting": (frame(f.SETTINGS, 0, 0, b"\0\1\0"), Code.FRAME_SIZE_ERROR),
-    "an acknowledgement that says something": (frame(f.SETTINGS, f.ACK, 0, b"\0" * 6), Code.PROTOCOL_ERROR),
-    "a window beyond all bounds": (settings({Setting.INITIAL_WINDOW_SIZE: 2**31}), Code.FLOW_CONTROL_ERROR),
+    "an acknowledgement that says something": (
+        frame(f.SETTINGS, f.ACK, 0, b"\0" * 6),
+        Code.PROTOCOL_ERROR,
+    ),
+    "a window beyond all bounds": (
+        settings({Setting.INITIAL_WINDOW_SIZE: 2**31}),
+        Code.FLOW_CONTROL_ERROR,
+    ),
     "frames too small": (settings({Setting.MAX_FRAME_SIZE: 100}), Code.PROTOCOL_ERROR),
     "frames too large": (settings({Setting.MAX_FRAME_SIZE: 1 << 24}), Code.PROTOCOL_ERROR),
     "push, perhaps": (settings({Setting.ENABLE_PUSH: 2}), Code.PROTOCOL_ERROR),
@@ -51,7 +59,10 @@ BROKEN = {
     "a frame larger than we take": (frame(f.DATA, 0, 1, b"\0" * 16_385), Code.FRAME_SIZE_ERROR),
     "data on no stream": (frame(f.DATA, 0, 0, b"x"), Code.PROTOCOL_ERROR),
     "data on a stream that is not open": (frame(f.DATA, 0, 5, b"x"), Code.PROTOCOL_ERROR),
-    "a reset of a stream that is not open": (frame(f.RST_STREAM, 0, 5, b"\0" * 4), Code.PROTOCOL_ERROR),
+    "a reset of a stream that is not open": (
+        frame(f.RST_STREAM, 0, 5, b"\0" * 4),
+        Code.PROTOCOL_ERROR,
+    ),
     "a reset of nothing": (frame(f.RST_STREAM, 0, 0, b"\0" * 4), Code.PROTOCOL_ERROR),
     "a short reset": (opened() + frame(f.RST_STREAM, 0, 1, b"\0" * 3), Code.FRAME_SIZE_ERROR),
     "a window of a stream that is not open": (grow(5, 1), Code.PROTOCOL_ERROR),
@@ -63,28 +74,61 @@ BROKEN = {
     "headers on no stream": (opened(0), Code.PROTOCOL_ERROR),
     "headers on a stream of ours": (opened(2), Code.PROTOCOL_ERROR),
     "a stream opened after a later one": (opened(3) + opened(1), Code.PROTOCOL_ERROR),
-    "nothing but padding": (frame(f.HEADERS, OPEN | f.PADDED, 1, b"\xff" + request()[:100]), Code.PROTOCOL_ERROR),
-    "data that is all padding": (opened() + frame(f.DATA, f.PADDED, 1, b"\x05abc"), Code.PROTOCOL_ERROR),
-    "no padding where some should be": (opened() + frame(f.DATA, f.PADDED, 1), Code.FRAME_SIZE_ERROR),
-    "headers without their priority": (frame(f.HEADERS, OPEN | f.PRIORITIZED, 1, b"\0" * 4), Code.FRAME_SIZE_ERROR),
+    "nothing but padding": (
+        frame(f.HEADERS, OPEN | f.PADDED, 1, b"\xff" + request()[:100]),
+        Code.PROTOCOL_ERROR,
+    ),
+    "data that is all padding": (
+        opened() + frame(f.DATA, f.PADDED, 1, b"\x05abc"),
+        Code.PROTOCOL_ERROR,
+    ),
+    "no padding where some should be": (
+        opened() + frame(f.DATA, f.PADDED, 1),
+        Code.FRAME_SIZE_ERROR,
+    ),
+    "headers without their priority": (
+        frame(f.HEADERS, OPEN | f.PRIORITIZED, 1, b"\0" * 4),
+        Code.FRAME_SIZE_ERROR,
+    ),
     "a priority of no stream": (frame(f.PRIORITY, 0, 0, b"\0" * 5), Code.PROTOCOL_ERROR),
     "a promise": (frame(f.PUSH_PROMISE, OPEN, 1, b"\0\0\0\2"), Code.PROTOCOL_ERROR),
     "a continuation of nothing": (frame(f.CONTINUATION, OPEN, 1), Code.PROTOCOL_ERROR),
-    "headers interrupted": (frame(f.HEADERS, 0, 1, request()) + frame(f.PING, 0, 0, b"\0" * 8), Code.PROTOCOL_ERROR),
-    "headers interrupted by an unknown frame": (frame(f.HEADERS, 0, 1, request()) + frame(99, 0, 1), Code.PROTOCOL_ERROR),
-    "headers continued on another stream": (frame(f.HEADERS, 0, 1) + frame(f.CONTINUATION, OPEN, 3), Code.PROTOCOL_ERROR),
-    "headers that can't be read": (frame(f.HEADERS, OPEN, 1, b"\xff\xff\xff\xff\xff\xff"), Code.COMPRESSION_ERROR),
-    "trailers that can't be read": (opened() + frame(f.HEADERS, WHOLE, 1, b"\x80"), Code.COMPRESSION_ERROR),
+    "headers interrupted": (
+        frame(f.HEADERS, 0, 1, request()) + frame(f.PING, 0, 0, b"\0" * 8),
+        Code.PROTOCOL_ERROR,
+    ),
+    "headers interrupted by an unknown frame": (
+        frame(f.HEADERS, 0, 1, request()) + frame(99, 0, 1),
+        Code.PROTOCOL_ERROR,
+    ),
+    "headers continued on another stream": (
+        frame(f.HEADERS, 0, 1) + frame(f.CONTINUATION, OPEN, 3),
+        Code.PROTOCOL_ERROR,
+    ),
+    "headers that can't be read": (
+        frame(f.HEADERS, OPEN, 1, b"\xff\xff\xff\xff\xff\xff"),
+        Code.COMPRESSION_ERROR,
+    ),
+    "trailers that can't be read": (
+        opened() + frame(f.HEADERS, WHOLE, 1, b"\x80"),
+        Code.COMPRESSION_ERROR,
+    ),
     "a goaway of a stream": (frame(f.GOAWAY, 0, 1, b"\0" * 8), Code.PROTOCOL_ERROR),
     "a short goaway": (frame(f.GOAWAY, 0, 0, b"\0" * 7), Code.FRAME_SIZE_ERROR),
     "headers without an end": (
         frame(f.HEADERS, 0, 1, request()) + frame(f.CONTINUATION, 0, 1, b"\0" * 16_384) * 17,
         Code.ENHANCE_YOUR_CALM,
     ),
-    "headers in a million pieces": (frame(f.HEADERS, 0, 1) + frame(f.CONTINUATION, 0, 1) * 2_500, Code.PROTOCOL_ERROR),
+    "headers in a million pieces": (
+        frame(f.HEADERS, 0, 1) + frame(f.CONTINUATION, 0, 1) * 2_500,
+        Code.PROTOCOL_ERROR,
+    ),
     "settings again and again": (settings({}) * 2_500, Code.ENHANCE_YOUR_CALM),
     "pings again and again": (frame(f.PING, 0, 0, b"\0" * 8) * 2_500, Code.ENHANCE_YOUR_CALM),
-    "priorities again and again": (frame(f.PRIORITY, 0, 1, b"\0" * 5) * 2_500, Code.ENHANCE_YOUR_CALM),
+    "priorities again and again": (
+        frame(f.PRIORITY, 0, 1, b"\0" * 5) * 2_500,
+        Code.ENHANCE_YOUR_CALM,
+    ),
     "nothing again and again": (opened() + frame(f.DATA, 0, 1) * 2_500, Code.ENHANCE_YOUR_CALM),
     "unknown frames again and again": (frame(200, 0, 0, b"x") * 2_500, Code.ENHANCE_YOUR_CALM),
 }
@@ -131,7 +175,8 @@ MALFORMED = {
     "a pseudo-header nobody knows": header(b":colour", b"red") + request(),
     "a method twice": header(b":method", b"POST") + request(),
     "a status": header(b":status", b"200") + request(),
-    "a pseudo-header after the others": request(authority=b"") + header(b":authority", b"localhost"),
+    "a pseudo-header after the others": request(authority=b"")
+    + header(b":authority", b"localhost"),
     "a name in capitals": request() + header(b"X-Note", b"1"),
     "a name with a blank": request() + header(b"x note", b"1"),
     "no name": request() + header(b"", b"1"),
@@ -154,8 +199,14 @@ async def test_a_malformed_request_is_reset(connect_grpc, name):
 
 
 STREAM_ERRORS = {
-    "headers in the middle": (opened() + frame(f.HEADERS, OPEN, 1, header(b"x-note", b"1")), Code.PROTOCOL_ERROR),
-    "a path among the trailers": (opened() + frame(f.HEADERS, WHOLE, 1, header(b":path", b"/")), Code.PROTOCOL_ERROR),
+    "headers in the middle": (
+        opened() + frame(f.HEADERS, OPEN, 1, header(b"x-note", b"1")),
+        Code.PROTOCOL_ERROR,
+    ),
+    "a path among the trailers": (
+        opened() + frame(f.HEADERS, WHOLE, 1, header(b":path", b"/")),
+        Code.PROTOCOL_ERROR,
+    ),
     "a window that overflows": (opened() + grow(1, 2**31 - 1), Code.FLOW_CONTROL_ERROR),
     "less data than was said, and trailers": (
         frame(f.HEADERS, OPEN, 1, request(content_length=b"100"))
@@ -180,7 +231,8 @@ STREAM_ERRORS = {
         Code.PROTOCOL_ERROR,
     ),
     "less data than was said": (
-        frame(f.HEADERS, OPEN, 1, request(content_length=b"100")) + frame(f.DATA, f.END_STREAM, 1, message(GET)),
+        frame(f.HEADERS, OPEN, 1, request(content_length=b"100"))
+        + frame(f.DATA, f.END_STREAM, 1, message(GET)),
         Code.PROTOCOL_ERROR,
     ),
 }
@@ -203,7 +255,9 @@ async def test_data_after_the_end_is_refused(connect_grpc):
     async def wait(request: str):
         await gate.wait()
 
-    send = pb.SendMessageRequest(message=pb.Message(message_id="m", role=pb.ROLE_USER, parts=[pb.Part(text="hi")]))
+    send = pb.SendMessageRequest(
+        message=pb.Message(message_id="m", role=pb.ROLE_USER, parts=[pb.Part(text="hi")])
+    )
     async with connect_grpc(wait) as client, connected(client.address) as peer:
         peer.send(call(1, send.SerializeToString(), b"SendMessage"), frame(f.DATA, 0, 1, b"more"))
         assert (await peer.answer(1)).reset is Code.STREAM_CLOSED
@@ -228,16 +282,26 @@ async def test_more_streams_than_allowed_are_refused(connect_grpc):
 
 
 async def test_a_call_in_as_many_pieces_as_possible(connect_grpc):
-    """Headers continued, padded, with a priority; data padded and cut anywhere; bytes one by one; frames nobody knows."""
+    """Headers continued, padded, with a priority; data padded and cut anywhere; bytes one by one;
+    frames nobody knows.
+    """
     async with connect_grpc(echo) as client, connected(client.address) as peer:
         block = request()
         pieces = [
-            frame(f.HEADERS, f.PADDED | f.PRIORITIZED, 1, b"\x03" + b"\0\0\0\0\x10" + block[:10] + b"\0\0\0"),
+            frame(
+                f.HEADERS,
+                f.PADDED | f.PRIORITIZED,
+                1,
+                b"\x03" + b"\0\0\0\0\x10" + block[:10] + b"\0\0\0",
+            ),
             frame(f.CONTINUATION, 0, 1, block[10:50]),
             frame(f.CONTINUATION, f.END_HEADERS, 1, block[50:]),
             frame(77, 0xFF, 1, b"what?"),
             frame(f.PRIORITY, 0, 1, b"\0\0\0\0\x10"),
-            *(frame(f.DATA, f.PADDED, 1, b"\x02" + bytes([byte]) + b"\0\0") for byte in message(GET)),
+            *(
+                frame(f.DATA, f.PADDED, 1, b"\x02" + bytes([byte]) + b"\0\0")
+                for byte in message(GET)
+            ),
             frame(f.DATA, f.END_STREAM, 1),
         ]
         for byte in b"".join(pieces):
@@ -249,19 +313,37 @@ async def test_a_call_in_as_many_pieces_as_possible(connect_grpc):
 async def test_a_client_may_end_with_trailers(connect_grpc):
     """They say nothing to us but that this was all."""
     async with connect_grpc(echo) as client, connected(client.address) as peer:
-        peer.send(opened(), frame(f.DATA, 0, 1, message(GET)), frame(f.HEADERS, WHOLE, 1, header(b"x-note", b"1")))
+        peer.send(
+            opened(),
+            frame(f.DATA, 0, 1, message(GET)),
+            frame(f.HEADERS, WHOLE, 1, header(b"x-note", b"1")),
+        )
         assert (await peer.answer(1)).status == NOT_FOUND
 
 
 async def test_headers_are_understood_by_what_was_said_before(connect_grpc):
     """A client that adds to its table and refers to it, with and without the same bytes again."""
     async with connect_grpc(echo) as client, connected(client.address) as peer:
-        path = b"\x44" + bytes([len(b"/lf.a2a.v1.A2AService/GetTask")]) + b"/lf.a2a.v1.A2AService/GetTask"
+        path = (
+            b"\x44"
+            + bytes([len(b"/lf.a2a.v1.A2AService/GetTask")])
+            + b"/lf.a2a.v1.A2AService/GetTask"
+        )
         other = path.replace(b"GetTask", b"NoTask!")
         plain = b"\x83\x86" + header(b"content-type", b"application/grpc")
         found = []
-        for id_, block in [(1, path), (3, b"\xbe"), (5, b"\xbe"), (7, other), (9, b"\xbe"), (11, b"\xbf")]:
-            peer.send(frame(f.HEADERS, OPEN, id_, b"\x83" + block + plain[1:]), frame(f.DATA, f.END_STREAM, id_, message(GET)))
+        for id_, block in [
+            (1, path),
+            (3, b"\xbe"),
+            (5, b"\xbe"),
+            (7, other),
+            (9, b"\xbe"),
+            (11, b"\xbf"),
+        ]:
+            peer.send(
+                frame(f.HEADERS, OPEN, id_, b"\x83" + block + plain[1:]),
+                frame(f.DATA, f.END_STREAM, id_, message(GET)),
+            )
             found.append((await peer.answer(id_)).status)
         assert found == [NOT_FOUND, NOT_FOUND, NOT_FOUND, "12", "12", NOT_FOUND]
 
@@ -272,14 +354,23 @@ async def test_headers_of_a_call_are_never_read_for_another(connect_grpc):
         path = b"/lf.a2a.v1.A2AService/GetTask"
         kept = b"\x44" + bytes([len(path)]) + path
         block = b"\x83\x86\xbe" + header(b"content-type", b"application/grpc")
-        peer.send(frame(f.HEADERS, OPEN, 1, kept + b"\x83\x86" + header(b"content-type", b"application/grpc")))
+        peer.send(
+            frame(
+                f.HEADERS,
+                OPEN,
+                1,
+                kept + b"\x83\x86" + header(b"content-type", b"application/grpc"),
+            )
+        )
         peer.send(frame(f.DATA, f.END_STREAM, 1, message(GET)))
         assert (await peer.answer(1)).status == NOT_FOUND
         peer.send(frame(f.HEADERS, OPEN, 3, block), frame(f.DATA, 0, 3, message(GET)))
         peer.send(frame(f.HEADERS, WHOLE, 3, b"\x40" + header(b"x-note", b"1")[1:]))
         assert (await peer.answer(3)).status == NOT_FOUND
         peer.send(frame(f.HEADERS, OPEN, 5, block))
-        assert (await peer.answer(5)).reset is Code.PROTOCOL_ERROR  # the newest entry is no path any more
+        assert (
+            await peer.answer(5)
+        ).reset is Code.PROTOCOL_ERROR  # the newest entry is no path any more
 
 
 async def test_pings_are_answered(connect_grpc):
@@ -292,7 +383,10 @@ async def test_pings_are_answered(connect_grpc):
 
 async def test_a_client_without_a_table_is_told_that_none_is_used(connect_grpc):
     """The first block after its settings begins with the size of ours (RFC 7541, 4.2)."""
-    async with connect_grpc(echo) as client, connected(client.address, {Setting.HEADER_TABLE_SIZE: 0}) as peer:
+    async with (
+        connect_grpc(echo) as client,
+        connected(client.address, {Setting.HEADER_TABLE_SIZE: 0}) as peer,
+    ):
         peer.send(call(1, GET))
         head = await peer.until(f.HEADERS, 1)
         assert head.payload[:2] == b"\x20\x88"
@@ -301,7 +395,9 @@ async def test_a_client_without_a_table_is_told_that_none_is_used(connect_grpc):
 async def test_a_client_that_says_goodbye_gets_its_answer(connect_grpc):
     """And then the end of the connection."""
     async with connect_grpc(echo) as client, connected(client.address) as peer:
-        peer.send(opened(), frame(f.GOAWAY, 0, 0, b"\0" * 8), frame(f.DATA, f.END_STREAM, 1, message(GET)))
+        peer.send(
+            opened(), frame(f.GOAWAY, 0, 0, b"\0" * 8), frame(f.DATA, f.END_STREAM, 1, message(GET))
+        )
         assert (await peer.answer(1)).status == NOT_FOUND
         assert await peer.read() is None
 
@@ -309,7 +405,14 @@ async def test_a_client_that_says_goodbye_gets_its_answer(connect_grpc):
 # Beginnings
 
 
-@pytest.mark.parametrize("line", [b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"POST /rpc HTTP/1.1\r\n\r\n", b"PRI * HTTP/1.0\r\n\r\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"GET / HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"POST /rpc HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/1.0\r\n\r\n",
+    ],
+)
 async def test_http_1_is_told_what_this_port_is(connect_grpc, line):
     """In its own words."""
     async with connect_grpc(echo) as client, connected(client.address, is_polite=False) as peer:
@@ -325,7 +428,9 @@ async def test_who_says_something_and_is_gone_is_nothing_to_log(connect_grpc, ca
         host, _, port = client.address.rpartition(":")
         for noise in [b"what?", f.PREFACE + b"\xff" * 30, f.PREFACE + settings({}) + opened()] * 10:
             with socket.create_connection((host, int(port))) as caller:
-                caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # hangs up by a reset
+                caller.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                )  # hangs up by a reset
                 caller.sendall(noise)
         assert await is_well(client)
     assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
@@ -342,7 +447,10 @@ async def test_the_first_frame_must_be_settings(connect_grpc):
 async def test_who_does_not_come_to_the_point_is_hung_up_on(connect_grpc, beginning):
     """A connection that never becomes one costs a moment, not a place."""
     limits = Limits(header_s=0.1, stalled_s=0.2)
-    async with connect_grpc(echo, limits=limits) as client, connected(client.address, is_polite=False) as peer:
+    async with (
+        connect_grpc(echo, limits=limits) as client,
+        connected(client.address, is_polite=False) as peer,
+    ):
         peer.send(beginning)
         assert await peer.rest() == b""
 
@@ -377,14 +485,23 @@ FRAMES = st.one_of(
     st.builds(lambda n, flags: frame(f.HEADERS, flags, n, request()), IDS, st.integers(0, 255)),
     st.builds(lambda n: call(n, GET), st.integers(0, 4).map(lambda n: 2 * n + 1)),
     st.builds(grow, IDS, st.integers(0, 2**31 - 1)),
-    st.builds(lambda key, value: settings({key: value}), st.sampled_from(Setting), st.integers(0, 2**32 - 1)),
+    st.builds(
+        lambda key, value: settings({key: value}),
+        st.sampled_from(Setting),
+        st.integers(0, 2**32 - 1),
+    ),
     st.binary(max_size=30),
 )
 
 
 @hypothesis_settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-@given(conversations=st.lists(st.lists(FRAMES, max_size=12), min_size=10, max_size=10), chop=st.integers(1, 200))
-async def test_frames_of_any_shape_never_break_the_server(connect_grpc, caplog, conversations, chop):
+@given(
+    conversations=st.lists(st.lists(FRAMES, max_size=12), min_size=10, max_size=10),
+    chop=st.integers(1, 200),
+)
+async def test_frames_of_any_shape_never_break_the_server(
+    connect_grpc, caplog, conversations, chop
+):
     """Each conversation ends somehow, and the log has nothing to tell; then business as usual."""
     async with connect_grpc(echo) as client:
         for conversation in conversations:

@@ -20,12 +20,18 @@ def packed(request):
 
 
 def a_send(text):
-    return pb.SendMessageRequest(message=pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)]))
+    return pb.SendMessageRequest(
+        message=pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)])
+    )
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="grpc-js needs Node.js, which is not installed")
+@pytest.mark.skipif(
+    shutil.which("node") is None, reason="grpc-js needs Node.js, which is not installed"
+)
 async def test_the_client_of_javascript_is_served():
-    """A call, one that is compressed, a stream with its metadata, an error with its details, a deadline."""
+    """A call, one that is compressed, a stream with its metadata, an error with its details, a
+    deadline.
+    """
     agent = Agent("Echo")
 
     @agent.skill
@@ -43,20 +49,34 @@ async def test_the_client_of_javascript_is_served():
     for name in ("send", "packed"):
         answer = pb.SendMessageResponse.FromString(base64.b64decode(seen[name]["answer"]))
         assert answer.task.artifacts[0].parts[0].text == "hello" * 1000
-    events = [pb.StreamResponse.FromString(base64.b64decode(event)) for event in seen["stream"]["events"]]
+    events = [
+        pb.StreamResponse.FromString(base64.b64decode(event)) for event in seen["stream"]["events"]
+    ]
     kinds = [event.WhichOneof("payload") for event in events]
     assert kinds == ["task", "status_update", "artifact_update", "status_update"]
     assert (seen["stream"]["seq"], seen["stream"]["code"]) == ("1", 0)
     details = status_pb2.Status.FromString(base64.b64decode(seen["unknown"]["details"]))
-    assert (seen["unknown"]["code"], details.code, details.message) == (5, 5, seen["unknown"]["text"])
+    assert (seen["unknown"]["code"], details.code, details.message) == (
+        5,
+        5,
+        seen["unknown"]["text"],
+    )
     assert seen["late"]["code"] == 4
 
 
 async def talk(address):
-    assert (JS / "node_modules").is_dir(), "the JavaScript clients are not installed; `make test` does it"
-    requests = [packed(a_send("hello" * 1000)), packed(pb.GetTaskRequest(id="nobody")), packed(a_send("wait"))]
+    assert (JS / "node_modules").is_dir(), (
+        "the JavaScript clients are not installed; `make test` does it"
+    )
+    requests = [
+        packed(a_send("hello" * 1000)),
+        packed(pb.GetTaskRequest(id="nobody")),
+        packed(a_send("wait")),
+    ]
     pipe = asyncio.subprocess.PIPE
-    client = await asyncio.create_subprocess_exec("node", JS / "client_grpc.mjs", address, *requests, stdout=pipe, stderr=pipe)
+    client = await asyncio.create_subprocess_exec(
+        "node", JS / "client_grpc.mjs", address, *requests, stdout=pipe, stderr=pipe
+    )
     out, err = await asyncio.wait_for(client.communicate(), 60)
     assert client.returncode == 0, err.decode()
     return json.loads(out)

@@ -6,10 +6,10 @@ import tracemalloc
 import pytest
 
 from accord.model import Limits
-from accord.wire.head import size_of
-from accord.wire.http2 import LEAVING, STREAMS, Connection
-from accord.wire.port import GrpcServer
-from accord.wire.reading import BACKLOG
+from accord.server.grpc.connection import LEAVING, STREAMS, Connection
+from accord.server.grpc.headers import size_of
+from accord.server.grpc.listener import GrpcServer
+from accord.server.transport.reading import BACKLOG
 from tests.grpc import frames as f
 from tests.grpc.frames import Code, Decoder, frame, settings
 from tests.grpc.raw import header, message, request
@@ -80,7 +80,9 @@ class Wire:
     def goaways(self) -> list[tuple[int, Code]]:
         """The last stream and the reason of each GOAWAY."""
         said = [payload for kind, _, payload in self.frames() if kind == f.GOAWAY]
-        return [(int.from_bytes(one[:4], "big"), Code(int.from_bytes(one[4:8], "big"))) for one in said]
+        return [
+            (int.from_bytes(one[:4], "big"), Code(int.from_bytes(one[4:8], "big"))) for one in said
+        ]
 
 
 class Nothing:
@@ -115,9 +117,13 @@ def opened(id, flags=OPEN, path=REFLECTION):
 
 
 async def test_a_ping_for_every_answer_is_no_flood(connection):
-    """grpc-go and grpc-java measure the line so: a ping whenever something came and the last one is answered."""
+    """grpc-go and grpc-java measure the line so: a ping whenever something came and the last one is
+    answered.
+    """
     ping = frame(f.PING, 0, 0, b"\2\4\x10\x10\t\x0e\7\7")
-    await feed(connection, b"".join(opened(n, WHOLE, b"/nothing") + ping for n in range(1, 10_001, 2)))
+    await feed(
+        connection, b"".join(opened(n, WHOLE, b"/nothing") + ping for n in range(1, 10_001, 2))
+    )
     assert connection.wire.goaways() == []
 
 
@@ -135,7 +141,10 @@ async def test_calls_given_up_after_a_while_are_no_attack(connection):
 
 async def test_resets_that_cross_our_answers_are_no_attack(connection):
     """A deadline passes on both sides at once."""
-    calls = (opened(n, WHOLE, b"/nothing") + frame(f.RST_STREAM, 0, n, CANCEL) for n in range(1, 10_001, 2))
+    calls = (
+        opened(n, WHOLE, b"/nothing") + frame(f.RST_STREAM, 0, n, CANCEL)
+        for n in range(1, 10_001, 2)
+    )
     await feed(connection, b"".join(calls))
     assert connection.wire.goaways() == []
 
@@ -149,14 +158,18 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_streams_made_to_be_reset_by_us_are_an_attack_too(connection, name):
-    """The other side of opening and resetting (CVE-2025-8671): no stream is ever one too many at once."""
+    """The other side of opening and resetting (CVE-2025-8671): no stream is ever one too many at
+    once.
+    """
     broken = BROKEN[name]
     await feed(connection, b"".join(opened(n) + broken(n) for n in range(1, 6_001, 2)))
     assert [code for _, code in connection.wire.goaways()] == [Code.ENHANCE_YOUR_CALM]
 
 
 async def test_who_asks_and_takes_no_answer_is_not_heard_any_more(connection):
-    """What waits to be sent has a bound, even if all of it is headers; heard again when it was taken."""
+    """What waits to be sent has a bound, even if all of it is headers; heard again when it was
+    taken.
+    """
     ids = iter(range(1, 1 << 20, 2))
     while connection.wire.is_read and connection.wire.waiting < 10 << 20:
         await feed(connection, b"".join(opened(next(ids), WHOLE, b"/nothing") for _ in range(100)))
@@ -180,7 +193,10 @@ async def test_long_headers_are_not_remembered(connection):
         for n in range(1, 61, 2):
             block = request(path=b"/nothing") + header(b"x-%d" % n, b"x" * 50_000)
             pieces = [block[at : at + 16_384] for at in range(0, len(block), 16_384)]
-            sent = [frame(f.HEADERS, f.END_STREAM, n, pieces[0]), *(frame(f.CONTINUATION, 0, n, piece) for piece in pieces[1:])]
+            sent = [
+                frame(f.HEADERS, f.END_STREAM, n, pieces[0]),
+                *(frame(f.CONTINUATION, 0, n, piece) for piece in pieces[1:]),
+            ]
             await feed(connection, b"".join(sent) + frame(f.CONTINUATION, f.END_HEADERS, n))
         held, _ = tracemalloc.get_traced_memory()
     finally:
@@ -190,12 +206,18 @@ async def test_long_headers_are_not_remembered(connection):
 
 
 async def test_what_was_not_seen_stays_unseen(connection):
-    """A client tries again elsewhere what is above the last stream we named: it never grows (RFC 9113, 6.8)."""
+    """A client tries again elsewhere what is above the last stream we named: it never grows (RFC
+    9113, 6.8).
+    """
     await feed(connection, opened(1))
     connection.leave()
     await feed(connection, frame(f.PING, f.ACK, 0, LEAVING))
     await feed(connection, opened(3) + frame(f.PUSH_PROMISE, OPEN, 1, b"\0\0\0\2"))
-    assert connection.wire.goaways() == [(f.WINDOW_MOST, Code.NO_ERROR), (1, Code.NO_ERROR), (1, Code.PROTOCOL_ERROR)]
+    assert connection.wire.goaways() == [
+        (f.WINDOW_MOST, Code.NO_ERROR),
+        (1, Code.NO_ERROR),
+        (1, Code.PROTOCOL_ERROR),
+    ]
 
 
 async def test_a_long_text_of_any_letters_is_cut_to_what_clients_take(connection):

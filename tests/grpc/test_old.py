@@ -28,8 +28,12 @@ async def echo(request: str):
 
 
 def a_send(text="hi", *, blocking=True, task_id=""):
-    message = old.Message(message_id="m-1", role=old.ROLE_USER, content=[old.Part(text=text)], task_id=task_id)
-    return old.SendMessageRequest(request=message, configuration=old.SendMessageConfiguration(blocking=blocking))
+    message = old.Message(
+        message_id="m-1", role=old.ROLE_USER, content=[old.Part(text=text)], task_id=task_id
+    )
+    return old.SendMessageRequest(
+        request=message, configuration=old.SendMessageConfiguration(blocking=blocking)
+    )
 
 
 async def refusal(call):
@@ -42,7 +46,10 @@ async def test_a_send_is_answered_in_the_old_shape(connect_grpc):
     """`content`, resource-free ids, `msg` or `task`."""
     async with connect_grpc(echo) as client:
         task = (await A2AServiceStub(client.channel).SendMessage(a_send(), timeout=PATIENCE_S)).task
-        assert (task.status.state, task.artifacts[0].parts[0].text) == (old.TASK_STATE_COMPLETED, "hi")
+        assert (task.status.state, task.artifacts[0].parts[0].text) == (
+            old.TASK_STATE_COMPLETED,
+            "hi",
+        )
         assert [part.text for part in task.history[0].content] == ["hi"]
 
 
@@ -72,7 +79,10 @@ async def test_a_stream_says_which_frame_is_final(connect_grpc):
         assert dict(await call.initial_metadata())["accord-seq"] == "1"
         frames = [frame async for frame in call]
         assert frames[0].task.id
-        assert [f.status_update.final for f in frames if f.HasField("status_update")] == [False, True]
+        assert [f.status_update.final for f in frames if f.HasField("status_update")] == [
+            False,
+            True,
+        ]
         assert frames[-1].status_update.status.update.content[0].text == "When?"
 
 
@@ -101,7 +111,12 @@ async def test_a_finished_task_can_be_subscribed_to(connect_grpc):
     async with connect_grpc(echo) as client:
         stub = A2AServiceStub(client.channel)
         task_id = (await stub.SendMessage(a_send())).task.id
-        [frame] = [f async for f in stub.TaskSubscription(old.TaskSubscriptionRequest(name=f"tasks/{task_id}"), timeout=PATIENCE_S)]
+        [frame] = [
+            f
+            async for f in stub.TaskSubscription(
+                old.TaskSubscriptionRequest(name=f"tasks/{task_id}"), timeout=PATIENCE_S
+            )
+        ]
         assert frame.task.status.state == old.TASK_STATE_COMPLETED
 
 
@@ -126,14 +141,22 @@ async def test_the_card_is_there_without_http(connect_grpc):
 
     @agent.card
     def guard(card):
-        card.security_schemes = {"bearer": SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Bearer"))}
+        card.security_schemes = {
+            "bearer": SecurityScheme(
+                http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Bearer")
+            )
+        }
         card.security_requirements = [SecurityRequirement(schemes={"bearer": StringList()})]
 
     async with connect_grpc(agent, url="https://agent.example") as client:
         for method in ("GetAgentCard", "GetExtendedAgentCard"):
             data = await client.channel.unary_unary(SERVICE + method)(b"", timeout=PATIENCE_S)
             card = old.AgentCard.FromString(data)
-            assert (card.name, card.protocol_version, card.url) == ("Guarded", "0.3.0", "https://agent.example/")
+            assert (card.name, card.protocol_version, card.url) == (
+                "Guarded",
+                "0.3.0",
+                "https://agent.example/",
+            )
             assert card.security_schemes["bearer"].http_auth_security_scheme.scheme == "Bearer"
             assert list(card.security[0].schemes) == ["bearer"]
             assert "GRPC" in [place.transport for place in card.additional_interfaces]
@@ -145,15 +168,25 @@ CONFIGS = {
     old.CreateTaskPushNotificationConfigRequest(
         parent="tasks/t",
         config_id="c",
-        config=old.TaskPushNotificationConfig(push_notification_config=old.PushNotificationConfig(url="https://hooks.example")),
-    ).SerializeToString(): ("CreateTaskPushNotificationConfig", "CreateTaskPushNotification", "SetTaskPushNotificationConfig"),
-    old.GetTaskPushNotificationConfigRequest(name="tasks/t/pushNotificationConfigs/c").SerializeToString(): (
+        config=old.TaskPushNotificationConfig(
+            push_notification_config=old.PushNotificationConfig(url="https://hooks.example")
+        ),
+    ).SerializeToString(): (
+        "CreateTaskPushNotificationConfig",
+        "CreateTaskPushNotification",
+        "SetTaskPushNotificationConfig",
+    ),
+    old.GetTaskPushNotificationConfigRequest(
+        name="tasks/t/pushNotificationConfigs/c"
+    ).SerializeToString(): (
         "GetTaskPushNotificationConfig",
         "GetTaskPushNotification",
         "DeleteTaskPushNotificationConfig",
         "DeleteTaskPushNotification",
     ),
-    old.GetTaskPushNotificationConfigRequest(name="tasks/t/pushNotifications/c").SerializeToString(): ("GetTaskPushNotification",),
+    old.GetTaskPushNotificationConfigRequest(
+        name="tasks/t/pushNotifications/c"
+    ).SerializeToString(): ("GetTaskPushNotification",),
     old.ListTaskPushNotificationConfigRequest(parent="tasks/t").SerializeToString(): (
         "ListTaskPushNotificationConfig",
         "ListTaskPushNotification",
@@ -178,15 +211,27 @@ async def test_subscriptions_answer_to_both_names(connect_grpc):
         task_id = (await A2AServiceStub(client.channel).SendMessage(a_send())).task.id
         request = old.TaskSubscriptionRequest(name=f"tasks/{task_id}").SerializeToString()
         for method in SUBSCRIPTIONS:
-            frames = [f async for f in client.channel.unary_stream(SERVICE + method)(request, timeout=PATIENCE_S)]
+            frames = [
+                f
+                async for f in client.channel.unary_stream(SERVICE + method)(
+                    request, timeout=PATIENCE_S
+                )
+            ]
             assert old.StreamResponse.FromString(frames[0]).task.id == task_id
 
 
-@pytest.mark.parametrize(("request_", "method"), [(data, method) for data, methods in CONFIGS.items() for method in methods])
+@pytest.mark.parametrize(
+    ("request_", "method"),
+    [(data, method) for data, methods in CONFIGS.items() for method in methods],
+)
 async def test_push_configs_answer_to_every_name(connect_grpc, request_, method):
-    """They reach the operation: about a task that is not there, or of an agent without push, it says so in 0.3's words."""
+    """They reach the operation: about a task that is not there, or of an agent without push, it
+    says so in 0.3's words.
+    """
     async with connect_grpc(echo) as client:
-        _, text = await refusal(client.channel.unary_unary(SERVICE + method)(request_, timeout=PATIENCE_S))
+        _, text = await refusal(
+            client.channel.unary_unary(SERVICE + method)(request_, timeout=PATIENCE_S)
+        )
         assert text.partition(":")[0] in ("TaskNotFoundError", "PushNotificationNotSupportedError")
 
 
@@ -197,7 +242,9 @@ async def test_the_python_client_of_0_3_does_everything():
     async with serving(app, app.close) as url:
         await app.open()
         pipe = asyncio.subprocess.PIPE
-        client = await asyncio.create_subprocess_exec(PYTHON, SDK_03, url, "GRPC", stdout=pipe, stderr=pipe)
+        client = await asyncio.create_subprocess_exec(
+            PYTHON, SDK_03, url, "GRPC", stdout=pipe, stderr=pipe
+        )
         try:
             out, err = await asyncio.wait_for(client.communicate(), 60)
         finally:
@@ -247,8 +294,12 @@ async def compat(connect_grpc):
 
 
 def request(text, *, task_id="", at_once=False):
-    message = pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)], task_id=task_id)
-    return pb.SendMessageRequest(message=message, configuration=pb.SendMessageConfiguration(return_immediately=at_once))
+    message = pb.Message(
+        message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text=text)], task_id=task_id
+    )
+    return pb.SendMessageRequest(
+        message=message, configuration=pb.SendMessageConfiguration(return_immediately=at_once)
+    )
 
 
 async def test_the_old_client_talks(compat):
@@ -259,12 +310,16 @@ async def test_the_old_client_talks(compat):
     assert done.status.state == pb.TASK_STATE_COMPLETED
     assert (await compat.get_task(pb.GetTaskRequest(id=done.id))).artifacts == done.artifacts
     parked = (await compat.send_message(request("ask"))).task
-    assert (await compat.cancel_task(pb.CancelTaskRequest(id=parked.id))).status.state == pb.TASK_STATE_CANCELED
+    assert (
+        await compat.cancel_task(pb.CancelTaskRequest(id=parked.id))
+    ).status.state == pb.TASK_STATE_CANCELED
 
 
 async def test_the_old_client_streams_and_subscribes(compat):
     """Frame for frame what a new client sees."""
-    kinds = [frame.WhichOneof("payload") async for frame in compat.send_message_streaming(request("go"))]
+    kinds = [
+        frame.WhichOneof("payload") async for frame in compat.send_message_streaming(request("go"))
+    ]
     assert kinds == ["task", "status_update", "artifact_update", "status_update"]
     task = (await compat.send_message(request("wait", at_once=True))).task
     events = compat.subscribe(pb.SubscribeToTaskRequest(id=task.id))
@@ -286,4 +341,6 @@ async def test_the_old_client_understands_our_errors(compat):
 
 async def test_the_old_client_gets_the_card(compat):
     """Over gRPC, where 0.3 has it."""
-    assert (await compat.get_extended_agent_card(pb.GetExtendedAgentCardRequest())).name == "Old friend"
+    assert (
+        await compat.get_extended_agent_card(pb.GetExtendedAgentCardRequest())
+    ).name == "Old friend"

@@ -9,9 +9,9 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.codec.protobuf import kind
-from accord.codec.rpc import status
 from accord.model import InvalidAgentResponse, InvalidParams, ParseError, TaskNotFound
+from accord.protocol.protobuf.messages import kind
+from accord.protocol.protobuf.rpc import status
 
 MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 DONE = {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-01-02T03:04:05.678Z"}
@@ -20,18 +20,30 @@ GOLDEN = [  # spec 8.1
     ("SendMessageRequest", {"message": MESSAGE}, "120d0a036d2d3120012a040a026869"),
     (
         "SendMessageRequest",
-        {"tenant": "acme", "message": MESSAGE, "configuration": {"historyLength": 0, "returnImmediately": True}},
+        {
+            "tenant": "acme",
+            "message": MESSAGE,
+            "configuration": {"historyLength": 0, "returnImmediately": True},
+        },
         "0a0461636d65120d0a036d2d3120012a040a0268691a0418002001",
     ),
     ("GetTaskRequest", {"id": "t-1"}, "1203742d31"),
     ("GetTaskRequest", {"id": "t-1", "historyLength": 0}, "1203742d311800"),
-    ("ListTaskPushNotificationConfigsRequest", {"taskId": "t-1", "tenant": "acme"}, "0a03742d31220461636d65"),
+    (
+        "ListTaskPushNotificationConfigsRequest",
+        {"taskId": "t-1", "tenant": "acme"},
+        "0a03742d31220461636d65",
+    ),
     (
         "StreamResponse",
         {"statusUpdate": {"taskId": "t-1", "contextId": "c-1", "status": DONE}},
         "1a1c0a03742d311203632d311a1008031a0c08a5ebdcca061080eba5c302",
     ),
-    ("Part", {"data": None, "mediaType": "application/json"}, "220208003a106170706c69636174696f6e2f6a736f6e"),
+    (
+        "Part",
+        {"data": None, "mediaType": "application/json"},
+        "220208003a106170706c69636174696f6e2f6a736f6e",
+    ),
     ("Part", {"raw": b""}, "1200"),
 ]
 
@@ -59,7 +71,9 @@ def test_the_golden_error():
 # Any value
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False).filter(lambda x: not x.is_integer())
+numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False).filter(
+    lambda x: not x.is_integer()
+)
 values = st.recursive(
     st.none() | st.booleans() | numbers | words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
@@ -76,7 +90,11 @@ parts = (
 roles = st.sampled_from(["ROLE_USER", "ROLE_AGENT"])
 moments = st.integers(-62_135_596_800_000, 253_402_300_799_999)
 messages = some(
-    {"messageId": words.filter(bool), "role": roles, "parts": st.lists(parts, min_size=1, max_size=3)},
+    {
+        "messageId": words.filter(bool),
+        "role": roles,
+        "parts": st.lists(parts, min_size=1, max_size=3),
+    },
     optional={"metadata": objects, "extensions": st.lists(words, min_size=1, max_size=2)},
 )
 states = st.sampled_from(["TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_CANCELED"])
@@ -96,7 +114,10 @@ def test_a_value_comes_back_as_it_was(value):
 def test_other_libraries_read_what_we_write(value):
     """And we what they write: protobuf's own JSON printer and parser agree with ours."""
     theirs = a2a_pb2.Task.FromString(v1("Task").encode(value))
-    assert v1("Task").decode(ParseDict(MessageToDict(theirs), a2a_pb2.Task()).SerializeToString()) == value
+    assert (
+        v1("Task").decode(ParseDict(MessageToDict(theirs), a2a_pb2.Task()).SerializeToString())
+        == value
+    )
 
 
 @given(moments)
@@ -134,7 +155,15 @@ def test_nanoseconds_are_not_cut():
 
 
 @pytest.mark.parametrize(
-    ("sent", "read"), [(2**53, 2**53), (2**53 + 1, 2**53), (2**60, float(2**60)), (1e300, 1e300), (-0.5, -0.5), (5.0, 5)]
+    ("sent", "read"),
+    [
+        (2**53, 2**53),
+        (2**53 + 1, 2**53),
+        (2**60, float(2**60)),
+        (1e300, 1e300),
+        (-0.5, -0.5),
+        (5.0, 5),
+    ],
 )
 def test_numbers_are_doubles_and_whole_ones_come_back_whole(sent, read):
     """Up to 2^53, where every whole number is a double; past it a double stays one (spec 2)."""
@@ -152,7 +181,9 @@ def test_the_order_of_members_is_always_the_same():
 
 def test_members_the_message_does_not_have_are_left_out():
     """A union card has members of every version; each reads its own."""
-    assert v1("GetTaskRequest").encode({"id": "t-1", "kind": "task"}) == v1("GetTaskRequest").encode({"id": "t-1"})
+    assert v1("GetTaskRequest").encode({"id": "t-1", "kind": "task"}) == v1(
+        "GetTaskRequest"
+    ).encode({"id": "t-1"})
 
 
 def test_optional_fields_are_told_from_zero():
@@ -185,7 +216,9 @@ def test_what_is_not_such_a_message_is_a_parse_error(data):
 
 def test_unknown_fields_are_ignored():
     """Later versions may have more (spec 5.7)."""
-    assert v1("GetTaskRequest").decode(v1("GetTaskRequest").encode({"id": "t-1"}) + b"\xfa\x7f\x01x") == {"id": "t-1"}
+    assert v1("GetTaskRequest").decode(
+        v1("GetTaskRequest").encode({"id": "t-1"}) + b"\xfa\x7f\x01x"
+    ) == {"id": "t-1"}
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
@@ -208,7 +241,9 @@ def test_a_wrong_enum_number_is_named():
     assert caught.value.violations == (("message.role", "7 is none of ROLE_USER, ROLE_AGENT"),)
 
 
-@pytest.mark.parametrize(("seconds", "nanos"), [(253_402_300_800, 0), (-62_135_596_801, 0), (0, -1), (0, 1_000_000_000)])
+@pytest.mark.parametrize(
+    ("seconds", "nanos"), [(253_402_300_800, 0), (-62_135_596_801, 0), (0, -1), (0, 1_000_000_000)]
+)
 def test_a_time_that_is_none_is_named(seconds, nanos):
     """Years 1 to 9999, as RFC 3339 writes them."""
     request = a2a_pb2.ListTasksRequest()

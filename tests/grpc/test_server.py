@@ -10,7 +10,9 @@ from a2a.types.a2a_pb2_grpc import A2AServiceStub
 from google.protobuf import descriptor_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
 
 from accord import Agent, Reply
 from accord.model import Limits
@@ -37,7 +39,9 @@ async def test_the_card_names_the_address_of_grpc(connect_grpc):
     """A bare host and port for every version served, and only then (spec A30)."""
     async with connect_grpc(echo) as client:
         places = [
-            (i["protocolVersion"], i["url"]) for i in (await client.card())["supportedInterfaces"] if i["protocolBinding"] == "GRPC"
+            (i["protocolVersion"], i["url"])
+            for i in (await client.card())["supportedInterfaces"]
+            if i["protocolBinding"] == "GRPC"
         ]
         assert places == [("1.0", client.address), ("0.3", client.address)]
 
@@ -45,16 +49,25 @@ async def test_the_card_names_the_address_of_grpc(connect_grpc):
 async def test_without_grpc_the_card_says_nothing_of_it(connect_rpc):
     """Only what is really served."""
     async with connect_rpc(echo) as client:
-        assert {i["protocolBinding"] for i in (await client.card())["supportedInterfaces"]} == {"JSONRPC", "HTTP+JSON"}
+        assert {i["protocolBinding"] for i in (await client.card())["supportedInterfaces"]} == {
+            "JSONRPC",
+            "HTTP+JSON",
+        }
 
 
 async def test_a_version_that_is_not_served_is_not_there(connect_grpc):
     """One package per version: the other is unimplemented, and not in the card."""
     async with connect_grpc(echo, versions=["1.0"]) as client:
-        places = [i["protocolVersion"] for i in (await client.card())["supportedInterfaces"] if i["protocolBinding"] == "GRPC"]
+        places = [
+            i["protocolVersion"]
+            for i in (await client.card())["supportedInterfaces"]
+            if i["protocolBinding"] == "GRPC"
+        ]
         assert places == ["1.0"]
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await client.channel.unary_unary("/a2a.v1.A2AService/GetAgentCard")(b"", timeout=PATIENCE_S)
+            await client.channel.unary_unary("/a2a.v1.A2AService/GetAgentCard")(
+                b"", timeout=PATIENCE_S
+            )
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
@@ -94,7 +107,9 @@ async def test_health_is_told_of_the_server_and_each_service(connect_grpc):
     async with connect_grpc(echo) as client:
         stub = health_pb2_grpc.HealthStub(client.channel)
         for service in ("", "lf.a2a.v1.A2AService", "a2a.v1.A2AService"):
-            answer = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=PATIENCE_S)
+            answer = await stub.Check(
+                health_pb2.HealthCheckRequest(service=service), timeout=PATIENCE_S
+            )
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub.Check(health_pb2.HealthCheckRequest(service="nobody"), timeout=PATIENCE_S)
@@ -106,7 +121,9 @@ async def test_whoever_watches_hears_that_the_server_stops():
     app = an_agent().app(grpc_port=0)
     await app.open()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{app.grpc_port}") as channel:
-        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=PATIENCE_S)
+        watch = health_pb2_grpc.HealthStub(channel).Watch(
+            health_pb2.HealthCheckRequest(), timeout=PATIENCE_S
+        )
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
         await app.close()
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
@@ -127,7 +144,9 @@ async def test_reflection_lists_the_services(connect_grpc):
 
 
 async def ask(client, *requests):
-    calls = reflection_pb2_grpc.ServerReflectionStub(client.channel).ServerReflectionInfo(iter(requests), timeout=PATIENCE_S)
+    calls = reflection_pb2_grpc.ServerReflectionStub(client.channel).ServerReflectionInfo(
+        iter(requests), timeout=PATIENCE_S
+    )
     return [answer async for answer in calls]
 
 
@@ -140,7 +159,8 @@ async def test_reflection_gives_a_file_with_all_it_needs(connect_grpc):
         ]
         for answer in await ask(client, *requests):
             files = [
-                descriptor_pb2.FileDescriptorProto.FromString(f) for f in answer.file_descriptor_response.file_descriptor_proto
+                descriptor_pb2.FileDescriptorProto.FromString(f)
+                for f in answer.file_descriptor_response.file_descriptor_proto
             ]
             names = [file.name for file in files]
             assert names[0] == "lf_a2a_v1.proto"
@@ -151,9 +171,14 @@ async def test_reflection_says_what_it_does_not_have(connect_grpc):
     """And answers the next question on the same stream."""
     async with connect_grpc(echo) as client:
         unknown = reflection_pb2.ServerReflectionRequest(file_containing_symbol="no.such.Thing")
-        extension = reflection_pb2.ServerReflectionRequest(all_extension_numbers_of_type="lf.a2a.v1.Task")
+        extension = reflection_pb2.ServerReflectionRequest(
+            all_extension_numbers_of_type="lf.a2a.v1.Task"
+        )
         first, second = await ask(client, unknown, extension)
-        assert (first.error_response.error_code, list(second.all_extension_numbers_response.extension_number)) == (5, [])
+        assert (
+            first.error_response.error_code,
+            list(second.all_extension_numbers_response.extension_number),
+        ) == (5, [])
 
 
 async def test_a_reflection_client_finds_every_method(connect_grpc):
@@ -249,7 +274,9 @@ async def test_a_key_whose_first_sender_hung_up_is_still_one_task(connect_grpc):
         first = stub.SendMessage(request, metadata=(("idempotency-key", "k-1"),))
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
         first.cancel()
-        again = stub.SendMessage(request, metadata=(("idempotency-key", "k-1"),), timeout=PATIENCE_S)
+        again = stub.SendMessage(
+            request, metadata=(("idempotency-key", "k-1"),), timeout=PATIENCE_S
+        )
         gate.set()
         assert (await again).task.status.state == pb.TASK_STATE_COMPLETED
         assert (await client.list())["totalSize"] == 1
@@ -264,7 +291,9 @@ def a_send(text="hi"):
 
 
 async def test_a_stream_says_the_number_of_its_first_frame(connect_grpc):
-    """Later ones count up by one; a resumed stream goes on where it broke (design, rules 1 and 2)."""
+    """Later ones count up by one; a resumed stream goes on where it broke (design, rules 1
+    and 2).
+    """
 
     async def count(request: str):
         for n in range(5):
@@ -280,7 +309,9 @@ async def test_a_stream_says_the_number_of_its_first_frame(connect_grpc):
 
 
 async def test_an_idle_stream_has_its_head_at_once(connect_grpc):
-    """A client that waits for the metadata of a resumed stream is not kept waiting for the next event."""
+    """A client that waits for the metadata of a resumed stream is not kept waiting for the next
+    event.
+    """
     gate = asyncio.Event()
 
     async def wait(request: str):
@@ -289,7 +320,9 @@ async def test_an_idle_stream_has_its_head_at_once(connect_grpc):
     async with connect_grpc(wait) as client:
         stream = await client.stream("go")
         frames = await stream.take(2)
-        tail = await client.subscribe(frames[0]["task"]["id"], headers=RESUME | {"Last-Event-ID": "2"})
+        tail = await client.subscribe(
+            frames[0]["task"]["id"], headers=RESUME | {"Last-Event-ID": "2"}
+        )
         assert tail.headers["accord-seq"] == "3"
         gate.set()
         assert tail.ids == []
@@ -302,7 +335,9 @@ async def drained(stream):
 
 
 async def test_a_reader_that_takes_nothing_is_refused_the_rest(connect_grpc):
-    """RESOURCE_EXHAUSTED: a cut must not look like an end (design, rule 6). Other readers do not notice."""
+    """RESOURCE_EXHAUSTED: a cut must not look like an end (design, rule 6). Other readers do not
+    notice.
+    """
 
     gate = asyncio.Event()
 
@@ -319,7 +354,9 @@ async def test_a_reader_that_takes_nothing_is_refused_the_rest(connect_grpc):
             healthy = await client.subscribe((await stalled.read()).task.id)
             gate.set()
             assert state_of((await healthy.rest())[-1]["statusUpdate"]) == "completed"
-            await asyncio.sleep(1.0)  # not a wait for something: this is what a reader that takes nothing does
+            await asyncio.sleep(
+                1.0
+            )  # not a wait for something: this is what a reader that takes nothing does
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await drained(stalled)
             assert refused_by(caught.value).error["status"] == "RESOURCE_EXHAUSTED"

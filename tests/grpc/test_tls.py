@@ -12,7 +12,7 @@ from a2a.types import a2a_pb2 as pb
 from a2a.types.a2a_pb2_grpc import A2AServiceStub
 
 from accord import Agent
-from accord.wire.tls import Tls
+from accord.server.transport.tls import Tls
 from tests.client.certs import Authority
 from tests.drive import PATIENCE_S
 
@@ -20,7 +20,7 @@ SERVER = """
 import sys
 from pathlib import Path
 from accord import Agent
-from accord.wire.tls import Tls
+from accord.server.transport.tls import Tls
 
 agent = Agent("Echo")
 
@@ -31,12 +31,14 @@ async def echo(request: str):
 folder = Path(sys.argv[1])
 tls = Tls(folder / "server.pem", folder / "server.key", folder / "ca.pem")
 agent.run(port=0, store="memory://", grpc_port=0, tls=tls, on_start=lambda address: print(address, flush=True))
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory) -> Path:
-    """A folder with an authority, a server's and a client's certificate it signed, and a stranger's."""
+    """A folder with an authority, a server's and a client's certificate it signed, and a
+    stranger's.
+    """
     folder = tmp_path_factory.mktemp("certificates")
     ours, others = Authority(folder), Authority(tmp_path_factory.mktemp("others"))
     ours.issue("server")
@@ -56,7 +58,9 @@ async def says(address, secret) -> int:
     """Return the state of a task made over a secure channel."""
     message = pb.Message(message_id="m-1", role=pb.ROLE_USER, parts=[pb.Part(text="hi")])
     async with grpc.aio.secure_channel(address, secret) as channel:
-        answer = await A2AServiceStub(channel).SendMessage(pb.SendMessageRequest(message=message), timeout=PATIENCE_S)
+        answer = await A2AServiceStub(channel).SendMessage(
+            pb.SendMessageRequest(message=message), timeout=PATIENCE_S
+        )
         return answer.task.status.state
 
 
@@ -89,7 +93,9 @@ async def test_grpc_shows_its_certificate(certificates):
 @pytest.mark.parametrize("name", ["", "stranger"])
 async def test_with_mutual_tls_strangers_stay_out(certificates, name):
     """Only clients whose certificate the named authority signed are let in."""
-    app = await opened(Tls(certificates / "server.pem", certificates / "server.key", certificates / "ca.pem"))
+    app = await opened(
+        Tls(certificates / "server.pem", certificates / "server.key", certificates / "ca.pem")
+    )
     address = f"127.0.0.1:{app.grpc_port}"
     try:
         assert await says(address, credentials(certificates, "client")) == pb.TASK_STATE_COMPLETED
@@ -101,9 +107,13 @@ async def test_with_mutual_tls_strangers_stay_out(certificates, name):
 
 
 async def test_http_and_grpc_share_the_options(certificates):
-    """One `tls` for `run`: the card over HTTPS, a call over gRPC, both with the client's certificate."""
+    """One `tls` for `run`: the card over HTTPS, a call over gRPC, both with the client's
+    certificate.
+    """
     pipe = asyncio.subprocess.PIPE
-    server = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVER, certificates, stdout=pipe)
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVER, certificates, stdout=pipe
+    )
     try:
         assert server.stdout is not None
         url = (await asyncio.wait_for(server.stdout.readline(), 30)).decode().strip()
@@ -115,7 +125,11 @@ async def test_http_and_grpc_share_the_options(certificates):
             secure.load_cert_chain(certificates / "client.pem", certificates / "client.key")
             async with http.get(url + "/.well-known/agent-card.json", ssl=secure) as response:
                 card = await response.json()
-        [address, _] = [place["url"] for place in card["supportedInterfaces"] if place["protocolBinding"] == "GRPC"]
+        [address, _] = [
+            place["url"]
+            for place in card["supportedInterfaces"]
+            if place["protocolBinding"] == "GRPC"
+        ]
         assert await says(address, credentials(certificates, "client")) == pb.TASK_STATE_COMPLETED
     finally:
         server.terminate()

@@ -1,4 +1,6 @@
-"""Floods: bytes that cost their sender nothing, for as long as a connection takes them, each from one connection at a time."""
+"""Floods: bytes that cost their sender nothing, for as long as a connection takes them, each from
+one connection at a time.
+"""
 
 import asyncio
 import contextlib
@@ -35,7 +37,9 @@ POST = b"POST /message:send HTTP/1.1\r\nhost: localhost\r\ncontent-type: applica
 
 
 class Flood(NamedTuple):
-    """What one connection sends: pieces, until they end or it is closed. Then another one begins."""
+    """What one connection sends: pieces, until they end or it is closed. Then another one
+    begins.
+    """
 
     is_grpc: bool
     pieces: Callable[[], Iterator[bytes]]
@@ -108,7 +112,10 @@ def _gzip() -> Callable[[], Iterator[bytes]]:
     pack = zlib.compressobj(9, zlib.DEFLATED, 31)
     data = message(pack.compress(b"\0" * ((4 << 20) - 100)) + pack.flush(), 1)
     block = request(b"SendMessage", grpc_encoding=b"gzip")
-    return _calls(lambda id_: frame(HEADERS, END_HEADERS, id_, block) + frame(DATA, END_STREAM, id_, data), 500)
+    return _calls(
+        lambda id_: frame(HEADERS, END_HEADERS, id_, block) + frame(DATA, END_STREAM, id_, data),
+        500,
+    )
 
 
 def _fields() -> Callable[[], Iterator[bytes]]:
@@ -119,8 +126,12 @@ def _fields() -> Callable[[], Iterator[bytes]]:
 
 def _continued() -> Callable[[], Iterator[bytes]]:
     block = request(b"GetTask")
-    pieces = b"".join(frame(CONTINUATION, 0, 1, block[at : at + 4]) for at in range(4, len(block), 4))
-    return lambda: iter([OPENING, frame(HEADERS, 0, 1, block[:4]) + pieces, frame(CONTINUATION, 0, 1) * 5_000])
+    pieces = b"".join(
+        frame(CONTINUATION, 0, 1, block[at : at + 4]) for at in range(4, len(block), 4)
+    )
+    return lambda: iter(
+        [OPENING, frame(HEADERS, 0, 1, block[:4]) + pieces, frame(CONTINUATION, 0, 1) * 5_000]
+    )
 
 
 def _reset(id_: int) -> bytes:
@@ -132,17 +143,25 @@ _CLOSED = OPENING + call(1, b"")
 _TINY = b"GET /tasks/x HTTP/1.1\r\nhost: a\r\n"
 
 FLOODS: dict[str, Callable[[], Flood]] = {
-    "tiny chunks": lambda: Flood(False, _again(POST + b"transfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n")),
+    "tiny chunks": lambda: Flood(
+        False, _again(POST + b"transfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n")
+    ),
     "tiny headers": lambda: Flood(False, _again(b"", _TINY + b"a:\r\n" * 250 + b"\r\n")),
     "headers without end": lambda: Flood(False, _again(_TINY, b"a:\r\n")),
     "empty lines": lambda: Flood(False, _again(b"", b"\r\n")),
     "small requests": lambda: Flood(False, _again(b"", _TINY + b"\r\n")),
-    "ends in a chunk": lambda: Flood(False, _again(POST + b"transfer-encoding: chunked\r\n\r\n3fff00\r\n", b"\r\n\r\n")),
+    "ends in a chunk": lambda: Flood(
+        False, _again(POST + b"transfer-encoding: chunked\r\n\r\n3fff00\r\n", b"\r\n\r\n")
+    ),
     "one-byte DATA": lambda: Flood(True, _again(_OPEN, frame(DATA, 0, 1, b"\0"))),
     "empty DATA": lambda: Flood(True, _again(_OPEN, frame(DATA, 0, 1))),
-    "DATA on a closed stream": lambda: Flood(True, _again(_CLOSED, frame(DATA, END_STREAM, 1, b"\0"))),
+    "DATA on a closed stream": lambda: Flood(
+        True, _again(_CLOSED, frame(DATA, END_STREAM, 1, b"\0"))
+    ),
     "WINDOW_UPDATEs": lambda: Flood(True, _again(_OPEN, frame(WINDOW_UPDATE, 0, 1, b"\0\0\0\1"))),
-    "resets on a closed stream": lambda: Flood(True, _again(_CLOSED, frame(RST_STREAM, 0, 1, CANCEL))),
+    "resets on a closed stream": lambda: Flood(
+        True, _again(_CLOSED, frame(RST_STREAM, 0, 1, CANCEL))
+    ),
     "rapid resets": lambda: Flood(True, _calls(_reset)),
     "pings": lambda: Flood(True, _again(OPENING, frame(PING, 0, 0, b"\0" * 8))),
     "settings": lambda: Flood(True, _again(OPENING, settings({}))),
@@ -150,6 +169,8 @@ FLOODS: dict[str, Callable[[], Flood]] = {
     "small fields": lambda: Flood(True, _fields()),
     "Huffman": lambda: Flood(True, _huffman()),
     "gzip": lambda: Flood(True, _gzip()),
-    "malformed calls": lambda: Flood(True, _calls(lambda id_: frame(HEADERS, END_HEADERS | END_STREAM, id_, header(b":a", b"")))),
+    "malformed calls": lambda: Flood(
+        True, _calls(lambda id_: frame(HEADERS, END_HEADERS | END_STREAM, id_, header(b":a", b"")))
+    ),
     "small calls": lambda: Flood(True, _calls(lambda id_: call(id_, b""))),
 }

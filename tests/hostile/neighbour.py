@@ -1,8 +1,8 @@
-"""A client of good manners in a process of its own: `neighbour.py HTTP_PORT GRPC_PORT [raw]`. It sends and reads without a pause.
-With `raw`, it talks to `bench/servers/raw_server.py`.
+"""A client of good manners in a process of its own: `neighbour.py HTTP_PORT GRPC_PORT [raw]`. It
+sends and reads without a pause. With `raw`, it talks to `bench/servers/raw_server.py`.
 
-For every line on its input it says how long its calls took since the last one, as JSON: how many, the median, the 99th of a
-hundred, the longest.
+For every line on its input it says how long its calls took since the last one, as JSON: how many,
+the median, the 99th of a hundred, the longest.
 """
 
 import asyncio
@@ -50,7 +50,12 @@ def summary(took_s: list[float]) -> dict[str, Any]:
     ms = [took * 1000 for took in sorted(took_s)]
     if not ms:
         return {"calls": 0, "p50": 0.0, "p99": 0.0, "most": 0.0}
-    return {"calls": len(ms), "p50": ms[len(ms) // 2], "p99": ms[len(ms) * 99 // 100], "most": ms[-1]}
+    return {
+        "calls": len(ms),
+        "p50": ms[len(ms) // 2],
+        "p99": ms[len(ms) * 99 // 100],
+        "most": ms[-1],
+    }
 
 
 async def main(http_port: int, grpc_port: int, *, is_raw: bool) -> None:
@@ -60,7 +65,10 @@ async def main(http_port: int, grpc_port: int, *, is_raw: bool) -> None:
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin, lambda: asked.put_nowait(sys.stdin.buffer.raw.read(100)))  # type: ignore[attr-defined]
     async with aiohttp.ClientSession() as session:
-        clients = [HttpClient(session, f"http://127.0.0.1:{http_port}", WAYS[name]) for name in ("jsonrpc", "rest")]
+        clients = [
+            HttpClient(session, f"http://127.0.0.1:{http_port}", WAYS[name])
+            for name in ("jsonrpc", "rest")
+        ]
         http: list[Client | RawHttp] = [RawHttp(session, http_port)] if is_raw else [*clients]
         ways = [*http, GrpcClient(Line(grpc_port), WAYS["grpc"])]
         while True:

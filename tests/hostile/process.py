@@ -29,9 +29,16 @@ class Served(Process):
 
 @contextlib.asynccontextmanager
 async def served(folder: Path, *, has_grpc: bool = False, **limits: Any) -> AsyncIterator[Served]:
-    """Serve `serve.py` with these limits, for as long as the block lasts. Nothing of it may go wrong unnoticed."""
+    """Serve `serve.py` with these limits, for as long as the block lasts. Nothing of it may go
+    wrong unnoticed.
+    """
     log, grpc_port = folder / "server.log", free_port() if has_grpc else 0
-    words = (SERVE, folder / "accord.db", grpc_port, json.dumps(msgspec.to_builtins(Limits(**limits))))
+    words = (
+        SERVE,
+        folder / "accord.db",
+        grpc_port,
+        json.dumps(msgspec.to_builtins(Limits(**limits))),
+    )
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             sys.executable, *map(str, words), stdout=asyncio.subprocess.PIPE, stderr=errors
@@ -41,7 +48,9 @@ async def served(folder: Path, *, has_grpc: bool = False, **limits: Any) -> Asyn
         async with asyncio.timeout(PATIENCE_S):
             said = (await process.stdout.readline()).decode().split()
         assert said, log.read_text()
-        async with aiohttp.ClientSession(trust_env=False, connector=aiohttp.TCPConnector(limit=0)) as http:
+        async with aiohttp.ClientSession(
+            trust_env=False, connector=aiohttp.TCPConnector(limit=0)
+        ) as http:
             server = Served(process, said[0], int(said[1]), folder / "accord.db", http)
             server.grpc_port = grpc_port
             yield server

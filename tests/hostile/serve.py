@@ -1,4 +1,6 @@
-"""The server process of these tests: `serve.py DATABASE GRPC_PORT LIMITS`, limits as JSON. Says its address, then serves."""
+"""The server process of these tests: `serve.py DATABASE GRPC_PORT LIMITS`, limits as JSON. Says its
+address, then serves.
+"""
 
 import asyncio
 import sys
@@ -30,7 +32,9 @@ async def talk(request: str, ctx: Context):
 
 @agent.skill
 async def make(request: str, ctx: Context) -> None:
-    """Make as many artifacts of as many bytes as the text says: in a burst, or each committed before the next: `250 2000 each`."""
+    """Make as many artifacts of as many bytes as the text says: in a burst, or each committed
+    before the next: `250 2000 each`.
+    """
     count, length, pace = request.split()
     for i in range(int(count)):
         await ctx.artifact("x" * int(length), id=f"a{i}")
@@ -51,7 +55,9 @@ async def wait(request: str) -> Reply:
 
 
 def written() -> int:
-    """The bytes this process has given to write calls; what it sends over sockets goes other ways."""
+    """The bytes this process has given to write calls; what it sends over sockets goes other
+    ways.
+    """
     lines = Path("/proc/self/io").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
 

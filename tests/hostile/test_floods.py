@@ -1,4 +1,6 @@
-"""One connection never stalls the others: floods of every kind, beside a neighbour who sends small requests."""
+"""One connection never stalls the others: floods of every kind, beside a neighbour who sends small
+requests.
+"""
 
 import asyncio
 import contextlib
@@ -56,12 +58,19 @@ async def floods(name: str, http_port: int, grpc_port: int, *more: str) -> dict[
                 "calls": found["calls"],
                 "failed": found["failed"],
             }
-            report(f"{name}, {kind}", **shown, p50_ms=round(found["p50"], 1), worst_ms=round(found["most"]))
+            report(
+                f"{name}, {kind}",
+                **shown,
+                p50_ms=round(found["p50"], 1),
+                worst_ms=round(found["most"]),
+            )
     return worst
 
 
 async def test_a_flood_from_one_connection_makes_nobody_wait(tmp_path: Path) -> None:
-    """No call of the neighbour, over any binding, waits half a second; in the soak, uvicorn and grpc.aio are shown beside it."""
+    """No call of the neighbour, over any binding, waits half a second; in the soak, uvicorn and
+    grpc.aio are shown beside it.
+    """
     async with served(tmp_path, has_grpc=True) as server:
         worst = await floods("floods", urlsplit(server.url).port or 0, server.grpc_port)
     others = dict[str, float]()

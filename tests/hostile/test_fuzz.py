@@ -1,7 +1,9 @@
-"""F1: hostile input of every kind, in processes of their own: none may end, hang, grow, or show a fault of ours.
+"""F1: hostile input of every kind, in processes of their own: none may end, hang, grow, or show a
+  fault of ours.
 
-What is sent is made from the protocol's own words and bent somewhere: values of other types, twins, missing and strange members,
-broken text, odd paths, queries, cursors, tokens, headers and frames. See `tests/hostile/fuzz`.
+What is sent is made from the protocol's own words and bent somewhere: values of other types, twins,
+missing and strange members, broken text, odd paths, queries, cursors, tokens, headers and frames.
+See `tests/hostile/fuzz`.
 """
 
 import asyncio
@@ -35,12 +37,16 @@ async def attack(seed: int, parts: Sequence[str], *flags: str) -> list[dict[str,
         if process.returncode is None:  # another one has found something
             process.kill()
             await process.wait()
-    assert process.returncode == 0, f"it ended with {process.returncode}:\n{errors.decode(errors='replace')[-6000:]}"
+    assert process.returncode == 0, (
+        f"it ended with {process.returncode}:\n{errors.decode(errors='replace')[-6000:]}"
+    )
     return [json.loads(line) for line in said.splitlines() if line.startswith(b"{")]
 
 
 async def attack_for_long(seed: int, parts: Sequence[str]) -> list[dict[str, Any]]:
-    """The same, led by what is reached in our code where Atheris is installed, and some of it at once."""
+    """The same, led by what is reached in our code where Atheris is installed, and some of it at
+    once.
+    """
     flags = ["--guided"] if importlib.util.find_spec("atheris") else []
     at_once = asyncio.Semaphore(AT_ONCE)
 
@@ -54,7 +60,9 @@ async def attack_for_long(seed: int, parts: Sequence[str]) -> list[dict[str, Any
 
 
 async def test_nothing_hostile_gets_more_than_a_refusal() -> None:
-    """F1: no exit, no hang, no internal error, no growth, whatever comes in: over HTTP and gRPC, and to the client."""
+    """F1: no exit, no hang, no internal error, no growth, whatever comes in: over HTTP and gRPC,
+    and to the client.
+    """
     wanted, is_soak = size(20_000, 2_000_000), bool(size(0, 1))
     parts = [f"{name}={wanted * share // 100}" for name, share in SHARES.items()]
     seed = random.randrange(1 << 31) if is_soak else 1

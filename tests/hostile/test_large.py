@@ -1,4 +1,6 @@
-"""Large requests and answers are read and written beside the loop, and mean what small ones mean."""
+"""Large requests and answers are read and written beside the loop, and mean what small ones
+mean.
+"""
 
 import asyncio
 import gc
@@ -10,9 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from accord import Agent, Message, Part
-from accord.engine.offload import LARGE, offload
+from accord.engine.offloading import LARGE, offload
 from accord.model import ParseError
-from accord.wire.request import Place, Request, Target
+from accord.server.request import Place, Request, Target
 from tests.drive import refusal_of, say, serving, text_of
 from tests.legacy.wire import say_0_1, say_0_3, talking_to
 
@@ -31,7 +33,11 @@ class Watch:
 
     def __enter__(self):
         self.entered = set[str]()
-        sys.setprofile(lambda frame, event, _: self.entered.add(frame.f_code.co_qualname) if event == "call" else None)
+        sys.setprofile(
+            lambda frame, event, _: (
+                self.entered.add(frame.f_code.co_qualname) if event == "call" else None
+            )
+        )
         return self
 
     def __exit__(self, *_):
@@ -45,7 +51,13 @@ def parse_errors():
 def request_of(body):
     headers = {b"content-type": b"application/json"}
     target = Target("POST", "/", "/")
-    return Request(target, headers, list(headers.items()), lambda: Place("http", ("localhost", 80)), json.dumps(body).encode())
+    return Request(
+        target,
+        headers,
+        list(headers.items()),
+        lambda: Place("http", ("localhost", 80)),
+        json.dumps(body).encode(),
+    )
 
 
 async def test_a_large_request_is_not_read_on_the_loop(connect):
@@ -71,7 +83,9 @@ async def test_a_large_answer_over_grpc_is_not_written_on_the_loop(connect_grpc)
         assert not loop.entered & WRITING
 
 
-@pytest.mark.parametrize(("method", "params"), [("message/send", say_0_3(LONG)), ("tasks/send", say_0_1("t", LONG))])
+@pytest.mark.parametrize(
+    ("method", "params"), [("message/send", say_0_3(LONG)), ("tasks/send", say_0_1("t", LONG))]
+)
 async def test_old_versions_are_read_and_written_there_too(method, params):
     async with talking_to(echo) as client:
         with Watch() as loop:
@@ -89,14 +103,20 @@ async def test_a_stream_with_large_events_is_whole(connect):
 
     async with connect(tell) as client:
         stream = await client.stream(LONG)
-        told = [text_of(frame["artifactUpdate"]["artifact"]) for frame in await stream.rest() if "artifactUpdate" in frame]
+        told = [
+            text_of(frame["artifactUpdate"]["artifact"])
+            for frame in await stream.rest()
+            if "artifactUpdate" in frame
+        ]
         assert told == [f"{n}{LONG}" for n in range(3)]
 
 
 async def test_a_large_mistake_is_refused_like_a_small_one(connect_http):
     """The same reason and the same words, wherever they are thought of."""
     async with connect_http(echo) as client:
-        refused = [await refusal_of(client.send(say([{"text": text, "url": "u"}]))) for text in ("x", LONG)]
+        refused = [
+            await refusal_of(client.send(say([{"text": text, "url": "u"}]))) for text in ("x", LONG)
+        ]
         small, large = [(str(error), error.reason, error.violations) for error in refused]
         assert small == large
 
@@ -116,7 +136,10 @@ async def test_a_request_whose_client_has_left_does_nothing():
     gate = threading.Event()
     before = asyncio.create_task(offload(LARGE + 1, gate.wait, 10.0))
     await asyncio.sleep(0)
-    bodies = [{"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": say_0_3(name + LONG)} for name in "ab"]
+    bodies = [
+        {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": say_0_3(name + LONG)}
+        for name in "ab"
+    ]
     left, stays = (asyncio.create_task(app.answer(request_of(body))) for body in bodies)
     await asyncio.sleep(0)
     left.cancel()
@@ -133,12 +156,20 @@ async def test_requests_on_one_connection_are_answered_in_order():
     agent = Agent("Test agent")
     agent.skill(echo)
     app = agent.app()
-    calls = [{"jsonrpc": "2.0", "id": n, "method": "message/send", "params": say_0_3(text)} for n, text in enumerate((LONG, "x"))]
+    calls = [
+        {"jsonrpc": "2.0", "id": n, "method": "message/send", "params": say_0_3(text)}
+        for n, text in enumerate((LONG, "x"))
+    ]
     bodies = [json.dumps(call).encode() for call in calls]
-    head = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n%bcontent-length: %d\r\n\r\n"
+    head = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n%bcontent-length: %d\r\n\r\n"  # noqa: E501
     async with serving(app, app.close) as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
-        writer.write(b"".join(head % (close, len(b)) + b for close, b in zip((b"", b"connection: close\r\n"), bodies, strict=True)))
+        writer.write(
+            b"".join(
+                head % (close, len(b)) + b
+                for close, b in zip((b"", b"connection: close\r\n"), bodies, strict=True)
+            )
+        )
         answers = await reader.read(-1)
         writer.close()
         places = [answers.index(b'{"jsonrpc":"2.0","id":%d,"result"' % n) for n in range(2)]
@@ -151,7 +182,7 @@ async def test_a_large_body_that_is_refused_leaves_nothing_for_the_garbage_colle
     agent.skill(echo)
     app = agent.app()
     body = b'{"message": "' + LONG.encode() + b'\xff"}'
-    head = b"POST /message:send HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    head = b"POST /message:send HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n"  # noqa: E501
     async with serving(app, app.close) as url:
         gc.collect()
         gc.disable()
@@ -168,10 +199,17 @@ async def test_a_large_body_that_is_refused_leaves_nothing_for_the_garbage_colle
 
 
 async def test_two_who_reopen_a_large_task_at_once_both_have_their_turn(lasting):
-    """0.1: the task is read in pieces, and only one of those who read it may go on with what they found."""
+    """0.1: the task is read in pieces, and only one of those who read it may go on with what they
+    found.
+    """
     async with talking_to(echo, store=lasting) as client:
         await client.result("tasks/send", say_0_1("t", LONG))
-        await asyncio.gather(*(client.result("tasks/send", say_0_1("t", word)) for word in ("one", "two")))
+        await asyncio.gather(
+            *(client.result("tasks/send", say_0_1("t", word)) for word in ("one", "two"))
+        )
         task = await client.result("tasks/get", {"id": "t", "historyLength": 9})
-        assert sorted(message["parts"][0]["text"] for message in task["history"])[:2] == ["one", "two"]
+        assert sorted(message["parts"][0]["text"] for message in task["history"])[:2] == [
+            "one",
+            "two",
+        ]
         assert (len(task["history"]), len(task["artifacts"])) == (3, 3)

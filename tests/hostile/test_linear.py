@@ -1,8 +1,8 @@
 """What a long task costs the disk: in proportion to what it says (promise D7).
 
-Counted are the bytes the server process gives to write calls (`wchar` of /proc/<pid>/io) from its start to its end, the
-folding of the write-ahead log into the database included: the same on every file system, and repeatable. Answers leave by
-other calls, and next to nothing is asked.
+Counted are the bytes the server process gives to write calls (`wchar` of /proc/<pid>/io) from its
+start to its end, the folding of the write-ahead log into the database included: the same on every
+file system, and repeatable. Answers leave by other calls, and next to nothing is asked.
 """
 
 import contextlib
@@ -22,7 +22,13 @@ async def cost(folder, count, pace):
     folder.mkdir()
     async with served(folder) as server:
         client = server.door()
-        await client.send(say(f"{count} {LENGTH} {pace}", metadata={"skill": "make"}, configuration={"returnImmediately": True}))
+        await client.send(
+            say(
+                f"{count} {LENGTH} {pace}",
+                metadata={"skill": "make"},
+                configuration={"returnImmediately": True},
+            )
+        )
         await made(client)
         written = await server.stop()
     with contextlib.closing(sqlite3.connect(folder / "accord.db")) as db, db:
@@ -41,9 +47,11 @@ async def made(client):
 
 @pytest.mark.parametrize(("pace", "most"), [("burst", 8), ("each", 21)])
 async def test_bytes_written_grow_with_what_is_said_and_no_faster(tmp_path, pace, most):
-    """At most `most` times the payload, of eight times the artifacts as of few (a2a-sdk, 1,000: 1,559 times).
+    """At most `most` times the payload, of eight times the artifacts as of few (a2a-sdk, 1,000:
+    1,559 times).
 
-    A snapshot whenever the task has tripled, and an index to find a row of the log by its position, are a third of it.
+    A snapshot whenever the task has tripled, and an index to find a row of the log by its position,
+    are a third of it.
     """
     counts = (250, 500, 1_000, 2_000)
     costs = [await cost(tmp_path / str(count), count, pace) for count in counts]
@@ -56,5 +64,7 @@ async def test_bytes_written_grow_with_what_is_said_and_no_faster(tmp_path, pace
         commits=rows,
     )
     assert max(times) <= most
-    assert pace == "burst" or all(n >= count for n, count in zip(rows, counts, strict=True)), "not one by one"
+    assert pace == "burst" or all(n >= count for n, count in zip(rows, counts, strict=True)), (
+        "not one by one"
+    )
     assert max(times) <= 1.5 * min(times), "more than in proportion"

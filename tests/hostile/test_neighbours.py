@@ -38,7 +38,9 @@ class Neighbour:
 @contextlib.asynccontextmanager
 async def neighbour(http_port: int, grpc_port: int, *more: str) -> AsyncIterator[Neighbour]:
     command = [sys.executable, str(SCRIPT), str(http_port), str(grpc_port), *more]
-    process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
     try:
         yield Neighbour(process)
         assert process.returncode is None, "a call of the neighbour failed"
@@ -58,7 +60,9 @@ async def insist(attack: Attack, server: Served, known: dict[str, str], seconds:
 
 
 async def test_a_neighbour_is_served_while_another_does_its_worst(tmp_path: Path) -> None:
-    """F3: every call of another client is answered during each hostile input, 99 of 100 within 250 ms on a quiet machine."""
+    """F3: every call of another client is answered during each hostile input, 99 of 100 within 250
+    ms on a quiet machine.
+    """
     seconds, worst = size(0, 5), dict[str, float]()
     async with served(tmp_path, has_grpc=True) as server:
         known = await prepare(server, large=size(4, 20), events=size(1_000, 5_000))
@@ -74,8 +78,20 @@ async def test_a_neighbour_is_served_while_another_does_its_worst(tmp_path: Path
                 found = await other.since()
                 worst[name] = found["p99"]
                 times = {f"{key}_ms": round(found[key]) for key in ("p50", "p99", "most")}
-                report(f"F3 {name}", shots=shots, calls=found["calls"], **times, peak_MiB=round((server.peak - before) / MIB))
+                report(
+                    f"F3 {name}",
+                    shots=shots,
+                    calls=found["calls"],
+                    **times,
+                    peak_MiB=round((server.peak - before) / MIB),
+                )
             shown = {f"alone_{key}_ms": round(alone[key], 1) for key in ("p50", "p99", "most")}
-            report("F3", inputs=len(ATTACKS), failed=0, worst_p99_ms=round(max(worst.values())), **shown)
+            report(
+                "F3",
+                inputs=len(ATTACKS),
+                failed=0,
+                worst_p99_ms=round(max(worst.values())),
+                **shown,
+            )
             if size(0, 1):
                 assert {name: p99 for name, p99 in worst.items() if p99 > MOST_MS} == {}

@@ -1,7 +1,9 @@
-"""Typed questions: the schema goes out with the question, only an answer that fits comes in, over every binding.
+"""Typed questions: the schema goes out with the question, only an answer that fits comes in, over
+every binding.
 
-`ctx.ask(question, type)` asks again until the answer fits. `return Ask(question, type)` ends the turn: the next message calls
-the skill afresh, and what its own parameters don't take is refused before it is called.
+`ctx.ask(question, type)` asks again until the answer fits. `return Ask(question, type)` ends the
+turn: the next message calls the skill afresh, and what its own parameters don't take is refused
+before it is called.
 """
 
 import dataclasses
@@ -39,7 +41,8 @@ class Size(enum.Enum):
     LARGE = "large"
 
 
-# A type; answers that fit, as a part, and what the skill then has; answers that don't, and a word that says what is wrong.
+# A type; answers that fit, as a part, and what the skill then has; answers that don't, and a word
+# that says what is wrong.
 TYPES = {
     "int": (
         int,
@@ -53,10 +56,19 @@ TYPES = {
     ),
     "bool": (
         bool,
-        [({"text": "yes"}, "True"), ({"text": "No"}, "False"), ({"text": "true"}, "True"), ({"data": False}, "False")],
+        [
+            ({"text": "yes"}, "True"),
+            ({"text": "No"}, "False"),
+            ({"text": "true"}, "True"),
+            ({"data": False}, "False"),
+        ],
         [{"text": "perhaps"}, {"data": 1}],
     ),
-    "str": (str, [({"text": "Rome"}, "'Rome'"), ({"text": "7"}, "'7'"), ({"text": "{}"}, "'{}'")], []),
+    "str": (
+        str,
+        [({"text": "Rome"}, "'Rome'"), ({"text": "7"}, "'7'"), ({"text": "{}"}, "'{}'")],
+        [],
+    ),
     "list": (
         list[int],
         [({"data": [1, 2]}, "[1, 2]"), ({"text": "[3]"}, "[3]")],
@@ -69,7 +81,10 @@ TYPES = {
     ),
     "enum": (
         Size,
-        [({"text": "small"}, "<Size.SMALL: 'small'>"), ({"data": "large"}, "<Size.LARGE: 'large'>")],
+        [
+            ({"text": "small"}, "<Size.SMALL: 'small'>"),
+            ({"data": "large"}, "<Size.LARGE: 'large'>"),
+        ],
         [{"text": "huge"}],
     ),
     "dataclass": (
@@ -78,7 +93,12 @@ TYPES = {
             ({"data": {"city": "Rome", "days": 2}}, "Trip(city='Rome', days=2)"),
             ({"text": '{"city": "Oslo"}'}, "Trip(city='Oslo', days=1)"),
         ],
-        [{"text": "Rome"}, {"data": {"days": 2}}, {"data": {"city": "Rome", "days": "two"}}, {"data": 7}],
+        [
+            {"text": "Rome"},
+            {"data": {"days": 2}},
+            {"data": {"city": "Rome", "days": "two"}},
+            {"data": 7},
+        ],
     ),
     "msgspec": (
         Seat,
@@ -124,7 +144,9 @@ async def test_an_answer_that_fits_is_taken(connect, name):
 
 @pytest.mark.parametrize("name", [name for name, (_, _, wrong) in TYPES.items() if wrong])
 async def test_an_answer_that_does_not_fit_is_asked_for_again(connect, name):
-    """The same question with what was wrong in front and the schema behind, as often as it takes; then it goes on."""
+    """The same question with what was wrong in front and the schema behind, as often as it takes;
+    then it goes on.
+    """
     type_, right, wrong = TYPES[name]
     async with connect(asking(type_)) as client:
         task = (await client.send("go"))["task"]
@@ -132,14 +154,20 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(connect, name):
         for part in wrong:
             task = (await client.send(say([part], taskId=task["id"])))["task"]
             again, schema_again = question_of(task)
-            assert (state_of(task), again.endswith("\nWell?"), schema_again) == ("input-required", True, schema)
+            assert (state_of(task), again.endswith("\nWell?"), schema_again) == (
+                "input-required",
+                True,
+                schema,
+            )
             assert again.startswith("That does not fit: answer")
         done = (await client.send(say([right[0][0]], taskId=task["id"])))["task"]
         assert (state_of(done), text_of(done)) == ("completed", right[0][1])
 
 
 async def test_the_schema_says_what_fits(connect):
-    """JSON Schema in a data part of its own media type, so that a client can draw a form or check first."""
+    """JSON Schema in a data part of its own media type, so that a client can draw a form or check
+    first.
+    """
     expected = {
         "int": {"type": "integer"},
         "float": {"type": "number"},
@@ -151,10 +179,18 @@ async def test_the_schema_says_what_fits(connect):
     for name, schema in expected.items():
         async with connect(asking(TYPES[name][0])) as client:
             assert question_of((await client.send("go"))["task"]) == ("Well?", schema)
-    for name, fields in {"dataclass": {"city", "days"}, "msgspec": {"row", "letter"}, "pydantic": {"name", "age"}}.items():
+    for name, fields in {
+        "dataclass": {"city", "days"},
+        "msgspec": {"row", "letter"},
+        "pydantic": {"name", "age"},
+    }.items():
         async with connect(asking(TYPES[name][0])) as client:
             _, schema = question_of((await client.send("go"))["task"])
-            whole = schema if "properties" in schema else schema["$defs"][schema["$ref"].rpartition("/")[2]]
+            whole = (
+                schema
+                if "properties" in schema
+                else schema["$defs"][schema["$ref"].rpartition("/")[2]]
+            )
             assert set(whole["properties"]) == fields
 
 
@@ -162,7 +198,9 @@ async def test_what_was_wrong_is_named(connect):
     """Field by field, so that a person or a program can mend it."""
     async with connect(asking(Trip)) as client:
         task = (await client.send("go"))["task"]
-        task = (await client.send(say([{"data": {"city": "Rome", "days": "two"}}], taskId=task["id"])))["task"]
+        task = (
+            await client.send(say([{"data": {"city": "Rome", "days": "two"}}], taskId=task["id"]))
+        )["task"]
         assert "answer.days: Expected `int`, got `str`" in question_of(task)[0]
     async with connect(asking(Guest)) as client:
         task = (await client.send("go"))["task"]
@@ -174,8 +212,13 @@ async def test_an_answer_without_text_or_data_is_asked_for_again(connect):
     """A file is no number."""
     async with connect(asking(int)) as client:
         task = (await client.send("go"))["task"]
-        task = (await client.send(say([{"raw": "aGk=", "filename": "x"}], taskId=task["id"])))["task"]
-        assert (state_of(task), question_of(task)[0].endswith("\nWell?")) == ("input-required", True)
+        task = (await client.send(say([{"raw": "aGk=", "filename": "x"}], taskId=task["id"])))[
+            "task"
+        ]
+        assert (state_of(task), question_of(task)[0].endswith("\nWell?")) == (
+            "input-required",
+            True,
+        )
 
 
 async def test_a_whole_message_can_be_asked_for(connect):
@@ -194,7 +237,9 @@ async def test_a_whole_message_can_be_asked_for(connect):
 
 @pytest.mark.parametrize("name", TYPES)
 async def test_a_returned_question_carries_its_schema_and_ends_the_turn(connect, name):
-    """`return Ask(question, type)`: the next message calls the skill afresh, with all that was said in `ctx.history`."""
+    """`return Ask(question, type)`: the next message calls the skill afresh, with all that was said
+    in `ctx.history`.
+    """
     type_, right, _ = TYPES[name]
 
     async def turn(request: Message, ctx: Context):
@@ -212,7 +257,9 @@ async def test_a_returned_question_carries_its_schema_and_ends_the_turn(connect,
 
 
 async def test_after_a_returned_question_a_skill_takes_what_its_parameters_say(connect):
-    """A message they can't take is refused by name before anything is stored, and the question stays open (design, rule 12)."""
+    """A message they can't take is refused by name before anything is stored, and the question
+    stays open (design, rule 12).
+    """
 
     async def plan(trip: Trip):
         return Ask("How many days?", Trip) if trip.days < 2 else f"{trip.days} days in {trip.city}"
@@ -220,8 +267,13 @@ async def test_after_a_returned_question_a_skill_takes_what_its_parameters_say(c
     async with connect(plan) as client:
         task = (await client.send(say([{"data": {"city": "Rome"}}])))["task"]
         assert state_of(task) == "input-required"
-        refused = await refusal_of(client.send(say([{"data": {"city": "Rome", "days": "many"}}], taskId=task["id"])))
-        assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["message.parts[0].data.days"])
+        refused = await refusal_of(
+            client.send(say([{"data": {"city": "Rome", "days": "many"}}], taskId=task["id"]))
+        )
+        assert (refused.reason, list(refused.violations)) == (
+            "INVALID_PARAMS",
+            ["message.parts[0].data.days"],
+        )
         assert await client.get(task["id"]) == task
         done = (await client.send(say('{"city": "Rome", "days": 3}', taskId=task["id"])))["task"]
         assert text_of(done) == "3 days in Rome"

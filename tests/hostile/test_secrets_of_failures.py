@@ -1,4 +1,5 @@
-"""What goes wrong inside stays inside (promise K3): no SQL, no path, no trace, no word of an exception reaches a client.
+"""What goes wrong inside stays inside (promise K3): no SQL, no path, no trace, no word of an
+exception reaches a client.
 
 The log has all of it, and the client the number to look it up by.
 """
@@ -12,7 +13,8 @@ import sqlite3
 import pytest
 
 from accord import Agent, Context, Reply
-from accord.store import CommitFailed, open_store
+from accord.store.contract import CommitFailed
+from accord.store.open import open_store
 from tests.drive import Refused, refusal_of, say, state_of
 from tests.limits.process import served
 
@@ -55,7 +57,9 @@ def is_opaque(refused, caplog):
     assert refused.reason == "INTERNAL_ERROR"
     reference = refused.detail["reference"]
     assert any(
-        reference in record.getMessage() and MARKER in str(record.exc_info[1]) for record in caplog.records if record.exc_info
+        reference in record.getMessage() and MARKER in str(record.exc_info[1])
+        for record in caplog.records
+        if record.exc_info
     )
 
 
@@ -115,14 +119,21 @@ async def test_an_agents_exception_becomes_a_number(connect, caplog, skill):
     async with connect(skill) as client:
         task = (await client.send("go"))["task"]
         frames = await (await client.stream("go")).rest()
-        seen = [task, await client.get(task["id"]), await client.list(includeArtifacts=True), frames]
+        seen = [
+            task,
+            await client.get(task["id"]),
+            await client.list(includeArtifacts=True),
+            frames,
+        ]
         seen.append(everything(await refusal_of(client.cancel(task["id"]))))
         seen.append(everything(await refusal_of(client.send(say("again", taskId=task["id"])))))
         assert MARKER not in repr(seen)
         assert "Traceback" not in repr(seen)
         assert state_of(task) == "failed"
         reference = task["status"]["message"]["parts"][0]["text"].rpartition("Reference: ")[2]
-        assert any(reference in record.getMessage() and record.exc_info for record in caplog.records)
+        assert any(
+            reference in record.getMessage() and record.exc_info for record in caplog.records
+        )
         assert MARKER in caplog.text
 
 
@@ -156,12 +167,20 @@ async def echo(request: str):
 
 
 async def test_a_store_that_cannot_read_gives_nothing_away(connect, caplog, lasting):
-    """Every operation that reads, when reading raises what SQLite raises; and all is well once it reads again."""
+    """Every operation that reads, when reading raises what SQLite raises; and all is well once it
+    reads again.
+    """
     store = Failing(lasting)
     async with connect(echo, store=store) as client:
         task = (await client.send("hi"))["task"]
         error = sqlite3.OperationalError(f"disk I/O error: {MARKER}")
-        store.failing = {"load": error, "claim": error, "page": error, "idempotency": error, "read": error}
+        store.failing = {
+            "load": error,
+            "claim": error,
+            "page": error,
+            "idempotency": error,
+            "read": error,
+        }
         calls = [
             client.get(task["id"]),
             client.list(),
@@ -179,7 +198,9 @@ async def test_a_store_that_cannot_read_gives_nothing_away(connect, caplog, last
 
 
 async def test_a_store_that_cannot_write_gives_nothing_away(connect, caplog, lasting, monkeypatch):
-    """A sender is told that nothing can be stored, when to try again, and no more; nothing is acknowledged (reliability, V4)."""
+    """A sender is told that nothing can be stored, when to try again, and no more; nothing is
+    acknowledged (reliability, V4).
+    """
     monkeypatch.setattr("accord.engine.log.writer.PATIENCE_S", 0.2)
     monkeypatch.setattr("accord.engine.log.views.PATIENCE_S", 0.2)
     gate = Agent("Test agent")
@@ -209,7 +230,9 @@ async def test_a_store_that_cannot_write_gives_nothing_away(connect, caplog, las
         assert (refused.reason, MARKER in everything(refused)) == ("UNAVAILABLE", False)
         store.failing = {}
         async with asyncio.timeout(10):
-            while (await client.list())["totalSize"] < 2:  # the one that was held, and none of those refused at once
+            while (await client.list())[
+                "totalSize"
+            ] < 2:  # the one that was held, and none of those refused at once
                 pass
         assert state_of(await client.get(task["id"])) == "canceled"
 
@@ -224,22 +247,39 @@ async def test_a_log_line_of_the_caller_is_one_line(connect, caplog):
     caplog.set_level(logging.DEBUG)
     forged = "x\nERROR accord: all is lost"
     async with connect(echo) as client:
-        for call in (client.get(forged), client.cancel(forged), client.send(say("hi", messageId=forged))):
+        for call in (
+            client.get(forged),
+            client.cancel(forged),
+            client.send(say("hi", messageId=forged)),
+        ):
             assert (await refusal_of(call)).reason == "INVALID_PARAMS"
-        assert not [record for record in caplog.records if record.name == "accord" and "\n" in record.getMessage()]
+        assert not [
+            record
+            for record in caplog.records
+            if record.name == "accord" and "\n" in record.getMessage()
+        ]
 
 
-@pytest.mark.parametrize("broken", [b'{"id', b"", b"\x00\xff\xfe", b'{"id":"\xff"}', b'[{"artifactId":"'])
+@pytest.mark.parametrize(
+    "broken", [b'{"id', b"", b"\x00\xff\xfe", b'{"id":"\xff"}', b'[{"artifactId":"']
+)
 @pytest.mark.parametrize("column", ["head", "artifacts"])
 async def test_one_bad_row_never_breaks_a_list(connect, caplog, lasting, broken, column):
-    """The others are listed, the log names the one that is not, and looking at it alone is refused (threat T12)."""
+    """The others are listed, the log names the one that is not, and looking at it alone is refused
+    (threat T12).
+    """
     async with connect(echo, store=lasting) as client:
         tasks = [(await client.send(str(n)))["task"] for n in range(5)]
     with contextlib.closing(sqlite3.connect(lasting.removeprefix("sqlite:///"))) as db, db:
         db.execute(f"UPDATE tasks SET {column} = ? WHERE id = ?", (broken, tasks[2]["id"]))
     async with connect(echo, store=lasting) as client:
         good = [task["id"] for task in reversed(tasks) if task is not tasks[2]]
-        for options in ({}, {"includeArtifacts": True}, {"historyLength": 1}, {"includeArtifacts": True, "historyLength": 0}):
+        for options in (
+            {},
+            {"includeArtifacts": True},
+            {"historyLength": 1},
+            {"includeArtifacts": True, "historyLength": 0},
+        ):
             try:
                 page = await client.list(**options)
             except Refused as refused:
@@ -258,7 +298,9 @@ async def test_one_bad_row_does_not_keep_a_server_from_starting(connect, caplog,
     async with connect(echo, store=lasting) as client:
         tasks = [(await client.send(str(n)))["task"] for n in range(3)]
     with contextlib.closing(sqlite3.connect(lasting.removeprefix("sqlite:///"))) as db, db:
-        db.execute("UPDATE tasks SET head = x'00', state = 2, owner = 0 WHERE id = ?", (tasks[1]["id"],))
+        db.execute(
+            "UPDATE tasks SET head = x'00', state = 2, owner = 0 WHERE id = ?", (tasks[1]["id"],)
+        )
     async with connect(echo, store=lasting) as client:
         assert await client.get(tasks[2]["id"]) == tasks[2]
         assert state_of((await client.send("new"))["task"]) == "completed"
@@ -266,18 +308,25 @@ async def test_one_bad_row_does_not_keep_a_server_from_starting(connect, caplog,
 
 
 async def test_a_full_disk_is_waited_for_and_not_told(tmp_path):
-    """A real server that may not make its files any larger: reads go on, writes wait and are made when there is room again."""
+    """A real server that may not make its files any larger: reads go on, writes wait and are made
+    when there is room again.
+    """
     async with served(tmp_path) as server:
         client = server.door()
         first = (await client.send("first"))["task"]
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (256 << 10, resource.RLIM_INFINITY))
         send = asyncio.ensure_future(client.send(say("300 2000 0", metadata={"skill": "make"})))
         async with asyncio.timeout(10):
-            while b"the store can't be written, and is tried again" not in (tmp_path / "server.log").read_bytes():
+            while (
+                b"the store can't be written, and is tried again"
+                not in (tmp_path / "server.log").read_bytes()
+            ):
                 assert await client.get(first["id"]) == first
         assert not send.done(), "nothing is acknowledged that is not stored"
         assert [task["id"] for task in (await client.list())["tasks"]] == [first["id"]], "nor shown"
-        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.prlimit(
+            server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        )
         task = (await send)["task"]
         assert (state_of(task), len(task["artifacts"])) == ("completed", 300)
         assert await client.get(task["id"]) == task

@@ -1,4 +1,6 @@
-"""S3: readers that stop reading cost little, hold nobody up, and are cut so that it can't look like an end."""
+"""S3: readers that stop reading cost little, hold nobody up, and are cut so that it can't look like
+an end.
+"""
 
 import asyncio
 import contextlib
@@ -10,9 +12,19 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from accord.codec.protobuf import kind
+from accord.protocol.protobuf.messages import kind
 from tests.drive import say, state_of
-from tests.grpc.frames import DATA, END_STREAM, HEADERS, PREFACE, RST_STREAM, WINDOW_MOST, Decoder, Setting, settings
+from tests.grpc.frames import (
+    DATA,
+    END_STREAM,
+    HEADERS,
+    PREFACE,
+    RST_STREAM,
+    WINDOW_MOST,
+    Decoder,
+    Setting,
+    settings,
+)
 from tests.grpc.raw import call, grow
 from tests.hostile.process import Served, served
 from tests.limits.process import head
@@ -29,7 +41,9 @@ WIDE = settings({Setting.INITIAL_WINDOW_SIZE: WINDOW_MOST}) + grow(0, WINDOW_MOS
 class Kind(Protocol):
     """A binding: how a reader asks, and what it makes of what comes."""
 
-    staying: int  # stalled readers whose stream is ended with a word, and their connection not closed
+    staying: (
+        int  # stalled readers whose stream is ended with a word, and their connection not closed
+    )
 
     def port(self, server: Served) -> int: ...
 
@@ -57,7 +71,9 @@ class Sse:
         return urlsplit(server.url).port or 0
 
     def request(self, task_id: str, number: int) -> bytes:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": task_id}}).encode()
+        body = json.dumps(
+            {"jsonrpc": "2.0", "id": 1, "method": "SubscribeToTask", "params": {"id": task_id}}
+        ).encode()
         return head("POST", "/", b"content-length: %d\r\n" % len(body)) + body
 
     def heard(self) -> Heard:
@@ -80,7 +96,9 @@ class SseHeard:
 
 
 class Grpc:
-    """Of the readers that stall, half keep their windows shut and half leave everything to the system's buffers."""
+    """Of the readers that stall, half keep their windows shut and half leave everything to the
+    system's buffers.
+    """
 
     staying = READERS // 2
 
@@ -89,7 +107,9 @@ class Grpc:
 
     def request(self, task_id: str, number: int) -> bytes:
         wanted = kind("lf.a2a.v1.SubscribeToTaskRequest").encode({"id": task_id})
-        return PREFACE + (WIDE if number % 2 else settings({})) + call(1, wanted, b"SubscribeToTask")
+        return (
+            PREFACE + (WIDE if number % 2 else settings({})) + call(1, wanted, b"SubscribeToTask")
+        )
 
     def heard(self) -> Heard:
         return GrpcHeard()
@@ -106,7 +126,9 @@ class GrpcHeard:
 
     def take(self, data: bytes) -> None:
         rest, at = self._rest + data, 0
-        while len(rest) - at >= 9 and len(rest) - at >= 9 + (size := int.from_bytes(rest[at : at + 3], "big")):
+        while len(rest) - at >= 9 and len(rest) - at >= 9 + (
+            size := int.from_bytes(rest[at : at + 3], "big")
+        ):
             self._frame(rest[at + 3], rest[at + 4], rest[at + 9 : at + 9 + size])
             at += 9 + size
         self._rest = rest[at:]
@@ -114,7 +136,9 @@ class GrpcHeard:
     def _frame(self, kind_: int, flags: int, payload: bytes) -> None:
         if kind_ == DATA:
             body, at = self._body + payload, 0
-            while len(body) - at >= 5 and len(body) - at >= 5 + (size := int.from_bytes(body[at + 1 : at + 5], "big")):
+            while len(body) - at >= 5 and len(body) - at >= 5 + (
+                size := int.from_bytes(body[at + 1 : at + 5], "big")
+            ):
                 self.has_begun = True
                 self._last = body[at + 5 : at + 5 + size]
                 self.events += self._last[0] == ARTIFACT_UPDATE
@@ -125,13 +149,17 @@ class GrpcHeard:
             if flags & END_STREAM:
                 self.status = pairs[b"grpc-status"].decode()
                 self.is_clean = self.status == "0"
-                self.is_final = "TASK_STATE_COMPLETED" in repr(kind("lf.a2a.v1.StreamResponse").decode(self._last))
+                self.is_final = "TASK_STATE_COMPLETED" in repr(
+                    kind("lf.a2a.v1.StreamResponse").decode(self._last)
+                )
                 self.is_over = True
         elif kind_ == RST_STREAM:
             self.is_over = True
 
 
-async def dial(server: Served, kind_: Kind, task_id: str, number: int, buffer: int = 0) -> socket.socket:
+async def dial(
+    server: Served, kind_: Kind, task_id: str, number: int, buffer: int = 0
+) -> socket.socket:
     """Ask for the stream, and read nothing of it yet."""
     line = socket.socket()
     line.setblocking(False)
@@ -144,7 +172,9 @@ async def dial(server: Served, kind_: Kind, task_id: str, number: int, buffer: i
 
 
 async def begin(server: Served, kind_: Kind, task_id: str) -> tuple[socket.socket, Heard]:
-    """Ask for the stream, and read the beginning: the task as it is. From here on every event counts."""
+    """Ask for the stream, and read the beginning: the task as it is. From here on every event
+    counts.
+    """
     line, heard = await dial(server, kind_, task_id, 1), kind_.heard()
     while not heard.has_begun:
         heard.take(await asyncio.get_running_loop().sock_recv(line, 1 << 16))
@@ -162,7 +192,9 @@ async def listen(line: socket.socket, heard: Heard) -> Heard:
 
 async def ask(client: Any) -> str:
     """Make a task that will say its events when told to go on."""
-    task_id: str = (await client.send(say(f"{EVENTS} {LENGTH}", metadata={"skill": "talk"})))["task"]["id"]
+    task_id: str = (await client.send(say(f"{EVENTS} {LENGTH}", metadata={"skill": "talk"})))[
+        "task"
+    ]["id"]
     return task_id
 
 
@@ -172,8 +204,9 @@ async def tell(client: Any, task_id: str) -> None:
 
 @pytest.mark.parametrize("kind_", [Sse(), Grpc()], ids=["sse", "grpc"])
 async def test_stalled_readers_cost_little_and_are_cut(tmp_path, kind_: Any) -> None:
-    """50 of them beside 50 that read; at most 2 MiB each (a2a-sdk: 2,759 MB for one), and 0 clean ends without a terminal state;
-    on gRPC a reader that looks up again is told RESOURCE_EXHAUSTED."""
+    """50 of them beside 50 that read; at most 2 MiB each (a2a-sdk: 2,759 MB for one), and 0 clean
+    ends without a terminal state; on gRPC a reader that looks up again is told RESOURCE_EXHAUSTED.
+    """
     async with served(tmp_path, has_grpc=True, stalled_s=2.0) as server:
         client = server.door()
         warm = await ask(client)  # what such a task costs by itself
@@ -192,7 +225,9 @@ async def test_stalled_readers_cost_little_and_are_cut(tmp_path, kind_: Any) -> 
             readers = await asyncio.gather(*reading)
         took_s = time.monotonic() - started
         async with asyncio.timeout(60):
-            while server.connections > 2 + kind_.staying:  # until the server has cut the silent ones
+            while (
+                server.connections > 2 + kind_.staying
+            ):  # until the server has cut the silent ones
                 await client.list(pageSize=1)
         grown = server.peak - before
         async with asyncio.timeout(60):  # a cut is told: who was not told would wait for ever
@@ -206,7 +241,9 @@ async def test_stalled_readers_cost_little_and_are_cut(tmp_path, kind_: Any) -> 
             grown_by_MiB_each=round(grown / READERS / MIB, 2),
             cut=cut,
             told_resource_exhausted=told,
-            clean_ends_without_a_terminal_state=sum(reader.is_clean and not reader.is_final for reader in heard),
+            clean_ends_without_a_terminal_state=sum(
+                reader.is_clean and not reader.is_final for reader in heard
+            ),
             healthy_done_after_s=round(took_s, 1),
         )
         assert {reader.events for reader in readers} == {EVENTS}

@@ -1,6 +1,7 @@
 """One corpus, every binding, the same verdict for the same reason (promise F2).
 
-Written as JSON text, so that what no honest client would write can be said; gRPC gets what protobuf can express of it.
+Written as JSON text, so that what no honest client would write can be said; gRPC gets what protobuf
+can express of it.
 """
 
 import json
@@ -41,17 +42,24 @@ OK = "ok"
 PARSE = "PARSE_ERROR"
 PARAMS = "INVALID_PARAMS"
 
-# What is sent as the parameters of a send, and what becomes of it: ok, or the reason and, of wrong fields, the name.
+# What is sent as the parameters of a send, and what becomes of it: ok, or the reason and, of wrong
+# fields, the name.
 CORPUS = {
     # Duplicate keys: the last wins
     "twin": (message(f'"messageId": "no", {M}, {PARTS}'), OK),
-    "twin, the last is wrong": (message(f'{M}, {PARTS}, "messageId": 7'), (PARAMS, "message.messageId")),
+    "twin, the last is wrong": (
+        message(f'{M}, {PARTS}, "messageId": 7'),
+        (PARAMS, "message.messageId"),
+    ),
     "twin, the first is wrong": (message(f'"messageId": 7, {M}, {PARTS}'), OK),
     "twin message": ('{"message": 7, "message": {%s, %s}}' % (M, PARTS), OK),
     "twin in data": (data('{"a": 1, "a": 2}'), OK),
     # camelCase and snake_case of one member: as any twin, the last wins
     "camel and snake": (message(f'"message_id": "no", {M}, {PARTS}'), OK),
-    "snake after camel, wrong": (message(f'{M}, {PARTS}, "message_id": 7'), (PARAMS, "message.messageId")),
+    "snake after camel, wrong": (
+        message(f'{M}, {PARTS}, "message_id": 7'),
+        (PARAMS, "message.messageId"),
+    ),
     "camel after snake, right": (message(f'"message_id": 7, {M}, {PARTS}'), OK),
     "snake alone": (message(f'"message_id": "m", "role": "ROLE_USER", {PARTS}'), OK),
     # Numbers no other reader can read
@@ -78,14 +86,20 @@ CORPUS = {
     "surrogates the wrong way round": (data(r'"\udc00\ud800"'), PARSE),
     "lone surrogate in a name": (data(r'{"\ud800": 1}'), PARSE),
     "lone surrogate in text": (message(r'%s, "parts": [{"text": "\ud83d"}]' % M), PARSE),
-    "lone surrogate in an unknown member": (message(r'%s, %s, "zzz": "\ud800"' % (M, PARTS)), PARSE),
+    "lone surrogate in an unknown member": (
+        message(r'%s, %s, "zzz": "\ud800"' % (M, PARTS)),
+        PARSE,
+    ),
     "a pair": (data(r'"\ud83d\ude00"'), OK),
     "invalid UTF-8": (data('"HERE"').encode().replace(b"HERE", b"\xff"), PARSE),
     "UTF-8 cut short": (data('"HERE"').encode().replace(b"HERE", b"\xe2\x82"), PARSE),
     "overlong UTF-8": (data('"HERE"').encode().replace(b"HERE", b"\xc0\xaf"), PARSE),
     "a surrogate in UTF-8": (data('"HERE"').encode().replace(b"HERE", b"\xed\xa0\x80"), PARSE),
     "invalid UTF-8 in a name": (data('{"HERE": 1}').encode().replace(b"HERE", b"\x80"), PARSE),
-    "invalid UTF-8 in an unknown member": (b'{"zzz": "\xff", "message": {%b, %b}}' % (M.encode(), PARTS.encode()), PARSE),
+    "invalid UTF-8 in an unknown member": (
+        b'{"zzz": "\xff", "message": {%b, %b}}' % (M.encode(), PARTS.encode()),
+        PARSE,
+    ),
     "a zero character": (data(r'"\u0000"'), OK),
     "a bare control character": (data('"\x01"'), PARSE),
     "a bare newline": (data('"a\nb"'), PARSE),
@@ -115,16 +129,37 @@ CORPUS = {
     "message: text": ('{"message": "hi"}', (PARAMS, "message")),
     "message: list": ('{"message": []}', (PARAMS, "message")),
     "messageId: absent": (message(f'"role": "ROLE_USER", {PARTS}'), (PARAMS, "message.messageId")),
-    "messageId: number": (message(f'"messageId": 7, "role": "ROLE_USER", {PARTS}'), (PARAMS, "message.messageId")),
-    "messageId: null": (message(f'"messageId": null, "role": "ROLE_USER", {PARTS}'), (PARAMS, "message.messageId")),
-    "messageId: list": (message(f'"messageId": ["m"], "role": "ROLE_USER", {PARTS}'), (PARAMS, "message.messageId")),
-    "messageId: empty": (message(f'"messageId": "", "role": "ROLE_USER", {PARTS}'), (PARAMS, "message.messageId")),
+    "messageId: number": (
+        message(f'"messageId": 7, "role": "ROLE_USER", {PARTS}'),
+        (PARAMS, "message.messageId"),
+    ),
+    "messageId: null": (
+        message(f'"messageId": null, "role": "ROLE_USER", {PARTS}'),
+        (PARAMS, "message.messageId"),
+    ),
+    "messageId: list": (
+        message(f'"messageId": ["m"], "role": "ROLE_USER", {PARTS}'),
+        (PARAMS, "message.messageId"),
+    ),
+    "messageId: empty": (
+        message(f'"messageId": "", "role": "ROLE_USER", {PARTS}'),
+        (PARAMS, "message.messageId"),
+    ),
     "role: absent": (message(f'"messageId": "m", {PARTS}'), (PARAMS, "message.role")),
-    "role: unknown": (message(f'"messageId": "m", "role": "ROLE_KING", {PARTS}'), (PARAMS, "message.role")),
+    "role: unknown": (
+        message(f'"messageId": "m", "role": "ROLE_KING", {PARTS}'),
+        (PARAMS, "message.role"),
+    ),
     "role: empty": (message(f'"messageId": "m", "role": "", {PARTS}'), (PARAMS, "message.role")),
-    "role: unspecified": (message(f'"messageId": "m", "role": "ROLE_UNSPECIFIED", {PARTS}'), (PARAMS, "message.role")),
+    "role: unspecified": (
+        message(f'"messageId": "m", "role": "ROLE_UNSPECIFIED", {PARTS}'),
+        (PARAMS, "message.role"),
+    ),
     "role: number": (message(f'"messageId": "m", "role": 1, {PARTS}'), OK),
-    "role: another number": (message(f'"messageId": "m", "role": 9, {PARTS}'), (PARAMS, "message.role")),
+    "role: another number": (
+        message(f'"messageId": "m", "role": 9, {PARTS}'),
+        (PARAMS, "message.role"),
+    ),
     "role: true": (message(f'"messageId": "m", "role": true, {PARTS}'), (PARAMS, "message.role")),
     "parts: absent": (message(M), (PARAMS, "message.parts")),
     "parts: empty": (message(f'{M}, "parts": []'), (PARAMS, "message.parts")),
@@ -134,36 +169,81 @@ CORPUS = {
     "part: null": (message(f'{M}, "parts": [null]'), (PARAMS, "message.parts[0]")),
     "part: text": (message(f'{M}, "parts": ["hi"]'), (PARAMS, "message.parts[0]")),
     "part: empty": (message(M + ', "parts": [{}]'), (PARAMS, "message.parts[0]")),
-    "part: two contents": (message(M + ', "parts": [{"text": "a", "data": 1}]'), (PARAMS, "message.parts[0]")),
-    "part: unknown content": (message(M + ', "parts": [{"video": "x"}]'), (PARAMS, "message.parts[0]")),
+    "part: two contents": (
+        message(M + ', "parts": [{"text": "a", "data": 1}]'),
+        (PARAMS, "message.parts[0]"),
+    ),
+    "part: unknown content": (
+        message(M + ', "parts": [{"video": "x"}]'),
+        (PARAMS, "message.parts[0]"),
+    ),
     "text: number": (message(M + ', "parts": [{"text": 7}]'), (PARAMS, "message.parts[0].text")),
     "text: null": (message(M + ', "parts": [{"text": null}]'), (PARAMS, "message.parts[0]")),
     "text: empty": (message(M + ', "parts": [{"text": ""}]'), OK),
-    "raw: not base64": (message(M + ', "parts": [{"raw": "!!"}]'), (PARAMS, "message.parts[0].raw")),
+    "raw: not base64": (
+        message(M + ', "parts": [{"raw": "!!"}]'),
+        (PARAMS, "message.parts[0].raw"),
+    ),
     "raw: number": (message(M + ', "parts": [{"raw": 7}]'), (PARAMS, "message.parts[0].raw")),
     "url: object": (message(M + ', "parts": [{"url": {}}]'), (PARAMS, "message.parts[0].url")),
     "data: null": (data("null"), OK),
-    "mediaType: number": (message(M + ', "parts": [{"text": "a", "mediaType": 7}]'), (PARAMS, "message.parts[0].mediaType")),
+    "mediaType: number": (
+        message(M + ', "parts": [{"text": "a", "mediaType": 7}]'),
+        (PARAMS, "message.parts[0].mediaType"),
+    ),
     "metadata: list": (message(f'{M}, {PARTS}, "metadata": []'), (PARAMS, "message.metadata")),
     "metadata: null": (message(f'{M}, {PARTS}, "metadata": null'), OK),
-    "extensions: text": (message(f'{M}, {PARTS}, "extensions": "x"'), (PARAMS, "message.extensions")),
-    "extensions: number inside": (message(f'{M}, {PARTS}, "extensions": [7]'), (PARAMS, "message.extensions[0]")),
+    "extensions: text": (
+        message(f'{M}, {PARTS}, "extensions": "x"'),
+        (PARAMS, "message.extensions"),
+    ),
+    "extensions: number inside": (
+        message(f'{M}, {PARTS}, "extensions": [7]'),
+        (PARAMS, "message.extensions[0]"),
+    ),
     "referenceTaskIds: null inside": (
         message(f'{M}, {PARTS}, "referenceTaskIds": [null]'),
         (PARAMS, "message.referenceTaskIds[0]"),
     ),
     "configuration: text": (config('"x"'), (PARAMS, "configuration")),
-    "historyLength: text": (config('{"historyLength": "many"}'), (PARAMS, "configuration.historyLength")),
+    "historyLength: text": (
+        config('{"historyLength": "many"}'),
+        (PARAMS, "configuration.historyLength"),
+    ),
     "historyLength: digits": (config('{"historyLength": "3"}'), OK),
     "historyLength: whole float": (config('{"historyLength": 3.0}'), OK),
-    "historyLength: float": (config('{"historyLength": 3.5}'), (PARAMS, "configuration.historyLength")),
-    "historyLength: negative": (config('{"historyLength": -1}'), (PARAMS, "configuration.historyLength")),
-    "historyLength: 2**31": (config('{"historyLength": 2147483648}'), (PARAMS, "configuration.historyLength")),
-    "historyLength: 2**64": (config('{"historyLength": 18446744073709551616}'), (PARAMS, "configuration.historyLength")),
-    "historyLength: 1e300": (config('{"historyLength": 1e300}'), (PARAMS, "configuration.historyLength")),
-    "historyLength: true": (config('{"historyLength": true}'), (PARAMS, "configuration.historyLength")),
-    "returnImmediately: text": (config('{"returnImmediately": "true"}'), (PARAMS, "configuration.returnImmediately")),
-    "returnImmediately: number": (config('{"returnImmediately": 1}'), (PARAMS, "configuration.returnImmediately")),
+    "historyLength: float": (
+        config('{"historyLength": 3.5}'),
+        (PARAMS, "configuration.historyLength"),
+    ),
+    "historyLength: negative": (
+        config('{"historyLength": -1}'),
+        (PARAMS, "configuration.historyLength"),
+    ),
+    "historyLength: 2**31": (
+        config('{"historyLength": 2147483648}'),
+        (PARAMS, "configuration.historyLength"),
+    ),
+    "historyLength: 2**64": (
+        config('{"historyLength": 18446744073709551616}'),
+        (PARAMS, "configuration.historyLength"),
+    ),
+    "historyLength: 1e300": (
+        config('{"historyLength": 1e300}'),
+        (PARAMS, "configuration.historyLength"),
+    ),
+    "historyLength: true": (
+        config('{"historyLength": true}'),
+        (PARAMS, "configuration.historyLength"),
+    ),
+    "returnImmediately: text": (
+        config('{"returnImmediately": "true"}'),
+        (PARAMS, "configuration.returnImmediately"),
+    ),
+    "returnImmediately: number": (
+        config('{"returnImmediately": 1}'),
+        (PARAMS, "configuration.returnImmediately"),
+    ),
     "acceptedOutputModes: null inside": (
         config('{"acceptedOutputModes": [null]}'),
         (PARAMS, "configuration.acceptedOutputModes[0]"),
@@ -174,13 +254,31 @@ CORPUS = {
     "unknown member in a part": (message(M + ', "parts": [{"text": "a", "kind": "text"}]'), OK),
     "an empty name": (message(f'{M}, {PARTS}, "": 1'), OK),
     # Ids with more in them than an id may have
-    "messageId: newline": (message(rf'"messageId": "a\nb", "role": "ROLE_USER", {PARTS}'), (PARAMS, "message.messageId")),
-    "messageId: zero": (message(rf'"messageId": "a\u0000b", "role": "ROLE_USER", {PARTS}'), (PARAMS, "message.messageId")),
-    "messageId: delete": (message(rf'"messageId": "a\u007fb", "role": "ROLE_USER", {PARTS}'), (PARAMS, "message.messageId")),
-    "contextId: carriage return": (message(rf'{M}, {PARTS}, "contextId": "a\r\nb"'), (PARAMS, "message.contextId")),
-    "taskId: escape": (message(rf'{M}, {PARTS}, "taskId": "\u001b[2J"'), (PARAMS, "message.taskId")),
+    "messageId: newline": (
+        message(rf'"messageId": "a\nb", "role": "ROLE_USER", {PARTS}'),
+        (PARAMS, "message.messageId"),
+    ),
+    "messageId: zero": (
+        message(rf'"messageId": "a\u0000b", "role": "ROLE_USER", {PARTS}'),
+        (PARAMS, "message.messageId"),
+    ),
+    "messageId: delete": (
+        message(rf'"messageId": "a\u007fb", "role": "ROLE_USER", {PARTS}'),
+        (PARAMS, "message.messageId"),
+    ),
+    "contextId: carriage return": (
+        message(rf'{M}, {PARTS}, "contextId": "a\r\nb"'),
+        (PARAMS, "message.contextId"),
+    ),
+    "taskId: escape": (
+        message(rf'{M}, {PARTS}, "taskId": "\u001b[2J"'),
+        (PARAMS, "message.taskId"),
+    ),
     "tenant: tab": (r'{"message": {%s, %s}, "tenant": "a\tb"}' % (M, PARTS), (PARAMS, "tenant")),
-    "messageId: any language": (message(f'"messageId": "标识-идентификатор", "role": "ROLE_USER", {PARTS}'), OK),
+    "messageId: any language": (
+        message(f'"messageId": "标识-идентификатор", "role": "ROLE_USER", {PARTS}'),
+        OK,
+    ),
     "taskId: of nobody": (message(f'{M}, {PARTS}, "taskId": "nobody"'), "TASK_NOT_FOUND"),
 }
 
@@ -208,7 +306,9 @@ async def verdict(client, raw):
 
 
 async def test_the_two_http_bindings_agree_on_every_text():
-    """Accepted or refused, and why. A member that the envelope of JSON-RPC would swallow is no exception."""
+    """Accepted or refused, and why. A member that the envelope of JSON-RPC would swallow is no
+    exception.
+    """
     agent = Agent("Test agent")
     agent.skill(take)
     app = agent.app()
@@ -223,12 +323,18 @@ async def test_the_two_http_bindings_agree_on_every_text():
                 wrong[name] = found
         assert wrong == {}
         page = await doors[0].list(pageSize=100)
-        assert page["totalSize"] == accepted, "every refusal left nothing, every other left one task"
-        report("F2", texts=len(CORPUS), requests=2 * len(CORPUS), accepted=accepted, disagreements=0)
+        assert page["totalSize"] == accepted, (
+            "every refusal left nothing, every other left one task"
+        )
+        report(
+            "F2", texts=len(CORPUS), requests=2 * len(CORPUS), accepted=accepted, disagreements=0
+        )
 
 
 async def test_grpc_agrees_where_it_can_be_said(connect_grpc):
-    """What protobuf can carry of the corpus: accepted or refused alike, wrong fields under the same names."""
+    """What protobuf can carry of the corpus: accepted or refused alike, wrong fields under the same
+    names.
+    """
     asked, wrong = 0, {}
     async with connect_grpc(take) as client:
         send = client.channel.unary_unary("/lf.a2a.v1.A2AService/SendMessage")
@@ -247,12 +353,20 @@ async def test_grpc_agrees_where_it_can_be_said(connect_grpc):
                 found = OK
             except grpc.aio.AioRpcError as error:
                 refused = refused_by(error)
-                found = (refused.reason, *refused.violations) if refused.violations else refused.reason
-            if (found == OK) != (expected == OK) or (isinstance(expected, tuple) and found != expected):
+                found = (
+                    (refused.reason, *refused.violations) if refused.violations else refused.reason
+                )
+            if (found == OK) != (expected == OK) or (
+                isinstance(expected, tuple) and found != expected
+            ):
                 wrong[name] = (found, expected)
         assert wrong == {}
         assert asked > 20
-        report("F2 over gRPC", texts=f"{asked} of {len(CORPUS)}, the rest it can't say", disagreements=0)
+        report(
+            "F2 over gRPC",
+            texts=f"{asked} of {len(CORPUS)}, the rest it can't say",
+            disagreements=0,
+        )
 
 
 @pytest.mark.parametrize(
@@ -278,7 +392,9 @@ async def test_an_id_comes_back_as_it_was_or_not_at_all(connect_rpc, id_, code):
     """The answer is JSON that any client can read, whatever stood where the id stands."""
     async with connect_rpc(take) as client:
         body = b'{"jsonrpc": "2.0", "id": %b, "method": "Nothing"}' % id_
-        async with client.http.post(client.url + "/", data=body, headers={"Content-Type": "application/json"}) as response:
+        async with client.http.post(
+            client.url + "/", data=body, headers={"Content-Type": "application/json"}
+        ) as response:
             answer = json.loads((await response.read()).decode())
         assert answer["error"]["code"] == code
         assert answer["id"] == (json.loads(id_) if code == -32601 else None)
@@ -286,7 +402,19 @@ async def test_an_id_comes_back_as_it_was_or_not_at_all(connect_rpc, id_, code):
 
 async def test_what_was_accepted_is_listed_over_every_binding(connect):
     """One odd value must not break the list of everything from then on (reliability, A18)."""
-    odd = [1e308, -0.0, 5e-324, 2**53 + 1, "\x00", "\u202e", "\U0001f600", {"": {"": []}}, [[[[]]]], None, "x" * 10_000]
+    odd = [
+        1e308,
+        -0.0,
+        5e-324,
+        2**53 + 1,
+        "\x00",
+        "\u202e",
+        "\U0001f600",
+        {"": {"": []}},
+        [[[[]]]],
+        None,
+        "x" * 10_000,
+    ]
     async with connect(take) as client:
         for value in odd:
             await client.send(say([{"data": value}], metadata={"odd": value}))

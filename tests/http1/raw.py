@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from accord import Agent, Context, Limits, Reply
 from accord.app import App
-from accord.wire.http import HttpServer
+from accord.server.http1.listener import HttpServer
 from tests.drive import say
 
 __all__ = ["Got", "Served", "Wire", "agent", "chunked", "post", "rpc", "send", "served"]
@@ -81,7 +81,11 @@ class Wire:
     async def head(self) -> tuple[int, dict[str, str]]:
         async with asyncio.timeout(PATIENCE_S):
             lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:]) if name}
+        headers = {
+            name.lower(): value
+            for name, _, value in (line.partition(": ") for line in lines[1:])
+            if name
+        }
         return int(lines[0].split()[1]), headers
 
     async def answer(self, *, is_bare: bool = False) -> Got:
@@ -94,7 +98,9 @@ class Wire:
                 return Got(status, headers, await self.chunks())
             if "content-length" not in headers:
                 return Got(status, headers, await self.reader.read(-1))
-            return Got(status, headers, await self.reader.readexactly(int(headers["content-length"])))
+            return Got(
+                status, headers, await self.reader.readexactly(int(headers["content-length"]))
+            )
 
     async def chunks(self) -> bytes:
         pieces = []
@@ -164,7 +170,8 @@ def send(text: str = "hi", skill: str = "echo", method: str = "SendMessage") -> 
 def post(body: bytes, path: str = "/", headers: bytes = b"") -> bytes:
     """A whole request."""
     return b"".join((
-        b"POST %b HTTP/1.1\r\nHost: localhost\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n" % path.encode(),
+        b"POST %b HTTP/1.1\r\nHost: localhost\r\nA2A-Version: 1.0\r\nContent-Type: "
+b"application/json\r\n" % path.encode(),
         b"Content-Length: %d\r\n%b\r\n" % (len(body), headers),
         body,
     ))  # fmt: skip
@@ -178,5 +185,15 @@ def chunked(body: bytes, *sizes: int, path: str = "/", headers: bytes = b"") -> 
         at += len(piece)
         if piece:
             pieces.append(b"%x\r\n%b\r\n" % (len(piece), piece))
-    head = b"POST %b HTTP/1.1\r\nHost: localhost\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n" % path.encode()
-    return head + b"Transfer-Encoding: chunked\r\n" + headers + b"\r\n" + b"".join(pieces) + b"0\r\n\r\n"
+    head = (
+        b"POST %b HTTP/1.1\r\nHost: localhost\r\nA2A-Version: 1.0\r\nContent-Type: "
+        b"application/json\r\n" % path.encode()
+    )
+    return (
+        head
+        + b"Transfer-Encoding: chunked\r\n"
+        + headers
+        + b"\r\n"
+        + b"".join(pieces)
+        + b"0\r\n\r\n"
+    )

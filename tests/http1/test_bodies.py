@@ -1,4 +1,6 @@
-"""Bodies that come in part: how much of them there may be, how long they may take, and who makes room for whom."""
+"""Bodies that come in part: how much of them there may be, how long they may take, and who makes
+room for whom.
+"""
 
 import ast
 import asyncio
@@ -6,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from accord.wire import http1, listen, parser, reading
+from accord.server.http1 import connection as http1
+from accord.server.http1 import parser
+from accord.server.transport import listener as listen
+from accord.server.transport import reading
 from tests.http1.raw import post, send, served
 
-HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n"
+HEAD = (
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n"
+)
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
@@ -22,7 +29,9 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
     ],
 )
 async def test_a_refused_body_leaves_nothing_behind(rest):
-    """What all unfinished bodies hold together is counted: what is taken off is what was added, however they end."""
+    """What all unfinished bodies hold together is counted: what is taken off is what was added,
+    however they end.
+    """
     async with served(body=20_000) as agent:
         for _ in range(3):
             wire = await agent.dial()
@@ -74,9 +83,18 @@ async def test_who_dribbles_locks_nobody_out(monkeypatch):
 
 def test_the_server_knows_nothing_of_the_rest():
     """HTTP/1.1 is spoken by a server that knows requests and answers, and no agent."""
-    known = {"parser", "reading", "request", "tasks", "sockets"}
+    known = {"parser", "reading", "request", "transport", "sockets"}
     for module in (http1, parser, reading):
         tree = ast.parse(Path(module.__file__).read_text())
-        typing_only = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) for inner in ast.walk(node)}
-        ours = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level and id(node) not in typing_only]
+        typing_only = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If)
+            for inner in ast.walk(node)
+        }
+        ours = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.level and id(node) not in typing_only
+        ]
         assert {(node.module or "").partition(".")[0] for node in ours} <= known, module.__name__

@@ -1,4 +1,6 @@
-"""Clients people have, as they come: each asks, asks again on the same connection, and reads a stream."""
+"""Clients people have, as they come: each asks, asks again on the same connection, and reads a
+stream.
+"""
 
 import asyncio
 import http.client
@@ -29,7 +31,9 @@ def checked(answers: list[str]) -> None:
 
 async def said(*command: str) -> list[str]:
     """Run a program; return the lines it printed."""
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
     async with asyncio.timeout(PATIENCE_S):
         out, errors = await process.communicate()
     assert process.returncode == 0, errors.decode()
@@ -44,9 +48,16 @@ def found(program: str) -> str:
 
 
 async def test_java():
-    """java.net.http: an offer of HTTP/2 with the first request, which has a body. uvicorn takes it and loses the body."""
+    """java.net.http: an offer of HTTP/2 with the first request, which has a body. uvicorn takes it
+    and loses the body.
+    """
     async with served() as agent:
-        lines = await said(found("java"), str(HERE / "Ask.java"), agent.server.url + "/", *(body.decode() for body in BODIES))
+        lines = await said(
+            found("java"),
+            str(HERE / "Ask.java"),
+            agent.server.url + "/",
+            *(body.decode() for body in BODIES),
+        )
         assert [line.split()[:2] for line in lines] == [["200", "HTTP_1_1"]] * 3
         checked(lines)
 
@@ -54,10 +65,19 @@ async def test_java():
 async def test_node():
     """fetch, which keeps its connections."""
     async with served() as agent:
-        checked(await said(found("node"), str(HERE / "ask.mjs"), agent.server.url + "/", *(body.decode() for body in BODIES)))
+        checked(
+            await said(
+                found("node"),
+                str(HERE / "ask.mjs"),
+                agent.server.url + "/",
+                *(body.decode() for body in BODIES),
+            )
+        )
 
 
-@pytest.mark.parametrize("options", ["", "--http2", "--http1.0", "-HTransfer-Encoding:chunked", "-HExpect:100-continue"])
+@pytest.mark.parametrize(
+    "options", ["", "--http2", "--http1.0", "-HTransfer-Encoding:chunked", "-HExpect:100-continue"]
+)
 async def test_curl(options):
     """All its ways to send a body; several requests in one call share a connection."""
     curl = found("curl")
@@ -65,7 +85,9 @@ async def test_curl(options):
         answers = []
         for body in BODIES:
             named = [word for name, value in HEADERS.items() for word in ("-H", f"{name}: {value}")]
-            lines = await said(curl, "-sS", *options.split(), *named, "-d", body.decode(), agent.server.url + "/")
+            lines = await said(
+                curl, "-sS", *options.split(), *named, "-d", body.decode(), agent.server.url + "/"
+            )
             answers.append(" ".join(lines))
         checked(answers)
 
@@ -90,7 +112,12 @@ async def test_httpx():
     """The client of a2a-sdk."""
     httpx = pytest.importorskip("httpx")
     async with served() as agent, httpx.AsyncClient(trust_env=False) as client:
-        checked([(await client.post(agent.server.url, content=body, headers=HEADERS)).text for body in BODIES])
+        checked(
+            [
+                (await client.post(agent.server.url, content=body, headers=HEADERS)).text
+                for body in BODIES
+            ]
+        )
         assert len(agent.server.links) == 1
 
 

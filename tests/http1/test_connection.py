@@ -1,4 +1,6 @@
-"""One connection and the rules of HTTP/1.1 on it: raw bytes to a served agent, on both event loops."""
+"""One connection and the rules of HTTP/1.1 on it: raw bytes to a served agent, on both event
+loops.
+"""
 
 import asyncio
 import json
@@ -8,7 +10,7 @@ import pytest
 from tests.drive import say
 from tests.http1.raw import chunked, post, rpc, send, served
 
-UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"  # noqa: E501
 CARD = b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 SHAPES = {
@@ -19,7 +21,9 @@ SHAPES = {
     "chunks with an upgrade": lambda body: chunked(body, 10, headers=UPGRADE),
     "whole url": lambda body: post(body, "http://localhost/"),
     "after empty lines": lambda body: b"\r\n\r\n" + post(body),
-    "to HTTP+JSON": lambda body: post(json.dumps(json.loads(body)["params"]).encode(), "/message:send"),
+    "to HTTP+JSON": lambda body: post(
+        json.dumps(json.loads(body)["params"]).encode(), "/message:send"
+    ),
 }
 
 
@@ -30,7 +34,9 @@ def text_of(got) -> str:
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_a_request_in_every_shape_is_answered(shape):
-    """RFC 9112, 6: length or chunks; Java's HttpClient offers HTTP/2 with every first request, which has a body (RFC 9113, 3.2)."""
+    """RFC 9112, 6: length or chunks; Java's HttpClient offers HTTP/2 with every first request,
+    which has a body (RFC 9113, 3.2).
+    """
     async with served() as agent:
         wire = await agent.dial()
         for text in ("one", "two"):  # and what follows on the connection too
@@ -52,7 +58,9 @@ async def test_a_request_that_comes_byte_by_byte_is_answered(shape):
 
 
 async def test_requests_sent_ahead_are_answered_in_order():
-    """RFC 9112, 9.3.2: some wait for a commit, some for nothing; the answers come in the order of the requests."""
+    """RFC 9112, 9.3.2: some wait for a commit, some for nothing; the answers come in the order of
+    the requests.
+    """
     async with served() as agent:
         wire = await agent.dial()
         texts = [str(n) for n in range(100)]
@@ -65,7 +73,9 @@ async def test_requests_sent_ahead_are_answered_in_order():
 
 
 async def test_a_flood_of_requests_is_held_back():
-    """What comes ahead of the answers is not collected: the server stops reading, and the client is the one who waits."""
+    """What comes ahead of the answers is not collected: the server stops reading, and the client is
+    the one who waits.
+    """
     async with served() as agent:
         wire = await agent.dial()
         wire.writer.transport.set_write_buffer_limits(high=0)
@@ -96,7 +106,11 @@ async def test_a_client_that_only_asks_is_not_answered_for_ever():
         one = post(rpc("GetTask", {"id": big}))
         for _ in range(200):
             wire.writer.write(one)
-        [line] = [link for link in agent.server.links if link.transport.get_extra_info("peername")[1] == _port(wire)]
+        [line] = [
+            link
+            for link in agent.server.links
+            if link.transport.get_extra_info("peername")[1] == _port(wire)
+        ]
         async with asyncio.timeout(20):
             while not line.is_write_paused:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
@@ -119,7 +133,9 @@ def _port(wire) -> int:
     (b"GET /nowhere/at/all HTTP/1.1\r\nHost: a\r\n\r\n", True, None),
 ])  # fmt: skip
 async def test_a_connection_is_kept_if_the_client_wants_it(first, is_kept, said):
-    """RFC 9112, 9.3: by default in 1.1, if asked for in 1.0. A refusal that was read to its end closes nothing."""
+    """RFC 9112, 9.3: by default in 1.1, if asked for in 1.0. A refusal that was read to its end
+    closes nothing.
+    """
     async with served() as agent:
         wire = await agent.dial()
         await wire.say(first)
@@ -137,8 +153,9 @@ async def test_a_stream_to_an_old_client_ends_with_the_connection():
     """HTTP/1.0 knows no chunks (RFC 9112, 6.1)."""
     async with served() as agent:
         body = send("a", method="SendStreamingMessage")
-        head = b"POST / HTTP/1.0\r\nContent-Type: application/json\r\nConnection: keep-alive\r\nContent-Length: %d\r\n\r\n" % len(
-            body
+        head = (
+            b"POST / HTTP/1.0\r\nContent-Type: application/json\r\nConnection: keep-alive\r\nContent-Length: %d\r\n\r\n"  # noqa: E501
+            % len(body)
         )
         got = await agent.ask(head.replace(b"\r\n\r\n", b"\r\nA2A-Version: 1.0\r\n\r\n") + body)
         assert got.headers["connection"] == "close"
@@ -147,12 +164,23 @@ async def test_a_stream_to_an_old_client_ends_with_the_connection():
 
 
 async def test_a_head_alone_is_the_head_alone():
-    """HEAD: the length of what is not sent, and the next answer right after it (RFC 9110, 9.3.2)."""
+    """HEAD: the length of what is not sent, and the next answer right after it (RFC 9110,
+    9.3.2).
+    """
     async with served() as agent:
         wire = await agent.dial()
-        await wire.say(CARD.replace(b"GET", b"HEAD") + CARD + b"HEAD /nothing HTTP/1.1\r\nHost: a\r\n\r\n" + CARD)
+        await wire.say(
+            CARD.replace(b"GET", b"HEAD")
+            + CARD
+            + b"HEAD /nothing HTTP/1.1\r\nHost: a\r\n\r\n"
+            + CARD
+        )
         bare, whole = await wire.answer(is_bare=True), await wire.answer()
-        assert bare.headers["content-length"] == whole.headers["content-length"] == str(len(whole.body))
+        assert (
+            bare.headers["content-length"]
+            == whole.headers["content-length"]
+            == str(len(whole.body))
+        )
         assert (await wire.answer(is_bare=True)).status == 404
         assert (await wire.answer()).json["name"] == "Raw"
         await wire.hang_up()
@@ -163,7 +191,9 @@ async def test_options_name_what_can_be_done():
     async with served() as agent:
         everywhere = await agent.ask(b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
         assert (everywhere.status, "POST" in everywhere.headers["allow"]) == (204, True)
-        assert (await agent.ask(b"OPTIONS /tasks HTTP/1.1\r\nHost: a\r\n\r\n")).headers["allow"] == "GET"
+        assert (await agent.ask(b"OPTIONS /tasks HTTP/1.1\r\nHost: a\r\n\r\n")).headers[
+            "allow"
+        ] == "GET"
 
 
 async def test_an_answer_without_a_body_has_no_length():
@@ -174,7 +204,11 @@ async def test_an_answer_without_a_body_has_no_length():
         tag = (await wire.answer()).headers["etag"].encode()
         await wire.say(CARD.replace(b"\r\n\r\n", b"\r\nIf-None-Match: %b\r\n\r\n" % tag) + CARD)
         bare = await wire.answer()
-        assert (bare.status, bare.headers.get("content-length"), bare.headers["etag"].encode()) == (304, None, tag)
+        assert (bare.status, bare.headers.get("content-length"), bare.headers["etag"].encode()) == (
+            304,
+            None,
+            tag,
+        )
         assert (await wire.answer()).status == 200
         await wire.hang_up()
 
@@ -198,7 +232,10 @@ async def test_a_client_that_waits_with_too_much_is_spared_the_sending():
     """413 in place of the word, and nothing of the body is asked for."""
     async with served(body=1_000) as agent:
         wire = await agent.dial()
-        await wire.say(post(send("x" * 2_000), headers=b"Expect: 100-continue\r\n").partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+        await wire.say(
+            post(send("x" * 2_000), headers=b"Expect: 100-continue\r\n").partition(b"\r\n\r\n")[0]
+            + b"\r\n\r\n"
+        )
         got = await wire.answer()
         assert (got.status, got.headers["connection"]) == (413, "close")
         await wire.hang_up()
@@ -232,7 +269,9 @@ SMUGGLED = {
 
 @pytest.mark.parametrize("what", SMUGGLED)
 async def test_nothing_can_be_hidden_in_a_request(what):
-    """RFC 9112, 11.2: the fault is named, the connection closed, and what follows is not taken for a request."""
+    """RFC 9112, 11.2: the fault is named, the connection closed, and what follows is not taken for
+    a request.
+    """
     head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
     async with served() as agent:
         wire = await agent.dial()
@@ -245,9 +284,21 @@ async def test_nothing_can_be_hidden_in_a_request(what):
         assert await agent.tasks() == 0
 
 
-@pytest.mark.parametrize("said", [b"\x16\x03\x01\x02\x00\x01", b"hello\r\n", b"\0", b"GET", b"{}", b"GET / HTTP/1.1\nHost: a\n\n"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x16\x03\x01\x02\x00\x01",
+        b"hello\r\n",
+        b"\0",
+        b"GET",
+        b"{}",
+        b"GET / HTTP/1.1\nHost: a\n\n",
+    ],
+)
 async def test_what_is_no_http_is_told_so_at_once(said):
-    """TLS on a plain port, a line of text: nobody has to wait for the end of its patience. A beginning is waited for."""
+    """TLS on a plain port, a line of text: nobody has to wait for the end of its patience. A
+    beginning is waited for.
+    """
     async with served() as agent:
         wire = await agent.dial()
         await wire.say(said)
@@ -269,13 +320,18 @@ async def test_who_speaks_http2_here_is_told_where_to_go():
 
 @pytest.mark.parametrize("shape", ["by length", "in chunks", "to HTTP+JSON"])
 async def test_too_much_in_part_of_all_clients_together_is_refused(shape):
-    """Each may send a body up to the limit; a thousand of them at once would be the memory of the machine."""
+    """Each may send a body up to the limit; a thousand of them at once would be the memory of the
+    machine.
+    """
     async with served(body=2_000) as agent:
         asked = SHAPES[shape](send("x" * 1_500))
         wires = [await agent.dial() for _ in range(110)]
         for wire in wires:
             await wire.say(asked[:-100])
-        first = await asyncio.wait([asyncio.ensure_future(wire.answer()) for wire in wires], return_when=asyncio.FIRST_COMPLETED)
+        first = await asyncio.wait(
+            [asyncio.ensure_future(wire.answer()) for wire in wires],
+            return_when=asyncio.FIRST_COMPLETED,
+        )
         refused = [done.result() for done in first[0]]
         assert {got.status for got in refused} == {429}
         assert refused[0].headers["retry-after"] == "1"
@@ -312,9 +368,13 @@ async def test_a_request_belongs_to_no_trace_but_its_own():
 
 
 async def test_agents_code_runs_in_a_task():
-    """A request is answered without a task if it need not wait; code that is not ours may count on one (`asyncio.timeout` does)."""
+    """A request is answered without a task if it need not wait; code that is not ours may count on
+    one (`asyncio.timeout` does).
+    """
     async with served() as agent:
         got = await agent.ask(post(send("hi", "reply")))
         assert got.json["result"]["message"]["parts"] == [{"text": "hi"}]
-        stream = await agent.ask(post(rpc("SendStreamingMessage", say("hi", metadata={"skill": "reply"}))))
+        stream = await agent.ask(
+            post(rpc("SendStreamingMessage", say("hi", metadata={"skill": "reply"})))
+        )
         assert b'"text":"hi"' in stream.body

@@ -1,24 +1,28 @@
-"""Both ends of a connection at their own pace: who takes nothing is waited for, then cut; who goes away is not worked for."""
+"""Both ends of a connection at their own pace: who takes nothing is waited for, then cut; who goes
+away is not worked for.
+"""
 
 import asyncio
 import json
 
 import pytest
 
-from accord.wire import http1
-from accord.wire.http import HttpServer
+from accord.server.http1 import connection as http1
+from accord.server.http1.listener import HttpServer
 from tests.http1.raw import chunked, post, rpc, send, served
 
 
 async def settled(condition) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  # nobody tells
+        while not condition():  # nobody tells  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
 async def test_a_stream_nobody_takes_waits_in_the_log():
-    """Back-pressure: what a client does not take stays where it is, and nothing of it in our memory (S3)."""
+    """Back-pressure: what a client does not take stays where it is, and nothing of it in our memory
+    (S3).
+    """
     async with served() as agent:
         wire = await agent.dial()
         wire.writer.transport.pause_reading()
@@ -57,7 +61,9 @@ async def test_who_hangs_up_ends_the_stream():
         for wire in wires:
             await wire.say(post(send("x", "wait", "SendStreamingMessage")))
             await wire.reader.readuntil(b"TASK_STATE_INPUT_REQUIRED")
-        task = json.loads((await agent.ask(post(rpc("ListTasks", {})))).body)["result"]["tasks"][0]["id"]
+        task = json.loads((await agent.ask(post(rpc("ListTasks", {})))).body)["result"]["tasks"][0][
+            "id"
+        ]
         subscribed = [await agent.dial() for _ in range(20)]
         for wire in subscribed:
             await wire.say(post(rpc("SubscribeToTask", {"id": task})))
@@ -95,7 +101,9 @@ async def test_what_a_call_has_begun_is_finished_without_its_client():
                 got = await agent.ask(post(rpc("GetTask", {"id": task})))
 
 
-@pytest.mark.parametrize("asked", [post(send("x" * 500)), chunked(send("x" * 500), 100)], ids=["by length", "in chunks"])
+@pytest.mark.parametrize(
+    "asked", [post(send("x" * 500)), chunked(send("x" * 500), 100)], ids=["by length", "in chunks"]
+)
 async def test_a_client_that_goes_in_the_middle_has_asked_for_nothing(asked):
     async with served() as agent:
         for end in (20, 200, len(asked) - 1):
@@ -108,7 +116,9 @@ async def test_a_client_that_goes_in_the_middle_has_asked_for_nothing(asked):
 
 
 async def test_a_refusal_is_heard_by_a_client_that_is_still_sending():
-    """Closing at once would reset the connection, and may take the answer with it (RFC 9112, 9.6): it may go on for a while."""
+    """Closing at once would reset the connection, and may take the answer with it (RFC 9112, 9.6):
+    it may go on for a while.
+    """
     async with served(body=10_000) as agent:
         wire = await agent.dial()
         await wire.say(post(b"x" * 2_000_000)[:20_000])
@@ -159,7 +169,9 @@ async def test_requests_take_turns_with_other_clients():
 
 
 async def test_stopping_answers_what_is_under_way_and_closes():
-    """Idle connections close at once; a request that came is answered, and told that this was all."""
+    """Idle connections close at once; a request that came is answered, and told that this
+    was all.
+    """
     async with served() as agent:
         idle, busy = await agent.dial(), await agent.dial()
         await idle.say(post(rpc("ListTasks", {})))

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from accord import Limits, Tls, connect
-from accord.wire.http import HttpServer
+from accord.server.http1.listener import HttpServer
 from tests.client.certs import Authority
 from tests.http1.raw import Wire, agent, post, rpc, send
 
@@ -31,20 +31,26 @@ async def work(request: str):
             print("not yet", flush=True)
 
 agent.run(port=0, store="memory://", grace_s=3600, on_start=lambda address: print(address, flush=True))
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
 async def stubborn(tmp_path):
-    """A server whose work does not end when it is cancelled; its process, which has begun that work."""
+    """A server whose work does not end when it is cancelled; its process, which has begun that
+    work.
+    """
     (tmp_path / "serve.py").write_text(SERVER)
-    process = await asyncio.create_subprocess_exec(sys.executable, str(tmp_path / "serve.py"), stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(tmp_path / "serve.py"), stdout=asyncio.subprocess.PIPE
+    )
     try:
         async with asyncio.timeout(PATIENCE_S):
             url = (await process.stdout.readline()).decode().strip()
             async with aiohttp.ClientSession() as http:
                 headers = {"a2a-version": "1.0", "content-type": "application/json"}
-                asking = asyncio.ensure_future(http.post(url, data=send("go", "work"), headers=headers))
+                asking = asyncio.ensure_future(
+                    http.post(url, data=send("go", "work"), headers=headers)
+                )
                 assert await process.stdout.readline() == b"working\n"
                 yield process, url
                 asking.cancel()
@@ -68,7 +74,9 @@ async def test_told_to_stop_the_server_is_not_ready_and_still_there(stubborn):
 
 
 async def test_told_twice_the_server_ends_at_once(stubborn):
-    """Ctrl-C in the middle of a grace of an hour; the exit code is that of a server that was told to stop."""
+    """Ctrl-C in the middle of a grace of an hour; the exit code is that of a server that was told
+    to stop.
+    """
     process, url = stubborn
     process.send_signal(signal.SIGTERM)
     async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as http:
@@ -92,7 +100,12 @@ async def test_an_app_is_served_within_a_program():
 async def test_several_agents_are_served_within_one_program():
     """Each on its own port, with its own tasks."""
     one, two = agent().app(), agent().app()
-    async with one.serving() as first, two.serving() as second, connect(first) as a, connect(second) as b:
+    async with (
+        one.serving() as first,
+        two.serving() as second,
+        connect(first) as a,
+        connect(second) as b,
+    ):
         await a.send("hi")
         assert [(await client.page()).total_size for client in (a, b)] == [1, 0]
 
@@ -114,7 +127,9 @@ async def secure(tmp_path):
 
 
 async def test_over_tls(secure):
-    """Requests, streams that are larger than every buffer, refusals of a body that still comes, and the protocol's name."""
+    """Requests, streams that are larger than every buffer, refusals of a body that still comes, and
+    the protocol's name.
+    """
     server, context = secure
     wire = Wire(*await asyncio.open_connection("127.0.0.1", server.port, ssl=context))
     assert wire.writer.get_extra_info("ssl_object").selected_alpn_protocol() == "http/1.1"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.wire.parser import Bad, Chunked, Sized, read_head
+from accord.server.http1.parser import Bad, Chunked, Sized, read_head
 
 POST = b"POST / HTTP/1.1\r\nhost: a\r\n"
 
@@ -28,14 +28,18 @@ def head(lines: bytes, first: bytes = POST):
     (b"OPTIONS * HTTP/1.1", "*", "*", b""),
 ])  # fmt: skip
 def test_a_target_in_every_form(first, path, raw, query):
-    """RFC 9112, 3.2: a path, a whole URL, an empty path, a star. Undecoded too, for ids with a slash in them."""
+    """RFC 9112, 3.2: a path, a whole URL, an empty path, a star. Undecoded too, for ids with a
+    slash in them.
+    """
     target = head(b"", first + b"\r\nhost: a\r\n").target
     assert (target.path, target.raw, target.query) == (path, raw, query)
 
 
 def test_the_host_of_a_whole_url_counts():
     """RFC 9112, 3.2.2: whatever the Host header says."""
-    assert head(b"", b"GET http://me@x:81/a HTTP/1.1\r\nhost: other\r\n").headers[b"host"] == b"x:81"
+    assert (
+        head(b"", b"GET http://me@x:81/a HTTP/1.1\r\nhost: other\r\n").headers[b"host"] == b"x:81"
+    )
 
 
 @pytest.mark.parametrize(("lines", "length", "is_kept", "is_waiting"), [
@@ -50,14 +54,23 @@ def test_the_host_of_a_whole_url_counts():
     (b"connection: close\r\nconnection: keep-alive\r\n", 0, False, False),
     (b"connection: keep-alive\r\nconnection: te\r\nconnection: close\r\n", 0, False, False),
     (b"expect: 100-Continue\r\ncontent-length: 5\r\n", 5, True, True),
-    (b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMA\r\ncontent-length: 5\r\n", 5, True, False),
+    (b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: "
+b"AAMA\r\ncontent-length: 5\r\n", 5, True, False),
 ])  # fmt: skip
 def test_what_the_headers_say(lines, length, is_kept, is_waiting):
     found = head(lines)
-    assert (found.length, found.is_kept, found.is_waiting, found.is_old) == (length, is_kept, is_waiting, False)
+    assert (found.length, found.is_kept, found.is_waiting, found.is_old) == (
+        length,
+        is_kept,
+        is_waiting,
+        False,
+    )
 
 
-@pytest.mark.parametrize(("lines", "is_kept"), [(b"", False), (b"connection: keep-alive\r\n", True), (b"connection: x\r\n", False)])
+@pytest.mark.parametrize(
+    ("lines", "is_kept"),
+    [(b"", False), (b"connection: keep-alive\r\n", True), (b"connection: x\r\n", False)],
+)
 def test_the_old_version_closes_unless_it_says_otherwise(lines, is_kept):
     """HTTP/1.0: no Host is needed, and a connection is for one request."""
     found = head(lines, b"GET / HTTP/1.0\r\n")
@@ -71,21 +84,45 @@ def test_names_are_in_lower_case_and_the_last_counts():
 
 
 BAD = {
-    "length and chunks": (POST + b"content-length: 5\r\ntransfer-encoding: chunked\r\n", 400, "Transfer-Encoding"),
-    "chunks and length": (POST + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n", 400, "Content-Length"),
+    "length and chunks": (
+        POST + b"content-length: 5\r\ntransfer-encoding: chunked\r\n",
+        400,
+        "Transfer-Encoding",
+    ),
+    "chunks and length": (
+        POST + b"transfer-encoding: chunked\r\ncontent-length: 5\r\n",
+        400,
+        "Content-Length",
+    ),
     "two lengths": (POST + b"content-length: 5\r\ncontent-length: 6\r\n", 400, "Content-Length"),
     "a length twice": (POST + b"content-length: 5\r\ncontent-length: 5\r\n", 400, "Content-Length"),
     "a list of lengths": (POST + b"content-length: 5, 5\r\n", 400, "Content-Length"),
     "a length with a sign": (POST + b"content-length: +5\r\n", 400, "Content-Length"),
     "a length below nothing": (POST + b"content-length: -5\r\n", 400, "Content-Length"),
     "a length in hex": (POST + b"content-length: 0x5\r\n", 400, "Content-Length"),
-    "a length beyond numbers": (POST + b"content-length: 99999999999999999999999\r\n", 400, "overflow"),
-    "chunks inside something": (POST + b"transfer-encoding: chunked, gzip\r\n", 400, "Transfer-Encoding"),
+    "a length beyond numbers": (
+        POST + b"content-length: 99999999999999999999999\r\n",
+        400,
+        "overflow",
+    ),
+    "chunks inside something": (
+        POST + b"transfer-encoding: chunked, gzip\r\n",
+        400,
+        "Transfer-Encoding",
+    ),
     "something inside chunks": (POST + b"transfer-encoding: gzip, chunked\r\n", 501, "chunked"),
     "no chunks at all": (POST + b"transfer-encoding: identity\r\n", 400, "Transfer-Encoding"),
     "nearly chunks": (POST + b"transfer-encoding: xchunked\r\n", 400, "Transfer-Encoding"),
-    "chunks twice": (POST + b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n", 400, "Transfer-Encoding"),
-    "chunks of the old version": (b"POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n", 400, "two ways"),
+    "chunks twice": (
+        POST + b"transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+        400,
+        "Transfer-Encoding",
+    ),
+    "chunks of the old version": (
+        b"POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n",
+        400,
+        "two ways",
+    ),
     "a folded header": (POST + b"x-a: b\r\n c\r\n", 400, "whitespace"),
     "a header of nothing": (POST + b": b\r\n", 400, "header"),
     "no header": (POST + b"abc\r\n", 400, "header"),
@@ -115,7 +152,9 @@ BAD = {
 
 @pytest.mark.parametrize("what", BAD)
 def test_what_is_no_request_is_named(what):
-    """Whatever leaves room for two opinions about where a request ends is refused (RFC 9112, 11.2), and said in words."""
+    """Whatever leaves room for two opinions about where a request ends is refused (RFC 9112, 11.2),
+    and said in words.
+    """
     lines, status, word = BAD[what]
     with pytest.raises(Bad) as bad:
         read_head(lines + b"\r\n")
@@ -148,7 +187,12 @@ TRAILERS = st.sampled_from([b"", b"x-a: b\r\n"])
     st.binary(max_size=20),
 )
 def test_chunks_come_out_whole_however_they_come_in(chunks, extension, trailer, cuts, after):
-    data = b"".join(b"%x%b\r\n%b\r\n" % (len(chunk), extension, chunk) for chunk in chunks) + b"0\r\n" + trailer + b"\r\n"
+    data = (
+        b"".join(b"%x%b\r\n%b\r\n" % (len(chunk), extension, chunk) for chunk in chunks)
+        + b"0\r\n"
+        + trailer
+        + b"\r\n"
+    )
     body = Chunked(10_000)
     assert fed(body, data + after, cuts) == after
     assert bytes(body.data) == b"".join(chunks)
@@ -191,9 +235,13 @@ def test_chunks_are_too_many():
     assert len(body.data) == 1_000
 
 
-@pytest.mark.parametrize(("first", "line"), [(b"", b"1;" + b"x" * 100 + b"\r\nx\r\n"), (b"0\r\n", b"a: b\r\n")])
+@pytest.mark.parametrize(
+    ("first", "line"), [(b"", b"1;" + b"x" * 100 + b"\r\nx\r\n"), (b"0\r\n", b"a: b\r\n")]
+)
 def test_what_is_said_about_chunks_is_bounded(first, line):
-    """Extensions and trailers mean nothing here, and must not be a way to keep a server busy (CVE-2023-39326)."""
+    """Extensions and trailers mean nothing here, and must not be a way to keep a server busy
+    (CVE-2023-39326).
+    """
     body = Chunked(1 << 20)
     body.feed(first)
 

@@ -16,8 +16,12 @@ LIMIT = 3_000
 ASKED = {
     "card": b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: localhost:1\r\n\r\n",
     "old card": b"GET /.well-known/agent.json HTTP/1.1\r\nHost: localhost:1\r\n\r\n",
-    "head of the card": b"HEAD /.well-known/agent-card.json HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\n\r\n",
-    "card not changed": b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: localhost:1\r\nIf-None-Match: *\r\n\r\n",
+    "head of the card": b"HEAD /.well-known/agent-card.json HTTP/1.1\r\nHost: "
+    b"localhost:1\r\nConnection: "
+    b"close\r\n\r\n",
+    "card not changed": b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: "
+    b"localhost:1\r\nIf-None-Match: "
+    b"*\r\n\r\n",
     "card elsewhere": b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: evil.example\r\n\r\n",
     "health": b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n",
     "readiness": b"GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -31,18 +35,26 @@ ASKED = {
     "stream": post(send("3 5", "fill", "SendStreamingMessage")),
     "stream of a reply": post(send("hi", "reply", "SendStreamingMessage")),
     "rest send": post(json.dumps(json.loads(send("hi"))["params"]).encode(), "/message:send"),
-    "rest stream": post(json.dumps(json.loads(send("2 9", "fill"))["params"]).encode(), "/message:stream"),
+    "rest stream": post(
+        json.dumps(json.loads(send("2 9", "fill"))["params"]).encode(), "/message:stream"
+    ),
     "rest list": b"GET /tasks?pageSize=2 HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\n\r\n",
-    "rest list by tenant": b"GET /some%2Fone/tasks?pageSize=2 HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\n\r\n",
+    "rest list by tenant": b"GET /some%2Fone/tasks?pageSize=2 HTTP/1.1\r\nHost: a\r\nA2A-Version: "
+    b"1.0\r\n\r\n",
     "missing": post(rpc("GetTask", MISSING)),
     "rest missing": b"GET /tasks/a%2Fb HTTP/1.1\r\nHost: a\r\nA2A-Version: 1.0\r\n\r\n",
     "stream of nothing": post(rpc("SubscribeToTask", MISSING)),
-    "old stream of nothing": post(rpc("tasks/resubscribe", MISSING)).replace(b"A2A-Version: 1.0\r\n", b""),
+    "old stream of nothing": post(rpc("tasks/resubscribe", MISSING)).replace(
+        b"A2A-Version: 1.0\r\n", b""
+    ),
     "no method": post(rpc("Nothing", {})),
     "no JSON": post(b"{nothing"),
     "another type": post(b"{}").replace(b"application/json", b"text/plain"),
     "another version": post(rpc("ListTasks", {})).replace(b"A2A-Version: 1.0", b"A2A-Version: 9.9"),
-    "extensions": post(rpc("ListTasks", {}), headers=b"A2A-Extensions: urn:accord:resume:1\r\nA2A-Extensions: urn:x\r\n"),
+    "extensions": post(
+        rpc("ListTasks", {}),
+        headers=b"A2A-Extensions: urn:accord:resume:1\r\nA2A-Extensions: urn:x\r\n",
+    ),
     "too large": post(send("x" * LIMIT)),
     "rest too large": post(send("x" * LIMIT), "/message:send"),
     "a body for nobody": b"DELETE /tasks HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nxxx",

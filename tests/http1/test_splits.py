@@ -1,4 +1,6 @@
-"""However the bytes of a connection are cut, it says the same: every cut Hypothesis can think of, without a network."""
+"""However the bytes of a connection are cut, it says the same: every cut Hypothesis can think of,
+without a network.
+"""
 
 import asyncio
 import itertools
@@ -8,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.model import Limits
-from accord.wire.http import HttpServer
-from accord.wire.http1 import Connection
-from accord.wire.request import Answer
+from accord.server.http1.connection import Connection
+from accord.server.http1.listener import HttpServer
+from accord.server.request import Answer
 from tests.http1.raw import chunked, post
 
 BODIES = [b"{}", b"x" * 50, b"POST / HTTP/1.1\r\n\r\n", b"\r\n\r\n", b""]
@@ -58,7 +60,9 @@ class Wire:
 
 
 async def said(pieces: list[bytes], *, waits: bool) -> tuple[bytes, list[tuple[str, bytes]], bool]:
-    """What a connection answers, what it understood, and whether it closed; with answers that come at once or have to wait."""
+    """What a connection answers, what it understood, and whether it closed; with answers that come
+    at once or have to wait.
+    """
     seen: list[tuple[str, bytes]] = []
 
     async def answer(request) -> Answer:
@@ -90,7 +94,9 @@ async def said(pieces: list[bytes], *, waits: bool) -> tuple[bytes, list[tuple[s
     st.lists(st.integers(0, 2_500), max_size=15),
 )
 def test_where_packets_end_makes_no_difference(waits, requests, ending, cuts):
-    """The whole in one piece, cut anywhere, and byte by byte: the same answers, the same requests understood."""
+    """The whole in one piece, cut anywhere, and byte by byte: the same answers, the same requests
+    understood.
+    """
     data = b"".join(requests) + ending
     places = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
     pieces = [data[a:b] for a, b in itertools.pairwise(places) if a < b]

@@ -29,8 +29,9 @@ async def streams(agent: Served) -> Wire:
 
 @pytest.mark.parametrize("way", [waits, streams])
 async def test_a_client_that_vanished_is_let_go(way):
-    """Who waits for an answer is sent nothing, so nothing is missed; who reads a stream leaves signs of life unanswered, and these
-    are too few to fill a buffer. Another that waits as long, and lives, stays: its system answers for it.
+    """Who waits for an answer is sent nothing, so nothing is missed; who reads a stream leaves
+    signs of life unanswered, and these are too few to fill a buffer. Another that waits as long,
+    and lives, stays: its system answers for it.
     """
     async with served(keep_alive_comment_s=1.0, stalled_s=1.0) as agent:
         living = await way(agent)

@@ -14,11 +14,16 @@ async def test_a_task_that_needs_authorization_says_what_for(connect):
 
     async with connect(pay) as client:
         task = (await client.send("pay"))["task"]
-        assert (state_of(task), text_of(task["status"]["message"])) == ("auth-required", "Sign in at https://bank.example")
+        assert (state_of(task), text_of(task["status"]["message"])) == (
+            "auth-required",
+            "Sign in at https://bank.example",
+        )
 
 
 async def test_streams_stay_open_and_the_work_goes_on_by_itself(connect):
-    """The grant comes from elsewhere; no message of the client is needed (ITA-2, ITA-3; section 7, A7)."""
+    """The grant comes from elsewhere; no message of the client is needed (ITA-2, ITA-3; section 7,
+    A7).
+    """
     granted = asyncio.get_running_loop().create_future()
 
     async def pay(request: str, ctx: Context):
@@ -32,11 +37,17 @@ async def test_streams_stay_open_and_the_work_goes_on_by_itself(connect):
         other = await client.subscribe(frames[0]["task"]["id"])
         assert kinds(await other.take(1)) == ["task auth-required"]
         granted.set_result("a token")
-        assert kinds(await stream.rest()) == kinds(await other.rest()) == ["working", "chunk", "completed"]
+        assert (
+            kinds(await stream.rest())
+            == kinds(await other.rest())
+            == ["working", "chunk", "completed"]
+        )
 
 
 async def test_a_message_is_taken_while_authorization_is_awaited(connect):
-    """The client may negotiate or refuse; its words authorize nothing by themselves (ITA-4, ITA-8)."""
+    """The client may negotiate or refuse; its words authorize nothing by themselves (ITA-4,
+    ITA-8).
+    """
 
     async def pay(request: str, ctx: Context):
         answer = await ctx.require_auth("Sign in", until=asyncio.Event().wait())

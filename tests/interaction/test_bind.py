@@ -50,7 +50,10 @@ async def test_a_message_without_text_is_no_text(connect):
 
     async with connect(read) as client:
         refused = await refusal_of(client.send(say([{"data": {"a": 1}}])))
-        assert (refused.reason, refused.detail) == ("CONTENT_TYPE_NOT_SUPPORTED", {"parameter": "request"})
+        assert (refused.reason, refused.detail) == (
+            "CONTENT_TYPE_NOT_SUPPORTED",
+            {"parameter": "request"},
+        )
         assert (await client.list())["totalSize"] == 0
 
 
@@ -61,7 +64,9 @@ async def test_a_type_is_read_from_a_data_part(connect, trip):
         return f"{type(wish) is trip} {wish.city} {wish.days}"
 
     async with connect(plan) as client:
-        task = (await client.send(say([{"text": "please"}, {"data": {"city": "Rome", "days": 3}}])))["task"]
+        task = (
+            await client.send(say([{"text": "please"}, {"data": {"city": "Rome", "days": 3}}]))
+        )["task"]
         assert text_of(task) == "True Rome 3"
 
 
@@ -83,7 +88,10 @@ async def test_data_that_does_not_fit_names_the_field(connect, trip):
 
     async with connect(plan) as client:
         refused = await refusal_of(client.send(say([{"data": {"city": "Rome", "days": "many"}}])))
-        assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["message.parts[0].data.days"])
+        assert (refused.reason, list(refused.violations)) == (
+            "INVALID_PARAMS",
+            ["message.parts[0].data.days"],
+        )
         refused = await refusal_of(client.send(say([{"text": "x"}, {"data": {"days": 1}}])))
         assert list(refused.violations) == ["message.parts[1].data.city"]
         assert (await client.list())["totalSize"] == 0
@@ -130,18 +138,27 @@ async def test_files_arrive_as_a_list(connect):
         return " ".join(file.name for file in files)
 
     async with connect(look) as client:
-        parts = [{"raw": "", "filename": "a"}, {"text": "and"}, {"url": "https://x.example/b", "filename": "b"}]
+        parts = [
+            {"raw": "", "filename": "a"},
+            {"text": "and"},
+            {"url": "https://x.example/b", "filename": "b"},
+        ]
         assert text_of((await client.send(say(parts)))["task"]) == "a b"
 
 
 async def test_a_url_is_handed_over_and_not_fetched(connect):
-    """The File has its .url and no content: nobody makes the server call an address (OPS-3; design, rule 15)."""
+    """The File has its .url and no content: nobody makes the server call an address (OPS-3; design,
+    rule 15).
+    """
 
     async def look(file: File):
         return f"{file.url} {file.data}"
 
     async with connect(look) as client:
-        assert text_of((await client.send(say([{"url": "http://10.0.0.1/secret"}])))["task"]) == "http://10.0.0.1/secret None"
+        assert (
+            text_of((await client.send(say([{"url": "http://10.0.0.1/secret"}])))["task"])
+            == "http://10.0.0.1/secret None"
+        )
 
 
 async def test_bytes_are_the_content_of_a_file(connect):
@@ -153,7 +170,9 @@ async def test_bytes_are_the_content_of_a_file(connect):
     async with connect(size) as client:
         assert text_of((await client.send(say([{"raw": "aGVsbG8="}])))["task"]) == "5"
         for parts in ([{"url": "https://x.example/a"}], [{"text": "hello"}]):
-            assert (await refusal_of(client.send(say(parts)))).reason == "CONTENT_TYPE_NOT_SUPPORTED"
+            assert (
+                await refusal_of(client.send(say(parts)))
+            ).reason == "CONTENT_TYPE_NOT_SUPPORTED"
 
 
 async def test_a_missing_file_is_refused_unless_it_may_be_missing(connect):
@@ -176,10 +195,16 @@ async def test_a_message_arrives_whole(connect):
     """`Message` is the message as it was sent (design, section 1)."""
 
     async def look(request: Message):
-        return f"{request.message_id} {[bool(p.media_type) for p in request.parts]} {request.metadata}"
+        return (
+            f"{request.message_id} {[bool(p.media_type) for p in request.parts]} {request.metadata}"
+        )
 
     async with connect(look) as client:
-        sent = say([{"text": "a", "mediaType": "text/markdown"}, {"data": None}], messageId="m-x", metadata={"k": [1, None]})
+        sent = say(
+            [{"text": "a", "mediaType": "text/markdown"}, {"data": None}],
+            messageId="m-x",
+            metadata={"k": [1, None]},
+        )
         assert text_of((await client.send(sent))["task"]) == "m-x [True, False] {'k': [1, None]}"
 
 
@@ -201,13 +226,20 @@ async def test_an_answer_that_cannot_be_bound_leaves_the_task_as_it_is(connect):
 
     async with connect(plan) as client:
         asked = (await client.send('{"city": "?"}'))["task"]
-        assert (await refusal_of(client.send(say("Rome", taskId=asked["id"])))).reason == "INVALID_PARAMS"
+        assert (
+            await refusal_of(client.send(say("Rome", taskId=asked["id"])))
+        ).reason == "INVALID_PARAMS"
         assert await client.get(asked["id"]) == asked
-        assert text_of((await client.send(say('{"city": "Rome"}', taskId=asked["id"])))["task"]) == "Rome"
+        assert (
+            text_of((await client.send(say('{"city": "Rome"}', taskId=asked["id"])))["task"])
+            == "Rome"
+        )
 
 
 async def test_odd_media_types_are_taken_as_they_come(connect):
-    """Parts are not refused for what they say they are, unless told to be strict (section 7, A45; design, rule 12)."""
+    """Parts are not refused for what they say they are, unless told to be strict (section 7, A45;
+    design, rule 12).
+    """
 
     async def read(request: str):
         return request

@@ -5,7 +5,7 @@ import contextlib
 import threading
 
 from accord import Agent, Ask, Context
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite.store import SqliteStore
 from tests.drive import kinds, refusal_of, say, state_of
 
 
@@ -65,7 +65,10 @@ async def test_other_ends_are_not_cancelable(connect):
         for word in ("complete", "fail", "reject"):
             task = (await client.send(word))["task"]
             refused = await refusal_of(client.cancel(task["id"]))
-            assert (refused.reason, refused.detail) == ("TASK_NOT_CANCELABLE", {"taskId": task["id"]})
+            assert (refused.reason, refused.detail) == (
+                "TASK_NOT_CANCELABLE",
+                {"taskId": task["id"]},
+            )
             assert await client.get(task["id"]) == task
 
 
@@ -80,7 +83,9 @@ async def test_an_unknown_task_cannot_be_cancelled(connect):
 
 
 async def test_a_skill_that_returns_while_being_cancelled_has_completed(connect):
-    """A normal return in the time given wins, and the caller is told (design, rule 11; section 7, A9)."""
+    """A normal return in the time given wins, and the caller is told (design, rule 11; section 7,
+    A9).
+    """
     entered = asyncio.Event()
 
     async def stubborn(request: str):
@@ -198,7 +203,9 @@ async def test_what_a_cancelled_thread_still_says_is_dropped(connect):
 
 
 async def test_a_skill_that_will_not_stop_is_left_behind(connect_rpc):
-    """After the time given the task is canceled, and what the function does later is not heard (design, rule 11)."""
+    """After the time given the task is canceled, and what the function does later is not heard
+    (design, rule 11).
+    """
     entered, gate = asyncio.Event(), asyncio.Event()
 
     async def deaf(request: str, ctx: Context):
@@ -217,8 +224,12 @@ async def test_a_skill_that_will_not_stop_is_left_behind(connect_rpc):
         assert await client.get(task["id"]) == canceled
 
 
-async def test_a_durable_skill_that_is_cancelled_before_its_message_is_stored_never_begins(connect_rpc, tmp_path):
-    """It starts after the commit (design, rule 16); what is cancelled until then has done nothing."""
+async def test_a_durable_skill_that_is_cancelled_before_its_message_is_stored_never_begins(
+    connect_rpc, tmp_path
+):
+    """It starts after the commit (design, rule 16); what is cancelled until then has done
+    nothing.
+    """
     calls, slow = [], threading.Event()
     store = SqliteStore(tmp_path / "tasks.db")
     agent = Agent("Test agent")

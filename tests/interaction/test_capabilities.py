@@ -27,7 +27,9 @@ async def test_push_configs_are_refused_while_the_card_does_not_offer_them(conne
 
 
 async def test_an_inline_push_config_is_refused_not_ignored(connect):
-    """A caller who counts on being called must know it will not be (SND-11, GEN-7; section 7, A21)."""
+    """A caller who counts on being called must know it will not be (SND-11, GEN-7; section
+    7, A21).
+    """
     async with connect(echo) as client:
         hook = {"taskPushNotificationConfig": {"url": "https://hooks.example/a2a"}}
         refused = await refusal_of(client.send(say(configuration=hook)))
@@ -43,17 +45,25 @@ async def test_an_extended_card_is_refused_where_there_is_none(connect):
 
 
 def demanding():
-    agent = Agent("Demanding", extensions=[AgentExtension(uri="https://ext.example/units/v2", required=True)])
+    agent = Agent(
+        "Demanding", extensions=[AgentExtension(uri="https://ext.example/units/v2", required=True)]
+    )
     agent.skill(echo)
     return agent
 
 
-@pytest.mark.parametrize("named", [None, "https://ext.example/units/v1", "https://ext.example/other"])
+@pytest.mark.parametrize(
+    "named", [None, "https://ext.example/units/v1", "https://ext.example/other"]
+)
 async def test_a_required_extension_must_be_activated(connect, named):
-    """Without it, or with another version of it, a send is refused; nothing falls back (EXT-4, EXT-5, GEN-7; A24, A25)."""
+    """Without it, or with another version of it, a send is refused; nothing falls back (EXT-4,
+    EXT-5, GEN-7; A24, A25).
+    """
     async with connect(demanding()) as client:
         for verb in (client.send, client.stream):
-            refused = await refusal_of(verb("hi", headers={"A2A-Extensions": named} if named else None))
+            refused = await refusal_of(
+                verb("hi", headers={"A2A-Extensions": named} if named else None)
+            )
             assert refused.reason == "EXTENSION_SUPPORT_REQUIRED"
             assert refused.detail == {"extensions": "https://ext.example/units/v2"}
 
@@ -79,7 +89,10 @@ async def test_extensions_are_inactive_until_asked_for(connect):
 async def test_extensions_may_come_in_several_headers(connect):
     """Repeated headers are one list (section 3.1)."""
     async with connect(demanding()) as client:
-        headers = [("A2A-Extensions", "https://ext.example/other"), ("A2A-Extensions", "https://ext.example/units/v2")]
+        headers = [
+            ("A2A-Extensions", "https://ext.example/other"),
+            ("A2A-Extensions", "https://ext.example/units/v2"),
+        ]
         task = (await client.send("hi", headers=headers))["task"]
         assert state_of(task) == "completed"
 
@@ -87,8 +100,15 @@ async def test_extensions_may_come_in_several_headers(connect):
 async def test_extensions_are_declared_in_the_card(connect):
     """Ours and the agent's, with uri, description and whether they are required (EXT-1, EXT-6)."""
     async with connect(demanding()) as client:
-        declared = {e["uri"]: e.get("required", False) for e in (await client.card())["capabilities"]["extensions"]}
-        assert declared == {"urn:accord:resume:1": False, "urn:accord:idempotent:1": False, "https://ext.example/units/v2": True}
+        declared = {
+            e["uri"]: e.get("required", False)
+            for e in (await client.card())["capabilities"]["extensions"]
+        }
+        assert declared == {
+            "urn:accord:resume:1": False,
+            "urn:accord:idempotent:1": False,
+            "https://ext.example/units/v2": True,
+        }
 
 
 async def test_extension_data_travels_in_metadata_and_names(connect):

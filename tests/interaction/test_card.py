@@ -24,13 +24,21 @@ async def test_the_card_says_what_is_served(connect_rest):
 
     async with connect_rest(agent, versions=["1.0"]) as client:
         card = await client.card()
-        assert (card["name"], card["description"], card["version"]) == ("Trip planner", "Plans short trips.", "2.1.0")
+        assert (card["name"], card["description"], card["version"]) == (
+            "Trip planner",
+            "Plans short trips.",
+            "2.1.0",
+        )
         assert card["supportedInterfaces"] == [
             {"url": client.url + "/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
             {"url": client.url, "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"},
         ]
         assert card["capabilities"]["streaming"] is True
-        assert card["defaultInputModes"] == card["defaultOutputModes"] == ["text/plain", "application/json"]
+        assert (
+            card["defaultInputModes"]
+            == card["defaultOutputModes"]
+            == ["text/plain", "application/json"]
+        )
         [skill] = card["skills"]
         assert skill == {
             "id": "plan_trip",
@@ -42,9 +50,13 @@ async def test_the_card_says_what_is_served(connect_rest):
 
 
 async def test_the_newest_version_is_preferred(connect_rest):
-    """One URL may serve several versions; who can choose takes the first, which is 1.0 (CRD-2, CRD-7)."""
+    """One URL may serve several versions; who can choose takes the first, which is 1.0 (CRD-2,
+    CRD-7).
+    """
     async with connect_rest(echo) as client:
-        versions = [entry["protocolVersion"] for entry in (await client.card())["supportedInterfaces"]]
+        versions = [
+            entry["protocolVersion"] for entry in (await client.card())["supportedInterfaces"]
+        ]
         assert versions[:2] == ["1.0", "1.0"]
         assert versions == sorted(versions, reverse=True)
 
@@ -58,7 +70,15 @@ async def test_a_card_needs_nothing_but_a_name_and_a_skill(connect_rest):
     async with connect_rest(bare) as client:
         card = await client.card()
         skill = card["skills"][0]
-        assert all([card["name"], card["description"], card["version"], card["defaultInputModes"], card["defaultOutputModes"]])
+        assert all(
+            [
+                card["name"],
+                card["description"],
+                card["version"],
+                card["defaultInputModes"],
+                card["defaultOutputModes"],
+            ]
+        )
         assert all([skill["id"], skill["name"], skill["description"], skill["tags"]])
 
 
@@ -66,7 +86,9 @@ async def test_a_card_holds_no_empty_or_unknown_member(connect_rest):
     """Such a card canonicalizes the same way everywhere (SIG-7; section 7, A31, A32)."""
 
     def hollow(value):
-        items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        items = (
+            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        )
         return value in ("", [], {}) or any(hollow(item) for item in items)
 
     async with connect_rest(echo, versions=["1.0"]) as client:
@@ -84,13 +106,22 @@ async def test_the_agent_has_the_last_word_on_its_card(connect_rest):
 
     async with connect_rest(agent) as client:
         card = await client.card()
-        assert (card["documentationUrl"], card["provider"]["organization"]) == ("https://us.example/docs", "Us")
+        assert (card["documentationUrl"], card["provider"]["organization"]) == (
+            "https://us.example/docs",
+            "Us",
+        )
 
 
 async def test_every_interface_of_the_card_can_be_used(connect_rest):
-    """The URLs are exact: JSON-RPC is posted to its own, HTTP+JSON paths are put behind theirs (CRD-2)."""
+    """The URLs are exact: JSON-RPC is posted to its own, HTTP+JSON paths are put behind theirs
+    (CRD-2).
+    """
     async with connect_rest(echo) as client:
-        rpc, rest = [e["url"] for e in (await client.card())["supportedInterfaces"] if e["protocolVersion"] == "1.0"]
+        rpc, rest = [
+            e["url"]
+            for e in (await client.card())["supportedInterfaces"]
+            if e["protocolVersion"] == "1.0"
+        ]
         message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
         call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message}
         async with client.http.post(rpc, json=call) as response:
@@ -107,23 +138,36 @@ async def test_the_card_can_be_cached(connect_rest):
             assert first.content_type == "application/json"
             assert "max-age=" in first.headers["Cache-Control"]
             assert first.headers["Last-Modified"].endswith("GMT")
-        for tag in (first.headers["ETag"], f'"other", {first.headers["ETag"]}', "W/" + first.headers["ETag"]):
+        for tag in (
+            first.headers["ETag"],
+            f'"other", {first.headers["ETag"]}',
+            "W/" + first.headers["ETag"],
+        ):
             async with client.http.get(client.url + PATH, headers={"If-None-Match": tag}) as again:
                 assert (again.status, await again.read()) == (304, b"")
                 assert again.headers["ETag"] == first.headers["ETag"]
-        async with client.http.get(client.url + PATH, headers={"If-None-Match": '"other"'}) as changed:
+        async with client.http.get(
+            client.url + PATH, headers={"If-None-Match": '"other"'}
+        ) as changed:
             assert changed.status == 200
 
 
 async def test_any_tag_matches_a_star(connect_rest):
     """If-None-Match: * means any version at all (RFC 9110)."""
-    async with connect_rest(echo) as client, client.http.get(client.url + PATH, headers={"If-None-Match": "*"}) as response:
+    async with (
+        connect_rest(echo) as client,
+        client.http.get(client.url + PATH, headers={"If-None-Match": "*"}) as response,
+    ):
         assert response.status == 304
 
 
 async def test_head_of_the_card_has_the_headers_of_get_and_no_body(connect_rest):
     """A cheap look at whether it has changed (CRD-4)."""
-    async with connect_rest(echo) as client, client.http.get(client.url + PATH) as got, client.http.head(client.url + PATH) as head:
+    async with (
+        connect_rest(echo) as client,
+        client.http.get(client.url + PATH) as got,
+        client.http.head(client.url + PATH) as head,
+    ):
         assert (head.status, await head.read()) == (200, b"")
         for name in ("ETag", "Content-Length", "Content-Type", "Last-Modified"):
             assert head.headers[name] == got.headers[name]
@@ -136,22 +180,35 @@ async def test_the_card_is_not_sent_again_if_it_is_as_old_as_known(connect_rest)
             since = {"If-Modified-Since": first.headers["Last-Modified"]}
         async with client.http.get(client.url + PATH, headers=since) as again:
             assert again.status == 304
-        async with client.http.get(client.url + PATH, headers=since | {"If-None-Match": '"other"'}) as changed:
+        async with client.http.get(
+            client.url + PATH, headers=since | {"If-None-Match": '"other"'}
+        ) as changed:
             assert changed.status == 200
 
 
 async def test_the_card_needs_no_version(connect_rest):
     """The fetch is not version-gated: even an odd header gets the card (section 3.2)."""
-    async with connect_rest(echo) as client, client.http.get(client.url + PATH, headers={"A2A-Version": "99.0"}) as response:
+    async with (
+        connect_rest(echo) as client,
+        client.http.get(client.url + PATH, headers={"A2A-Version": "99.0"}) as response,
+    ):
         assert response.status == 200
 
 
 @pytest.mark.parametrize(
     ("host", "trusted"),
-    [("localhost:8123", True), ("127.0.0.1:8123", True), ("[::1]:8123", True), ("evil.example", False), ("evil.example:80", False)],
+    [
+        ("localhost:8123", True),
+        ("127.0.0.1:8123", True),
+        ("[::1]:8123", True),
+        ("evil.example", False),
+        ("evil.example:80", False),
+    ],
 )
 async def test_a_strangers_host_header_is_not_believed(connect_rest, host, trusted):
-    """Without a configured URL only loopback and the bound address count (design, rule 25; CRD-5)."""
+    """Without a configured URL only loopback and the bound address count (design, rule 25;
+    CRD-5).
+    """
     async with connect_rest(echo) as client:
         async with client.http.get(client.url + PATH, headers={"Host": host}) as response:
             rest = (await response.json())["supportedInterfaces"][1]["url"]
@@ -160,24 +217,41 @@ async def test_a_strangers_host_header_is_not_believed(connect_rest, host, trust
 
 async def test_forwarded_headers_are_not_believed(connect_rest):
     """Anyone can send them (design, rule 25)."""
-    headers = {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https", "Forwarded": "host=evil.example"}
-    async with connect_rest(echo) as client, client.http.get(client.url + PATH, headers=headers) as response:
+    headers = {
+        "X-Forwarded-Host": "evil.example",
+        "X-Forwarded-Proto": "https",
+        "Forwarded": "host=evil.example",
+    }
+    async with (
+        connect_rest(echo) as client,
+        client.http.get(client.url + PATH, headers=headers) as response,
+    ):
         assert (await response.json())["supportedInterfaces"][1]["url"] == client.url
 
 
 async def test_a_configured_url_is_the_one_in_the_card(connect_rest):
     """What the operator says goes, whatever the Host header is (design, rule 25)."""
     async with connect_rest(echo, url="https://agents.example/trip/") as client:
-        urls = [e["url"] for e in (await client.card())["supportedInterfaces"] if e["protocolVersion"] == "1.0"]
+        urls = [
+            e["url"]
+            for e in (await client.card())["supportedInterfaces"]
+            if e["protocolVersion"] == "1.0"
+        ]
         assert urls == ["https://agents.example/trip/", "https://agents.example/trip"]
 
 
 async def test_the_paths_of_the_bindings_can_be_chosen(connect_rest):
-    """Both show in the card, and both work, JSON-RPC with and without a final slash (design, rule 23)."""
+    """Both show in the card, and both work, JSON-RPC with and without a final slash (design, rule
+    23).
+    """
     message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
     call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message}
     async with connect_rest(echo, rpc="/rpc", rest="/api") as client:
-        urls = [e["url"] for e in (await client.card())["supportedInterfaces"] if e["protocolVersion"] == "1.0"]
+        urls = [
+            e["url"]
+            for e in (await client.card())["supportedInterfaces"]
+            if e["protocolVersion"] == "1.0"
+        ]
         assert urls == [client.url + "/rpc", client.url + "/api"]
         for path in ("/rpc", "/rpc/"):
             status, answer = await client.post(path, call)
@@ -198,4 +272,7 @@ async def test_skills_may_state_their_own_modes(connect_rest):
 
     async with connect_rest(agent) as client:
         card = await client.card()
-        assert (card["defaultOutputModes"], card["skills"][0]["outputModes"]) == (["text/plain"], ["image/png"])
+        assert (card["defaultOutputModes"], card["skills"][0]["outputModes"]) == (
+            ["text/plain"],
+            ["image/png"],
+        )

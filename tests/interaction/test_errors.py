@@ -55,7 +55,9 @@ def agent_for(reason):
 
 @pytest.mark.parametrize("reason", TABLE)
 async def test_an_error_means_the_same_on_every_binding(connect, reason):
-    """Codes, statuses and names of the table; ErrorInfo with reason and domain (ERR-1, ERR-4, ERR-5, BND-1)."""
+    """Codes, statuses and names of the table; ErrorInfo with reason and domain (ERR-1, ERR-4,
+    ERR-5, BND-1).
+    """
     code, status, grpc = TABLE[reason]
     async with connect(agent_for(reason)) as client:
         refused = await provoke(client, reason)
@@ -70,27 +72,41 @@ async def test_an_error_means_the_same_on_every_binding(connect, reason):
 
 @pytest.mark.parametrize("reason", TABLE)
 async def test_every_detail_says_what_it_is(connect, reason):
-    """@type, the protocol's domain, and metadata that is text to text (ERR-2, ERR-3, ERR-6, ERR-7)."""
+    """@type, the protocol's domain, and metadata that is text to text (ERR-2, ERR-3, ERR-6,
+    ERR-7).
+    """
     async with connect(agent_for(reason)) as client:
         refused = await provoke(client, reason)
         info, *more = refused.error.get("data") or refused.error["details"]
         assert info["@type"] == "type.googleapis.com/google.rpc.ErrorInfo"
         assert info["domain"] == "a2a-protocol.org"
         assert all(isinstance(value, str) for value in info.get("metadata", {}).values())
-        assert [detail["@type"] for detail in more] == ["type.googleapis.com/google.rpc.BadRequest"] * bool(refused.violations)
+        assert [detail["@type"] for detail in more] == [
+            "type.googleapis.com/google.rpc.BadRequest"
+        ] * bool(refused.violations)
 
 
 def test_no_two_errors_share_a_reason_or_an_a2a_code():
     """A client can tell them apart by either (ERR-4)."""
     kinds = [getattr(errors, name) for name in errors.__all__]
-    own = [kind for kind in kinds if -32099 <= kind.code <= -32001 and kind is not errors.UnsupportedMediaType]
+    own = [
+        kind
+        for kind in kinds
+        if -32099 <= kind.code <= -32001 and kind is not errors.UnsupportedMediaType
+    ]
     assert len({kind.code for kind in own}) == len({kind.reason for kind in own}) == len(own) == 9
 
 
 async def test_a_refused_request_leaves_no_trace(connect, store):
     """Everything is checked before anything is done (GEN-2)."""
     async with connect(agent_for(""), store=store) as client:
-        for wrong in (say([]), say(role=0), say([{"data": 1}]), say(metadata={"skill": "x"}), say(taskId="x")):
+        for wrong in (
+            say([]),
+            say(role=0),
+            say([{"data": 1}]),
+            say(metadata={"skill": "x"}),
+            say(taskId="x"),
+        ):
             await refusal_of(client.send(wrong))
         assert (await client.list())["totalSize"] == 0
 
@@ -102,7 +118,11 @@ async def test_the_first_thing_wrong_is_what_is_told(connect):
         active = {"A2A-Extensions": "https://ext.example/v1"}
         done = (await client.send("hi", headers=active))["task"]
         asked = [
-            (say(messageId="m" * 300, taskId="x"), {"A2A-Version": "99.0"}, "VERSION_NOT_SUPPORTED"),
+            (
+                say(messageId="m" * 300, taskId="x"),
+                {"A2A-Version": "99.0"},
+                "VERSION_NOT_SUPPORTED",
+            ),
             (say(messageId="m" * 300, taskId="x"), None, "EXTENSION_SUPPORT_REQUIRED"),
             (say(messageId="m" * 300, taskId="x"), active, "INVALID_PARAMS"),
             (say([{"data": 1}], taskId="x", contextId="y"), active, "TASK_NOT_FOUND"),

@@ -28,7 +28,11 @@ async def test_a_task_can_be_read_as_often_as_wanted(connect, store):
     async with connect(talk, store=store) as client:
         sent = await said(client, "one", "stop")
         assert await client.get(sent["id"]) == await client.get(sent["id"]) == sent
-        assert (state_of(sent), text_of(sent), texts(sent)) == ("completed", "bye", ["one", "you said one", "stop"])
+        assert (state_of(sent), text_of(sent), texts(sent)) == (
+            "completed",
+            "bye",
+            ["one", "you said one", "stop"],
+        )
 
 
 async def test_a_task_outlives_its_server(connect, lasting):
@@ -60,7 +64,9 @@ async def test_an_unknown_task_is_not_found(connect, store):
     ],
 )
 async def test_history_is_cut_from_the_front(connect, store, length, expected):
-    """Never more than the n newest messages; unset is everything, 0 leaves the member out (HIS-1, HIS-2, HIS-3, HIS-4)."""
+    """Never more than the n newest messages; unset is everything, 0 leaves the member out (HIS-1,
+    HIS-2, HIS-3, HIS-4).
+    """
     async with connect(talk, store=store) as client:
         sent = await said(client, "one", "two")
         task = await client.get(sent["id"], **({} if length is None else {"historyLength": length}))
@@ -82,7 +88,9 @@ async def test_send_honours_the_history_length(connect):
     async with connect(talk) as client:
         task = (await client.send(say("one", configuration={"historyLength": 0})))["task"]
         assert "history" not in task
-        task = (await client.send(say("two", taskId=task["id"], configuration={"historyLength": 1})))["task"]
+        task = (
+            await client.send(say("two", taskId=task["id"], configuration={"historyLength": 1}))
+        )["task"]
         assert texts(task) == ["two"]
 
 
@@ -93,10 +101,14 @@ async def test_the_snapshot_of_a_stream_honours_the_history_length(connect):
         first = (await new.next())["task"]
         assert "history" not in first
         await new.rest()
-        more = await client.stream(say("two", taskId=first["id"], configuration={"historyLength": 1}))
+        more = await client.stream(
+            say("two", taskId=first["id"], configuration={"historyLength": 1})
+        )
         frames = await more.rest()
         assert texts(frames[0]["task"]) == ["two"]
-        assert kinds(frames)[-1].endswith("input-required")  # the turn may be over before the snapshot is taken
+        assert kinds(frames)[-1].endswith(
+            "input-required"
+        )  # the turn may be over before the snapshot is taken
 
 
 async def test_a_negative_history_length_is_refused(connect):

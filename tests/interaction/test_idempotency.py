@@ -6,8 +6,8 @@ import json
 import pytest
 
 from accord import Agent, Ask, Context, Reply
+from accord.server.request import Place, Request, Target
 from accord.store.memory import MemoryStore
-from accord.wire.request import Place, Request, Target
 from tests.drive import kinds, refusal_of, say, state_of, text_of
 
 KEY = {"Idempotency-Key": "k-1"}
@@ -175,7 +175,13 @@ def keyed(method, params):
     """A request that needs no server."""
     headers = {b"content-type": b"application/json", b"idempotency-key": b"k-1"}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    return Request(Target("POST", "/", "/"), headers, list(headers.items()), lambda: Place("http", ("localhost", 80)), body)
+    return Request(
+        Target("POST", "/", "/"),
+        headers,
+        list(headers.items()),
+        lambda: Place("http", ("localhost", 80)),
+        body,
+    )
 
 
 async def test_an_answer_sent_again_is_taken_once(connect, store):
@@ -191,7 +197,9 @@ async def test_an_answer_sent_again_is_taken_once(connect, store):
         for _ in range(2):
             task = (await client.send(answer, headers=KEY))["task"]
             assert text_of(task["status"]["message"]) == "Which hour?"
-        assert text_of((await client.send(say("nine", taskId=asked["id"])))["task"]) == "Monday, nine"
+        assert (
+            text_of((await client.send(say("nine", taskId=asked["id"])))["task"]) == "Monday, nine"
+        )
 
 
 async def test_an_answer_under_a_key_streams_all_that_follows_it(connect, store):
@@ -229,11 +237,15 @@ async def test_tenants_do_not_share_keys(connect, count):
 async def test_a_refused_message_does_not_use_up_its_key(connect, count):
     """Nothing was done, so nothing is remembered (IDM-2)."""
     async with connect(count) as client:
-        assert (await refusal_of(client.send(say([{"data": 1}]), headers=KEY))).reason == "CONTENT_TYPE_NOT_SUPPORTED"
+        assert (
+            await refusal_of(client.send(say([{"data": 1}]), headers=KEY))
+        ).reason == "CONTENT_TYPE_NOT_SUPPORTED"
         assert state_of((await client.send("hi", headers=KEY))["task"]) == "completed"
 
 
 async def test_a_key_too_long_is_refused(connect, count):
     """Before anything is done (OPS-2)."""
     async with connect(count) as client:
-        assert (await refusal_of(client.send("hi", headers={"Idempotency-Key": "k" * 300}))).reason == "INVALID_PARAMS"
+        assert (
+            await refusal_of(client.send("hi", headers={"Idempotency-Key": "k" * 300}))
+        ).reason == "INVALID_PARAMS"

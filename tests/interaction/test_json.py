@@ -45,7 +45,10 @@ async def test_members_are_written_in_camel_case_and_enums_by_name(connect):
         assert not [name for name in names if "_" in name]
         states = {value for frame in frames for name, value in walk(frame) if name == "state"}
         assert states == {"TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED"}
-        assert {value for frame in frames for name, value in walk(frame) if name == "role"} == {"ROLE_USER", "ROLE_AGENT"}
+        assert {value for frame in frames for name, value in walk(frame) if name == "role"} == {
+            "ROLE_USER",
+            "ROLE_AGENT",
+        }
 
 
 async def test_nothing_empty_or_unknown_is_written(connect):
@@ -68,9 +71,12 @@ async def test_times_are_utc_with_milliseconds(connect):
         frames = await (await client.stream("hi")).rest()
         times = [value for frame in frames for name, value in walk(frame) if name == "timestamp"]
         assert len(times) == 4
-        # On gRPC a time is a number; it is printed by protobuf, without a fraction when the clock stood at a full second.
+        # On gRPC a time is a number; it is printed by protobuf, without a fraction when the clock
+        # stood at a full second.
         fraction = r"(\.\d{3})?" if client.binding == "GRPC" else r"\.\d{3}"
-        assert all(re.fullmatch(rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d{fraction}Z", time) for time in times)
+        assert all(
+            re.fullmatch(rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d{fraction}Z", time) for time in times
+        )
         moments = [datetime.fromisoformat(time) for time in times]
         assert moments == sorted(moments)
 
@@ -105,15 +111,28 @@ async def test_what_is_not_base64_is_refused(connect_http, raw):
     """With the field's name (GEN-2)."""
     async with connect_http(parts) as client:
         refused = await refusal_of(client.send(say([{"raw": raw}])))
-        assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["message.parts[0].raw"])
+        assert (refused.reason, list(refused.violations)) == (
+            "INVALID_PARAMS",
+            ["message.parts[0].raw"],
+        )
 
 
 async def test_snake_case_is_read_and_never_written(connect):
     """Parsers of the proto take its own names too (section 2)."""
     async with connect(echo) as client:
-        message = {"message_id": "m", "role": "ROLE_USER", "parts": [{"text": "hi", "media_type": "text/plain"}], "context_id": "c"}
-        task = (await client.send({"message": message, "configuration": {"history_length": 1}}))["task"]
-        assert (task["contextId"], task["history"][0]["parts"][0]["mediaType"]) == ("c", "text/plain")
+        message = {
+            "message_id": "m",
+            "role": "ROLE_USER",
+            "parts": [{"text": "hi", "media_type": "text/plain"}],
+            "context_id": "c",
+        }
+        task = (await client.send({"message": message, "configuration": {"history_length": 1}}))[
+            "task"
+        ]
+        assert (task["contextId"], task["history"][0]["parts"][0]["mediaType"]) == (
+            "c",
+            "text/plain",
+        )
 
 
 async def test_enums_are_read_by_number(connect_rpc):
@@ -125,7 +144,9 @@ async def test_enums_are_read_by_number(connect_rpc):
         assert (await client.list(status=6))["totalSize"] == 0
 
 
-@pytest.mark.parametrize("role", ["user", "role_user", "ROLE_WIZARD", 9, -1, True, "", "ROLE_UNSPECIFIED", 0])
+@pytest.mark.parametrize(
+    "role", ["user", "role_user", "ROLE_WIZARD", 9, -1, True, "", "ROLE_UNSPECIFIED", 0]
+)
 async def test_an_unknown_role_is_refused(connect_http, role):
     """Lower case, numbers there are none of, and unspecified (section 2; section 7, A42)."""
     async with connect_http(echo) as client:
@@ -137,7 +158,11 @@ async def test_unknown_members_are_ignored_and_not_kept(connect_http):
     """At every level (BND-2; section 7, A26)."""
     async with connect_http(echo) as client:
         sent = say([{"text": "hi", "kind": "text"}], kind="message")
-        task = (await client.send(sent | {"futureOption": {"a": 1}, "configuration": {"blocking": True}}))["task"]
+        task = (
+            await client.send(
+                sent | {"futureOption": {"a": 1}, "configuration": {"blocking": True}}
+            )
+        )["task"]
         assert text_of(task) == "hi"
         assert "kind" not in {name for name, _ in walk(task)}
 
@@ -145,7 +170,13 @@ async def test_unknown_members_are_ignored_and_not_kept(connect_http):
 async def test_null_is_absent(connect):
     """For every field but `data` (section 2)."""
     async with connect(echo) as client:
-        sent = say([{"text": "hi", "raw": None, "metadata": None}], taskId=None, contextId=None, metadata=None, extensions=None)
+        sent = say(
+            [{"text": "hi", "raw": None, "metadata": None}],
+            taskId=None,
+            contextId=None,
+            metadata=None,
+            extensions=None,
+        )
         task = (await client.send(sent | {"configuration": None, "tenant": None}))["task"]
         assert task["history"][0]["parts"] == [{"text": "hi"}]
 
@@ -153,11 +184,21 @@ async def test_null_is_absent(connect):
 async def test_null_in_a_list_is_refused(connect_http):
     """An element has to be one (section 2)."""
     async with connect_http(echo) as client:
-        assert (await refusal_of(client.send(say([{"text": "hi"}, None])))).reason == "INVALID_PARAMS"
+        assert (
+            await refusal_of(client.send(say([{"text": "hi"}, None])))
+        ).reason == "INVALID_PARAMS"
 
 
 @pytest.mark.parametrize(
-    "part", [{}, {"text": "a", "raw": "aGk="}, {"text": "a", "data": None}, {"mediaType": "text/plain"}, {"text": 7}, "hi"]
+    "part",
+    [
+        {},
+        {"text": "a", "raw": "aGk="},
+        {"text": "a", "data": None},
+        {"mediaType": "text/plain"},
+        {"text": 7},
+        "hi",
+    ],
 )
 async def test_a_part_holds_exactly_one_thing(connect_http, part):
     """Two members or none are refused, naming the part (section 2)."""
@@ -169,7 +210,19 @@ async def test_a_part_holds_exactly_one_thing(connect_http, part):
 
 async def test_data_may_be_any_json_value(connect):
     """Objects, lists, numbers, text, booleans and null come back as they went (section 2)."""
-    values = [{"a": {"b": [1, None, {}]}}, [], [[]], 0, -1.5, 1e300, "x", True, None, {"": ""}, {"snake_case": 1}]
+    values = [
+        {"a": {"b": [1, None, {}]}},
+        [],
+        [[]],
+        0,
+        -1.5,
+        1e300,
+        "x",
+        True,
+        None,
+        {"": ""},
+        {"snake_case": 1},
+    ]
     async with connect(parts) as client:
         task = (await client.send(say([{"data": value} for value in values])))["task"]
         assert [part["data"] for part in task["artifacts"][0]["parts"]] == values
@@ -188,7 +241,10 @@ async def test_metadata_is_an_object(connect_http, metadata):
     """Arrays and scalars are errors (section 2)."""
     async with connect_http(echo) as client:
         refused = await refusal_of(client.send(say(metadata=metadata)))
-        assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["message.metadata"])
+        assert (refused.reason, list(refused.violations)) == (
+            "INVALID_PARAMS",
+            ["message.metadata"],
+        )
 
 
 @pytest.mark.parametrize("length", [1, 1.0, "1"])
@@ -204,7 +260,10 @@ async def test_what_is_no_whole_number_is_refused(connect_http, length):
     """Fractions, words and what does not fit 32 bits (section 2)."""
     async with connect_http(echo) as client:
         refused = await refusal_of(client.send(say(configuration={"historyLength": length})))
-        assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["configuration.historyLength"])
+        assert (refused.reason, list(refused.violations)) == (
+            "INVALID_PARAMS",
+            ["configuration.historyLength"],
+        )
 
 
 async def test_quoted_booleans_are_refused(connect_http):
@@ -237,7 +296,9 @@ async def test_required_members_are_required(connect, field, message):
 async def test_all_wrong_fields_are_named_at_once(connect):
     """A caller fixes them in one go (GEN-2)."""
     async with connect(echo) as client:
-        refused = await refusal_of(client.send({"message": {"messageId": "", "role": "ROLE_UNSPECIFIED", "parts": []}}))
+        refused = await refusal_of(
+            client.send({"message": {"messageId": "", "role": "ROLE_UNSPECIFIED", "parts": []}})
+        )
         assert list(refused.violations) == ["message.messageId", "message.role", "message.parts"]
 
 
@@ -251,10 +312,14 @@ async def test_text_is_utf_8_both_ways(connect):
 async def test_the_last_of_two_members_of_one_name_wins(connect_http):
     """On every binding alike (design, rule 20)."""
     async with connect_http(echo) as client:
-        body = json.dumps(say("first")).replace('"text": "first"', '"text": "first", "text": "last"')
+        body = json.dumps(say("first")).replace(
+            '"text": "first"', '"text": "first", "text": "last"'
+        )
         if client.binding == "JSONRPC":
             body = '{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": %s}' % body
-        _, answer = await client.post("/" if client.binding == "JSONRPC" else "/message:send", body.encode())
+        _, answer = await client.post(
+            "/" if client.binding == "JSONRPC" else "/message:send", body.encode()
+        )
         assert text_of(answer.get("result", answer)["task"]) == "last"
 
 
@@ -276,9 +341,13 @@ BAD_JSON = [
 
 @pytest.mark.parametrize("body", BAD_JSON, ids=range(len(BAD_JSON)))
 async def test_what_is_not_json_is_a_parse_error(connect_http, body):
-    """Broken text, numbers there are none of, bad UTF-8, lone surrogates, too deep (design, rule 20; section 4.2)."""
+    """Broken text, numbers there are none of, bad UTF-8, lone surrogates, too deep (design, rule
+    20; section 4.2).
+    """
     async with connect_http(echo) as client:
-        status, answer = await client.post("/" if client.binding == "JSONRPC" else "/message:send", body)
+        status, answer = await client.post(
+            "/" if client.binding == "JSONRPC" else "/message:send", body
+        )
         assert "PARSE_ERROR" in str(answer["error"])
         if client.binding == "JSONRPC":
             assert (status, answer["id"], answer["error"]["code"]) == (200, None, -32700)
@@ -306,7 +375,11 @@ async def test_a_body_too_large_is_refused(connect_http):
     """413 on both bindings, with the limit (OPS-2; design, rule 21)."""
     async with connect_http(echo, limits=Limits(body=2000)) as client:
         refused = await refusal_of(client.send("x" * 2000))
-        assert (refused.status, refused.reason, refused.detail) == (413, "BODY_TOO_LARGE", {"limit": "2000"})
+        assert (refused.status, refused.reason, refused.detail) == (
+            413,
+            "BODY_TOO_LARGE",
+            {"limit": "2000"},
+        )
         assert state_of((await client.send("x" * 1000))["task"]) == "completed"
 
 
@@ -319,7 +392,9 @@ async def test_a_body_too_large_is_refused_though_its_length_is_not_told(connect
 
     async with connect(echo, limits=Limits(body=2000)) as client:
         url = client.url + ("/" if client.binding == "JSONRPC" else "/message:send")
-        async with client.http.post(url, data=pieces(), headers={"Content-Type": "application/json"}) as response:
+        async with client.http.post(
+            url, data=pieces(), headers={"Content-Type": "application/json"}
+        ) as response:
             assert response.status == 413
 
 
@@ -352,4 +427,7 @@ async def test_what_an_agent_writes_cannot_break_the_frame(connect):
 
     async with connect(agent) as client:
         frames = await (await client.stream("go")).rest()
-        assert text_of(frames[2]["artifactUpdate"]["artifact"]) == "\n\ndata: {}\r\nevent: error\n\n</script>"
+        assert (
+            text_of(frames[2]["artifactUpdate"]["artifact"])
+            == "\n\ndata: {}\r\nevent: error\n\n</script>"
+        )

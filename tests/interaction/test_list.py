@@ -21,7 +21,9 @@ async def work(request: str):
 
 
 async def sent(client, *words):
-    """Send words, each in a later millisecond than the one before, so that their order in time is plain."""
+    """Send words, each in a later millisecond than the one before, so that their order in time is
+    plain.
+    """
     tasks = []
     for word in words:
         tasks.append((await client.send(word))["task"])
@@ -37,7 +39,12 @@ def ids(page):
 async def test_an_empty_list_has_all_its_members(connect, store):
     """nextPageToken, pageSize and totalSize are there even when nothing else is (LST-4, LST-8)."""
     async with connect(work, store=store) as client:
-        assert await client.list() == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
+        assert await client.list() == {
+            "tasks": [],
+            "nextPageToken": "",
+            "pageSize": 50,
+            "totalSize": 0,
+        }
 
 
 async def test_the_newest_status_comes_first(connect, store):
@@ -93,7 +100,9 @@ async def paged(client, **asked):
 
 
 async def test_a_page_ends_early_when_it_holds_enough(connect, store):
-    """A page may be shorter than asked for (LST-6): large tasks come a few at a time, and all of them come."""
+    """A page may be shorter than asked for (LST-6): large tasks come a few at a time, and all of
+    them come.
+    """
     async with connect(work, store=store, limits=Limits(page=100_000)) as client:
         made = [(await client.send(f"{n}" + "x" * 40_000))["task"]["id"] for n in range(5)]
         pages = await paged(client)
@@ -112,7 +121,11 @@ async def test_artifacts_count_for_a_page_if_they_are_asked_for(connect, store):
         for size in ("60000", "120000", "60000"):
             await client.send(size)
         pages = await paged(client, includeArtifacts=True)
-        assert [[len(text_of(task)) for task in page["tasks"]] for page in pages] == [[60_000], [120_000], [60_000]]
+        assert [[len(text_of(task)) for task in page["tasks"]] for page in pages] == [
+            [60_000],
+            [120_000],
+            [60_000],
+        ]
         (page,) = await paged(client)
         assert len(page["tasks"]) == 3
 
@@ -145,7 +158,9 @@ async def test_a_token_this_server_did_not_give_is_refused(connect, token):
 
 
 async def test_artifacts_are_listed_only_when_asked_for(connect, store):
-    """Absent from every task by default; if asked for present, even where there are none (LST-5)."""
+    """Absent from every task by default; if asked for present, even where there are none
+    (LST-5).
+    """
     async with connect(work, store=store) as client:
         await client.send("ask")
         await client.send("made")
@@ -160,7 +175,10 @@ async def test_history_in_a_list_is_cut_as_anywhere(connect, store):
     async with connect(work, store=store) as client:
         task = (await client.send("ask"))["task"]
         await client.send(say("done", taskId=task["id"]))
-        lengths = [len((await client.list(historyLength=n))["tasks"][0].get("history", [])) for n in (0, 1, 2)]
+        lengths = [
+            len((await client.list(historyLength=n))["tasks"][0].get("history", []))
+            for n in (0, 1, 2)
+        ]
         assert lengths == [0, 1, 2]
         assert "history" not in (await client.list(historyLength=0))["tasks"][0]
 
@@ -190,10 +208,14 @@ async def test_the_lower_bound_in_time_is_inclusive(connect, store):
     async with connect(work, store=store) as client:
         old, new = await sent(client, "old", "new")
         bounds = [new["status"]["timestamp"], old["status"]["timestamp"]]
-        assert [(await client.list(statusTimestampAfter=bound))["totalSize"] for bound in bounds] == [1, 2]
+        assert [
+            (await client.list(statusTimestampAfter=bound))["totalSize"] for bound in bounds
+        ] == [1, 2]
 
 
-@pytest.mark.parametrize("after", ["2999-01-01T00:00:00Z", "2999-01-01T00:00:00.123456789Z", "2999-01-01T02:00:00+02:00"])
+@pytest.mark.parametrize(
+    "after", ["2999-01-01T00:00:00Z", "2999-01-01T00:00:00.123456789Z", "2999-01-01T02:00:00+02:00"]
+)
 async def test_times_are_read_with_any_fraction_and_offset(connect, after):
     """0 to 9 digits of a fraction, and numeric offsets (section 2)."""
     async with connect(work) as client:
@@ -202,13 +224,23 @@ async def test_times_are_read_with_any_fraction_and_offset(connect, after):
 
 
 @pytest.mark.parametrize(
-    "after", ["2026-01-01", "2026-01-01T00:00:00", "2026-01-01t00:00:00z", "yesterday", "2026-13-01T00:00:00Z"]
+    "after",
+    [
+        "2026-01-01",
+        "2026-01-01T00:00:00",
+        "2026-01-01t00:00:00z",
+        "yesterday",
+        "2026-13-01T00:00:00Z",
+    ],
 )
 async def test_a_time_that_is_none_is_refused(connect_http, after):
     """No zone, no time of day, small letters, no such month (section 2)."""
     async with connect_http(work) as client:
         refused = await refusal_of(client.list(statusTimestampAfter=after))
-        assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["statusTimestampAfter"])
+        assert (refused.reason, list(refused.violations)) == (
+            "INVALID_PARAMS",
+            ["statusTimestampAfter"],
+        )
 
 
 async def test_a_task_at_work_is_listed_as_it_stands(connect, store):

@@ -55,9 +55,14 @@ def door(request):
 
 
 async def test_a_mounted_agent_starts_itself(agent, host, door, lasting):
-    """Hosts run no lifespan for what is mounted in them: the first request opens the store (design, rule 23)."""
+    """Hosts run no lifespan for what is mounted in them: the first request opens the store (design,
+    rule 23).
+    """
     app = agent.app(store=lasting)
-    async with serving(host(app, "/agents/trip"), app.close) as url, aiohttp.ClientSession() as http:
+    async with (
+        serving(host(app, "/agents/trip"), app.close) as url,
+        aiohttp.ClientSession() as http,
+    ):
         client = door(http, url + "/agents/trip")
         task = (await client.send("go"))["task"]
         assert (state_of(task), text_of(task)) == ("completed", "onetwo")
@@ -75,11 +80,17 @@ async def test_a_mounted_agent_streams(agent, host, door):
 
 
 async def test_the_card_of_a_mounted_agent_points_below_the_mount(agent, host):
-    """The RPC URL ends in a slash, since hosts redirect the bare mount point; both can be used as they are (rule 23)."""
+    """The RPC URL ends in a slash, since hosts redirect the bare mount point; both can be used as
+    they are (rule 23).
+    """
     app = agent.app()
     async with serving(host(app, "/trip"), app.close) as url, aiohttp.ClientSession() as http:
         card = await JsonRpc(http, url + "/trip").card()
-        by_binding = {e["protocolBinding"]: e["url"] for e in card["supportedInterfaces"] if e["protocolVersion"] == "1.0"}
+        by_binding = {
+            e["protocolBinding"]: e["url"]
+            for e in card["supportedInterfaces"]
+            if e["protocolVersion"] == "1.0"
+        }
         assert by_binding["JSONRPC"] == url + "/trip/"
         assert by_binding["HTTP+JSON"] == url + "/trip"
         call = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}}

@@ -34,7 +34,9 @@ async def call(client, verb, path, **options):
 async def test_the_answer_is_of_the_type_asked_for(connect_rest, headers, expected):
     """Accept, else what was sent, else A2A's own (BND-3; section 7, A2)."""
     async with connect_rest(echo) as client:
-        status, _ = await client.post("/message:send", say("hi"), **{k.replace("-", "_"): v for k, v in headers.items()})
+        status, _ = await client.post(
+            "/message:send", say("hi"), **{k.replace("-", "_"): v for k, v in headers.items()}
+        )
         assert (status, client.answer_headers["Content-Type"]) == (200, expected)
 
 
@@ -59,7 +61,10 @@ async def test_a_request_that_is_not_json_is_refused_unread(connect_rest, kind):
     """415 (design, rule 21; section 7, A12)."""
     async with connect_rest(echo) as client:
         status, answer = await client.post("/message:send", say("hi"), Content_Type=kind)
-        assert (status, answer["error"]["details"][0]["reason"]) == (415, "CONTENT_TYPE_NOT_SUPPORTED")
+        assert (status, answer["error"]["details"][0]["reason"]) == (
+            415,
+            "CONTENT_TYPE_NOT_SUPPORTED",
+        )
 
 
 @pytest.mark.parametrize("body", [b"[]", b'"x"', b"7", b"null", b"true"])
@@ -71,7 +76,10 @@ async def test_a_body_is_an_object(connect_rest, body):
             assert (status, answer["error"]["details"][0]["reason"]) == (400, "INVALID_PARAMS")
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/tasks/a/b", "/message", "/v2/x/y/z", "/tasks/a/pushNotificationConfigs/b/c"])
+@pytest.mark.parametrize(
+    "path",
+    ["/nothing", "/tasks/a/b", "/message", "/v2/x/y/z", "/tasks/a/pushNotificationConfigs/b/c"],
+)
 async def test_an_unknown_path_is_not_found(connect_rest, path):
     """404 with an error body (section 3.5)."""
     async with connect_rest(echo) as client:
@@ -92,7 +100,10 @@ async def test_an_unknown_path_is_not_found(connect_rest, path):
 )
 async def test_a_wrong_verb_is_not_allowed(connect_rest, verb, path, allow):
     """405 with the verbs that are (section 3.5)."""
-    async with connect_rest(echo) as client, client.http.request(verb, client.url + path, json={}) as response:
+    async with (
+        connect_rest(echo) as client,
+        client.http.request(verb, client.url + path, json={}) as response,
+    ):
         assert (response.status, response.headers["Allow"]) == (405, allow)
 
 
@@ -106,7 +117,9 @@ async def test_cancel_needs_no_body(connect_rest, body):
     async with connect_rest(park) as client:
         task = (await client.send("hi"))["task"]
         headers = {"Content-Type": JSON} if body else {}
-        status, answer = await call(client, "POST", f"/tasks/{task['id']}:cancel", data=body, headers=headers)
+        status, answer = await call(
+            client, "POST", f"/tasks/{task['id']}:cancel", data=body, headers=headers
+        )
         assert (status, state_of(answer)) == (200, "canceled")
 
 
@@ -126,7 +139,9 @@ async def test_subscribe_takes_both_verbs(connect_rest, verb):
 
     async with connect_rest(park) as client:
         task = (await client.send("hi"))["task"]
-        async with client.http.request(verb, f"{client.url}/tasks/{task['id']}:subscribe") as response:
+        async with client.http.request(
+            verb, f"{client.url}/tasks/{task['id']}:subscribe"
+        ) as response:
             assert (response.status, response.content_type) == (200, "text/event-stream")
             assert (await response.content.readline()).startswith(b"id: ")
 
@@ -139,7 +154,9 @@ async def test_frames_are_bare(connect_rest):
         assert [len(frame) for frame in stream.raw] == [1] * len(stream.raw)
 
 
-@pytest.mark.parametrize("id_", ["a/b", "a:cancel", "..", "a?b=c", "ü", "%41", "a:subscribe:x", " "])
+@pytest.mark.parametrize(
+    "id_", ["a/b", "a:cancel", "..", "a?b=c", "ü", "%41", "a:subscribe:x", " "]
+)
 async def test_an_id_is_one_segment_whatever_is_in_it(connect_rest, id_):
     """Percent-encoded it reaches the operation as it is (BND-5)."""
     async with connect_rest(echo) as client:
@@ -160,10 +177,12 @@ async def test_query_parameters_are_camel_case_and_percent_encoded(connect_rest)
     """Numbers, booleans, enums and times as text; unknown ones ignored (BND-5; section 3.5)."""
     async with connect_rest(echo) as client:
         task = (await client.send(say("hi", contextId="a&b=c d")))["task"]
-        query = "contextId=a%26b%3Dc%20d&status=TASK_STATE_COMPLETED&pageSize=5&includeArtifacts=TRUE&historyLength=0&x=y"
+        query = "contextId=a%26b%3Dc%20d&status=TASK_STATE_COMPLETED&pageSize=5&includeArtifacts=TRUE&historyLength=0&x=y"  # noqa: E501
         status, page = await call(client, "GET", "/tasks?" + query)
         assert (status, page["pageSize"]) == (200, 5)
-        assert [(t["id"], text_of(t), "history" in t) for t in page["tasks"]] == [(task["id"], "hi", False)]
+        assert [(t["id"], text_of(t), "history" in t) for t in page["tasks"]] == [
+            (task["id"], "hi", False)
+        ]
 
 
 async def test_the_go_clients_name_of_a_filter_is_understood(connect_rest):

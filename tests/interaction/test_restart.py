@@ -22,7 +22,10 @@ async def test_work_cut_off_by_a_stop_has_failed_and_says_so(connect, lasting):
         await entered.wait()
     async with connect(slow, store=lasting) as client:
         task = await client.get(task["id"])
-        assert (state_of(task), text_of(task["status"]["message"]).partition(":")[0]) == ("failed", "interrupted")
+        assert (state_of(task), text_of(task["status"]["message"]).partition(":")[0]) == (
+            "failed",
+            "interrupted",
+        )
 
 
 @pytest.mark.parametrize("door", BINDINGS.values(), ids=BINDINGS)
@@ -43,7 +46,9 @@ async def test_an_open_stream_learns_that_the_server_stops(door):
 
 
 async def test_a_question_survives_a_stop(connect, lasting):
-    """input-required stays what it is, and can still be read, listed and cancelled (design, rule 18)."""
+    """input-required stays what it is, and can still be read, listed and cancelled (design, rule
+    18).
+    """
 
     async def book(request: str, ctx: Context):
         return await ctx.ask("When?")
@@ -69,7 +74,9 @@ async def test_lists_and_totals_survive_a_stop(connect, lasting):
     async with connect(echo, store=lasting) as client:
         assert await client.list(includeArtifacts=True) == before
         rest = await client.list(pageSize=3, pageToken=first["nextPageToken"])
-        assert [task["id"] for task in first["tasks"] + rest["tasks"]] == [task["id"] for task in before["tasks"]]
+        assert [task["id"] for task in first["tasks"] + rest["tasks"]] == [
+            task["id"] for task in before["tasks"]
+        ]
 
 
 @pytest.mark.parametrize("n", [1, 300])

@@ -16,11 +16,17 @@ async def test_any_tenant_is_accepted_and_keeps_its_own_tasks(connect, store):
         assert state_of(mine) == "completed"
         assert await client.get(mine["id"], tenant="acme") == mine
         assert [task["id"] for task in (await client.list(tenant="acme"))["tasks"]] == [mine["id"]]
-        assert (await client.list(tenant="other"))["totalSize"] == (await client.list())["totalSize"] == 0
+        assert (
+            (await client.list(tenant="other"))["totalSize"]
+            == (await client.list())["totalSize"]
+            == 0
+        )
 
 
 async def test_a_task_of_another_tenant_cannot_be_told_from_none(connect, store):
-    """Get, cancel, subscribe and send answer as for an id that never was (GEN-5, GET-2, CAN-4, AZN-2, AZN-4)."""
+    """Get, cancel, subscribe and send answer as for an id that never was (GEN-5, GET-2, CAN-4,
+    AZN-2, AZN-4).
+    """
     async with connect(echo, store=store) as client:
         task_id = (await client.send(say(tenant="acme")))["task"]["id"]
         for tenant in ("other", ""):
@@ -32,7 +38,10 @@ async def test_a_task_of_another_tenant_cannot_be_told_from_none(connect, store)
                     client.send(say(tenant=tenant, taskId=id_)),
                 ):
                     refused = await refusal_of(call)
-                    assert (refused.reason, refused.message) == ("TASK_NOT_FOUND", f"Task not found: {id_}")
+                    assert (refused.reason, refused.message) == (
+                        "TASK_NOT_FOUND",
+                        f"Task not found: {id_}",
+                    )
 
 
 @pytest.mark.parametrize("tenant", ["a/b", "ünïcode", "tasks", "with space", "%2e%2e"])
@@ -78,7 +87,11 @@ async def test_every_path_can_have_a_tenant_in_front(connect_rest):
         ):
             async with client.http.request(verb, client.url + path) as response:
                 answer = await response.json(content_type=None)
-                seen[path] = response.status if response.status == 200 else answer["error"]["details"][0]["reason"]
+                seen[path] = (
+                    response.status
+                    if response.status == 200
+                    else answer["error"]["details"][0]["reason"]
+                )
         assert list(seen.values()) == [
             200,
             200,

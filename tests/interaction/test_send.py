@@ -31,7 +31,9 @@ async def test_a_blocking_send_returns_at_a_question(connect):
 
 
 async def test_a_send_that_does_not_wait_returns_the_task_at_once(connect):
-    """With returnImmediately the task comes back as soon as it exists, and goes on (SND-4, GEN-9)."""
+    """With returnImmediately the task comes back as soon as it exists, and goes on (SND-4,
+    GEN-9).
+    """
     gate = asyncio.Event()
 
     async def slow(request: str):
@@ -48,7 +50,9 @@ async def test_a_send_that_does_not_wait_returns_the_task_at_once(connect):
 
 
 async def test_a_reply_skill_answers_with_a_bare_message(connect):
-    """A direct answer is a message and no task; returnImmediately changes nothing about it (SND-1, SND-2, SND-5, CTX-1)."""
+    """A direct answer is a message and no task; returnImmediately changes nothing about it (SND-1,
+    SND-2, SND-5, CTX-1).
+    """
 
     async def greet(name: str) -> Reply:
         return Reply(f"Hello, {name}")
@@ -64,7 +68,9 @@ async def test_a_reply_skill_answers_with_a_bare_message(connect):
 
 
 async def test_a_task_and_its_context_get_ids_from_the_server(connect):
-    """Every new task has an id of its own, and a context where the message named none (CTX-1, CTX-5)."""
+    """Every new task has an id of its own, and a context where the message named none (CTX-1,
+    CTX-5).
+    """
 
     async def echo(request: str):
         return request
@@ -75,7 +81,9 @@ async def test_a_task_and_its_context_get_ids_from_the_server(connect):
 
 
 async def test_a_context_chosen_by_the_client_is_kept(connect):
-    """An unknown contextId starts a conversation of that name, never another (CTX-2, CTX-4, CTX-9)."""
+    """An unknown contextId starts a conversation of that name, never another (CTX-2, CTX-4,
+    CTX-9).
+    """
 
     async def echo(request: str):
         return request
@@ -98,7 +106,9 @@ async def test_a_message_for_an_unknown_task_is_refused(connect):
 
 
 async def test_a_message_for_a_finished_task_is_refused(connect):
-    """Terminal states are final; the error names the context a new task can be started in (SND-6, MSG-4)."""
+    """Terminal states are final; the error names the context a new task can be started in (SND-6,
+    MSG-4).
+    """
 
     async def echo(request: str):
         return request
@@ -120,7 +130,11 @@ async def test_the_task_says_which_context_an_answer_belongs_to(connect):
     async with connect(book) as client:
         asked = (await client.send("a table"))["task"]
         done = (await client.send(say("nine", taskId=asked["id"])))["task"]
-        assert (done["id"], done["contextId"], text_of(done)) == (asked["id"], asked["contextId"], "at nine")
+        assert (done["id"], done["contextId"], text_of(done)) == (
+            asked["id"],
+            asked["contextId"],
+            "at nine",
+        )
         assert done["history"][-1]["contextId"] == asked["contextId"]
 
 
@@ -133,7 +147,10 @@ async def test_a_context_that_is_not_the_tasks_is_refused(connect):
     async with connect(book) as client:
         asked = (await client.send("a table"))["task"]
         refused = await refusal_of(client.send(say("nine", taskId=asked["id"], contextId="other")))
-        assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["message.contextId"])
+        assert (refused.reason, list(refused.violations)) == (
+            "INVALID_PARAMS",
+            ["message.contextId"],
+        )
         assert await client.get(asked["id"]) == asked
 
 
@@ -146,7 +163,11 @@ async def test_what_the_agent_says_names_its_task_and_context(connect):
     async with connect(book) as client:
         task = (await client.send("a table"))["task"]
         word = task["status"]["message"]
-        assert (word["role"], word["taskId"], word["contextId"]) == ("ROLE_AGENT", task["id"], task["contextId"])
+        assert (word["role"], word["taskId"], word["contextId"]) == (
+            "ROLE_AGENT",
+            task["id"],
+            task["contextId"],
+        )
         assert word["messageId"]
 
 
@@ -159,7 +180,9 @@ async def test_tasks_of_one_context_run_side_by_side(connect):
         return request
 
     async with connect(meet) as client:
-        answers = await asyncio.gather(*(client.send(say(word, contextId="c")) for word in ("one", "two")))
+        answers = await asyncio.gather(
+            *(client.send(say(word, contextId="c")) for word in ("one", "two"))
+        )
         assert [text_of(answer["task"]) for answer in answers] == ["one", "two"]
 
 

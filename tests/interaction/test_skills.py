@@ -1,4 +1,6 @@
-"""What a skill may return, raise and be: functions of every kind, several of them, and failing ones."""
+"""What a skill may return, raise and be: functions of every kind, several of them, and failing
+ones.
+"""
 
 import logging
 import threading
@@ -65,10 +67,14 @@ async def test_nothing_returned_is_nothing_made(connect):
 
 
 @pytest.mark.parametrize(
-    "word", [Reply("bye"), Message(message_id="x", role="ROLE_AGENT", parts=[Part(text="bye")])], ids=["Reply", "Message"]
+    "word",
+    [Reply("bye"), Message(message_id="x", role="ROLE_AGENT", parts=[Part(text="bye")])],
+    ids=["Reply", "Message"],
 )
 async def test_a_message_returned_by_a_task_is_its_last_word(connect_rpc, word):
-    """It becomes the completing status message, and no artifact (design, rule 9; section 7, A35)."""
+    """It becomes the completing status message, and no artifact (design, rule 9; section 7,
+    A35).
+    """
 
     async def leave(request: str):
         return word
@@ -100,7 +106,15 @@ async def test_skills_may_be_plain_generators(connect):
 
     async with connect(count) as client:
         frames = await (await client.stream("go")).rest()
-        assert kinds(frames) == ["task submitted", "working", "working", "chunk", "chunk", "chunk", "completed"]
+        assert kinds(frames) == [
+            "task submitted",
+            "working",
+            "working",
+            "chunk",
+            "chunk",
+            "chunk",
+            "completed",
+        ]
         assert text_of(await client.get(frames[0]["task"]["id"])) == "123"
 
 
@@ -127,7 +141,9 @@ async def test_a_plain_function_may_leave_a_question(connect):
     ],
 )
 async def test_a_plain_function_cannot_wait_for_an_answer(connect_rpc, caplog, wait):
-    """What has to be awaited fails in a thread, at the call, and the log says what to write instead (design, rule 14)."""
+    """What has to be awaited fails in a thread, at the call, and the log says what to write instead
+    (design, rule 14).
+    """
 
     def book(request: str, ctx: Context):
         wait(ctx)
@@ -170,8 +186,13 @@ async def test_a_message_may_name_its_skill(connect):
     """metadata.skill chooses; else the first skill is the default (design, section 1)."""
     async with connect(helpdesk()) as client:
         assert text_of((await client.send("hi"))["task"]) == "sell"
-        assert text_of((await client.send(say(metadata={"skill": "repair-it"})))["task"]) == "repair"
-        assert text_of((await client.send(say() | {"metadata": {"skill": "repair-it"}}))["task"]) == "repair"
+        assert (
+            text_of((await client.send(say(metadata={"skill": "repair-it"})))["task"]) == "repair"
+        )
+        assert (
+            text_of((await client.send(say() | {"metadata": {"skill": "repair-it"}}))["task"])
+            == "repair"
+        )
 
 
 @pytest.mark.parametrize("name", ["nowhere", 7, ["sell"]])
@@ -179,7 +200,10 @@ async def test_an_unknown_skill_is_refused(connect, name):
     """The error names the skills there are (GEN-2)."""
     async with connect(helpdesk()) as client:
         refused = await refusal_of(client.send(say(metadata={"skill": name})))
-        assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["message.metadata.skill"])
+        assert (refused.reason, list(refused.violations)) == (
+            "INVALID_PARAMS",
+            ["message.metadata.skill"],
+        )
         assert "sell, repair-it" in refused.message
 
 
@@ -198,7 +222,10 @@ async def test_a_route_function_chooses_where_the_message_does_not(connect):
     async with connect(agent) as client:
         words = ("it is broken", "hello")
         assert [text_of((await client.send(word))["task"]) for word in words] == ["repair", "talk"]
-        assert text_of((await client.send(say("it is broken", metadata={"skill": "sell"})))["task"]) == "sell"
+        assert (
+            text_of((await client.send(say("it is broken", metadata={"skill": "sell"})))["task"])
+            == "sell"
+        )
 
 
 async def test_a_later_message_goes_to_the_skill_that_began_the_task(connect):
@@ -276,7 +303,9 @@ async def test_a_skill_may_say_why_it_fails_or_declines(connect, verb, state):
 
 
 async def test_an_agent_that_breaks_the_protocol_fails_its_task(connect, caplog):
-    """An artifact without parts is the agent's fault, not the client's (section 7, A33; section 1.4)."""
+    """An artifact without parts is the agent's fault, not the client's (section 7, A33; section
+    1.4).
+    """
 
     async def empty(request: str):
         return Artifact(artifact_id="a", parts=[])

@@ -14,7 +14,9 @@ def chunks(frames):
 
 
 async def test_a_stream_shows_the_task_and_then_every_change(connect, store):
-    """First the task, then status and artifact updates in order, closed by the end (STR-1, STR-2, STR-3, STR-6; rule 7)."""
+    """First the task, then status and artifact updates in order, closed by the end (STR-1, STR-2,
+    STR-3, STR-6; rule 7).
+    """
 
     async def work(request: str, ctx: Context):
         ctx.status("thinking")
@@ -23,10 +25,19 @@ async def test_a_stream_shows_the_task_and_then_every_change(connect, store):
 
     async with connect(work, store=store) as client:
         frames = await (await client.stream("go")).rest()
-        assert kinds(frames) == ["task submitted", "working", "working", "chunk", "chunk", "completed"]
+        assert kinds(frames) == [
+            "task submitted",
+            "working",
+            "working",
+            "chunk",
+            "chunk",
+            "completed",
+        ]
         first = frames[0]["task"]
         assert [text_of(message) for message in first["history"]] == ["go"]
-        assert {(u["taskId"], u["contextId"]) for f in frames[1:] for u in f.values()} == {(first["id"], first["contextId"])}
+        assert {(u["taskId"], u["contextId"]) for f in frames[1:] for u in f.values()} == {
+            (first["id"], first["contextId"])
+        }
 
 
 async def test_progress_is_shown_while_the_work_goes_on(connect):
@@ -57,7 +68,9 @@ async def test_a_reply_streams_as_one_message(connect):
 
 
 async def test_yields_are_chunks_of_one_artifact(connect):
-    """`append` after the first, no lastChunk that was not known, and the whole is their sum (STR-9; design, rule 10)."""
+    """`append` after the first, no lastChunk that was not known, and the whole is their sum (STR-9;
+    design, rule 10).
+    """
 
     async def write(request: str):
         for word in ("to ", "be ", "or"):
@@ -73,7 +86,9 @@ async def test_yields_are_chunks_of_one_artifact(connect):
 
 
 async def test_a_returned_value_is_known_to_be_the_last_chunk(connect):
-    """lastChunk only where it is known: a returned value, ctx.artifact, write(last=True) (design, rule 10)."""
+    """lastChunk only where it is known: a returned value, ctx.artifact, write(last=True) (design,
+    rule 10).
+    """
 
     async def write(request: str, ctx: Context):
         await ctx.write("one")
@@ -83,9 +98,19 @@ async def test_a_returned_value_is_known_to_be_the_last_chunk(connect):
 
     async with connect(write) as client:
         frames = await (await client.stream("go")).rest()
-        seen = [(text_of(c["artifact"]), c.get("append", False), c.get("lastChunk", False)) for c in chunks(frames)]
-        assert seen == [("one", False, False), ("two", True, True), ("three", False, True), ("four", False, True)]
-        assert [a["artifactId"] for a in (await client.get(frames[0]["task"]["id"]))["artifacts"]][-1] == "own"
+        seen = [
+            (text_of(c["artifact"]), c.get("append", False), c.get("lastChunk", False))
+            for c in chunks(frames)
+        ]
+        assert seen == [
+            ("one", False, False),
+            ("two", True, True),
+            ("three", False, True),
+            ("four", False, True),
+        ]
+        assert [a["artifactId"] for a in (await client.get(frames[0]["task"]["id"]))["artifacts"]][
+            -1
+        ] == "own"
 
 
 async def test_a_yielded_artifact_is_its_own(connect):
@@ -99,7 +124,11 @@ async def test_a_yielded_artifact_is_its_own(connect):
     async with connect(write) as client:
         task = (await client.send("go"))["task"]
         assert [text_of(artifact) for artifact in task["artifacts"]] == ["ab", ""]
-        assert task["artifacts"][1] == {"artifactId": "table", "name": "Table", "parts": [{"data": [1, 2]}]}
+        assert task["artifacts"][1] == {
+            "artifactId": "table",
+            "name": "Table",
+            "parts": [{"data": [1, 2]}],
+        }
 
 
 async def test_an_artifact_sent_again_replaces_the_earlier_one(connect):
@@ -203,7 +232,9 @@ async def test_a_stream_is_not_to_be_cached_or_held_back(connect_http):
 
 
 async def test_a_stream_whose_message_gets_no_turn_ends_with_an_error(connect):
-    """An error after the first event is the last frame of the stream (section 3.3; design, rule 8)."""
+    """An error after the first event is the last frame of the stream (section 3.3; design,
+    rule 8).
+    """
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -222,7 +253,9 @@ async def test_a_stream_whose_message_gets_no_turn_ends_with_an_error(connect):
 
 
 async def test_a_long_stream_arrives_whole(connect, store):
-    """Far more events than are kept in memory, and larger than a socket's buffer (design, rule 4)."""
+    """Far more events than are kept in memory, and larger than a socket's buffer (design,
+    rule 4).
+    """
 
     async def count(request: str):
         for n in range(2000):
@@ -253,7 +286,9 @@ async def test_a_reader_far_behind_is_served_from_the_store(connect, store):
 
 
 async def test_an_idle_stream_shows_that_it_is_alive(connect_http):
-    """A comment now and then keeps proxies from cutting it, and is no event (section 3.4; design, rule 6)."""
+    """A comment now and then keeps proxies from cutting it, and is no event (section 3.4; design,
+    rule 6).
+    """
     gate = asyncio.Event()
 
     async def slow(request: str):

@@ -50,7 +50,9 @@ async def test_a_finished_task_cannot_be_subscribed_to(connect):
                 await ctx.ask("?")
 
     async with connect(end) as client:
-        tasks = [(await client.send(word))["task"] for word in ("complete", "fail", "reject", "wait")]
+        tasks = [
+            (await client.send(word))["task"] for word in ("complete", "fail", "reject", "wait")
+        ]
         tasks[3] = await client.cancel(tasks[3]["id"])
         assert [state_of(task) for task in tasks] == ["completed", "failed", "rejected", "canceled"]
         refusals = [await refusal_of(client.subscribe(task["id"])) for task in tasks]
@@ -58,7 +60,9 @@ async def test_a_finished_task_cannot_be_subscribed_to(connect):
 
 
 async def test_a_subscription_to_a_parked_task_lives_until_its_end(connect):
-    """Interrupted tasks can be subscribed to, and the stream outlasts their questions (SUB-4; section 7, A7)."""
+    """Interrupted tasks can be subscribed to, and the stream outlasts their questions (SUB-4;
+    section 7, A7).
+    """
 
     async def book(request: str, ctx: Context):
         day = await ctx.ask("Which day?")
@@ -71,7 +75,13 @@ async def test_a_subscription_to_a_parked_task_lives_until_its_end(connect):
         assert kinds(await events.take(1)) == ["task input-required"]
         for answer in ("Monday", "nine"):
             await client.send(say(answer, taskId=asked["id"]))
-        assert kinds(await events.rest()) == ["working", "input-required", "working", "chunk", "completed"]
+        assert kinds(await events.rest()) == [
+            "working",
+            "input-required",
+            "working",
+            "chunk",
+            "completed",
+        ]
 
 
 async def test_a_subscription_follows_a_task_parked_before_a_restart(connect, lasting):
@@ -102,7 +112,9 @@ async def test_a_cursor_alone_changes_nothing(connect):
 
 
 async def test_a_broken_stream_goes_on_where_it_broke(connect, store):
-    """With the resume extension: exactly the events after the cursor, no snapshot, nothing twice (STR-8; rule 2)."""
+    """With the resume extension: exactly the events after the cursor, no snapshot, nothing twice
+    (STR-8; rule 2).
+    """
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -116,7 +128,9 @@ async def test_a_broken_stream_goes_on_where_it_broke(connect, store):
         seen = await broken.take(4)
         task_id = seen[0]["task"]["id"]
         broken.close()
-        resumed = await client.subscribe(task_id, headers=RESUME | {"Last-Event-ID": str(broken.ids[-1])})
+        resumed = await client.subscribe(
+            task_id, headers=RESUME | {"Last-Event-ID": str(broken.ids[-1])}
+        )
         gate.set()
         rest = await resumed.rest()
         assert broken.ids + resumed.ids == list(range(1, 10))
@@ -135,7 +149,13 @@ async def test_a_finished_task_gives_its_tail_and_closes(connect, store):
         tail = await client.subscribe(task["id"], headers=RESUME | {"Last-Event-ID": "3"})
         assert kinds(await tail.rest()) == ["chunk", "completed"]
         everything = await client.subscribe(task["id"], headers=RESUME | {"Last-Event-ID": "0"})
-        assert kinds(await everything.rest()) == ["task submitted", "working", "chunk", "chunk", "completed"]
+        assert kinds(await everything.rest()) == [
+            "task submitted",
+            "working",
+            "chunk",
+            "chunk",
+            "completed",
+        ]
 
 
 async def test_a_reader_that_has_seen_the_end_gets_an_empty_stream(connect, store):
@@ -147,7 +167,9 @@ async def test_a_reader_that_has_seen_the_end_gets_an_empty_stream(connect, stor
     async with connect(echo, store=store) as client:
         first = await client.stream("go")
         task_id = (await first.rest())[0]["task"]["id"]
-        again = await client.subscribe(task_id, headers=RESUME | {"Last-Event-ID": str(first.ids[-1])})
+        again = await client.subscribe(
+            task_id, headers=RESUME | {"Last-Event-ID": str(first.ids[-1])}
+        )
         assert await again.rest() == []
 
 
@@ -167,7 +189,9 @@ async def test_a_tail_can_be_read_from_the_next_server(connect, lasting):
 
 
 async def test_a_cursor_beyond_the_log_gets_the_task_as_it_is(connect):
-    """A failover may lose what a client has seen: a Task frame on a resumed stream is the sign of a gap (design, rule 2)."""
+    """A failover may lose what a client has seen: a Task frame on a resumed stream is the sign of a
+    gap (design, rule 2).
+    """
 
     async def book(request: str, ctx: Context):
         await ctx.ask("When?")

@@ -61,7 +61,14 @@ async def test_a_plain_answer_may_be_typed_as_text(connect):
     """Bare text does for int, float, bool and str; JSON text for the rest (design, rule 13)."""
 
     async def survey(request: str, ctx: Context):
-        return repr([await ctx.ask("n", int), await ctx.ask("b", bool), await ctx.ask("x", float), await ctx.ask("s")])
+        return repr(
+            [
+                await ctx.ask("n", int),
+                await ctx.ask("b", bool),
+                await ctx.ask("x", float),
+                await ctx.ask("s"),
+            ]
+        )
 
     async with connect(survey) as client:
         task = (await client.send("go"))["task"]
@@ -71,7 +78,9 @@ async def test_a_plain_answer_may_be_typed_as_text(connect):
 
 
 async def test_a_wrong_answer_is_asked_for_again(connect):
-    """The question comes back saying what was wrong; the function sees only the answer that fits (design, rules 13, 17)."""
+    """The question comes back saying what was wrong; the function sees only the answer that fits
+    (design, rules 13, 17).
+    """
 
     async def survey(request: str, ctx: Context):
         return f"{await ctx.ask('How many?', int)} it is"
@@ -86,7 +95,9 @@ async def test_a_wrong_answer_is_asked_for_again(connect):
 
 
 async def test_an_answer_can_be_taken_as_the_whole_message(connect):
-    """ask(question, Message) hands over every part; ctx.message is the newest taken (design, rule 13)."""
+    """ask(question, Message) hands over every part; ctx.message is the newest taken (design, rule
+    13).
+    """
 
     async def book(request: str, ctx: Context):
         answer = await ctx.ask("Send the file", Message)
@@ -94,12 +105,16 @@ async def test_an_answer_can_be_taken_as_the_whole_message(connect):
 
     async with connect(book) as client:
         asked = (await client.send("hi"))["task"]
-        done = (await client.send(say([{"text": "here"}, {"raw": "aGk="}], taskId=asked["id"])))["task"]
+        done = (await client.send(say([{"text": "here"}, {"raw": "aGk="}], taskId=asked["id"])))[
+            "task"
+        ]
         assert text_of(done) == "2 parts, newest is it: True"
 
 
 async def test_returning_ask_ends_the_turn_and_the_next_message_calls_afresh(connect, store):
-    """Nothing is kept in memory between the calls; the history says what went before (design, section 1)."""
+    """Nothing is kept in memory between the calls; the history says what went before (design,
+    section 1).
+    """
 
     async def collect(request: str, ctx: Context):
         if request != "that is all":
@@ -109,13 +124,18 @@ async def test_returning_ask_ends_the_turn_and_the_next_message_calls_afresh(con
     async with connect(collect, store=store) as client:
         task = (await client.send("milk"))["task"]
         task = (await client.send(say("bread", taskId=task["id"])))["task"]
-        assert (state_of(task), text_of(task["status"]["message"])) == ("input-required", "What else?")
+        assert (state_of(task), text_of(task["status"]["message"])) == (
+            "input-required",
+            "What else?",
+        )
         task = (await client.send(say("that is all", taskId=task["id"])))["task"]
         assert (state_of(task), text_of(task)) == ("completed", "milk and bread and that is all")
 
 
 async def test_a_question_left_open_outlives_the_server(connect, lasting):
-    """`return Ask` leaves nothing in memory, so any later server takes the answer (design, section 1)."""
+    """`return Ask` leaves nothing in memory, so any later server takes the answer (design, section
+    1).
+    """
 
     async def collect(request: str, ctx: Context):
         return Ask("What else?") if request == "milk" else f"{len(ctx.history)} messages"
@@ -129,7 +149,9 @@ async def test_a_question_left_open_outlives_the_server(connect, lasting):
 
 
 async def test_a_message_for_a_busy_task_waits_for_its_turn(connect):
-    """`ask` takes the oldest that waits, and its sender is answered by the end of its own turn (SND-9; design, rule 8)."""
+    """`ask` takes the oldest that waits, and its sender is answered by the end of its own turn
+    (SND-9; design, rule 8).
+    """
     entered, gate = asyncio.Event(), asyncio.Event()
 
     async def work(request: str, ctx: Context):
@@ -143,7 +165,9 @@ async def test_a_message_for_a_busy_task_waits_for_its_turn(connect):
         events = await client.stream("start")
         await entered.wait()
         task_id = (await events.next())["task"]["id"]
-        first = await client.send(say("one", taskId=task_id, configuration={"returnImmediately": True}))
+        first = await client.send(
+            say("one", taskId=task_id, configuration={"returnImmediately": True})
+        )
         assert state_of(first["task"]) == "working"
         second = asyncio.create_task(client.send(say("two", taskId=task_id)))
         await heard(client, task_id, 3)
@@ -152,7 +176,9 @@ async def test_a_message_for_a_busy_task_waits_for_its_turn(connect):
 
 
 async def test_the_messages_waiting_for_a_task_are_bounded(connect):
-    """The 33rd is told to come back later, with HTTP's own word for it on every binding (OPS-2, GEN-6; rules 8, 21)."""
+    """The 33rd is told to come back later, with HTTP's own word for it on every binding (OPS-2,
+    GEN-6; rules 8, 21).
+    """
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -165,7 +191,10 @@ async def test_the_messages_waiting_for_a_task_are_bounded(connect):
         for n in range(32):
             await client.send(say(f"message {n}", taskId=task["id"], configuration=at_once))
         refused = await refusal_of(client.send(say("one too many", taskId=task["id"])))
-        assert (refused.status, refused.headers["Retry-After"]) == (8 if client.binding == "GRPC" else 429, "1")
+        assert (refused.status, refused.headers["Retry-After"]) == (
+            8 if client.binding == "GRPC" else 429,
+            "1",
+        )
         assert len((await client.get(task["id"]))["history"]) == 33
         gate.set()
 
@@ -185,12 +214,17 @@ async def test_whoever_still_waits_when_the_task_ends_is_told_so(connect):
         await heard(client, task["id"], 2)
         gate.set()
         refused = await late
-        assert (refused.reason, refused.detail["contextId"]) == ("UNSUPPORTED_OPERATION", task["contextId"])
+        assert (refused.reason, refused.detail["contextId"]) == (
+            "UNSUPPORTED_OPERATION",
+            task["contextId"],
+        )
         assert [text_of(m) for m in (await client.get(task["id"]))["history"]] == ["start", "late"]
 
 
 async def test_a_waiting_message_starts_the_next_turn_of_an_open_task(connect):
-    """After `return Ask` the oldest message that waits is taken without anybody sending again (design, rule 8)."""
+    """After `return Ask` the oldest message that waits is taken without anybody sending again
+    (design, rule 8).
+    """
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -206,7 +240,9 @@ async def test_a_waiting_message_starts_the_next_turn_of_an_open_task(connect):
 
 
 async def test_a_long_row_of_waiting_messages_is_gone_through(connect_rpc):
-    """Each gets its turn, however many they are: a turn that is over at once does not begin the next within itself."""
+    """Each gets its turn, however many they are: a turn that is over at once does not begin the
+    next within itself.
+    """
     gate, taken = asyncio.Event(), []
     row = [str(n) for n in range(400)]
 
@@ -238,13 +274,17 @@ async def test_an_answer_is_never_met_with_the_old_question(connect):
 
     async with connect(book) as client:
         asked = (await client.send("a table"))["task"]
-        taken = await client.send(say("nine", taskId=asked["id"], configuration={"returnImmediately": True}))
+        taken = await client.send(
+            say("nine", taskId=asked["id"], configuration={"returnImmediately": True})
+        )
         assert state_of(taken["task"]) == "working"
         gate.set()
 
 
 async def test_a_streamed_answer_begins_with_the_task_and_ends_with_its_turn(connect):
-    """The stream of a follow-up opens with a snapshot, and closes at the next question (section 7, A7, A10)."""
+    """The stream of a follow-up opens with a snapshot, and closes at the next question (section 7,
+    A7, A10).
+    """
 
     async def book(request: str, ctx: Context):
         await ctx.ask("When?")
@@ -259,7 +299,9 @@ async def test_a_streamed_answer_begins_with_the_task_and_ends_with_its_turn(con
 
 
 async def test_questions_asked_at_once_are_asked_one_after_the_other(connect):
-    """An answer could not say which of two it is for: questions wait for each other (docs/durable.md)."""
+    """An answer could not say which of two it is for: questions wait for each other
+    (docs/durable.md).
+    """
 
     async def book(request: str, ctx: Context):
         when, where = await ctx.gather(ctx.ask("When?"), ctx.ask("Where?"))
@@ -275,7 +317,9 @@ async def test_questions_asked_at_once_are_asked_one_after_the_other(connect):
 
 
 async def test_a_waiting_stream_lasts_until_the_end_of_its_own_turn(connect):
-    """Another sender's question is shown in passing; it does not close the stream (design, rule 3)."""
+    """Another sender's question is shown in passing; it does not close the stream (design,
+    rule 3).
+    """
     gate = asyncio.Event()
 
     async def work(request: str):

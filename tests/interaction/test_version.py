@@ -44,7 +44,9 @@ async def test_every_operation_checks_the_version(connect):
 
 @pytest.mark.parametrize("headers", [None, {"A2A-Version": ""}])
 async def test_without_a_version_the_method_or_path_decides(connect, headers):
-    """1.0 names mean 1.0 (design, rule 22; the specification would have it mean 0.3, whose names are others)."""
+    """1.0 names mean 1.0 (design, rule 22; the specification would have it mean 0.3, whose names
+    are others).
+    """
     async with connect(echo) as client:
         task = (await client.send("hi", headers=headers))["task"]
         assert state_of(task) == "completed"
@@ -54,7 +56,11 @@ async def test_the_version_may_be_a_query_parameter(connect_http):
     """For clients that cannot set headers (VER-1)."""
     async with connect_http(echo) as client:
         message = say("hi")
-        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message} if client.binding == "JSONRPC" else message
+        body = (
+            {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message}
+            if client.binding == "JSONRPC"
+            else message
+        )
         path = "/" if client.binding == "JSONRPC" else "/message:send"
         _, answer = await client.post(f"{path}?A2A-Version=1.0", body)
         assert "error" not in answer
@@ -65,17 +71,30 @@ async def test_the_version_may_be_a_query_parameter(connect_http):
 async def test_the_header_goes_before_the_query_parameter(connect_rest):
     """The header is the rule, the parameter the exception (VER-1)."""
     async with connect_rest(echo) as client:
-        status, _ = await client.post("/message:send?A2A-Version=99.0", say("hi"), A2A_Version="1.0")
+        status, _ = await client.post(
+            "/message:send?A2A-Version=99.0", say("hi"), A2A_Version="1.0"
+        )
         assert status == 200
 
 
-OLD = {"message": {"messageId": "m", "role": "user", "kind": "message", "parts": [{"kind": "text", "text": "hi"}]}}
+OLD = {
+    "message": {
+        "messageId": "m",
+        "role": "user",
+        "kind": "message",
+        "parts": [{"kind": "text", "text": "hi"}],
+    }
+}
 
 
 async def test_the_names_of_an_old_version_mean_that_version(connect_rpc):
-    """Without a version, message/send is 0.3 and answered as such, beside SendMessage of 1.0 (VER-4, VER-6)."""
+    """Without a version, message/send is 0.3 and answered as such, beside SendMessage of 1.0
+    (VER-4, VER-6).
+    """
     async with connect_rpc(echo) as client:
-        _, old = await client.post("/", {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": OLD})
+        _, old = await client.post(
+            "/", {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": OLD}
+        )
         assert (old["result"]["kind"], old["result"]["status"]["state"]) == ("task", "completed")
         new = await client.get(old["result"]["id"])
         assert new["status"]["state"] == "TASK_STATE_COMPLETED"
@@ -84,9 +103,15 @@ async def test_the_names_of_an_old_version_mean_that_version(connect_rpc):
 async def test_an_old_version_can_be_left_out(connect_rpc):
     """A server of 1.0 alone knows no other names and says so (VER-3; design, rule 24)."""
     async with connect_rpc(echo, versions=["1.0"]) as client:
-        _, answer = await client.post("/", {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": OLD}, A2A_Version="0.3")
+        _, answer = await client.post(
+            "/",
+            {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": OLD},
+            A2A_Version="0.3",
+        )
         assert answer["error"]["code"] == -32009
-        _, answer = await client.post("/", {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": OLD})
+        _, answer = await client.post(
+            "/", {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": OLD}
+        )
         assert answer["error"]["code"] in (-32009, -32601)
 
 

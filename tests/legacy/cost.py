@@ -1,7 +1,8 @@
-"""What a send costs in each version: `python -m tests.legacy.cost` prints CPU time, in process, without a network.
+"""What a send costs in each version: `python -m tests.legacy.cost` prints CPU time, in process,
+without a network.
 
-An old version may cost at most 1.3 times what 1.0 does. Time is for people to look at, on a quiet machine; what a test can
-hold is the number of calls made, which is the same every time.
+An old version may cost at most 1.3 times what 1.0 does. Time is for people to look at, on a quiet
+machine; what a test can hold is the number of calls made, which is the same every time.
 """
 
 import asyncio
@@ -31,9 +32,20 @@ class Sender:
         method, params = SENT[version]
         params = {name: value for name, value in params.items() if value != ""}
         self._app = app
-        self._body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(self._body))]
-        self._scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+        self._body = json.dumps(
+            {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        ).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(self._body)),
+        ]
+        self._scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/",
+            "query_string": b"",
+            "headers": headers,
+        }
 
     async def send(self) -> bytes:
         sent: list[Any] = []
@@ -80,7 +92,9 @@ async def calls() -> dict[str, int]:
 
 
 async def times() -> dict[str, float]:
-    """CPU time of one send in microseconds: the median over rounds in which the versions take turns."""
+    """CPU time of one send in microseconds: the median over rounds in which the versions take
+    turns.
+    """
     app = served()
     senders = {version: Sender(app, version) for version in SENT}
     took: dict[str, list[float]] = {version: [] for version in SENT}

@@ -1,4 +1,5 @@
-"""The Python client of 0.3 does all it can with the agent at a URL, over one transport, and prints what it saw.
+"""The Python client of 0.3 does all it can with the agent at a URL, over one transport, and prints
+what it saw.
 
 Run by the interpreter of an environment of its own: a2a-sdk 0.3 and 1.x are the same package.
 """
@@ -32,7 +33,12 @@ _ids = iter(range(10**6))
 
 
 def say(text: str, *more: Part, **fields: Any) -> Message:
-    return Message(message_id=f"py-{next(_ids)}", role=Role.user, parts=[Part(root=TextPart(text=text)), *more], **fields)
+    return Message(
+        message_id=f"py-{next(_ids)}",
+        role=Role.user,
+        parts=[Part(root=TextPart(text=text)), *more],
+        **fields,
+    )
 
 
 def text_of(task: Task) -> str:
@@ -56,9 +62,15 @@ async def main(url: str, transport: str) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     async with httpx.AsyncClient(timeout=10, trust_env=False) as http:
         card = await A2ACardResolver(http, url).get_agent_card()
-        old_place = await A2ACardResolver(http, url, agent_card_path="/.well-known/agent.json").get_agent_card()
+        old_place = await A2ACardResolver(
+            http, url, agent_card_path="/.well-known/agent.json"
+        ).get_agent_card()
         seen["card"] = [card.name, card.protocol_version, card == old_place]
-        common = {"httpx_client": http, "supported_transports": [transport], "use_client_preference": True}
+        common = {
+            "httpx_client": http,
+            "supported_transports": [transport],
+            "use_client_preference": True,
+        }
         if transport == "GRPC":
             common["grpc_channel_factory"] = grpc.aio.insecure_channel
         one = ClientFactory(ClientConfig(streaming=False, **common)).create(card)
@@ -75,7 +87,9 @@ async def main(url: str, transport: str) -> dict[str, Any]:
         seen["reply"] = [reply.kind, reply.parts[0].root.text]
         events = [update async for _, update in live.send_message(say("hello"))]
         seen["stream"] = [update.kind if update else "task" for update in events]
-        seen["final"] = [update.final for update in events if update and update.kind == "status-update"]
+        seen["final"] = [
+            update.final for update in events if update and update.kind == "status-update"
+        ]
         got = await one.get_task(TaskQueryParams(id=task.id, history_length=5))
         seen["get"] = [got.status.state.value, text_of(got), got.history[0].parts[0].root.text]
         asked = await send(say("ask"))
@@ -91,15 +105,24 @@ async def main(url: str, transport: str) -> dict[str, Any]:
         seen["cancel twice"] = await refusal(one.cancel_task(TaskIdParams(id=waiting.id)))
         seen["unknown"] = await refusal(one.get_task(TaskQueryParams(id="nobody")))
         seen["send to nobody"] = await refusal(send(say("hi", task_id="nobody")))
-        seen["follow nobody"] = await refusal(anext(live.resubscribe(TaskIdParams(id="nobody")).__aiter__()))
+        seen["follow nobody"] = await refusal(
+            anext(live.resubscribe(TaskIdParams(id="nobody")).__aiter__())
+        )
         hook = TaskPushNotificationConfig(
-            task_id=task.id, push_notification_config=PushNotificationConfig(id="c", url="https://x.y/z")
+            task_id=task.id,
+            push_notification_config=PushNotificationConfig(id="c", url="https://x.y/z"),
         )
         seen["push set"] = await refusal(one.set_task_callback(hook))
         asking = GetTaskPushNotificationConfigParams(id=task.id, push_notification_config_id="c")
         seen["push get"] = await refusal(one.get_task_callback(asking))
         content = base64.b64encode(b"hello").decode()
-        file = Part(root=FilePart(file=FileWithBytes(bytes=content, name="a.bin", mime_type="application/octet-stream")))
+        file = Part(
+            root=FilePart(
+                file=FileWithBytes(
+                    bytes=content, name="a.bin", mime_type="application/octet-stream"
+                )
+            )
+        )
         sized = await send(say("size", file))
         seen["file"] = [text_of(sized), sized.history[0].parts[1].root.file.bytes == content]
     return seen

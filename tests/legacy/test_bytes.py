@@ -1,6 +1,8 @@
-"""File bytes of 0.3: whoever sends them, over whatever binding, they arrive and come back as they are (legacy 10.4).
+"""File bytes of 0.3: whoever sends them, over whatever binding, they arrive and come back as they
+are (legacy 10.4).
 
-Real clients and servers of 0.3, unchanged; and clients that do what the proto says and name no library that is known.
+Real clients and servers of 0.3, unchanged; and clients that do what the proto says and name no
+library that is known.
 """
 
 import asyncio
@@ -13,14 +15,24 @@ from a2a.compat.v0_3 import a2a_v0_3_pb2 as old
 
 from accord import Agent, File
 from accord.client import connect
-from accord.codec.v03bytes import Form, form_of_caller, form_of_server
+from accord.protocol.v03.file_bytes import Form, form_of_caller, form_of_server
 from tests.client.clerk import started
 from tests.drive import serving
 from tests.grpc.raw import call, connected
 from tests.legacy.test_clients import HERE, JS, PYTHON, needs_node, packages
 
-# Short texts that are base64 of something else, what base64 looks like, what is no text at all, and nothing.
-CONTENTS = [b"abcd", b"YWJjZA==", b"aGVsbG8=", b"WVdKalpBPT0=", b"hello", b"\xff\xfe\x00\x80", bytes(range(256)), b""]
+# Short texts that are base64 of something else, what base64 looks like, what is no text at all, and
+# nothing.
+CONTENTS = [
+    b"abcd",
+    b"YWJjZA==",
+    b"aGVsbG8=",
+    b"WVdKalpBPT0=",
+    b"hello",
+    b"\xff\xfe\x00\x80",
+    bytes(range(256)),
+    b"",
+]
 BINDINGS = ["JSONRPC", "HTTP+JSON", "GRPC"]
 
 
@@ -58,7 +70,10 @@ async def seen_by(*command: str | Path) -> list:
 
 def unharmed() -> list:
     """Sent, asked for, streamed, and in the history: everywhere the same."""
-    return [[word, [word, word], [word, word], [word, word], [word]] for word in (content.hex() for content in CONTENTS)]
+    return [
+        [word, [word, word], [word, word], [word, word], [word]]
+        for word in (content.hex() for content in CONTENTS)
+    ]
 
 
 @pytest.mark.parametrize("binding", BINDINGS)
@@ -79,25 +94,42 @@ async def test_the_javascript_client_of_0_3(binding):
 @pytest.mark.parametrize("content", CONTENTS)
 async def test_a_grpc_client_by_the_letter(agent, content):
     """The field holds the content."""
-    part = old.Part(file=old.FilePart(file_with_bytes=content, mime_type="application/octet-stream"))
+    part = old.Part(
+        file=old.FilePart(file_with_bytes=content, mime_type="application/octet-stream")
+    )
     message = old.Message(message_id="m", role=old.ROLE_USER, content=[part])
-    request = old.SendMessageRequest(request=message, configuration=old.SendMessageConfiguration(blocking=True))
+    request = old.SendMessageRequest(
+        request=message, configuration=old.SendMessageConfiguration(blocking=True)
+    )
     async with giving_back() as (_, address), connected(address) as peer:
-        peer.send(call(1, request.SerializeToString(), path=b"/a2a.v1.A2AService/SendMessage", user_agent=agent))
+        peer.send(
+            call(
+                1,
+                request.SerializeToString(),
+                path=b"/a2a.v1.A2AService/SendMessage",
+                user_agent=agent,
+            )
+        )
         answer = await peer.answer(1)
         text, file = old.SendMessageResponse.FromString(answer.data[5:]).task.artifacts[0].parts
         assert (text.text, file.file.file_with_bytes) == (content.hex(), content)
 
 
 async def exchanged(url: str, binding: str) -> None:
-    """Our client sends every content, and reads it from the answer, from the task, and from a stream."""
+    """Our client sends every content, and reads it from the answer, from the task, and from a
+    stream.
+    """
     async with connect(url, binding=binding, version="0.3") as client:
         for content in CONTENTS:
             reply = await client.send(content)
             stream = client.stream(content)
             async for _ in stream:
                 pass
-            for parts in (reply.parts, stream.reply.parts, (await client.get(reply.task_id)).artifacts[0].parts):
+            for parts in (
+                reply.parts,
+                stream.reply.parts,
+                (await client.get(reply.task_id)).artifacts[0].parts,
+            ):
                 assert (parts[0].text, parts[1].raw) == (content.hex(), content)
 
 

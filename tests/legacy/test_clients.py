@@ -1,4 +1,6 @@
-"""Real clients of the old versions, unchanged, in environments of their own: made by `make test`."""
+"""Real clients of the old versions, unchanged, in environments of their own: made by `make
+test`.
+"""
 
 import asyncio
 import json
@@ -61,15 +63,31 @@ async def report(*command: str | Path, versions: list[str] | None = None) -> dic
 
 
 ERRORS = {
-    "JSONRPC": {"cancel twice": -32002, "unknown": -32001, "send to nobody": -32001, "push set": -32003, "push get": -32003},
-    "HTTP+JSON": {"cancel twice": 409, "unknown": 404, "send to nobody": 404, "push set": 501, "push get": 501},
+    "JSONRPC": {
+        "cancel twice": -32002,
+        "unknown": -32001,
+        "send to nobody": -32001,
+        "push set": -32003,
+        "push get": -32003,
+    },
+    "HTTP+JSON": {
+        "cancel twice": 409,
+        "unknown": 404,
+        "send to nobody": 404,
+        "push set": 501,
+        "push get": 501,
+    },
 }
 
 
 @pytest.mark.parametrize("transport", ["JSONRPC", "HTTP+JSON"])
 async def test_the_python_client_of_0_3_does_everything(transport):
-    """a2a-sdk 0.3 finds the card, sends, streams, reads, follows, cancels, and understands every refusal."""
-    assert PYTHON.exists(), "a2a-sdk 0.3 lives in .venv-03; `make .venv-03/.done` makes it, `make test` too"
+    """a2a-sdk 0.3 finds the card, sends, streams, reads, follows, cancels, and understands every
+    refusal.
+    """
+    assert PYTHON.exists(), (
+        "a2a-sdk 0.3 lives in .venv-03; `make .venv-03/.done` makes it, `make test` too"
+    )
     seen = await report(PYTHON, HERE / "sdk03.py", "URL", transport)
     follow = seen.pop("follow nobody")  # this client takes any refusal of a stream for a broken one
     assert follow not in ("answered", "StopAsyncIteration")
@@ -88,22 +106,35 @@ async def test_the_python_client_of_0_3_does_everything(transport):
     }
 
 
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="the JavaScript clients need Node.js, which is not installed")
+needs_node = pytest.mark.skipif(
+    shutil.which("node") is None,
+    reason="the JavaScript clients need Node.js, which is not installed",
+)
 
 
 def packages() -> None:
-    assert (JS / "node_modules").is_dir(), "the JavaScript clients are not installed; `make test` does it"
+    assert (JS / "node_modules").is_dir(), (
+        "the JavaScript clients are not installed; `make test` does it"
+    )
 
 
 @needs_node
 @pytest.mark.parametrize("transport", ["JSONRPC", "HTTP+JSON"])
 async def test_the_javascript_client_of_0_3_works(transport):
-    """@a2a-js/sdk 0.3 sends, streams, reads, follows and cancels, and sends file bytes its own way."""
+    """@a2a-js/sdk 0.3 sends, streams, reads, follows and cancels, and sends file bytes its
+    own way.
+    """
     packages()
     seen = await report("node", "client_0_3.mjs", "URL", transport)
     assert seen == {
         "send": ["task", "completed", "HELLO!"],
-        "stream": ["task", "status-update", "artifact-update", "artifact-update", "status-update final"],
+        "stream": [
+            "task",
+            "status-update",
+            "artifact-update",
+            "artifact-update",
+            "status-update final",
+        ],
         "get": [True, "completed", "HELLO!", "hello"],
         "ask": ["input-required", "completed", "at noon"],
         "resubscribe": ["task", "status-update", "canceled"],
@@ -117,11 +148,14 @@ async def test_the_javascript_client_of_0_3_works(transport):
 
 @needs_node
 @pytest.mark.parametrize(
-    ("compat", "served", "spoken"), [("plain", None, "1.0"), ("compat", None, "1.0"), ("compat", ["0.3"], "0.3")]
+    ("compat", "served", "spoken"),
+    [("plain", None, "1.0"), ("compat", None, "1.0"), ("compat", ["0.3"], "0.3")],
 )
 @pytest.mark.parametrize("transport", ["JSONRPC", "HTTP+JSON"])
 async def test_the_javascript_client_of_1_x_works(transport, compat, served, spoken):
-    """@a2a-js/sdk 1.x speaks 1.0 with the union card, whether or not it expects old agents; with a server of 0.3 alone, 0.3."""
+    """@a2a-js/sdk 1.x speaks 1.0 with the union card, whether or not it expects old agents; with a
+    server of 0.3 alone, 0.3.
+    """
     packages()
     seen = await report("node", "client_1.mjs", "URL", transport, compat, versions=served)
     assert seen == {
@@ -139,21 +173,38 @@ async def test_the_javascript_client_of_1_x_works(transport, compat, served, spo
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("transport", ["JSONRPC", "HTTP+JSON"])
 async def test_the_python_client_of_1_x_speaks_0_3_to_a_server_of_0_3(transport, streaming):
-    """Its compatibility layer writes 0.3 in its own way (snake_case on HTTP+JSON), and recovers every error by name."""
-    async with talking_to(helper(), versions=["0.3"]) as server, httpx.AsyncClient(trust_env=False) as http:
+    """Its compatibility layer writes 0.3 in its own way (snake_case on HTTP+JSON), and recovers
+    every error by name.
+    """
+    async with (
+        talking_to(helper(), versions=["0.3"]) as server,
+        httpx.AsyncClient(trust_env=False) as http,
+    ):
         card = await A2ACardResolver(http, server.url).get_agent_card()
-        config = ClientConfig(httpx_client=http, streaming=streaming, supported_protocol_bindings=[transport])
+        config = ClientConfig(
+            httpx_client=http, streaming=streaming, supported_protocol_bindings=[transport]
+        )
         client = ClientFactory(config).create(card)
-        parts = [types.Part(text="size"), types.Part(raw=b"hello", filename="a.bin", media_type="application/octet-stream")]
+        parts = [
+            types.Part(text="size"),
+            types.Part(raw=b"hello", filename="a.bin", media_type="application/octet-stream"),
+        ]
         message = types.Message(message_id="m", role=types.Role.ROLE_USER, parts=parts)
-        first, *_ = [event async for event in client.send_message(types.SendMessageRequest(message=message))]
+        first, *_ = [
+            event async for event in client.send_message(types.SendMessageRequest(message=message))
+        ]
         task = await client.get_task(types.GetTaskRequest(id=first.task.id))
-        assert (task.status.state, task.artifacts[0].parts[0].text) == (types.TaskState.TASK_STATE_COMPLETED, "5 bytes")
+        assert (task.status.state, task.artifacts[0].parts[0].text) == (
+            types.TaskState.TASK_STATE_COMPLETED,
+            "5 bytes",
+        )
         assert task.history[0].parts[1].raw == b"hello"
         with pytest.raises(TaskNotCancelableError):
             await client.cancel_task(types.CancelTaskRequest(id=task.id))
         with pytest.raises(TaskNotFoundError):
             await client.get_task(types.GetTaskRequest(id="nobody"))
         if streaming:
-            [event] = [event async for event in client.subscribe(types.SubscribeToTaskRequest(id=task.id))]
+            [event] = [
+                event async for event in client.subscribe(types.SubscribeToTaskRequest(id=task.id))
+            ]
             assert event.task.id == task.id

@@ -6,7 +6,9 @@ from tests.legacy.cost import LIMIT, SENT, Sender, calls, served
 
 
 async def test_a_0_3_send_does_little_more_than_a_1_0_one():
-    """At most 1.3 times the calls; the time they take is for `python -m tests.legacy.cost` to show."""
+    """At most 1.3 times the calls; the time they take is for `python -m tests.legacy.cost`
+    to show.
+    """
     counted = await calls()
     assert counted["0.3"] <= LIMIT * counted["1.0"], counted
 

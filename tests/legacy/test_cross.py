@@ -42,12 +42,18 @@ async def go_on_0_1(client: Old, task_id: str) -> str:
 
 async def go_on_0_3(client: Old, task_id: str) -> str:
     events = await client.events("message/stream", say_0_3("Monday", taskId=task_id))
-    return next(event["artifact"]["parts"][0]["text"] for event in events if event["kind"] == "artifact-update")
+    return next(
+        event["artifact"]["parts"][0]["text"]
+        for event in events
+        if event["kind"] == "artifact-update"
+    )
 
 
 async def go_on_rest_0_3(client: Old, task_id: str) -> str:
     events = await client.ok("POST", "/v1/message:stream", say_rest("Monday", taskId=task_id))
-    return next(e["artifactUpdate"]["artifact"]["parts"][0]["text"] for e in events if "artifactUpdate" in e)
+    return next(
+        e["artifactUpdate"]["artifact"]["parts"][0]["text"] for e in events if "artifactUpdate" in e
+    )
 
 
 async def go_on_1_0(client: Old, task_id: str) -> str:
@@ -79,7 +85,9 @@ async def test_a_task_is_read_in_every_version(begin):
         task_id = await begin(client)
         by_1_0 = await client.result("GetTask", {"id": task_id})
         by_0_3 = await client.result("tasks/get", {"id": task_id}, headers={"A2A-Version": "0.3"})
-        by_0_1 = await client.result("tasks/get", {"id": task_id, "historyLength": 9}, headers={"A2A-Version": "0.1"})
+        by_0_1 = await client.result(
+            "tasks/get", {"id": task_id, "historyLength": 9}, headers={"A2A-Version": "0.1"}
+        )
         by_rest = await client.ok("GET", f"/v1/tasks/{task_id}")
         for task, state in (
             (by_1_0, "TASK_STATE_INPUT_REQUIRED"),
@@ -92,7 +100,12 @@ async def test_a_task_is_read_in_every_version(begin):
             assert question.get("content", question.get("parts"))[0]["text"] == "When?"
             said = task["history"][0]
             assert said.get("content", said.get("parts"))[0]["text"] == "a table"
-        assert by_0_1["sessionId"] == by_0_3["contextId"] == by_rest["contextId"] == by_1_0["contextId"]
+        assert (
+            by_0_1["sessionId"]
+            == by_0_3["contextId"]
+            == by_rest["contextId"]
+            == by_1_0["contextId"]
+        )
 
 
 @pytest.mark.parametrize("begin", BEGIN)
@@ -106,7 +119,9 @@ async def test_a_task_is_canceled_in_any_version(begin, method):
         else:
             state = (await client.result(method, {"id": task_id}))["status"]["state"]
         assert state in ("canceled", "TASK_STATE_CANCELED", "TASK_STATE_CANCELLED")
-        assert (await client.result("GetTask", {"id": task_id}))["status"]["state"] == "TASK_STATE_CANCELED"
+        assert (await client.result("GetTask", {"id": task_id}))["status"][
+            "state"
+        ] == "TASK_STATE_CANCELED"
 
 
 async def test_a_shared_method_answers_in_the_version_the_task_was_made_in():
@@ -115,8 +130,12 @@ async def test_a_shared_method_answers_in_the_version_the_task_was_made_in():
         old, new = await begin_0_1(client), await begin_0_3(client)
         assert "sessionId" in await client.result("tasks/get", {"id": old})
         assert (await client.result("tasks/get", {"id": new}))["kind"] == "task"
-        assert (await client.result("tasks/get", {"id": old}, headers={"A2A-Version": "0.2"}))["kind"] == "task"
-        assert "sessionId" in await client.result("tasks/get", {"id": new}, headers={"A2A-Version": "0.1"})
+        assert (await client.result("tasks/get", {"id": old}, headers={"A2A-Version": "0.2"}))[
+            "kind"
+        ] == "task"
+        assert "sessionId" in await client.result(
+            "tasks/get", {"id": new}, headers={"A2A-Version": "0.1"}
+        )
         assert (await client.result("tasks/get", {"id": await begin_1_0(client)}))["kind"] == "task"
 
 
@@ -161,7 +180,9 @@ async def test_readers_of_every_version_follow_one_run():
 async def test_metadata_of_any_version_is_kept_for_all():
     """What a client says beside its message is in the task whoever reads it."""
     async with talking_to(book) as client:
-        message = say_0_1("t-1", "a table")["message"] | {"metadata": {"n": 1, "deep": {"list": [1, None]}}}
+        message = say_0_1("t-1", "a table")["message"] | {
+            "metadata": {"n": 1, "deep": {"list": [1, None]}}
+        }
         await client.result("tasks/send", {"id": "t-1", "message": message})
         stored = (await client.result("GetTask", {"id": "t-1"}))["history"][0]["metadata"]
         assert stored == {"n": 1, "deep": {"list": [1, None]}}

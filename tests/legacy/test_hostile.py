@@ -10,19 +10,35 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.codec import card_old, old, v01, v03, v03proto, v03rest
 from accord.model import InvalidParams
+from accord.protocol import legacy as old
+from accord.protocol import legacy_card as card_old
+from accord.protocol.v01 import codec as v01
+from accord.protocol.v03 import codec as v03
+from accord.protocol.v03 import proto_json as v03proto
+from accord.protocol.v03 import rest as v03rest
 from tests.legacy.wire import echo, say_0_1, say_1_0, say_rest, talking_to
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 
-PUSH = {"id": "t", "taskId": "t", "pushNotificationConfigId": "c", "pushNotificationConfig": {"url": "u"}}
+PUSH = {
+    "id": "t",
+    "taskId": "t",
+    "pushNotificationConfigId": "c",
+    "pushNotificationConfig": {"url": "u"},
+}
 SENDS = ("SendMessage", "SendStreamingMessage")
 READ = [
     *((v01.CODEC, operation, GOLDEN["0.1 send"]["params"]) for operation in SENDS),
@@ -32,21 +48,44 @@ READ = [
     (
         v03.CODEC,
         "ListTasks",
-        {"status": "working", "lastUpdatedAfter": 1, "pageSize": 3, "includeArtifacts": True, "contextId": "c"},
+        {
+            "status": "working",
+            "lastUpdatedAfter": 1,
+            "pageSize": 3,
+            "includeArtifacts": True,
+            "contextId": "c",
+        },
     ),
-    (v03rest.PROTO, "ListTasks", {"status": "working", "lastUpdatedAfter": "1", "pageSize": "3", "includeArtifacts": "true"}),
-    *((codec, op, {"id": "t", "historyLength": 1}) for codec in (v01.CODEC, v03.CODEC) for op in ("GetTask", "CancelTask")),
+    (
+        v03rest.PROTO,
+        "ListTasks",
+        {"status": "working", "lastUpdatedAfter": "1", "pageSize": "3", "includeArtifacts": "true"},
+    ),
+    *(
+        (codec, op, {"id": "t", "historyLength": 1})
+        for codec in (v01.CODEC, v03.CODEC)
+        for op in ("GetTask", "CancelTask")
+    ),
     (v03.CODEC, "SubscribeToTask", {"name": "tasks/t"}),
     (v01.CODEC, "CreateTaskPushNotificationConfig", GOLDEN["0.1 push set"]["params"]),
     (v03.CODEC, "CreateTaskPushNotificationConfig", GOLDEN["0.2 push set"]["params"]),
     (v03rest.PROTO, "CreateTaskPushNotificationConfig", GOLDEN["0.3 rest push create"]),
-    *((v03.CODEC, op, PUSH) for op in ("GetTaskPushNotificationConfig", "DeleteTaskPushNotificationConfig")),
+    *(
+        (v03.CODEC, op, PUSH)
+        for op in ("GetTaskPushNotificationConfig", "DeleteTaskPushNotificationConfig")
+    ),
 ]
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Where something can be put in a value."""
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return [at, *(place for key, item in inside for place in places(item, (*at, key)))]
 
 
@@ -108,7 +147,9 @@ def test_spoilt_results_are_read_or_refused(data, case):
 
 @pytest.mark.parametrize("id_", [7, [], {}, True, "", "x" * 300, "a\nb"])
 async def test_a_task_id_that_is_none_is_refused(id_):
-    """The methods two versions share look at the id before they know their codec; that can't trip them."""
+    """The methods two versions share look at the id before they know their codec; that can't trip
+    them.
+    """
     async with talking_to(echo) as client:
         for method in ("tasks/get", "tasks/cancel", "tasks/resubscribe"):
             assert (await client.error(method, {"id": id_}))["code"] in (-32602, -32001)
@@ -135,25 +176,36 @@ async def test_bytes_that_are_no_json_get_each_bindings_parse_error():
     """Told in the shape of the path it was sent to."""
     headers = {"Content-Type": "application/json"}
     async with talking_to(echo) as client:
-        async with client.http.post(client.url + "/v1/message:send", data=b"{", headers=headers) as response:
+        async with client.http.post(
+            client.url + "/v1/message:send", data=b"{", headers=headers
+        ) as response:
             assert (response.status, (await response.json())["type"]) == (400, "JSONParseError")
         async with client.http.post(client.url, data=b"{", headers=headers) as response:
             assert (await response.json())["error"]["code"] == -32700
-        async with client.http.post(client.url, data=b"{", headers=headers | {"A2A-Version": "0.3"}) as response:
+        async with client.http.post(
+            client.url, data=b"{", headers=headers | {"A2A-Version": "0.3"}
+        ) as response:
             assert set((await response.json())["error"]) == {"code", "message"}
         async with client.http.post(
             client.url + "/v1/message:send", data=b"{}", headers={"Content-Type": "text/plain"}
         ) as response:
-            assert (response.status, (await response.json())["type"]) == (415, "ContentTypeNotSupportedError")
+            assert (response.status, (await response.json())["type"]) == (
+                415,
+                "ContentTypeNotSupportedError",
+            )
 
 
 async def test_a_task_of_another_caller_is_not_told_from_none():
-    """Ids chosen by clients are guessable, so a tenant's task is no one else's, under any version."""
+    """Ids chosen by clients are guessable, so a tenant's task is no one else's, under any
+    version.
+    """
     async with talking_to(echo) as client:
         task_id = (await client.ok("POST", "/acme/message:send", say_1_0()))["task"]["id"]
         assert (await client.error("tasks/get", {"id": task_id}))["code"] == -32001
         assert (await client.rest("GET", f"/v1/tasks/{task_id}"))[0] == 404
-        task = await client.result("tasks/send", say_0_1(task_id))  # 0.1 makes its own task of that name
+        task = await client.result(
+            "tasks/send", say_0_1(task_id)
+        )  # 0.1 makes its own task of that name
         assert task["id"] == task_id
         assert (await client.ok("GET", f"/acme/tasks/{task_id}"))["contextId"] != task["sessionId"]
         assert (await client.rest("POST", "/v1/message:send", say_rest(taskId="nobody")))[0] == 404

@@ -1,10 +1,12 @@
-"""Every method, path and state in the documents the project began from, and what our server says to it."""
+"""Every method, path and state in the documents the project began from, and what our server says to
+it.
+"""
 
 import pytest
 
 from accord import Context
-from accord.codec import old
 from accord.model import InvalidParams
+from accord.protocol import legacy as old
 from tests.legacy.wire import echo, say_0_1, say_0_3, say_1_0, say_rest, talking_to
 
 OK, NO_METHOD, NO_TASK, NO_PUSH, UNSUPPORTED = 0, -32601, -32001, -32003, -32004
@@ -61,8 +63,14 @@ METHODS = {
         (ID, NO_METHOD),
     ),
     # legacy 7.6: no protocol at all
-    **dict.fromkeys(["createEmployee", "setupEmailAccount", "orderHardware", "assignDesk", "generateBadge"], ({}, NO_METHOD)),
-    **dict.fromkeys(["SendTask", "SendTaskSubscribe", "Resubscribe", "SetTaskPushNotifications"], ({}, NO_METHOD)),
+    **dict.fromkeys(
+        ["createEmployee", "setupEmailAccount", "orderHardware", "assignDesk", "generateBadge"],
+        ({}, NO_METHOD),
+    ),
+    **dict.fromkeys(
+        ["SendTask", "SendTaskSubscribe", "Resubscribe", "SetTaskPushNotifications"],
+        ({}, NO_METHOD),
+    ),
     # exact and case-sensitive
     "Message/Send": (say_0_3(), NO_METHOD),
     "tasks/Get": (ID, NO_METHOD),
@@ -82,8 +90,18 @@ PATHS = [
     ("POST", "/v1/tasks/nobody:cancel", None, 404),
     ("POST", "/v1/tasks/nobody:subscribe", None, 404),
     ("GET", "/v1/tasks/nobody:subscribe", None, 404),
-    ("POST", "/v1/tasks/t/pushNotificationConfigs", {"config": {"pushNotificationConfig": HOOK}}, 501),
-    ("POST", "/v1/task/t/pushNotificationConfigs", {"config": {"pushNotificationConfig": HOOK}}, 501),
+    (
+        "POST",
+        "/v1/tasks/t/pushNotificationConfigs",
+        {"config": {"pushNotificationConfig": HOOK}},
+        501,
+    ),
+    (
+        "POST",
+        "/v1/task/t/pushNotificationConfigs",
+        {"config": {"pushNotificationConfig": HOOK}},
+        501,
+    ),
     ("POST", "/v1/task/t/pushNotifications", {"config": {"pushNotificationConfig": HOOK}}, 501),
     ("GET", "/v1/tasks/t/pushNotificationConfigs/c", None, 501),
     ("GET", "/v1/tasks/t/pushNotificationConfigs", None, 501),
@@ -130,10 +148,14 @@ STATES = {
 
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_method_is_answered_as_the_table_says(method):
-    """Known names do their work, names of other things are -32601, none is taken for another (legacy 7.1, 7.3, 7.6)."""
+    """Known names do their work, names of other things are -32601, none is taken for another
+    (legacy 7.1, 7.3, 7.6).
+    """
     params, code = METHODS[method]
     async with talking_to(echo) as client:
-        request = {"jsonrpc": "2.0", "id": 1, "method": method} | ({"params": params} if params is not None else {})
+        request = {"jsonrpc": "2.0", "id": 1, "method": method} | (
+            {"params": params} if params is not None else {}
+        )
         async with client.http.post(client.url, json=request) as response:
             assert response.status == 200
             text = await response.text()
@@ -169,9 +191,13 @@ async def test_a_method_of_a_known_version_is_answered_whatever_version_the_head
     async with talking_to(echo) as client:
         for version in ("1.0", "0.3", "0.2", "0.1", "1.0.1"):
             headers = {"A2A-Version": version}
-            assert (await client.result("message/send", say_0_3(), headers=headers))["kind"] == "task"
+            assert (await client.result("message/send", say_0_3(), headers=headers))[
+                "kind"
+            ] == "task"
             assert "task" in await client.result("SendMessage", say_1_0(), headers=headers)
-            assert "sessionId" in await client.result("tasks/send", say_0_1(f"t-{version}"), headers=headers)
+            assert "sessionId" in await client.result(
+                "tasks/send", say_0_1(f"t-{version}"), headers=headers
+            )
 
 
 @pytest.mark.parametrize("version", ["2.0", "0.9", "banana", "1"])
@@ -180,12 +206,16 @@ async def test_an_unknown_version_is_refused_before_anything_else(version):
     async with talking_to(echo) as client:
         error = await client.error("message/send", say_0_3(), headers={"A2A-Version": version})
         assert (error["code"], error["data"][0]["reason"]) == (-32009, "VERSION_NOT_SUPPORTED")
-        status, body = await client.rest("POST", "/v1/message:send", say_rest(), headers={"A2A-Version": version})
+        status, body = await client.rest(
+            "POST", "/v1/message:send", say_rest(), headers={"A2A-Version": version}
+        )
         assert (status, body["error"]["code"]) == (400, 400)
 
 
 async def test_an_unknown_method_is_told_in_the_shape_of_who_asks():
-    """Without a header the caller is taken for old and gets a plain error; who says 1.0 gets typed details (legacy 8.2)."""
+    """Without a header the caller is taken for old and gets a plain error; who says 1.0 gets typed
+    details (legacy 8.2).
+    """
     async with talking_to(echo) as client:
         assert set(await client.error("nothing", {})) == {"code", "message"}
         assert "data" in await client.error("nothing", {}, headers={"A2A-Version": "1.0"})
@@ -195,9 +225,15 @@ async def test_only_0_1_may_leave_out_the_envelope():
     """0.2 on, `jsonrpc` has to be 2.0 (legacy 8.2)."""
     async with talking_to(echo) as client:
         assert "result" in await client.rpc("tasks/send", say_0_1("t"), jsonrpc=None)
-        for method, params in (("message/send", say_0_3()), ("tasks/get", ID), ("SendMessage", say_1_0())):
+        for method, params in (
+            ("message/send", say_0_3()),
+            ("tasks/get", ID),
+            ("SendMessage", say_1_0()),
+        ):
             assert (await client.rpc(method, params, jsonrpc=None))["error"]["code"] == -32600
-        assert (await client.rpc("tasks/send", say_0_1("t"), jsonrpc="1.0"))["error"]["code"] == -32600
+        assert (await client.rpc("tasks/send", say_0_1("t"), jsonrpc="1.0"))["error"][
+            "code"
+        ] == -32600
 
 
 async def test_every_state_is_written_as_its_version_writes_it():
@@ -209,13 +245,24 @@ async def test_every_state_is_written_as_its_version_writes_it():
     async with talking_to(refuse) as client:
         task = await client.result("message/send", say_0_3())
         assert task["status"]["state"] == "rejected"
-        assert (await client.ok("GET", f"/v1/tasks/{task['id']}"))["status"]["state"] == "TASK_STATE_REJECTED"
-        by_0_1 = await client.result("tasks/get", {"id": task["id"]}, headers={"A2A-Version": "0.1"})
+        assert (await client.ok("GET", f"/v1/tasks/{task['id']}"))["status"][
+            "state"
+        ] == "TASK_STATE_REJECTED"
+        by_0_1 = await client.result(
+            "tasks/get", {"id": task["id"]}, headers={"A2A-Version": "0.1"}
+        )
         assert by_0_1["status"]["state"] == "failed"
 
 
 @pytest.mark.parametrize(
-    ("word", "role"), [("user", "USER"), ("agent", "AGENT"), ("ROLE_USER", "USER"), ("ROLE_AGENT", "AGENT"), (1, "USER")]
+    ("word", "role"),
+    [
+        ("user", "USER"),
+        ("agent", "AGENT"),
+        ("ROLE_USER", "USER"),
+        ("ROLE_AGENT", "AGENT"),
+        (1, "USER"),
+    ],
 )
 def test_a_role_is_understood(word, role):
     """Words in JSON, names and numbers of the proto (legacy 1.4, 7.4)."""
@@ -224,7 +271,9 @@ def test_a_role_is_understood(word, role):
 
 @pytest.mark.parametrize("word", ["ROLE_UNSPECIFIED", "User", "robot", 0, None, True])
 def test_what_is_no_role_is_refused(word):
-    """A request of 0.3 without a role is wrong; 0.1 gives one that is missing a default (legacy 10.2)."""
+    """A request of 0.3 without a role is wrong; 0.1 gives one that is missing a default (legacy
+    10.2).
+    """
     with pytest.raises(InvalidParams):
         old.read_role(word, "role")
     assert old.read_role(None, "role", "ROLE_USER") == "ROLE_USER"

@@ -1,6 +1,8 @@
-"""Any task the model can hold, written as an old version writes it and read again: kept is what the version has a place for.
+"""Any task the model can hold, written as an old version writes it and read again: kept is what the
+version has a place for.
 
-What each version cannot say is listed in `_as_0_1` and `_as_proto`; everything else must come back as it went.
+What each version cannot say is listed in `_as_0_1` and `_as_proto`; everything else must come back
+as it went.
 """
 
 import base64
@@ -11,15 +13,32 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.codec import old, v01, v03, v03proto
-from accord.codec.v03bytes import Form
-from accord.model import Artifact, ArtifactUpdate, Message, Part, Role, StatusUpdate, Task, TaskState, TaskStatus
+from accord.model import (
+    Artifact,
+    ArtifactUpdate,
+    Message,
+    Part,
+    Role,
+    StatusUpdate,
+    Task,
+    TaskState,
+    TaskStatus,
+)
+from accord.protocol import legacy as old
+from accord.protocol.v01 import codec as v01
+from accord.protocol.v03 import codec as v03
+from accord.protocol.v03 import proto_json as v03proto
+from accord.protocol.v03.file_bytes import Form
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
 ids = st.text("abcdefgh0123456789-", min_size=1, max_size=12)
 kinds = st.sampled_from(["", "text/plain", "text/markdown", "application/json", "image/png"])
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False, allow_infinity=False) | words,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | words,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
     max_leaves=6,
 )
@@ -103,12 +122,15 @@ def _drop_plain_kinds(task: Task) -> Task:
 
 
 def _as_proto(task: Task, *, has_references: bool) -> Task:
-    """0.3's proto has neither names nor types on text and data; the released one has no references."""
+    """0.3's proto has neither names nor types on text and data; the released one has no
+    references.
+    """
     for part in _each_part(task):
         if isinstance(part.text, str) or part.data is not msgspec.UNSET:
             part.filename = part.media_type = ""
         if isinstance(part.raw, bytes) and part.media_type.startswith("text/"):
-            part.media_type = "image/png"  # bytes that are no text under a text type are read as they lie: a known ambiguity
+            # bytes that are no text under a text type are read as they lie: a known ambiguity
+            part.media_type = "image/png"
     for message in (*task.history, *([task.status.message] if task.status.message else [])):
         message.reference_task_ids = message.reference_task_ids if has_references else []
     return task
@@ -120,7 +142,10 @@ def _as_0_1(task: Task) -> Any:
     for i, artifact in enumerate(value.get("artifacts", [])):
         artifact["artifactId"] = f"artifact-{i}"
         artifact.pop("extensions", None)
-    said = [*value.get("history", []), *([value["status"]["message"]] if "message" in value["status"] else [])]
+    said = [
+        *value.get("history", []),
+        *([value["status"]["message"]] if "message" in value["status"] else []),
+    ]
     for message in said:
         for name in ("messageId", "contextId", "taskId", "extensions", "referenceTaskIds"):
             message.pop(name, None)
@@ -131,13 +156,17 @@ def _as_0_1(task: Task) -> Any:
 @settings(deadline=None, max_examples=150)
 def test_0_3_keeps_a_task_whole(task):
     """JSON of 0.2 and 0.3 has a place, or a mark, for everything (legacy 10.1)."""
-    assert old.convert(v03.read_task(v03.write_task(plain(task))), Task) == _drop_plain_kinds(copy(task))
+    assert old.convert(v03.read_task(v03.write_task(plain(task))), Task) == _drop_plain_kinds(
+        copy(task)
+    )
 
 
 @given(tasks, st.booleans())
 @settings(deadline=None, max_examples=150)
 def test_0_3_rest_keeps_what_its_proto_has_fields_for(task, is_draft):
-    """The strict readers of 0.3's proto get its fields and no others; those keep their values (legacy 4.3, 10.1)."""
+    """The strict readers of 0.3's proto get its fields and no others; those keep their values
+    (legacy 4.3, 10.1).
+    """
     task = _as_proto(task, has_references=is_draft)
     names = v03proto.DRAFT if is_draft else v03proto.RELEASED
     assert old.convert(v03proto.read_task(v03proto.write_task(plain(task), names)), Task) == task
@@ -146,9 +175,14 @@ def test_0_3_rest_keeps_what_its_proto_has_fields_for(task, is_draft):
 @given(tasks)
 @settings(deadline=None, max_examples=150)
 def test_0_1_keeps_content_and_the_true_state(task):
-    """A rejected task is failed to a 0.1 client, and still rejected to who reads the mark (legacy 10.2)."""
+    """A rejected task is failed to a 0.1 client, and still rejected to who reads the mark (legacy
+    10.2).
+    """
     read = plain(old.convert(v01.read_task(v01.write_task(plain(task))), Task))
-    for message in [*read.get("history", []), *([read["status"]["message"]] if "message" in read["status"] else [])]:
+    for message in [
+        *read.get("history", []),
+        *([read["status"]["message"]] if "message" in read["status"] else []),
+    ]:
         assert message.pop("messageId")
     assert read == _as_0_1(copy(task))
 
@@ -161,14 +195,19 @@ def test_a_status_event_survives_0_3_and_says_whether_it_is_the_last(status, abo
     written = v03.write_event({"statusUpdate": plain(update)}, is_last=is_last)
     assert written["final"] is is_last
     assert v03.read_event(written)["statusUpdate"].keys() <= plain(update).keys() | {"contextId"}
-    assert ("final" in v03proto.write_event({"statusUpdate": plain(update)}, is_last=is_last)["statusUpdate"]) is is_last
+    assert (
+        "final"
+        in v03proto.write_event({"statusUpdate": plain(update)}, is_last=is_last)["statusUpdate"]
+    ) is is_last
 
 
 @given(artifacts(), st.booleans(), st.booleans(), st.integers(0, 9))
 @settings(deadline=None, max_examples=60)
 def test_an_artifact_event_survives_every_old_version(artifact, append, last_chunk, index):
     """0.1 has the flags on the artifact, later versions on the event (legacy 10.6)."""
-    update = ArtifactUpdate(task_id="t", context_id="c", artifact=artifact, append=append, last_chunk=last_chunk)
+    update = ArtifactUpdate(
+        task_id="t", context_id="c", artifact=artifact, append=append, last_chunk=last_chunk
+    )
     event = {"artifactUpdate": plain(update)}
     flags = {name: event["artifactUpdate"].get(name, False) for name in ("append", "lastChunk")}
     [old_event] = v01.write_events(copy(event), is_last=False, index=lambda _: index)
@@ -184,7 +223,9 @@ def test_an_artifact_event_survives_every_old_version(artifact, append, last_chu
 
 @given(st.binary(max_size=64), st.sampled_from(Form))
 def test_file_content_survives_in_either_form(content, form):
-    """0.3's Python and Go libraries put base64 text in the bytes field, the JavaScript one the bytes (legacy 10.4)."""
+    """0.3's Python and Go libraries put base64 text in the bytes field, the JavaScript one the
+    bytes (legacy 10.4).
+    """
     raw = base64.b64encode(content).decode()
     written = v03proto.write_part({"raw": raw}, v03proto.RELEASED._replace(form=form))
     stored = base64.b64decode(written["file"]["fileWithBytes"])

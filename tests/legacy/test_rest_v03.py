@@ -12,9 +12,13 @@ WAIT = {"configuration": {"blocking": True}}
 
 
 async def test_a_send_answers_in_protobufs_json():
-    """`content` in messages, `parts` in artifacts, names of enums, and no member its strict readers don't know (legacy 4.3)."""
+    """`content` in messages, `parts` in artifacts, names of enums, and no member its strict readers
+    don't know (legacy 4.3).
+    """
     async with talking_to(echo) as client:
-        task = (await client.ok("POST", "/v1/message:send", say_rest("hi", messageId="m-1", **WAIT)))["task"]
+        task = (
+            await client.ok("POST", "/v1/message:send", say_rest("hi", messageId="m-1", **WAIT))
+        )["task"]
         assert task["status"]["state"] == "TASK_STATE_COMPLETED"
         assert task["artifacts"] == [{"artifactId": "artifact-1", "parts": [{"text": "HI"}]}]
         message = {"messageId": "m-1", "role": "ROLE_USER", "content": [{"text": "hi"}]}
@@ -41,10 +45,17 @@ async def test_a_send_does_not_block_unless_told_to():
 
 
 async def test_snake_case_and_the_first_names_of_fields_are_taken():
-    """Compat clients of 1.x send snake_case with `request`; proto parsers take both, so do we (legacy 4.3)."""
+    """Compat clients of 1.x send snake_case with `request`; proto parsers take both, so do we
+    (legacy 4.3).
+    """
     async with talking_to(echo) as client:
         body = {
-            "request": {"message_id": "m-1", "role": 1, "context_id": "c-1", "content": [{"text": "hi"}]},
+            "request": {
+                "message_id": "m-1",
+                "role": 1,
+                "context_id": "c-1",
+                "content": [{"text": "hi"}],
+            },
             "configuration": {"blocking": True, "history_length": 0},
         }
         task = (await client.ok("POST", "/v1/message:send", body))["task"]
@@ -56,13 +67,22 @@ async def test_a_stream_has_no_envelope_and_ends_with_final():
     """Each event is a StreamResponse; `final` is there only when it is true (legacy 4.4)."""
     async with talking_to(echo) as client:
         events = await client.ok("POST", "/v1/message:stream", say_rest())
-        assert [next(iter(event)) for event in events] == ["task", "statusUpdate", "artifactUpdate", "statusUpdate"]
-        assert [event["statusUpdate"].get("final") for event in events if "statusUpdate" in event] == [None, True]
+        assert [next(iter(event)) for event in events] == [
+            "task",
+            "statusUpdate",
+            "artifactUpdate",
+            "statusUpdate",
+        ]
+        assert [
+            event["statusUpdate"].get("final") for event in events if "statusUpdate" in event
+        ] == [None, True]
 
 
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 async def test_subscribing_works_with_both_verbs(verb):
-    """The proto says GET, the prose POST (legacy 4.3). A finished task is given and the stream ends."""
+    """The proto says GET, the prose POST (legacy 4.3). A finished task is given and the stream
+    ends.
+    """
     async with talking_to(echo) as client:
         task = (await client.ok("POST", "/v1/message:send", say_rest(**WAIT)))["task"]
         assert await client.ok(verb, f"/v1/tasks/{task['id']}:subscribe") == [{"task": task}]
@@ -70,16 +90,24 @@ async def test_subscribing_works_with_both_verbs(verb):
 
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 async def test_subscribing_to_an_unknown_task_is_404(verb):
-    """Never a broken stream: the status says it, and the body what every client of 0.3 looks for (legacy 4.3)."""
+    """Never a broken stream: the status says it, and the body what every client of 0.3 looks for
+    (legacy 4.3).
+    """
     async with talking_to(echo) as client:
         status, error = await client.rest(verb, "/v1/tasks/nobody:subscribe")
         assert status == 404
-        assert (error["code"], error["type"], error["error"]) == (-32001, "TaskNotFoundError", "TaskNotFoundError")
+        assert (error["code"], error["type"], error["error"]) == (
+            -32001,
+            "TaskNotFoundError",
+            "TaskNotFoundError",
+        )
 
 
 @pytest.mark.parametrize("body", [None, {}, {"name": "tasks/whatever"}])
 async def test_a_cancel_needs_no_body_and_a_second_one_fails(body):
-    """The path names the task; a canceled one is spelt with two l and cannot be canceled again (legacy 4.3)."""
+    """The path names the task; a canceled one is spelt with two l and cannot be canceled again
+    (legacy 4.3).
+    """
 
     async def wait(request: str, ctx: Context):
         await ctx.ask("?")
@@ -111,22 +139,35 @@ async def test_file_bytes_come_back_in_the_form_of_their_sender(agent, encoded, 
         return file
 
     async with talking_to(back) as client:
-        part = {"file": {"fileWithBytes": encoded, "mimeType": "application/octet-stream", "name": "a.bin"}}
+        part = {
+            "file": {
+                "fileWithBytes": encoded,
+                "mimeType": "application/octet-stream",
+                "name": "a.bin",
+            }
+        }
         body = say_rest(content=[part], **WAIT)
-        task = (await client.ok("POST", "/v1/message:send", body, headers={"User-Agent": agent}))["task"]
+        task = (await client.ok("POST", "/v1/message:send", body, headers={"User-Agent": agent}))[
+            "task"
+        ]
         assert task["artifacts"][0]["parts"][0]["file"]["fileWithBytes"] == returned
         once = base64.b64decode(returned)
         assert seen == [base64.b64decode(once) if "python-httpx" in agent else once]
         # A task is nobody's: whoever asks for it gets it in their own form.
         other = await client.ok("GET", f"/v1/tasks/{task['id']}", headers={"User-Agent": "node"})
-        assert other["artifacts"][0]["parts"][0]["file"]["fileWithBytes"] == base64.b64encode(seen[0]).decode()
+        assert (
+            other["artifacts"][0]["parts"][0]["file"]["fileWithBytes"]
+            == base64.b64encode(seen[0]).decode()
+        )
 
 
 async def test_text_that_is_none_is_refused():
     """Who is known to send base64 text, and does not, is told so: nothing is guessed."""
     async with talking_to(echo) as client:
         body = say_rest(content=[{"file": {"fileWithBytes": "/wA="}}])
-        status, error = await client.rest("POST", "/v1/message:send", body, headers={"User-Agent": "python-httpx/0.28.1"})
+        status, error = await client.rest(
+            "POST", "/v1/message:send", body, headers={"User-Agent": "python-httpx/0.28.1"}
+        )
         assert status == 400
         assert "does not hold base64 text" in error["message"]
 
@@ -141,11 +182,15 @@ async def test_data_is_nested_twice_and_whole_numbers_stay_whole():
         body = say_rest(content=[{"data": {"data": {"n": 1.0}}}], **WAIT)
         task = (await client.ok("POST", "/v1/message:send", body))["task"]
         assert task["artifacts"][0]["parts"] == [{"data": {"data": {"n": 1}}}]
-        assert '"n": 1}' in str(await client.result("GetTask", {"id": task["id"]})).replace("'", '"')
+        assert '"n": 1}' in str(await client.result("GetTask", {"id": task["id"]})).replace(
+            "'", '"'
+        )
 
 
 async def test_the_prose_dialect_is_answered_in_kind_and_remembered():
-    """A client that read the prose sends JSON-RPC's objects, and gets them, also where its request has no body (legacy 8.3)."""
+    """A client that read the prose sends JSON-RPC's objects, and gets them, also where its request
+    has no body (legacy 8.3).
+    """
     async with talking_to(echo) as client:
         task = (await client.ok("POST", "/v1/message:send", say_0_3("hi")))["task"]
         assert (task["kind"], task["status"]["state"]) == ("task", "completed")
@@ -156,7 +201,9 @@ async def test_the_prose_dialect_is_answered_in_kind_and_remembered():
 
 
 async def test_the_draft_dialect_is_answered_in_kind_and_remembered():
-    """The drafts after 0.3 said `parts` in messages but had 0.3's states and `final` (legacy 6.2, 8.3)."""
+    """The drafts after 0.3 said `parts` in messages but had 0.3's states and `final` (legacy 6.2,
+    8.3).
+    """
 
     async def wait(request: str, ctx: Context):
         await ctx.ask("?")
@@ -166,7 +213,10 @@ async def test_the_draft_dialect_is_answered_in_kind_and_remembered():
         task = (await client.ok("POST", "/v1/message:send", body))["task"]
         assert task["history"][0]["parts"] == [{"text": "hi"}]
         canceled = await client.ok("POST", f"/v1/tasks/{task['id']}:cancel")
-        assert (canceled["status"]["state"], canceled["history"][0]["parts"]) == ("TASK_STATE_CANCELLED", [{"text": "hi"}])
+        assert (canceled["status"]["state"], canceled["history"][0]["parts"]) == (
+            "TASK_STATE_CANCELLED",
+            [{"text": "hi"}],
+        )
 
 
 async def test_a_1_0_client_that_forgot_its_header_is_recognised_by_its_parts():
@@ -178,7 +228,9 @@ async def test_a_1_0_client_that_forgot_its_header_is_recognised_by_its_parts():
 
 
 async def test_v1_is_a_tenant_to_those_who_say_1_0():
-    """1.0 has `/{tenant}/message:send`; the header tells, except for a body only 0.3 can have sent (legacy 8.3)."""
+    """1.0 has `/{tenant}/message:send`; the header tells, except for a body only 0.3 can have sent
+    (legacy 8.3).
+    """
     new = {"A2A-Version": "1.0"}
     async with talking_to(echo) as client:
         task = (await client.ok("POST", "/v1/message:send", say_1_0(), headers=new))["task"]
@@ -187,26 +239,45 @@ async def test_v1_is_a_tenant_to_those_who_say_1_0():
         assert (await client.rest("GET", f"/tasks/{task['id']}", headers=new))[0] == 404
         old = (await client.ok("POST", "/v1/message:send", say_rest(**WAIT), headers=new))["task"]
         assert "content" in old["history"][0]
-        assert (await client.rest("GET", "/v1/card", headers=new))[1]["type"] == "UnsupportedOperationError"
+        assert (await client.rest("GET", "/v1/card", headers=new))[1][
+            "type"
+        ] == "UnsupportedOperationError"
 
 
 async def test_paths_without_v1_speak_0_3_to_those_who_say_so():
     """The header decides where a path is in two versions (legacy 8.3)."""
     async with talking_to(echo) as client:
-        task = (await client.ok("POST", "/message:send", say_rest(**WAIT), headers={"A2A-Version": "0.3"}))["task"]
+        task = (
+            await client.ok(
+                "POST", "/message:send", say_rest(**WAIT), headers={"A2A-Version": "0.3"}
+            )
+        )["task"]
         assert "content" in task["history"][0]
-        assert "content" in (await client.ok("GET", f"/tasks/{task['id']}", headers={"A2A-Version": "0.3.0"}))["history"][0]
+        assert (
+            "content"
+            in (await client.ok("GET", f"/tasks/{task['id']}", headers={"A2A-Version": "0.3.0"}))[
+                "history"
+            ][0]
+        )
         assert "parts" in (await client.ok("GET", f"/tasks/{task['id']}"))["history"][0]
 
 
 async def test_tasks_are_listed_as_an_object():
     """Numbers and flags of a query string are text; snake_case is taken (legacy 6.1)."""
     async with talking_to(echo) as client:
-        task = (await client.ok("POST", "/v1/message:send", say_rest(contextId="c-1", **WAIT)))["task"]
-        page = await client.ok("GET", "/v1/tasks?context_id=c-1&pageSize=5&includeArtifacts=true&historyLength=3")
+        task = (await client.ok("POST", "/v1/message:send", say_rest(contextId="c-1", **WAIT)))[
+            "task"
+        ]
+        page = await client.ok(
+            "GET", "/v1/tasks?context_id=c-1&pageSize=5&includeArtifacts=true&historyLength=3"
+        )
         assert page == {"tasks": [task], "totalSize": 1, "pageSize": 5, "nextPageToken": ""}
-        assert (await client.ok("GET", "/v1/tasks?lastUpdatedAfter=2100-01-01T00:00:00Z"))["tasks"] == []
-        assert (await client.ok("GET", "/v1/tasks?lastUpdatedAfter=0&status=completed"))["totalSize"] == 1
+        assert (await client.ok("GET", "/v1/tasks?lastUpdatedAfter=2100-01-01T00:00:00Z"))[
+            "tasks"
+        ] == []
+        assert (await client.ok("GET", "/v1/tasks?lastUpdatedAfter=0&status=completed"))[
+            "totalSize"
+        ] == 1
         assert (await client.rest("GET", "/v1/tasks?pageSize=many"))[0] == 400
 
 
@@ -254,14 +325,62 @@ async def test_errors_have_the_statuses_of_0_3():
             ("GET", "/v1/tasks/nobody", None, 404, "TaskNotFoundError"),
             ("POST", "/v1/tasks/nobody:cancel", None, 404, "TaskNotFoundError"),
             ("POST", f"/v1/tasks/{done['id']}:cancel", None, 409, "TaskNotCancelableError"),
-            ("POST", "/v1/message:send", say_rest(taskId=done["id"]), 400, "UnsupportedOperationError"),
-            ("POST", "/v1/tasks/t/pushNotificationConfigs", whole, 501, "PushNotificationNotSupportedError"),
-            ("POST", "/v1/tasks/t/pushNotificationConfigs", {"config": whole["config"]}, 501, "PushNotificationNotSupportedError"),
-            ("POST", "/v1/tasks/t/pushNotificationConfigs", whole["config"], 501, "PushNotificationNotSupportedError"),
-            ("POST", "/v1/tasks/t/pushNotificationConfigs", {"config": {}}, 400, "InvalidParamsError"),
-            ("GET", "/v1/tasks/t/pushNotificationConfigs", None, 501, "PushNotificationNotSupportedError"),
-            ("GET", "/v1/tasks/t/pushNotificationConfigs/c", None, 501, "PushNotificationNotSupportedError"),
-            ("DELETE", "/v1/tasks/t/pushNotificationConfigs/c", None, 501, "PushNotificationNotSupportedError"),
+            (
+                "POST",
+                "/v1/message:send",
+                say_rest(taskId=done["id"]),
+                400,
+                "UnsupportedOperationError",
+            ),
+            (
+                "POST",
+                "/v1/tasks/t/pushNotificationConfigs",
+                whole,
+                501,
+                "PushNotificationNotSupportedError",
+            ),
+            (
+                "POST",
+                "/v1/tasks/t/pushNotificationConfigs",
+                {"config": whole["config"]},
+                501,
+                "PushNotificationNotSupportedError",
+            ),
+            (
+                "POST",
+                "/v1/tasks/t/pushNotificationConfigs",
+                whole["config"],
+                501,
+                "PushNotificationNotSupportedError",
+            ),
+            (
+                "POST",
+                "/v1/tasks/t/pushNotificationConfigs",
+                {"config": {}},
+                400,
+                "InvalidParamsError",
+            ),
+            (
+                "GET",
+                "/v1/tasks/t/pushNotificationConfigs",
+                None,
+                501,
+                "PushNotificationNotSupportedError",
+            ),
+            (
+                "GET",
+                "/v1/tasks/t/pushNotificationConfigs/c",
+                None,
+                501,
+                "PushNotificationNotSupportedError",
+            ),
+            (
+                "DELETE",
+                "/v1/tasks/t/pushNotificationConfigs/c",
+                None,
+                501,
+                "PushNotificationNotSupportedError",
+            ),
             ("GET", "/v1/card", None, 501, "UnsupportedOperationError"),
             ("GET", "/v1/nothing", None, 404, "MethodNotFoundError"),
             ("PUT", "/v1/message:send", {}, 405, "MethodNotFoundError"),

@@ -13,10 +13,17 @@ async def test_a_send_answers_with_the_task_itself():
     """The task is the result, not wrapped, and `kind` says what it is (legacy 3.2)."""
     async with talking_to(echo) as client:
         task = await client.result("message/send", say_0_3("hi", messageId="m-1"))
-        message = {"kind": "message", "messageId": "m-1", "role": "user", "parts": [{"kind": "text", "text": "hi"}]}
+        message = {
+            "kind": "message",
+            "messageId": "m-1",
+            "role": "user",
+            "parts": [{"kind": "text", "text": "hi"}],
+        }
         assert task["kind"] == "task"
         assert task["status"]["state"] == "completed"
-        assert task["artifacts"] == [{"artifactId": "artifact-1", "parts": [{"kind": "text", "text": "HI"}]}]
+        assert task["artifacts"] == [
+            {"artifactId": "artifact-1", "parts": [{"kind": "text", "text": "HI"}]}
+        ]
         assert task["history"] == [message | {"taskId": task["id"], "contextId": task["contextId"]}]
         assert await client.result("tasks/get", {"id": task["id"]}) == task
 
@@ -38,7 +45,8 @@ async def test_a_bare_reply_is_a_message():
 
 
 @pytest.mark.parametrize(
-    ("configuration", "state"), [({}, "completed"), ({"blocking": True}, "completed"), ({"blocking": False}, None)]
+    ("configuration", "state"),
+    [({}, "completed"), ({"blocking": True}, "completed"), ({"blocking": False}, None)],
 )
 async def test_a_send_blocks_unless_told_otherwise(configuration, state):
     """Absent means blocking on JSON-RPC; only `blocking: false` returns at once (legacy 10.9)."""
@@ -49,7 +57,9 @@ async def test_a_send_blocks_unless_told_otherwise(configuration, state):
         return "done"
 
     async with talking_to(slow) as client:
-        sending = asyncio.ensure_future(client.result("message/send", say_0_3(configuration=configuration)))
+        sending = asyncio.ensure_future(
+            client.result("message/send", say_0_3(configuration=configuration))
+        )
         if configuration.get("blocking") is False:
             assert (await sending)["status"]["state"] in ("submitted", "working")
             gate.set()
@@ -88,7 +98,9 @@ async def test_a_question_ends_the_stream_with_final():
     async with talking_to(book) as client:
         *_, last = await client.events("message/stream", say_0_3())
         assert (last["status"]["state"], last["final"]) == ("input-required", True)
-        task = await client.result("message/send", say_0_3("noon", taskId=last["taskId"], contextId=last["contextId"]))
+        task = await client.result(
+            "message/send", say_0_3("noon", taskId=last["taskId"], contextId=last["contextId"])
+        )
         assert task["status"]["state"] == "completed"
 
 
@@ -106,7 +118,11 @@ async def test_resubscribing_opens_with_the_task_and_goes_on():
             client.open("tasks/resubscribe", {"id": task["id"]}) as one,
             client.open("tasks/subscribe", {"id": task["id"]}) as two,
         ):
-            assert (await one.next())["result"]["kind"] == (await two.next())["result"]["kind"] == "task"
+            assert (
+                (await one.next())["result"]["kind"]
+                == (await two.next())["result"]["kind"]
+                == "task"
+            )
             gate.set()
             for stream in (one, two):
                 assert (await stream.rest())[-1]["result"]["final"] is True
@@ -120,13 +136,22 @@ async def test_resubscribing_to_a_finished_task_gives_it_and_ends():
 
 
 async def test_an_unknown_task_is_an_error_event_of_its_stream():
-    """Clients of 0.3 read nothing but events from a stream, so the error is one; who takes only JSON gets JSON (legacy 10.8)."""
+    """Clients of 0.3 read nothing but events from a stream, so the error is one; who takes only
+    JSON gets JSON (legacy 10.8).
+    """
     async with talking_to(echo) as client:
         async with client.open("tasks/resubscribe", {"id": "nobody"}) as stream:
             [event] = await stream.rest()
             assert event["error"]["code"] == -32001
-        request = {"jsonrpc": "2.0", "id": 1, "method": "tasks/resubscribe", "params": {"id": "nobody"}}
-        async with client.http.post(client.url, json=request, headers={"Accept": "application/json"}) as response:
+        request = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tasks/resubscribe",
+            "params": {"id": "nobody"},
+        }
+        async with client.http.post(
+            client.url, json=request, headers={"Accept": "application/json"}
+        ) as response:
             assert response.content_type == "application/json"
             assert (await response.json())["error"]["code"] == -32001
 
@@ -139,9 +164,13 @@ async def test_a_second_cancel_fails():
 
     async with talking_to(wait) as client:
         task = await client.result("message/send", say_0_3())
-        assert (await client.result("tasks/cancel", {"id": task["id"]}))["status"]["state"] == "canceled"
+        assert (await client.result("tasks/cancel", {"id": task["id"]}))["status"][
+            "state"
+        ] == "canceled"
         assert (await client.error("tasks/cancel", {"id": task["id"]}))["code"] == -32002
-        assert (await client.result("CancelTask", {"id": task["id"]}))["status"]["state"] == "TASK_STATE_CANCELED"
+        assert (await client.result("CancelTask", {"id": task["id"]}))["status"][
+            "state"
+        ] == "TASK_STATE_CANCELED"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +184,9 @@ async def test_a_second_cancel_fails():
     ],
 )
 async def test_file_bytes_are_taken_in_every_form_in_use(part):
-    """The content is the same however the member is called and whether the part says what it is (legacy 1.4, 10.4)."""
+    """The content is the same however the member is called and whether the part says what it is
+    (legacy 1.4, 10.4).
+    """
 
     async def size(file: File):
         return str(len(file.data))
@@ -167,7 +198,9 @@ async def test_file_bytes_are_taken_in_every_form_in_use(part):
 
 
 async def test_what_0_3_has_no_place_for_is_marked_and_kept():
-    """A data part that is no object, a media type where there is none: written so that reading restores them (legacy 10.4)."""
+    """A data part that is no object, a media type where there is none: written so that reading
+    restores them (legacy 10.4).
+    """
     agent = Agent("Test agent")
 
     @agent.skill
@@ -180,7 +213,9 @@ async def test_what_0_3_has_no_place_for_is_marked_and_kept():
         assert schema["metadata"] == {"a2a_compat": {"mediaType": "application/schema+json"}}
         parts = [{"kind": "data", "data": {"value": 3}, "metadata": {"data_part_compat": True}}]
         task = await client.result("message/send", say_0_3(taskId=task["id"], parts=parts))
-        assert task["artifacts"][0]["parts"] == [{"kind": "data", "data": {"value": 3}, "metadata": {"data_part_compat": True}}]
+        assert task["artifacts"][0]["parts"] == [
+            {"kind": "data", "data": {"value": 3}, "metadata": {"data_part_compat": True}}
+        ]
         stored = await client.result("GetTask", {"id": task["id"]})
         assert stored["artifacts"][0]["parts"][0]["data"] == 3
 
@@ -188,12 +223,17 @@ async def test_what_0_3_has_no_place_for_is_marked_and_kept():
 async def test_a_stray_message_id_beside_the_message_is_found():
     """Seed 003 shows it there (legacy 7.7)."""
     async with talking_to(echo) as client:
-        params = {"messageId": "m-1", "message": {"role": "user", "parts": [{"type": "text", "text": "hi"}]}}
+        params = {
+            "messageId": "m-1",
+            "message": {"role": "user", "parts": [{"type": "text", "text": "hi"}]},
+        }
         assert (await client.result("message/send", params))["history"][0]["messageId"] == "m-1"
 
 
 async def test_tasks_are_listed_as_the_draft_says():
-    """Newest first, without history and artifacts unless asked, filtered by words and milliseconds (legacy 6.1)."""
+    """Newest first, without history and artifacts unless asked, filtered by words and milliseconds
+    (legacy 6.1).
+    """
     async with talking_to(echo) as client:
         one = await client.result("message/send", say_0_3("one", contextId="c-1"))
         two = await client.result("message/send", say_0_3("two"))
@@ -204,11 +244,21 @@ async def test_tasks_are_listed_as_the_draft_says():
         assert page["nextPageToken"] == ""
         assert {"history", "artifacts"}.isdisjoint(page["tasks"][0])
         assert page["tasks"][0]["kind"] == "task"
-        whole = await client.result("tasks/list", {"contextId": "c-1", "includeArtifacts": True, "historyLength": 5})
+        whole = await client.result(
+            "tasks/list", {"contextId": "c-1", "includeArtifacts": True, "historyLength": 5}
+        )
         assert whole["tasks"] == [one]
         assert (await client.result("tasks/list", {"status": "working"}))["tasks"] == []
-        assert (await client.result("tasks/list", {"lastUpdatedAfter": 4102444800000}))["tasks"] == []
-        for wrong in ({"pageSize": 0}, {"pageToken": "%"}, {"historyLength": -1}, {"lastUpdatedAfter": "then"}, {"status": "odd"}):
+        assert (await client.result("tasks/list", {"lastUpdatedAfter": 4102444800000}))[
+            "tasks"
+        ] == []
+        for wrong in (
+            {"pageSize": 0},
+            {"pageToken": "%"},
+            {"historyLength": -1},
+            {"lastUpdatedAfter": "then"},
+            {"status": "odd"},
+        ):
             assert (await client.error("tasks/list", wrong))["code"] == -32602
 
 
@@ -242,7 +292,9 @@ async def test_bad_params_get_an_old_error_and_make_nothing(change):
 
 
 async def test_an_unknown_task_and_a_finished_one_take_no_messages():
-    """A task id the server did not give is not found; a finished task is not restarted (legacy 3.5)."""
+    """A task id the server did not give is not found; a finished task is not restarted (legacy
+    3.5).
+    """
     async with talking_to(echo) as client:
         error = await client.error("message/send", say_0_3(taskId="nobody"))
         assert (error["code"], error["message"]) == (-32001, "Task not found: nobody")
@@ -265,7 +317,9 @@ async def test_push_operations_are_refused_in_the_old_shape():
             ("tasks/pushNotificationConfig/delete", {"id": "t", "pushNotificationConfigId": "c"}),
         ):
             assert (await client.error(method, params))["code"] == -32003
-        assert (await client.error("tasks/pushNotificationConfig/set", {"taskId": "t"}))["code"] == -32602
+        assert (await client.error("tasks/pushNotificationConfig/set", {"taskId": "t"}))[
+            "code"
+        ] == -32602
 
 
 async def test_the_old_name_of_the_extensions_header_is_answered_with_the_old_name():
@@ -291,8 +345,17 @@ async def test_the_skill_sees_the_same_message_whatever_the_version():
             {"kind": "data", "data": {"n": 1}},
             {"kind": "file", "file": {"uri": "https://x.y/z"}},
         ]
-        await asyncio.wait_for(client.result("message/send", say_0_3(parts=parts, messageId="m", metadata={"t": 1})), PATIENCE_S)
+        await asyncio.wait_for(
+            client.result("message/send", say_0_3(parts=parts, messageId="m", metadata={"t": 1})),
+            PATIENCE_S,
+        )
         new = [{"text": "a"}, {"data": {"n": 1}}, {"url": "https://x.y/z"}]
-        await client.result("SendMessage", {"message": {"messageId": "m", "role": "ROLE_USER", "parts": new}, "metadata": {"t": 1}})
+        await client.result(
+            "SendMessage",
+            {
+                "message": {"messageId": "m", "role": "ROLE_USER", "parts": new},
+                "metadata": {"t": 1},
+            },
+        )
         assert seen[0].parts == seen[1].parts
         assert seen[0].role == seen[1].role

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import accord
-from accord.ops.table import OPERATIONS, VERSIONS, served
+from accord.operations.table import OPERATIONS, VERSIONS, served
 from tests.legacy.wire import echo, say_0_1, say_0_3, say_1_0, say_rest, talking_to
 
 SOURCE = Path(accord.__file__).parent
 ROOT = SOURCE.parent.parent
 
-FILES = {"V0_3": [path.name for path in (SOURCE / "codec").glob("v03*.py")], "V0_1": ["v01.py"]}
+FOLDERS = {"V0_3": "v03", "V0_1": "v01"}
 
 # What is left answers, what was deleted is unknown.
 PROBE = """
@@ -36,17 +36,20 @@ async def main():
         print(accord.__file__, [answer.get("error", {}).get("code", 0) for answer in answers], status)
 
 asyncio.run(main())
-"""
+"""  # noqa: E501
 
 
-@pytest.mark.parametrize(("name", "codes"), [("V0_3", "[0, -32601, 0]"), ("V0_1", "[0, 0, -32601]")])
+@pytest.mark.parametrize(
+    ("name", "codes"), [("V0_3", "[0, -32601, 0]"), ("V0_1", "[0, 0, -32601]")]
+)
 def test_deleting_a_codec_and_its_rows_removes_the_version(name, codes, tmp_path):
-    """No other file of the server knows the version: it starts, and answers the others as before (design 3)."""
+    """No other file of the server knows the version: it starts, and answers the others as before
+    (design 3).
+    """
     package = tmp_path / "accord"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in FILES[name]:
-        (package / "codec" / file).unlink()
-    table = package / "ops" / "table.py"
+    shutil.rmtree(package / "protocol" / FOLDERS[name])
+    table = package / "operations" / "table.py"
     table.write_text(_without(name, table.read_text()))
     run = subprocess.run(
         [sys.executable, "-c", PROBE],
@@ -60,16 +63,25 @@ def test_deleting_a_codec_and_its_rows_removes_the_version(name, codes, tmp_path
 
 
 def _without(name: str, source: str) -> str:
-    """The table without a version: its row, its place among the versions, and the import of its codecs."""
+    """The table without a version: its row, its place among the versions, and the import of its
+    codecs.
+    """
     tree = ast.parse(source)
-    gone = {file.removesuffix(".py") for file in FILES[name]}
-    tree.body = [node for node in tree.body if not (isinstance(node, ast.Assign) and _target(node) == name)]
+    gone = f"protocol.{FOLDERS[name]}"
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.Assign) and _target(node) == name)
+        and not (isinstance(node, ast.ImportFrom) and node.module == gone)
+    ]
     for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module == "codec":
-            node.names = [alias for alias in node.names if alias.name not in gone]
         if isinstance(node, ast.Assign) and _target(node) == "VERSIONS":
             assert isinstance(node.value, ast.Tuple)
-            node.value.elts = [item for item in node.value.elts if not (isinstance(item, ast.Name) and item.id == name)]
+            node.value.elts = [
+                item
+                for item in node.value.elts
+                if not (isinstance(item, ast.Name) and item.id == name)
+            ]
     return ast.unparse(tree)
 
 
@@ -86,9 +98,13 @@ def test_nothing_but_codecs_and_the_table_names_an_old_version(room):
             assert not re.search(r"\bv0[13]|\"0\.[123]\"", code), path
 
 
-@pytest.mark.parametrize("wanted", [["1.0"], ["0.3"], ["0.2"], ["0.1"], ["1.0", "0.3"], ["0.3", "0.1"]])
+@pytest.mark.parametrize(
+    "wanted", [["1.0"], ["0.3"], ["0.2"], ["0.1"], ["1.0", "0.3"], ["0.3", "0.1"]]
+)
 async def test_only_the_versions_asked_for_are_answered(wanted):
-    """`versions` limits what is served; naming another in the header is refused (design, rule 24)."""
+    """`versions` limits what is served; naming another in the header is refused (design,
+    rule 24).
+    """
     async with talking_to(echo, versions=wanted) as client:
         for version, method, params in (
             ("1.0", "SendMessage", say_1_0()),
@@ -100,7 +116,9 @@ async def test_only_the_versions_asked_for_are_answered(wanted):
             assert ("result" in answer) is is_served
             if not is_served:
                 assert answer["error"]["code"] == -32601
-                assert (await client.error(method, params, headers={"A2A-Version": version}))["code"] == -32009
+                assert (await client.error(method, params, headers={"A2A-Version": version}))[
+                    "code"
+                ] == -32009
         status, _ = await client.rest("POST", "/v1/message:send", say_rest())
         assert (status == 200) is bool({"0.2", "0.3"} & set(wanted))
 
@@ -123,5 +141,10 @@ def test_rows_name_operations_that_exist():
 
 def test_the_page_of_versions_is_current():
     """docs/versions.md is made from the table; `python docs/versions.py` makes it anew."""
-    made = subprocess.run([sys.executable, ROOT / "docs" / "versions.py", "--print"], capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        [sys.executable, ROOT / "docs" / "versions.py", "--print"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert made.stdout == (ROOT / "docs" / "versions.md").read_text()

@@ -1,4 +1,6 @@
-"""A server in a process of its own, with limits set for the test, and connections that say exactly the bytes they are told to."""
+"""A server in a process of its own, with limits set for the test, and connections that say exactly
+the bytes they are told to.
+"""
 
 import asyncio
 import contextlib
@@ -24,7 +26,9 @@ PATIENCE_S = 60.0  # far more than anything here takes
 class Process:
     """A running server: its address, and what the system knows of it."""
 
-    def __init__(self, process: Any, url: str, written: int, database: Path, http: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, process: Any, url: str, written: int, database: Path, http: aiohttp.ClientSession
+    ) -> None:
         self.url = url
         self.database = database
         self.pid = process.pid
@@ -36,9 +40,13 @@ class Process:
         return BINDINGS[binding](self._http, self.url)
 
     async def dial(self, receive_buffer: int = 0) -> "Line":
-        """Open a connection; with a small receive buffer, one that soon stops the server if nothing is read."""
+        """Open a connection; with a small receive buffer, one that soon stops the server if nothing
+        is read.
+        """
         parts = urlsplit(self.url)
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=receive_buffer or 1 << 16)
+        reader, writer = await asyncio.open_connection(
+            parts.hostname, parts.port, limit=receive_buffer or 1 << 16
+        )
         return Line(reader, writer)
 
     @property
@@ -65,11 +73,17 @@ class Process:
         for fd in Path(f"/proc/{self.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
                 sockets.add(str(fd.readlink()))
-        lines = [line.split() for line in Path(f"/proc/{self.pid}/net/tcp").read_text().splitlines()[1:]]
-        return sum(f"socket:[{fields[9]}]" in sockets and fields[3] == "01" for fields in lines)  # 01: established
+        lines = [
+            line.split() for line in Path(f"/proc/{self.pid}/net/tcp").read_text().splitlines()[1:]
+        ]
+        return sum(
+            f"socket:[{fields[9]}]" in sockets and fields[3] == "01" for fields in lines
+        )  # 01: established
 
     async def stop(self) -> int:
-        """Have the server stop in order; return how many bytes it gave to write calls from its start to its end."""
+        """Have the server stop in order; return how many bytes it gave to write calls from its
+        start to its end.
+        """
         self._process.terminate()
         async with asyncio.timeout(PATIENCE_S):
             at_end = (await self._process.stdout.readline()).decode()
@@ -88,7 +102,9 @@ class Line:
         self.writer.write(data)
         await self.writer.drain()
 
-    async def post(self, body: bytes, path: str = "/", headers: bytes = b"") -> tuple[int, dict[str, str], bytes]:
+    async def post(
+        self, body: bytes, path: str = "/", headers: bytes = b""
+    ) -> tuple[int, dict[str, str], bytes]:
         await self.say(head("POST", path, b"content-length: %d\r\n" % len(body) + headers) + body)
         return await self.answer()
 
@@ -96,7 +112,11 @@ class Line:
         """Read one answer: status, headers, body."""
         async with asyncio.timeout(PATIENCE_S):
             lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:]) if name}
+            headers = {
+                name.lower(): value
+                for name, _, value in (line.partition(": ") for line in lines[1:])
+                if name
+            }
             body = await self.reader.readexactly(int(headers.get("content-length", 0)))
         return int(lines[0].split()[1]), headers, body
 
@@ -115,13 +135,18 @@ class Line:
 
 def head(verb: str, path: str, headers: bytes = b"") -> bytes:
     """The head of a request, complete but for its body."""
-    first = f"{verb} {path} HTTP/1.1\r\nhost: localhost\r\na2a-version: 1.0\r\ncontent-type: application/json\r\n".encode()
+    first = (
+        f"{verb} {path} HTTP/1.1\r\nhost: localhost\r\na2a-version: 1.0\r\ncontent-type: "
+        "application/json\r\n"
+    ).encode()
     return first + headers + b"\r\n"
 
 
 @contextlib.asynccontextmanager
 async def served(folder: Path, **limits: Any) -> AsyncIterator[Process]:
-    """Serve `serve.py` with these limits, for as long as the block lasts. Nothing of it may go wrong unnoticed."""
+    """Serve `serve.py` with these limits, for as long as the block lasts. Nothing of it may go
+    wrong unnoticed.
+    """
     log = folder / "server.log"
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
@@ -137,7 +162,9 @@ async def served(folder: Path, **limits: Any) -> AsyncIterator[Process]:
         async with asyncio.timeout(PATIENCE_S):
             said = (await process.stdout.readline()).decode().split()
         assert said, log.read_text()
-        async with aiohttp.ClientSession(trust_env=False, connector=aiohttp.TCPConnector(limit=0)) as http:
+        async with aiohttp.ClientSession(
+            trust_env=False, connector=aiohttp.TCPConnector(limit=0)
+        ) as http:
             yield Process(process, said[0], int(said[1]), folder / "accord.db", http)
             assert process.returncode in (None, 0), log.read_text()
     finally:

@@ -1,4 +1,6 @@
-"""The server process of these tests: `serve.py DATABASE LIMITS`, with the limits as JSON. Says its address, then serves."""
+"""The server process of these tests: `serve.py DATABASE LIMITS`, with the limits as JSON. Says its
+address, then serves.
+"""
 
 import asyncio
 import sys
@@ -36,7 +38,9 @@ async def talk(request: str, ctx: Context):
 
 @agent.skill
 async def make(request: str, ctx: Context):
-    """Make as many artifacts of as many bytes as the text says, as fast as can be or with a pause after each: `250 2000 0.002`."""
+    """Make as many artifacts of as many bytes as the text says, as fast as can be or with a pause
+    after each: `250 2000 0.002`.
+    """
     count, length, pause_s = request.split()
     for i in range(int(count)):
         await ctx.artifact("x" * int(length), id=f"a{i}")
@@ -53,7 +57,9 @@ async def wait(request: str) -> Reply:
 
 
 def written() -> int:
-    """The bytes this process has given to write calls; what it sends over sockets goes other ways."""
+    """The bytes this process has given to write calls; what it sends over sockets goes other
+    ways.
+    """
     lines = Path("/proc/self/io").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("wchar:"))
 

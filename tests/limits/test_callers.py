@@ -1,4 +1,6 @@
-"""The streams one caller may have open. Nobody has to say who they are yet, so this is asked of the directory of tasks itself."""
+"""The streams one caller may have open. Nobody has to say who they are yet, so this is asked of the
+directory of tasks itself.
+"""
 
 import pytest
 
@@ -6,7 +8,7 @@ from accord.engine.log.entries import About
 from accord.engine.log.tasks import Tasks
 from accord.engine.log.views import View
 from accord.model import Limits, Message, Part, Role, Task, TaskState, TaskStatus, TooManyRequests
-from accord.store import Namespace
+from accord.store.contract import Namespace
 from accord.store.memory import MemoryStore
 
 MOST = 3
@@ -23,7 +25,12 @@ async def reading(tasks: Tasks, caller: str, count: int) -> list[View]:
     views = []
     for n in range(count):
         message = Message(message_id="m", role=Role.USER, parts=[Part(text="hi")])
-        task = Task(id=f"{caller}-{n}", context_id="c", status=TaskStatus(state=TaskState.WORKING), history=[message])
+        task = Task(
+            id=f"{caller}-{n}",
+            context_id="c",
+            status=TaskStatus(state=TaskState.WORKING),
+            history=[message],
+        )
         log, turn = tasks.create(Namespace(caller=caller), task, "skill", About(), 1)
         views.append(tasks.view_new(log, turn=turn.number))
     return views
@@ -31,7 +38,9 @@ async def reading(tasks: Tasks, caller: str, count: int) -> list[View]:
 
 @pytest.mark.parametrize("more", [0, 1, 99 * MOST])
 async def test_a_caller_with_the_most_streams_gets_no_further_one(more: int) -> None:
-    """N streams are served; the next is refused, as are all after it, with when to come back; other callers are not harmed."""
+    """N streams are served; the next is refused, as are all after it, with when to come back; other
+    callers are not harmed.
+    """
     tasks = await opened()
     views = await reading(tasks, "ada", MOST - 1)
     tasks.check_views(Namespace(caller="ada"), "another")

@@ -1,4 +1,5 @@
-"""What a connection may cost before it has said anything: a real server, raw sockets, and times short enough to wait for.
+"""What a connection may cost before it has said anything: a real server, raw sockets, and times
+short enough to wait for.
 
 Waited for is always the server's closing, never a time.
 """
@@ -17,7 +18,9 @@ MIB = 1 << 20
 
 def rpc(text="hi", skill="echo"):
     params = say(text, metadata={"skill": skill})
-    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}).encode()
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+    ).encode()
 
 
 def rest(text="hi", skill="echo"):
@@ -76,25 +79,37 @@ async def test_headers_without_end(tmp_path):
 @pytest.mark.parametrize("path", REQUESTS)
 @pytest.mark.parametrize("announced", [True, False])
 async def test_a_body_too_large_is_not_read(tmp_path, path, announced):
-    """A hundred times the limit is refused before it is buffered: announced or in chunks, the client is told at once."""
+    """A hundred times the limit is refused before it is buffered: announced or in chunks, the
+    client is told at once.
+    """
     limit = 2 * MIB
     async with served(tmp_path, body=limit) as server:
         await serves(server)
         memory = server.memory
         server.forget_peak()
         line = await server.dial()
-        kind = b"content-length: %d\r\n" % (limit * FAR) if announced else b"transfer-encoding: chunked\r\n"
+        kind = (
+            b"content-length: %d\r\n" % (limit * FAR)
+            if announced
+            else b"transfer-encoding: chunked\r\n"
+        )
         await line.say(head("POST", path, kind))
         answer = asyncio.ensure_future(line.answer())
         piece = b"x" * (64 << 10)
         sent = 0
         while not answer.done() and sent < limit * FAR:
             try:
-                await asyncio.wait_for(line.say(piece if announced else b"%x\r\n%b\r\n" % (len(piece), piece)), 0.5)
+                await asyncio.wait_for(
+                    line.say(piece if announced else b"%x\r\n%b\r\n" % (len(piece), piece)), 0.5
+                )
             except (ConnectionError, TimeoutError):
                 break  # it is not taken any more
             sent += len(piece)
-            await asyncio.sleep(0)  # see whether it was answered: since Python 3.12 nobody gets on meanwhile if all of it was taken
+            await asyncio.sleep(
+                0
+                # see whether it was answered: since Python 3.12 nobody gets on meanwhile if all of
+                # it was taken
+            )
         status, headers, body = await answer
         await line.hang_up()
         assert (status, headers["connection"]) == (413, "close")
@@ -106,12 +121,17 @@ async def test_a_body_too_large_is_not_read(tmp_path, path, announced):
 
 @pytest.mark.parametrize("path", REQUESTS)
 async def test_a_request_cut_in_the_middle_does_nothing(tmp_path, path):
-    """A client that goes away while it sends has not asked for anything, even if what came looks whole."""
+    """A client that goes away while it sends has not asked for anything, even if what came looks
+    whole.
+    """
     body = REQUESTS[path]()
     async with served(tmp_path) as server:
         for _ in range(20):
             line = await server.dial()
-            await line.say(head("POST", path, b"transfer-encoding: chunked\r\n") + b"%x\r\n%b\r\n" % (len(body), body))
+            await line.say(
+                head("POST", path, b"transfer-encoding: chunked\r\n")
+                + b"%x\r\n%b\r\n" % (len(body), body)
+            )
             await line.hang_up()
         await serves(server)
         assert (await server.door().list())["totalSize"] == 1
@@ -122,12 +142,17 @@ HALVES = {
     "request line": (b"POST /message:se", b"408"),
     "headers": (head("POST", "/")[:-30], b"408"),
     "body": (head("POST", "/", b"content-length: 400\r\n") + rpc()[:40], b"408"),
-    "chunk": (head("POST", "/message:send", b"transfer-encoding: chunked\r\n") + b"190\r\n" + rest()[:40], b"408"),
+    "chunk": (
+        head("POST", "/message:send", b"transfer-encoding: chunked\r\n") + b"190\r\n" + rest()[:40],
+        b"408",
+    ),
 }
 
 
 async def test_half_open_requests_are_not_held(tmp_path):
-    """200 connections that say half of something: all are told so and closed; others are served (a2a-sdk: 200 held)."""
+    """200 connections that say half of something: all are told so and closed; others are served
+    (a2a-sdk: 200 held).
+    """
     async with served(tmp_path, header_s=1.0, body_idle_s=1.0) as server:
         lines = []
         for i in range(200):
@@ -137,13 +162,18 @@ async def test_half_open_requests_are_not_held(tmp_path):
         await serves(server)
         started = asyncio.get_running_loop().time()
         answers = await asyncio.gather(*(line.rest() for line in lines))
-        print(f"\nhalf open: 200 connections, all closed {asyncio.get_running_loop().time() - started:.1f} s later")
+        print(
+            "\nhalf open: 200 connections, all closed "
+            f"{asyncio.get_running_loop().time() - started:.1f} s later"
+        )
         for i, answer in enumerate(answers):
             assert list(HALVES.values())[i % len(HALVES)][1] in answer.split(b"\r\n")[0]
             assert b"did not come within 1 s" in answer
         for line in lines:
             await line.hang_up()
-        assert server.connections <= 2, "the one of this test's own client, and the one being counted"
+        assert server.connections <= 2, (
+            "the one of this test's own client, and the one being counted"
+        )
         await serves(server)
         assert (await server.door().list())["totalSize"] == 2
 
@@ -164,7 +194,9 @@ async def test_a_slow_body_is_read_while_it_moves(tmp_path, path):
 
 
 async def test_keep_alive(tmp_path):
-    """A connection that waits for its next request is closed without a word when it has waited long enough."""
+    """A connection that waits for its next request is closed without a word when it has waited long
+    enough.
+    """
     async with served(tmp_path, keep_alive_s=1) as server:
         line = await server.dial()
         for _ in range(3):

@@ -1,4 +1,6 @@
-"""What a request may hold: at the limit it is served, past it refused by name, and nothing is left of it."""
+"""What a request may hold: at the limit it is served, past it refused by name, and nothing is left
+of it.
+"""
 
 import json
 
@@ -27,7 +29,9 @@ def request_of(client, params, **envelope):
 
 
 async def refused(client, path, body):
-    """Return the status, and the code and the message of the error; the task list must be as empty as before."""
+    """Return the status, and the code and the message of the error; the task list must be as empty
+    as before.
+    """
     status, answer = await client.post(path, body, A2A_Version="1.0")
     assert (await client.list())["totalSize"] == 0
     return status, answer["error"]["code"], answer["error"]["message"]
@@ -62,7 +66,9 @@ async def test_body_over_grpc(connect_grpc):
     """The same limit, as gRPC says it."""
     async with connect_grpc(echo, limits=Limits(body=5_000)) as client:
         for length in (5_001, 5_000 * FAR):
-            assert (await refusal_of(client.send("x" * length))).error["status"] == "RESOURCE_EXHAUSTED"
+            assert (await refusal_of(client.send("x" * length))).error[
+                "status"
+            ] == "RESOURCE_EXHAUSTED"
         assert (await client.list())["totalSize"] == 0
         assert state_of((await client.send("x" * 4_900))["task"]) == "completed"
 
@@ -77,11 +83,16 @@ def nested(client, levels):
 
 @pytest.mark.parametrize("limit", [64, 10])
 async def test_json_depth(connect_http, limit):
-    """A parse error that names the depth; msgspec and Python would go far deeper (reliability, section 5)."""
+    """A parse error that names the depth; msgspec and Python would go far deeper (reliability,
+    section 5).
+    """
     async with connect_http(take, limits=Limits(json_depth=limit)) as client:
         for levels in (limit + 1, limit * FAR):
             _, code, message = await refused(client, *nested(client, levels))
-            assert (code, f"deeper than {limit} levels" in message) == (-32700 if client.binding == "JSONRPC" else 400, True)
+            assert (code, f"deeper than {limit} levels" in message) == (
+                -32700 if client.binding == "JSONRPC" else 400,
+                True,
+            )
         assert state_of(await served(client, *nested(client, limit))) == "completed"
 
 
@@ -90,16 +101,23 @@ def with_members(client, count):
     own = 5 if client.binding == "HTTP+JSON" else 9
     path, body = request_of(client, say([{"data": {}}]))
     text = json.dumps(body)
-    return path, text.replace('{"data": {}}', '{"data": {%s}}' % ",".join(['"":1'] * (count - own))).encode()
+    return path, text.replace(
+        '{"data": {}}', '{"data": {%s}}' % ",".join(['"":1'] * (count - own))
+    ).encode()
 
 
 @pytest.mark.parametrize("limit", [1_000, 100])
 async def test_json_members(connect_http, limit):
-    """Of all objects together, those with the same name too: each of them costs far more than its bytes."""
+    """Of all objects together, those with the same name too: each of them costs far more than its
+    bytes.
+    """
     async with connect_http(take, limits=Limits(json_members=limit, body=64 << 20)) as client:
         for count in (limit + 1, limit * FAR):
             _, code, message = await refused(client, *with_members(client, count))
-            assert (code, f"more than {limit} members" in message) == (-32700 if client.binding == "JSONRPC" else 400, True)
+            assert (code, f"more than {limit} members" in message) == (
+                -32700 if client.binding == "JSONRPC" else 400,
+                True,
+            )
         assert state_of(await served(client, *with_members(client, limit))) == "completed"
 
 
@@ -116,9 +134,19 @@ async def test_json_digits(connect_http, number):
     async with connect_http(take, limits=Limits(json_digits=64)) as client:
         path, body = request_of(client, say([{"data": "HERE"}]))
         for digits in (number.replace("7", "77", 1), number.replace("7", "7" * 64 * FAR, 1)):
-            _, code, message = await refused(client, path, json.dumps(body).replace('"HERE"', digits).encode())
-            assert (code, "more than 64 digits" in message) == (-32700 if client.binding == "JSONRPC" else 400, True)
-        assert state_of(await served(client, path, json.dumps(body).replace('"HERE"', number).encode())) == "completed"
+            _, code, message = await refused(
+                client, path, json.dumps(body).replace('"HERE"', digits).encode()
+            )
+            assert (code, "more than 64 digits" in message) == (
+                -32700 if client.binding == "JSONRPC" else 400,
+                True,
+            )
+        assert (
+            state_of(
+                await served(client, path, json.dumps(body).replace('"HERE"', number).encode())
+            )
+            == "completed"
+        )
 
 
 @pytest.mark.parametrize("limit", [200, 3])
@@ -147,18 +175,27 @@ async def test_id_length_of_a_message(connect, field):
             )
         assert (await client.list())["totalSize"] == 0
         if field == "taskId":
-            assert (await refusal_of(client.send(say("hi", taskId="x" * 256)))).reason == "TASK_NOT_FOUND"
+            assert (
+                await refusal_of(client.send(say("hi", taskId="x" * 256)))
+            ).reason == "TASK_NOT_FOUND"
         else:
-            assert (await client.send(say("hi", **{field: "x" * 256})))["task"]["history"][0][field] == "x" * 256
+            assert (await client.send(say("hi", **{field: "x" * 256})))["task"]["history"][0][
+                field
+            ] == "x" * 256
 
 
 @pytest.mark.parametrize("operation", ["get", "cancel", "subscribe"])
 async def test_id_length_of_a_task(connect, operation):
-    """The same wherever an id is given; past 100 times the limit an id may be too long for the wire itself."""
+    """The same wherever an id is given; past 100 times the limit an id may be too long for the wire
+    itself.
+    """
     async with connect(echo, limits=Limits(id_length=40)) as client:
         for length in (41, 40 * FAR):
             no = await refusal_of(getattr(client, operation)("x" * length))
-            assert (no.reason, no.violations) == ("INVALID_PARAMS", {"id": "is longer than 40 characters"})
+            assert (no.reason, no.violations) == (
+                "INVALID_PARAMS",
+                {"id": "is longer than 40 characters"},
+            )
         assert (await refusal_of(getattr(client, operation)("x" * 40))).reason == "TASK_NOT_FOUND"
 
 
@@ -193,6 +230,9 @@ async def test_metadata(connect, place):
         for size in (2_001, 2_000 * FAR):
             request, field = holding(size)
             no = await refusal_of(client.send(request))
-            assert (no.reason, no.violations) == ("INVALID_PARAMS", {field: "is larger than 2000 bytes"})
+            assert (no.reason, no.violations) == (
+                "INVALID_PARAMS",
+                {field: "is larger than 2000 bytes"},
+            )
         assert (await client.list())["totalSize"] == 0
         assert state_of((await client.send(holding(2_000)[0]))["task"]) == "completed"

@@ -1,4 +1,6 @@
-"""What a task, and all of them together, may hold: past a limit the caller or the agent is told, and the task stays readable."""
+"""What a task, and all of them together, may hold: past a limit the caller or the agent is told,
+and the task stays readable.
+"""
 
 import asyncio
 
@@ -25,13 +27,21 @@ def is_busy(refused, what):
 
 
 async def test_history(connect):
-    """The last message that fits is answered; the next is refused with the way out, and kept nowhere."""
+    """The last message that fits is answered; the next is refused with the way out, and kept
+    nowhere.
+    """
     async with connect(more, limits=Limits(history=5)) as client:
         task = (await client.send("0"))["task"]
         for n in range(1, 3):  # with the agent's questions between them: 0 ? 1 ? 2
             await client.send(say(str(n), taskId=task["id"]))
         before = await client.get(task["id"])
-        assert [text_of(message) for message in before["history"]] == ["0", "more?", "1", "more?", "2"]
+        assert [text_of(message) for message in before["history"]] == [
+            "0",
+            "more?",
+            "1",
+            "more?",
+            "2",
+        ]
         for _ in range(FAR):
             no = await refusal_of(client.send(say("more", taskId=task["id"])))
             assert (no.reason, "5 messages" in no.message) == ("UNSUPPORTED_OPERATION", True)
@@ -42,7 +52,9 @@ async def test_history(connect):
 
 @pytest.mark.parametrize("count", [3, 4, 3 * FAR])
 async def test_artifacts(connect, count):
-    """The agent is told when it makes too many; what it made until then stays, and the task says why it failed."""
+    """The agent is told when it makes too many; what it made until then stays, and the task says
+    why it failed.
+    """
 
     async def make(request: str, ctx: Context):
         for i in range(count):
@@ -59,9 +71,13 @@ async def test_artifacts(connect, count):
         assert await client.get(task["id"]) == task
 
 
-@pytest.mark.parametrize(("chunks", "state"), [(18, "completed"), (24, "failed"), (20 * FAR, "failed")])
+@pytest.mark.parametrize(
+    ("chunks", "state"), [(18, "completed"), (24, "failed"), (20 * FAR, "failed")]
+)
 async def test_task_size(connect, chunks, state):
-    """In bytes, whatever the number of artifacts; a chunk of 1,000 bytes is stored with some bytes around it."""
+    """In bytes, whatever the number of artifacts; a chunk of 1,000 bytes is stored with some bytes
+    around it.
+    """
 
     async def talk(request: str):
         for _ in range(chunks):
@@ -78,7 +94,9 @@ async def test_task_size(connect, chunks, state):
 
 @pytest.mark.parametrize("verb", ["status", "ask", "reply"])
 async def test_task_size_of_words(connect, verb):
-    """What the agent says is kept in the history, so it counts like what it makes; how it fails is told all the same."""
+    """What the agent says is kept in the history, so it counts like what it makes; how it fails is
+    told all the same.
+    """
 
     async def talk(request: str, ctx: Context):
         for _ in range(20 * FAR):
@@ -91,7 +109,10 @@ async def test_task_size_of_words(connect, verb):
 
     async with connect(talk, limits=Limits(task_size=22_000)) as client:
         task = (await client.send("go"))["task"]
-        assert (state_of(task), "more than 22000 bytes" in text_of(task["status"]["message"])) == ("failed", True)
+        assert (state_of(task), "more than 22000 bytes" in text_of(task["status"]["message"])) == (
+            "failed",
+            True,
+        )
         assert await client.get(task["id"]) == task
 
 
@@ -130,7 +151,11 @@ async def test_waiting_messages(connect):
         gate.set()
         answers = [(await answer)["task"] for answer in waiting]
         assert state_of(answers[-1]) == "completed"
-        told = [text_of(message) for message in (await client.get(task["id"]))["history"] if message["role"] == "ROLE_USER"]
+        told = [
+            text_of(message)
+            for message in (await client.get(task["id"]))["history"]
+            if message["role"] == "ROLE_USER"
+        ]
         assert told == ["go", "0", "1", "2"]
 
 
@@ -151,13 +176,20 @@ async def test_live_tasks(connect):
         assert (await client.list())["totalSize"] == 4
         assert state_of(await client.get(task["id"])) == "working"
         await client.cancel(task["id"])
-        assert state_of((await client.send(say(configuration=NOW)))["task"]) in ("submitted", "working")
+        assert state_of((await client.send(say(configuration=NOW)))["task"]) in (
+            "submitted",
+            "working",
+        )
         gate.set()
 
 
-@pytest.mark.parametrize(("setting", "whose"), [("streams_per_task", "this task"), ("streams", "this server")])
+@pytest.mark.parametrize(
+    ("setting", "whose"), [("streams_per_task", "this task"), ("streams", "this server")]
+)
 async def test_streams(connect, setting, whose):
-    """429 for the next subscription; one that ends makes room, and the readers already there lose nothing."""
+    """429 for the next subscription; one that ends makes room, and the readers already there lose
+    nothing.
+    """
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -174,7 +206,9 @@ async def test_streams(connect, setting, whose):
         is_busy(no, f"3 streams of {whose}")
         if setting == "streams":
             is_busy(await refusal_of(client.stream("a new task")), "3 streams of this server")
-            assert (await client.list())["totalSize"] == 1, "a stream that is refused begins no task"
+            assert (await client.list())["totalSize"] == 1, (
+                "a stream that is refused begins no task"
+            )
         gate.set()
         for stream in frames:
             assert list((await stream.rest())[-1]) == ["statusUpdate"]
@@ -204,7 +238,9 @@ async def test_a_stream_that_ends_makes_room(connect):
 
 
 async def test_tasks_that_wait_for_their_client_leave_room_for_others(connect):
-    """A question may stay open for days: it is no work. Nor can it lock the server: its answer is always taken."""
+    """A question may stay open for days: it is no work. Nor can it lock the server: its answer is
+    always taken.
+    """
     gate = asyncio.Event()
 
     async def talk(request: str, ctx: Context):
@@ -223,7 +259,9 @@ async def test_tasks_that_wait_for_their_client_leave_room_for_others(connect):
         gate.set()
 
 
-async def test_an_answer_to_a_function_that_is_no_longer_in_memory_is_taken_too(connect_rpc, lasting):
+async def test_an_answer_to_a_function_that_is_no_longer_in_memory_is_taken_too(
+    connect_rpc, lasting
+):
     """It is called again, though the server does all it may: whoever was asked is heard."""
     gate = asyncio.Event()
 
@@ -242,8 +280,9 @@ async def test_an_answer_to_a_function_that_is_no_longer_in_memory_is_taken_too(
 
 
 async def test_answers_make_a_server_work_on_no_more_than_it_has_room_for(connect_rpc, monkeypatch):
-    """Open questions are kept on the disk, as many as there are; all answered at once they would be a crowd. What was being worked
-    on ends by itself, so that the answer is only late."""
+    """Open questions are kept on the disk, as many as there are; all answered at once they would be
+    a crowd. What was being worked on ends by itself, so that the answer is only late.
+    """
     monkeypatch.setattr("accord.engine.log.tasks.MAX_WAITING", 1)
     gate = asyncio.Event()
 
@@ -256,6 +295,9 @@ async def test_answers_make_a_server_work_on_no_more_than_it_has_room_for(connec
         asked = [(await client.send("ask"))["task"]["id"] for _ in range(3)]
         for id_ in asked[:2]:
             await client.send(say("work", taskId=id_, configuration=NOW))
-        is_busy(await refusal_of(client.send(say("work", taskId=asked[2]))), "2 tasks are being worked on")
+        is_busy(
+            await refusal_of(client.send(say("work", taskId=asked[2]))),
+            "2 tasks are being worked on",
+        )
         assert state_of(await client.get(asked[2])) == "input-required"
         gate.set()

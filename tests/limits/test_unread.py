@@ -1,4 +1,6 @@
-"""Answers that nobody reads hold a bounded amount of memory, whoever asks for them and however; others are served meanwhile."""
+"""Answers that nobody reads hold a bounded amount of memory, whoever asks for them and however;
+others are served meanwhile.
+"""
 
 import asyncio
 import contextlib
@@ -15,9 +17,9 @@ from a2a.types import a2a_pb2 as pb
 
 from accord import Agent, Context, Limits
 from accord.app import App
-from accord.engine.offload import LARGE
+from accord.engine.offloading import LARGE
 from accord.model import TooManyRequests
-from accord.wire import unread
+from accord.server.transport import unread
 from tests.drive import say, serving
 from tests.grpc.frames import Setting, settings
 from tests.grpc.raw import Peer, call, connected, grow
@@ -52,7 +54,9 @@ def get(task_id: str) -> bytes:
 
 @contextlib.asynccontextmanager
 async def asking(port: int, count: int, request: bytes) -> AsyncIterator[list[socket.socket]]:
-    """So many connections that have sent a request and read nothing; their systems take next to nothing for them."""
+    """So many connections that have sent a request and read nothing; their systems take next to
+    nothing for them.
+    """
     with contextlib.ExitStack() as stack:
         found = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in found:
@@ -80,14 +84,16 @@ async def ask(port: int, request: bytes, pause_s: float = 0.0) -> bytes:
 async def make(port: int, size: int) -> str:
     """Have a task made with so many letters, and return its id."""
     body = json.dumps(say(str(size))).encode()
-    answer = await ask(port, head("POST", "/message:send", b"content-length: %d\r\n" % len(body)) + body)
+    answer = await ask(
+        port, head("POST", "/message:send", b"content-length: %d\r\n" % len(body)) + body
+    )
     return str(json.loads(answer)["task"]["id"])
 
 
 async def filled(app: App, count: int) -> None:
     """Wait until so many bytes are unread."""
     async with asyncio.timeout(20):
-        while app.unread.bytes < count:  # noqa: ASYNC110  # nobody tells
+        while app.unread.bytes < count:  # nobody tells  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -104,7 +110,9 @@ async def is_reset(one: socket.socket) -> bool:
 
 
 async def test_answers_over_http_that_nobody_reads_are_bounded(monkeypatch, caplog):
-    """However many connections ask. Those that read nothing are reset when others need the room; small answers need none."""
+    """However many connections ask. Those that read nothing are reset when others need the room;
+    small answers need none.
+    """
     monkeypatch.setattr(unread, "IDLE_S", 0.5)
     async with echoing(unread=MOST) as (app, port):
         task, small = await make(port, SIZE), await make(port, 1)
@@ -119,13 +127,19 @@ async def test_answers_over_http_that_nobody_reads_are_bounded(monkeypatch, capl
             assert len(bodies[0]) > SIZE
             assert app.unread.bytes <= MOST
             assert await is_reset(silent[0])
-            told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+            told = [
+                record.getMessage()
+                for record in caplog.records
+                if record.levelno == logging.WARNING
+            ]
             assert told
             assert all("Limits.unread" in text for text in told)
 
 
 async def test_who_reads_slowly_is_not_reset(monkeypatch):
-    """It has its answer whole, though all the others read nothing and there is too much of what waits."""
+    """It has its answer whole, though all the others read nothing and there is too much of what
+    waits.
+    """
     monkeypatch.setattr(unread, "IDLE_S", 1.0)
     async with echoing(unread=MOST) as (_, port):
         task = await make(port, SIZE)
@@ -135,10 +149,14 @@ async def test_who_reads_slowly_is_not_reset(monkeypatch):
 
 
 async def test_more_than_may_wait_on_a_grpc_connection_is_not_made():
-    """A client that asks for ever more and takes nothing fills no memory; when it takes something, it gets the rest."""
+    """A client that asks for ever more and takes nothing fills no memory; when it takes something,
+    it gets the rest.
+    """
     async with echoing(unread_per_connection=4 * MIB) as (app, port):
         task = await make(port, SIZE // 8)
-        async with connected(f"127.0.0.1:{app.grpc_port}", {Setting.INITIAL_WINDOW_SIZE: 0}) as peer:
+        async with connected(
+            f"127.0.0.1:{app.grpc_port}", {Setting.INITIAL_WINDOW_SIZE: 0}
+        ) as peer:
             wanted = pb.GetTaskRequest(id=task).SerializeToString()
             peer.send(*(call(n, wanted) for n in range(1, 41, 2)))
             await filled(app, 3 * MIB)
@@ -164,7 +182,10 @@ async def ended(peer: Peer, count: int) -> dict[int, str]:
 async def test_calls_over_grpc_that_nobody_reads_are_bounded_in_all(monkeypatch):
     """Many connections with closed windows: they are reset when others need the room."""
     monkeypatch.setattr(unread, "IDLE_S", 0.5)
-    async with echoing(unread=MOST, unread_per_connection=4 * MIB) as (app, port), contextlib.AsyncExitStack() as stack:
+    async with (
+        echoing(unread=MOST, unread_per_connection=4 * MIB) as (app, port),
+        contextlib.AsyncExitStack() as stack,
+    ):
         task, small = await make(port, SIZE), await make(port, 1)
         address, closed = f"127.0.0.1:{app.grpc_port}", {Setting.INITIAL_WINDOW_SIZE: 0}
         peers = [await stack.enter_async_context(connected(address, closed)) for _ in range(6)]
@@ -193,7 +214,11 @@ async def test_streams_of_large_events_that_nobody_reads_are_bounded():
     async with serving(app, app.close) as url:
         port = urlsplit(url).port or 0
         task = await make(port, SIZE)
-        async with asking(port, CLIENTS, head("POST", f"/tasks/{task}:subscribe", b"content-length: 2\r\n") + b"{}"):
+        async with asking(
+            port,
+            CLIENTS,
+            head("POST", f"/tasks/{task}:subscribe", b"content-length: 2\r\n") + b"{}",
+        ):
             await filled(app, MOST - SIZE - MIB // 2)
             for _ in range(20):
                 await ask(port, head("GET", "/healthz"))
@@ -201,10 +226,18 @@ async def test_streams_of_large_events_that_nobody_reads_are_bounded():
 
 
 async def test_the_memory_of_a_server_stays_bounded(tmp_path):
-    """In a process of its own, with tasks on the disk: 60 unread answers of 10 MB would be 600 MB."""
+    """In a process of its own, with tasks on the disk: 60 unread answers of 10 MB would be
+    600 MB.
+    """
     async with served(tmp_path, unread=32 * MIB) as server:
         client = server.door()
-        made = await client.send(say("10 1000000 0", metadata={"skill": "make"}, configuration={"returnImmediately": True}))
+        made = await client.send(
+            say(
+                "10 1000000 0",
+                metadata={"skill": "make"},
+                configuration={"returnImmediately": True},
+            )
+        )
         await client.send(say("x", metadata={"skill": "wait"}))
         task, port = made["task"]["id"], urlsplit(server.url).port or 0
         await ask(port, get(task))  # what one costs
@@ -218,7 +251,14 @@ async def test_the_memory_of_a_server_stays_bounded(tmp_path):
                 served_ += 1
                 await asyncio.sleep(0.05)
             grown = server.peak - before
-            report("unread", clients=60, answer_MiB=10, limit_MiB=32, grown_MiB=grown // MIB, neighbour_served=served_)
+            report(
+                "unread",
+                clients=60,
+                answer_MiB=10,
+                limit_MiB=32,
+                grown_MiB=grown // MIB,
+                neighbour_served=served_,
+            )
             assert grown < 100 * MIB
             assert served_ > 20
 

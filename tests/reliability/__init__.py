@@ -1,1 +1,3 @@
-"""Proofs of what survives: kills, races, repeats and broken streams (`make soak` runs their long forms)."""
+"""Proofs of what survives: kills, races, repeats and broken streams (`make soak` runs their long
+forms).
+"""

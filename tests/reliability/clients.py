@@ -1,4 +1,6 @@
-"""Clients that say one thing to a server, over any of the ways there are, and see a broken answer for what it is."""
+"""Clients that say one thing to a server, over any of the ways there are, and see a broken answer
+for what it is.
+"""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -14,7 +16,11 @@ __all__ = ["BROKEN", "FINAL", "RESUME", "Client", "Frame", "GrpcClient", "HttpCl
 
 RESUME = {"a2a-extensions": "urn:accord:resume:1"}
 FINAL = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"}
-BROKEN = (aiohttp.ClientError, ConnectionError, asyncio.TimeoutError)  # how a killed server looks from outside
+BROKEN = (
+    aiohttp.ClientError,
+    ConnectionError,
+    asyncio.TimeoutError,
+)  # how a killed server looks from outside
 
 
 def state_of(task: dict[str, Any]) -> str:
@@ -49,19 +55,30 @@ class Client(ABC):
     way: str
 
     @abstractmethod
-    async def call(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> dict[str, Any]:
-        """Return the result. Raises Refused for an A2A error, one of BROKEN if there is no answer."""
+    async def call(
+        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Return the result. Raises Refused for an A2A error, one of BROKEN if there is no
+        answer.
+        """
 
     @abstractmethod
     def stream(
-        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None, comments: list[str] | None = None
+        self,
+        method: str,
+        params: dict[str, Any],
+        headers: dict[str, str] | None = None,
+        comments: list[str] | None = None,
     ) -> AsyncIterator[Frame]:
         """Yield the frames of a stream to its proper end; comments are added to `comments`.
 
-        Raises Refused for an error in place of the stream or as its last event, one of BROKEN if it was cut.
+        Raises Refused for an error in place of the stream or as its last event, one of BROKEN if it
+        was cut.
         """
 
-    async def send(self, params: dict[str, Any], headers: dict[str, str] | None = None) -> dict[str, Any]:
+    async def send(
+        self, params: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> dict[str, Any]:
         return (await self.call("SendMessage", params, headers))["task"]
 
     async def get(self, task_id: str) -> dict[str, Any]:
@@ -72,19 +89,25 @@ class Client(ABC):
 
     async def total(self, status: str = "") -> int:
         """How many tasks there are, all or in one state."""
-        return (await self.call("ListTasks", {"pageSize": 1, **({"status": status} if status else {})}))["totalSize"]
+        return (
+            await self.call("ListTasks", {"pageSize": 1, **({"status": status} if status else {})})
+        )["totalSize"]
 
     async def every_task(self) -> AsyncIterator[dict[str, Any]]:
         token = ""
         while True:
-            page = await self.call("ListTasks", {"pageSize": 100, "includeArtifacts": True, "pageToken": token})
+            page = await self.call(
+                "ListTasks", {"pageSize": 100, "includeArtifacts": True, "pageToken": token}
+            )
             for task in page["tasks"]:
                 yield task
             token = page["nextPageToken"]
             if not token:
                 return
 
-    def subscribe(self, task_id: str, after: int | None = None, comments: list[str] | None = None) -> AsyncIterator[Frame]:
+    def subscribe(
+        self, task_id: str, after: int | None = None, comments: list[str] | None = None
+    ) -> AsyncIterator[Frame]:
         """Subscribe; with `after`, resume behind that event."""
         headers = {} if after is None else RESUME | {"last-event-id": str(after)}
         return self.stream("SubscribeToTask", {"id": task_id}, headers, comments)
@@ -97,12 +120,18 @@ class HttpClient(Client):
         self._url = url
         self._way = way
 
-    async def call(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> dict[str, Any]:
+    async def call(
+        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> dict[str, Any]:
         async with self._request(method, params, headers) as answer:
             return self._way.result(method, await answer.read(), answer.status)
 
     async def stream(
-        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None, comments: list[str] | None = None
+        self,
+        method: str,
+        params: dict[str, Any],
+        headers: dict[str, str] | None = None,
+        comments: list[str] | None = None,
     ) -> AsyncIterator[Frame]:
         async with self._request(method, params, headers) as answer:
             if not answer.headers["content-type"].startswith("text/event-stream"):
@@ -128,7 +157,9 @@ class GrpcClient(Client):
         self._line = line
         self._way = way
 
-    async def call(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> dict[str, Any]:
+    async def call(
+        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> dict[str, Any]:
         exchange = await self._line.call(self._way.request(method, params, headers or {}))
         try:
             message = await exchange.next()
@@ -139,7 +170,11 @@ class GrpcClient(Client):
         return self._way.result(method, message)
 
     async def stream(
-        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None, comments: list[str] | None = None
+        self,
+        method: str,
+        params: dict[str, Any],
+        headers: dict[str, str] | None = None,
+        comments: list[str] | None = None,
     ) -> AsyncIterator[Frame]:
         exchange = await self._line.call(self._way.request(method, params, headers or {}))
         number = 0

@@ -18,5 +18,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 
 @pytest.fixture
 def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No room for open tasks between two messages, as on a server with very many: each is loaded for its next one."""
+    """No room for open tasks between two messages, as on a server with very many: each is loaded
+    for its next one.
+    """
     monkeypatch.setattr("accord.engine.log.tasks.RESTING", 0)

@@ -1,6 +1,8 @@
-"""Where server processes are born: a process that has imported everything and forks, some milliseconds instead of a second each.
+"""Where server processes are born: a process that has imported everything and forks, some
+milliseconds instead of a second each.
 
-What is born is a process like any other, with its own pid, signals and exit code. It runs a script as `python script ...` would.
+What is born is a process like any other, with its own pid, signals and exit code. It runs a script
+as `python script ...` would.
 """
 
 import asyncio
@@ -30,8 +32,8 @@ ARMED = "ACCORD_FAIL_POINT"
 IMPORTED = (
     "accord.app",
     "accord.store.sqlite",
-    "accord.wire.grpc",
-    "accord.wire.server",
+    "accord.server.grpc.service",
+    "accord.server.process.main",
     "encodings.idna",  # these are imported when a server starts
     "importlib.readers",
     "uvloop",
@@ -50,7 +52,9 @@ class _Cradle:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._path = self._folder.name + "/births"
-        self._process = subprocess.Popen([sys.executable, __file__, self._path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, self._path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
         atexit.register(self._close)
@@ -84,7 +88,9 @@ def _the_cradle() -> _Cradle:
 
 
 def bear(command: list[str], environment: dict[str, str], log: Path) -> tuple[int, socket.socket]:
-    """Have `command`, a script and its arguments, run in a new process; return its pid, and where its exit code will be said."""
+    """Have `command`, a script and its arguments, run in a new process; return its pid, and where
+    its exit code will be said.
+    """
     line = _the_cradle().connect()
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     job = {"command": command, "environment": environment, "log": str(log), "files": files}
@@ -118,7 +124,9 @@ class Process:
 
 
 def births(path: str) -> dict[str, Any] | None:
-    """Fork for everyone who asks; return what to do, in the new process, or None when nobody will ask any more."""
+    """Fork for everyone who asks; return what to do, in the new process, or None when nobody will
+    ask any more.
+    """
     lives: dict[int, socket.socket] = {}
     woken, wake = socket.socketpair()
     wake.setblocking(False)
@@ -199,7 +207,9 @@ def main() -> None:
     sys.path.insert(1, str(ROOT))
     for name in IMPORTED:
         importlib.import_module(name)
-    sys.modules["tests.reliability.agents.busy"].agent.app(grpc_port=0)  # what is made once in a process is there now
+    sys.modules["tests.reliability.agents.busy"].agent.app(
+        grpc_port=0
+    )  # what is made once in a process is there now
     gc.freeze()
     job = births(sys.argv[1])
     if job is not None:

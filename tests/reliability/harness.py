@@ -1,4 +1,6 @@
-"""A server in a process of its own, to be killed as often as wanted, and the clients that talk to it."""
+"""A server in a process of its own, to be killed as often as wanted, and the clients that talk to
+it.
+"""
 
 import asyncio
 import contextlib
@@ -16,7 +18,16 @@ from typing import Any
 
 import aiohttp
 
-from tests.reliability.clients import BROKEN, FINAL, RESUME, Client, Frame, GrpcClient, HttpClient, state_of
+from tests.reliability.clients import (
+    BROKEN,
+    FINAL,
+    RESUME,
+    Client,
+    Frame,
+    GrpcClient,
+    HttpClient,
+    state_of,
+)
 from tests.reliability.cradle import Process
 from tests.reliability.line import Line
 from tests.reliability.ways import WAYS, Refused
@@ -54,24 +65,37 @@ def size(normal: int, soak: int) -> int:
 
 
 def quick_folder() -> Path:
-    """A new folder, in memory if it can be: a process that dies leaves the same there as on a disk, and a flush takes no time."""
+    """A new folder, in memory if it can be: a process that dies leaves the same there as on a disk,
+    and a flush takes no time.
+    """
     memory = Path("/dev/shm")
     return Path(tempfile.mkdtemp(dir=memory if memory.exists() else None))
 
 
 def report(promise: str, **figures: object) -> None:
     """Print what was really done; pytest shows it with -s or -rP."""
-    print(f"\n{promise}: " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in figures.items()))
+    print(
+        f"\n{promise}: "
+        + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in figures.items())
+    )
 
 
 def tally(counts: Counter[str]) -> str:
     """How many of something came over which way."""
-    return f"{counts.total()} ({', '.join(f'{name} {counts[name]}' for name in WAYS if counts[name])})"
+    return (
+        f"{counts.total()} ({', '.join(f'{name} {counts[name]}' for name in WAYS if counts[name])})"
+    )
 
 
-def message(text: str, skill: str = "", *, task_id: str = "", **configuration: object) -> dict[str, Any]:
+def message(
+    text: str, skill: str = "", *, task_id: str = "", **configuration: object
+) -> dict[str, Any]:
     """The params of a send, with a message id of its own."""
-    said: dict[str, Any] = {"messageId": uuid.uuid4().hex, "role": "ROLE_USER", "parts": [{"text": text}]}
+    said: dict[str, Any] = {
+        "messageId": uuid.uuid4().hex,
+        "role": "ROLE_USER",
+        "parts": [{"text": text}],
+    }
     if skill:
         said["metadata"] = {"skill": skill}
     if task_id:
@@ -81,7 +105,9 @@ def message(text: str, skill: str = "", *, task_id: str = "", **configuration: o
 
 def text_of(task: dict[str, Any]) -> str:
     """Everything in a task's artifacts."""
-    return "".join(part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"])
+    return "".join(
+        part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"]
+    )
 
 
 def told(task: dict[str, Any]) -> str:
@@ -97,21 +123,31 @@ class Died(AssertionError):
 class Server:
     """One server with its ports and one database file, started and killed as often as wanted.
 
-    `start` returns only when the process it started is the one that answers: a leftover server on the port would make
-    every later result worthless.
+    `start` returns only when the process it started is the one that answers: a leftover server on
+    the port would make every later result worthless.
     """
 
-    def __init__(self, folder: Path, *, agent: str = "busy", keep_alive_s: float = 15.0, grace_s: float = 0.2) -> None:
+    def __init__(
+        self, folder: Path, *, agent: str = "busy", keep_alive_s: float = 15.0, grace_s: float = 0.2
+    ) -> None:
         self.database = folder / "accord.db"
         self.log = folder / "server.log"
         self.up = asyncio.Event()
         self.starts = 0
         self._port, self._grpc_port = _free_port(), _free_port()
-        self.command = [sys.executable, str(AGENTS / "serve.py"), agent, str(self._port), str(self._grpc_port)]
+        self.command = [
+            sys.executable,
+            str(AGENTS / "serve.py"),
+            agent,
+            str(self._port),
+            str(self._grpc_port),
+        ]
         self.command += [str(self.database), str(keep_alive_s), str(grace_s)]
         self.environment: dict[str, str] = {}
         self.ways = list(WAYS)
-        self.is_forked = True  # otherwise an interpreter of its own: to measure its memory, to trace it
+        self.is_forked = (
+            True  # otherwise an interpreter of its own: to measure its memory, to trace it
+        )
         self._process: Process | asyncio.subprocess.Process | None = None
         self._session: aiohttp.ClientSession | None = None
         self._line = Line(self._grpc_port)
@@ -122,7 +158,9 @@ class Server:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0)
             patience = aiohttp.ClientTimeout(total=None, sock_read=60)
-            self._session = aiohttp.ClientSession(connector=connector, timeout=patience, read_bufsize=1 << 20)
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=patience, read_bufsize=1 << 20
+            )
         return HttpClient(self._session, f"http://127.0.0.1:{self._port}", WAYS[way])
 
     def clients(self) -> list[Client]:
@@ -135,7 +173,9 @@ class Server:
             self._process = Process(self.command[1:], environment, self.log)
         else:
             with self.log.open("ab") as log:
-                self._process = await asyncio.create_subprocess_exec(*self.command, stdout=log, stderr=log, env=environment)
+                self._process = await asyncio.create_subprocess_exec(
+                    *self.command, stdout=log, stderr=log, env=environment
+                )
         self.starts += 1
         await asyncio.wait_for(self._answers(), timeout=60)
         self.up.set()
@@ -145,13 +185,19 @@ class Server:
         while True:
             assert self._process is not None
             if self._process.returncode is not None:
-                raise Died(f"the server ended with {self._process.returncode}:\n{self.log.read_text()}")
+                raise Died(
+                    f"the server ended with {self._process.returncode}:\n{self.log.read_text()}"
+                )
             try:
                 said = await client.call("SendMessage", message("?", "who"))
             except BROKEN:
-                await asyncio.sleep(0.02)  # another process: there is no event to wait on before it listens
+                await asyncio.sleep(
+                    0.02
+                )  # another process: there is no event to wait on before it listens
                 continue
-            assert said["message"]["parts"][0]["text"] == str(self._process.pid), "another process answers on our port"
+            assert said["message"]["parts"][0]["text"] == str(self._process.pid), (
+                "another process answers on our port"
+            )
             return
 
     @property
@@ -204,7 +250,9 @@ async def running(folder: Path, **options: Any) -> AsyncIterator[Server]:
 
 
 def _free_port() -> int:
-    """A port below those the system gives to clients: one of them could take it while the server is dead."""
+    """A port below those the system gives to clients: one of them could take it while the server is
+    dead.
+    """
     while True:
         port = random.randrange(10_000, 32_000)
         with contextlib.closing(socket.socket()) as probe, contextlib.suppress(OSError):

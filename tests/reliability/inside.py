@@ -1,6 +1,7 @@
 """An app called in this process, over its public wire: what races need, a thousand times a second.
 
-The same requests as over a socket, without one: the only scheduling left is the loop's, which a test can steer.
+The same requests as over a socket, without one: the only scheduling left is the loop's, which a
+test can steer.
 """
 
 import asyncio
@@ -26,12 +27,16 @@ class Inside:
         self._app = app
         self._way = WAYS[way]
 
-    async def call(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> dict[str, Any]:
+    async def call(
+        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> dict[str, Any]:
         """Return the result. Raises Refused for an A2A error."""
         status, body = await self._request(method, params, headers)
         return self._way.result(method, body, status)
 
-    async def send(self, params: dict[str, Any], headers: dict[str, str] | None = None) -> dict[str, Any]:
+    async def send(
+        self, params: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> dict[str, Any]:
         return (await self.call("SendMessage", params, headers))["task"]
 
     async def get(self, task_id: str) -> dict[str, Any]:
@@ -40,18 +45,34 @@ class Inside:
     async def cancel(self, task_id: str) -> dict[str, Any]:
         return await self.call("CancelTask", {"id": task_id})
 
-    async def stream(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> list[Frame]:
-        """Return all frames of a stream, at its end. Raises Refused if it is or ends with an error."""
+    async def stream(
+        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> list[Frame]:
+        """Return all frames of a stream, at its end. Raises Refused if it is or ends with an
+        error.
+        """
         status, body = await self._request(method, params, headers)
         if body.startswith(b"{"):
             self._way.result(method, body, status)
             raise AssertionError("an answer instead of a stream")
-        return [self._frame(block) for block in body.split(b"\n\n") if block and not block.startswith(b":")]
+        return [
+            self._frame(block)
+            for block in body.split(b"\n\n")
+            if block and not block.startswith(b":")
+        ]
 
-    async def first(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> Frame:
-        """Return the first frame of a stream, as soon as it is sent, and hang up. Raises Refused if there is none but an error."""
+    async def first(
+        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> Frame:
+        """Return the first frame of a stream, as soon as it is sent, and hang up. Raises Refused if
+        there is none but an error.
+        """
         sent: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        request = asyncio.create_task(self._request(method, params, headers, lambda data: sent.done() or sent.set_result(data)))
+        request = asyncio.create_task(
+            self._request(
+                method, params, headers, lambda data: sent.done() or sent.set_result(data)
+            )
+        )
         try:
             body = await sent
         finally:
@@ -66,7 +87,11 @@ class Inside:
         return Frame(int(fields[b"id"]), event)
 
     async def _request(
-        self, method: str, params: dict[str, Any], headers: dict[str, str] | None, on_data: Callable[[bytes], Any] | None = None
+        self,
+        method: str,
+        params: dict[str, Any],
+        headers: dict[str, str] | None,
+        on_data: Callable[[bytes], Any] | None = None,
     ) -> tuple[int, bytes]:
         verb, path, headers, body = self._way.request(method, params, headers or {})
         path, _, query = path.partition("?")

@@ -1,4 +1,6 @@
-"""A gRPC client without grpcio, which does not go well with forks: one connection for all calls, opened again when it is gone."""
+"""A gRPC client without grpcio, which does not go well with forks: one connection for all calls,
+opened again when it is gone.
+"""
 
 import asyncio
 import base64
@@ -6,8 +8,8 @@ from collections import deque
 from typing import Any
 from urllib.parse import unquote
 
-from accord.codec.protobuf import kind
-from accord.wire.exchange import CODES
+from accord.protocol.protobuf.messages import kind
+from accord.server.grpc.call import CODES
 from tests.grpc.frames import (
     ACK,
     DATA,
@@ -49,7 +51,9 @@ _USUAL = b"".join(
 
 
 class Line:
-    """Calls to one address. When the connection breaks, all calls on it do, and the next one opens another."""
+    """Calls to one address. When the connection breaks, all calls on it do, and the next one opens
+    another.
+    """
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -59,14 +63,18 @@ class Line:
         """Begin a call. Raises ConnectionError if nobody is there."""
         while True:
             opening = self._opening
-            if opening is None or (opening.done() and (opening.exception() or not opening.result().is_open)):
+            if opening is None or (
+                opening.done() and (opening.exception() or not opening.result().is_open)
+            ):
                 opening = self._opening = asyncio.create_task(self._open())
             connection = await asyncio.shield(opening)
             if connection.is_open:
                 return connection.begin(request)
 
     async def _open(self) -> "_Connection":
-        _, connection = await asyncio.get_running_loop().create_connection(_Connection, "127.0.0.1", self._port)
+        _, connection = await asyncio.get_running_loop().create_connection(
+            _Connection, "127.0.0.1", self._port
+        )
         return connection
 
     def close(self) -> None:
@@ -88,7 +96,9 @@ class Exchange:
         self._waiter: asyncio.Future[None] | None = None
 
     async def next(self) -> bytes | None:
-        """Return the next message, None at a good end. Raises Refused for a bad one, ConnectionError if it was cut."""
+        """Return the next message, None at a good end. Raises Refused for a bad one,
+        ConnectionError if it was cut.
+        """
         while not self._messages:
             if self._trailers is not None:
                 return self._end(self._trailers)
@@ -106,7 +116,10 @@ class Exchange:
     def _end(self, trailers: dict[str, str]) -> None:
         status = _NAMES[trailers["grpc-status"]]
         if status != "OK":
-            raise Refused(unquote(trailers["grpc-message"]), _reason(trailers.get("grpc-status-details-bin")) or status)
+            raise Refused(
+                unquote(trailers["grpc-message"]),
+                _reason(trailers.get("grpc-status-details-bin")) or status,
+            )
 
     # What the connection tells
 
@@ -156,7 +169,9 @@ class _Connection(asyncio.Protocol):
     def begin(self, request: Request) -> Exchange:
         self._last += 2
         exchange = self._exchanges[self._last] = Exchange(self, self._last)
-        others = b"".join([header(name.encode(), value.encode()) for name, value in request.headers.items()])
+        others = b"".join(
+            [header(name.encode(), value.encode()) for name, value in request.headers.items()]
+        )
         block = header(b":path", request.path.encode()) + _USUAL + others
         body = frame(DATA, END_STREAM, self._last, request.body)
         self._transport.write(frame(HEADERS, END_HEADERS, self._last, block) + body)
@@ -175,7 +190,11 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
         self.is_open = True
-        transport.write(PREFACE + settings({Setting.INITIAL_WINDOW_SIZE: WINDOW_MOST}) + grow(0, WINDOW_MOST - WINDOW))
+        transport.write(
+            PREFACE
+            + settings({Setting.INITIAL_WINDOW_SIZE: WINDOW_MOST})
+            + grow(0, WINDOW_MOST - WINDOW)
+        )
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
@@ -190,7 +209,11 @@ class _Connection(asyncio.Protocol):
             end = at + 9 + int.from_bytes(buffer[at : at + 3], "big")
             if len(buffer) < end:
                 break
-            kind_, flags, id_ = buffer[at + 3], buffer[at + 4], int.from_bytes(buffer[at + 5 : at + 9], "big")
+            kind_, flags, id_ = (
+                buffer[at + 3],
+                buffer[at + 4],
+                int.from_bytes(buffer[at + 5 : at + 9], "big"),
+            )
             self._frame(kind_, flags, id_, bytes(buffer[at + 9 : end]))
             at = end
         del buffer[:at]

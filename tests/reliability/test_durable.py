@@ -9,7 +9,20 @@ import time
 from collections import Counter
 from typing import Any
 
-from tests.reliability.harness import BROKEN, FINAL, Client, Refused, Server, message, report, size, state_of, tally, text_of, told
+from tests.reliability.harness import (
+    BROKEN,
+    FINAL,
+    Client,
+    Refused,
+    Server,
+    message,
+    report,
+    size,
+    state_of,
+    tally,
+    text_of,
+    told,
+)
 
 CLIENTS = 8
 OPEN = "TASK_STATE_INPUT_REQUIRED"
@@ -40,7 +53,9 @@ class Ledger:
 
     def saw_state(self, task_id: str, state: str) -> None:
         if state in FINAL:
-            assert self.ends.setdefault(task_id, state) == state, f"{task_id} was {self.ends[task_id]}, now {state}"
+            assert self.ends.setdefault(task_id, state) == state, (
+                f"{task_id} was {self.ends[task_id]}, now {state}"
+            )
             self.idle.discard(task_id)
         if state == OPEN:
             self.idle.add(task_id)
@@ -50,9 +65,13 @@ class Ledger:
         task_id, state = task["id"], state_of(task)
         missing = self.messages[task_id] - {said["messageId"] for said in task["history"]}
         assert not missing, f"{task_id} lost messages {missing}"
-        assert text_of(task).startswith(self.texts.get(task_id, "")), f"{task_id} lost output a stream had shown"
+        assert text_of(task).startswith(self.texts.get(task_id, "")), (
+            f"{task_id} lost output a stream had shown"
+        )
         assert task_id not in self.cancels or state == "TASK_STATE_CANCELED"
-        assert task_id not in self.idle or state == OPEN, f"{task_id} waited for input and became {state}"
+        assert task_id not in self.idle or state == OPEN, (
+            f"{task_id} waited for input and became {state}"
+        )
         assert state in FINAL or state == OPEN, f"{task_id} is {state}, and nobody works on it"
         if state == "TASK_STATE_FAILED":
             assert told(task).startswith("interrupted"), told(task)
@@ -64,7 +83,9 @@ async def live(client: Client, ledger: Ledger, chance: random.Random) -> None:
     """Use the server in every way there is until it breaks."""
     mine: list[str] = []  # open tasks only this client speaks to
     while True:
-        kind = chance.choice(["echo", "chunks", "stream", "talk", "turns", "answer", "answer", "cancel", "stop"])
+        kind = chance.choice(
+            ["echo", "chunks", "stream", "talk", "turns", "answer", "answer", "cancel", "stop"]
+        )
         if kind == "echo":
             params = message("hello", "echo")
             ledger.saw(client.way, await client.send(params), params)
@@ -125,10 +146,11 @@ async def until_broken(client: Client, ledger: Ledger, chance: random.Random) ->
 
 
 async def test_what_was_acknowledged_survives_every_kill(server: Server) -> None:
-    """D1, D4: eight clients mix all writes over every binding, in 1.0 and 0.3, on one database, and the server is killed at random.
+    """D1, D4: eight clients mix all writes over every binding, in 1.0 and 0.3, on one database, and
+    the server is killed at random.
 
-    No acknowledged task, message, chunk or cancel is missing afterwards, whichever way one asks; no end changes, open tasks stay
-    open, and what was being worked on has failed as interrupted.
+    No acknowledged task, message, chunk or cancel is missing afterwards, whichever way one asks; no
+    end changes, open tasks stay open, and what was being worked on has failed as interrupted.
     """
     cycles, seed = size(25, 200), random.randrange(1 << 32)
     chance, ledger = random.Random(seed), Ledger()
@@ -137,9 +159,16 @@ async def test_what_was_acknowledged_survives_every_kill(server: Server) -> None
     waits_s: list[float] = []
     for cycle in range(cycles):
         ledger.recent.clear()
-        clients = [(ways[(cycle + i) % len(ways)], random.Random(chance.random())) for i in range(CLIENTS)]
-        users = [asyncio.create_task(until_broken(client, ledger, own_chance)) for client, own_chance in clients]
-        await asyncio.wait(users, timeout=chance.uniform(0.1, 0.8), return_when=asyncio.FIRST_EXCEPTION)
+        clients = [
+            (ways[(cycle + i) % len(ways)], random.Random(chance.random())) for i in range(CLIENTS)
+        ]
+        users = [
+            asyncio.create_task(until_broken(client, ledger, own_chance))
+            for client, own_chance in clients
+        ]
+        await asyncio.wait(
+            users, timeout=chance.uniform(0.1, 0.8), return_when=asyncio.FIRST_EXCEPTION
+        )
         await server.kill()
         killed_s = time.monotonic()
         await asyncio.gather(*users)
@@ -167,7 +196,9 @@ async def test_what_was_acknowledged_survives_every_kill(server: Server) -> None
         changed=0,
     )
     report(
-        "D4, seconds from a kill until nothing is stuck", median=f"{statistics.median(waits_s):.2f}", worst=f"{max(waits_s):.2f}"
+        "D4, seconds from a kill until nothing is stuck",
+        median=f"{statistics.median(waits_s):.2f}",
+        worst=f"{max(waits_s):.2f}",
     )
 
 

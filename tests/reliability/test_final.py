@@ -12,11 +12,29 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from accord import Agent
 from tests.reliability.agents.busy import agent as busy
-from tests.reliability.harness import FINAL, RESUME, Frame, Refused, message, quick_folder, report, size, state_of, told
+from tests.reliability.harness import (
+    FINAL,
+    RESUME,
+    Frame,
+    Refused,
+    message,
+    quick_folder,
+    report,
+    size,
+    state_of,
+    told,
+)
 from tests.reliability.inside import Inside, pass_turns
 
 COMPLETED, FAILED, CANCELED = "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED"
@@ -54,7 +72,9 @@ class Race:
         return "done"
 
     async def run(self, inside: Inside, name: str, chance: random.Random) -> tuple[str, str]:
-        """Let a task complete while it is cancelled twice and watched; return its id and how it ended."""
+        """Let a task complete while it is cancelled twice and watched; return its id and how it
+        ended.
+        """
         gate = self._gates[name] = asyncio.Event()
         way = chance.choice(["", "", "tidy up", "all the same"])
         task_id = (await inside.send(message(f"{name} {way}", returnImmediately=True)))["id"]
@@ -69,13 +89,17 @@ class Race:
 
         async def watch() -> list[Frame]:
             await pass_turns(chance.randrange(8))
-            return await inside.stream("SubscribeToTask", {"id": task_id}, RESUME | {"last-event-id": "0"})
+            return await inside.stream(
+                "SubscribeToTask", {"id": task_id}, RESUME | {"last-event-id": "0"}
+            )
 
         _, one, two, frames = await asyncio.gather(complete(), cancel(), cancel(), watch())
         end = state_of(await inside.get(task_id))
         assert end in (COMPLETED, CANCELED)
         for reply in (one, two):
-            assert (CANCELED if isinstance(reply, dict) else COMPLETED) == end, f"a cancel was answered {reply}, the task is {end}"
+            assert (CANCELED if isinstance(reply, dict) else COMPLETED) == end, (
+                f"a cancel was answered {reply}, the task is {end}"
+            )
             assert reply == "TASK_NOT_CANCELABLE" or state_of(reply) == CANCELED
         assert [frame.state for frame in frames if frame.is_final] == [end]
         assert frames[-1].is_final
@@ -84,7 +108,9 @@ class Race:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_cancel_and_completion_never_both_win(kind: str, tmp_path: Path) -> None:
-    """D6: whoever asks afterwards, asks again, or opens the database later hears what the racers were told."""
+    """D6: whoever asks afterwards, asks again, or opens the database later hears what the racers
+    were told.
+    """
     races, at_once, seed = size(2_000, 20_000), 8, random.randrange(1 << 32)
     print(f"seed {seed}")
     chance, race = random.Random(seed), Race()
@@ -94,7 +120,9 @@ async def test_cancel_and_completion_never_both_win(kind: str, tmp_path: Path) -
     async with app.lifespan():
         inside = Inside(app)
         for n in range(0, races, at_once):
-            ends |= await asyncio.gather(*(race.run(inside, str(i), chance) for i in range(n, n + at_once)))
+            ends |= await asyncio.gather(
+                *(race.run(inside, str(i), chance) for i in range(n, n + at_once))
+            )
         await check_ends(inside, ends)
     if kind == "sqlite":
         later = race.agent.app(store=url)
@@ -102,7 +130,13 @@ async def test_cancel_and_completion_never_both_win(kind: str, tmp_path: Path) -
             await check_ends(Inside(later), ends)
     counts = Counter(ends.values())
     assert all(counts.values()), "the race was none: one side always won"
-    report(f"D6 races, {kind}", races=len(ends), completed=counts[COMPLETED], canceled=counts[CANCELED], contradictions=0)
+    report(
+        f"D6 races, {kind}",
+        races=len(ends),
+        completed=counts[COMPLETED],
+        canceled=counts[CANCELED],
+        contradictions=0,
+    )
 
 
 async def check_ends(inside: Inside, ends: dict[str, str]) -> None:
@@ -126,7 +160,9 @@ class Life(RuleBasedStateMachine):
         self._open()
 
     def _open(self) -> None:
-        self.app = busy.app(store=f"sqlite:///{self.folder / 'accord.db'}" if self.is_durable else "memory://")
+        self.app = busy.app(
+            store=f"sqlite:///{self.folder / 'accord.db'}" if self.is_durable else "memory://"
+        )
         self.inside = Inside(self.app)
         self.run(self.app.open())
 
@@ -138,9 +174,15 @@ class Life(RuleBasedStateMachine):
         """A reply showed the task in the state it must be in."""
         assert (task["id"], state_of(task)) == (task_id, state)
         self.states[task_id] = state
-        assert state_of(self.run(self.inside.get(task_id))) == state, "the store says otherwise than the reply"
+        assert state_of(self.run(self.inside.get(task_id))) == state, (
+            "the store says otherwise than the reply"
+        )
 
-    @rule(target=tasks, skill=st.sampled_from(["echo", "chunks", "talk", "turns", "wait"]), is_stream=st.booleans())
+    @rule(
+        target=tasks,
+        skill=st.sampled_from(["echo", "chunks", "talk", "turns", "wait"]),
+        is_stream=st.booleans(),
+    )
     def send(self, skill: str, is_stream: bool) -> Any:
         state = {"echo": COMPLETED, "chunks": COMPLETED, "wait": WORKING}.get(skill, OPEN)
         params = message("2 0", skill)
@@ -159,7 +201,13 @@ class Life(RuleBasedStateMachine):
     @rule(task_id=tasks, word=st.sampled_from(["and then", "stop"]))
     def say(self, task_id: str, word: str) -> None:
         before = self.states[task_id]
-        reply = self.run(attempt(self.inside.send(message(word, task_id=task_id, returnImmediately=before == WORKING))))
+        reply = self.run(
+            attempt(
+                self.inside.send(
+                    message(word, task_id=task_id, returnImmediately=before == WORKING)
+                )
+            )
+        )
         if before in FINAL:
             assert reply == "UNSUPPORTED_OPERATION"
         elif before == WORKING:
@@ -197,9 +245,17 @@ class Life(RuleBasedStateMachine):
     @rule(task_id=tasks)
     def read_the_log(self, task_id: str) -> None:
         if self.states[task_id] in FINAL:
-            frames = self.run(self.inside.stream("SubscribeToTask", {"id": task_id}, RESUME | {"last-event-id": "0"}))
+            frames = self.run(
+                self.inside.stream(
+                    "SubscribeToTask", {"id": task_id}, RESUME | {"last-event-id": "0"}
+                )
+            )
             assert [frame.id for frame in frames] == list(range(1, len(frames) + 1))
-            assert [frame.state for frame in frames if frame.is_final] == [self.states[task_id]] == [frames[-1].state]
+            assert (
+                [frame.state for frame in frames if frame.is_final]
+                == [self.states[task_id]]
+                == [frames[-1].state]
+            )
 
     @precondition(lambda self: self.is_durable and self.restarts < MOST_RESTARTS)
     @rule()
@@ -223,7 +279,9 @@ class Life(RuleBasedStateMachine):
 
 
 def live(sequences: int) -> tuple[int, int]:
-    """Try so many sequences in this process; return how many it were in the end, and how many calls."""
+    """Try so many sequences in this process; return how many it were in the end, and how many
+    calls.
+    """
     health = [HealthCheck.too_slow, HealthCheck.filter_too_much]
     sized = settings(
         max_examples=sequences,
@@ -238,7 +296,9 @@ def live(sequences: int) -> tuple[int, int]:
 
 
 def test_no_sequence_of_calls_changes_an_end() -> None:
-    """D6: a state machine tries sequences of sends, answers, cancels, races and restarts on both stores."""
+    """D6: a state machine tries sequences of sends, answers, cancels, races and restarts on both
+    stores.
+    """
     share = size(500, 20_000) // PROCESSES
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         done = list(pool.map(live, [share] * PROCESSES))

@@ -16,7 +16,9 @@ async def in_process(path: Path) -> list[str]:
     app = agent.app(store=f"sqlite:///{path / 'accord.db'}")
     inside = Inside(app)
     try:
-        tasks = await asyncio.gather(*(inside.send(message("hello", "echo")) for _ in range(AT_ONCE)))
+        tasks = await asyncio.gather(
+            *(inside.send(message("hello", "echo")) for _ in range(AT_ONCE))
+        )
         assert (await inside.call("ListTasks", {}))["totalSize"] == AT_ONCE
     finally:
         await app.close()
@@ -26,7 +28,9 @@ async def in_process(path: Path) -> list[str]:
 async def in_a_process_of_its_own(path: Path) -> list[str]:
     async with running(path) as server:
         clients = server.clients()
-        tasks = await asyncio.gather(*(clients[i % len(clients)].send(message("hello", "echo")) for i in range(AT_ONCE)))
+        tasks = await asyncio.gather(
+            *(clients[i % len(clients)].send(message("hello", "echo")) for i in range(AT_ONCE))
+        )
         assert await clients[0].total() == AT_ONCE
     return [state_of(task) for task in tasks]
 

@@ -1,6 +1,7 @@
 """What is over costs nothing: no refusal and no race leaves a task behind in memory.
 
-The server refuses new work when it has too much at once; with a low limit, whatever was not let go shows as a refusal.
+The server refuses new work when it has too much at once; with a low limit, whatever was not let go
+shows as a refusal.
 """
 
 import asyncio
@@ -51,7 +52,11 @@ async def read(inside: Inside, task_id: str) -> None:
 
 
 async def cancel_in_the_turn_an_answer_arrives(inside: Inside, task_id: str) -> None:
-    await asyncio.gather(inside.send(message("more", task_id=task_id)), inside.cancel(task_id), return_exceptions=True)
+    await asyncio.gather(
+        inside.send(message("more", task_id=task_id)),
+        inside.cancel(task_id),
+        return_exceptions=True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,8 +69,12 @@ async def cancel_in_the_turn_an_answer_arrives(inside: Inside, task_id: str) -> 
         cancel_in_the_turn_an_answer_arrives,
     ],
 )
-async def test_nothing_is_left_behind(inside: Inside, visit: Callable[[Inside, str], Coroutine[Any, Any, None]]) -> None:
-    """V3: three times as many tasks as may be worked on at once come to rest, are visited, and are forgotten."""
+async def test_nothing_is_left_behind(
+    inside: Inside, visit: Callable[[Inside, str], Coroutine[Any, Any, None]]
+) -> None:
+    """V3: three times as many tasks as may be worked on at once come to rest, are visited, and are
+    forgotten.
+    """
     for _ in range(3 * MOST):
         task = await inside.send(message("hello", "turns"))
         await pass_turns(50)

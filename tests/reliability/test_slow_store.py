@@ -1,4 +1,6 @@
-"""D5, D6 on a store that answers later: a database behind a network gives other calls time to happen in between."""
+"""D5, D6 on a store that answers later: a database behind a network gives other calls time to
+happen in between.
+"""
 
 import asyncio
 import random
@@ -7,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from accord.store import Idempotency, Namespace, Record, Row
+from accord.store.contract import Idempotency, Namespace, Record, Row
 from accord.store.memory import MemoryStore
 from tests.reliability.agents.busy import agent
 from tests.reliability.harness import RESUME, message, report, size, state_of, told
@@ -23,12 +25,16 @@ class Slow(MemoryStore):
         super().__init__()
         self._chance = chance
 
-    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0) -> Record | None:
+    async def claim(
+        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
+    ) -> Record | None:
         record = await super().claim(namespace, task_id, reopen=reopen, known=known)
         await pass_turns(self._chance.randrange(100))
         return record
 
-    async def load(self, namespace: Namespace, task_id: str, *, watch: bool = False) -> Record | None:
+    async def load(
+        self, namespace: Namespace, task_id: str, *, watch: bool = False
+    ) -> Record | None:
         record = await super().load(namespace, task_id, watch=watch)
         await pass_turns(self._chance.randrange(100))
         return record
@@ -38,14 +44,18 @@ class Slow(MemoryStore):
         await pass_turns(self._chance.randrange(10))
         return rows
 
-    async def idempotency(self, namespace: Namespace, key: str, since_ms: int) -> Idempotency | None:
+    async def idempotency(
+        self, namespace: Namespace, key: str, since_ms: int
+    ) -> Idempotency | None:
         record = await super().idempotency(namespace, key, since_ms)
         await pass_turns(self._chance.randrange(10))
         return record
 
 
 async def test_messages_that_find_their_task_late_all_get_their_turn() -> None:
-    """D5, I2: a task has one owner, however many calls bring it back from the store at once; none sees an old one."""
+    """D5, I2: a task has one owner, however many calls bring it back from the store at once; none
+    sees an old one.
+    """
     rounds, sends, seed = size(100, 2_000), 10, random.randrange(1 << 32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -63,10 +73,14 @@ async def test_messages_that_find_their_task_late_all_get_their_turn() -> None:
             answers = await asyncio.gather(*(say(task_id, word) for word in words))
             assert [told(answer) for answer in answers] == [f"heard {word}" for word in words]
             task = await inside.get(task_id)
-            heard = [said["parts"][0]["text"] for said in task["history"] if said["role"] == "ROLE_USER"]
+            heard = [
+                said["parts"][0]["text"] for said in task["history"] if said["role"] == "ROLE_USER"
+            ]
             assert sorted(heard) == sorted(["hello", *words])
             await inside.cancel(task_id)
-            frames = await inside.stream("SubscribeToTask", {"id": task_id}, RESUME | {"last-event-id": "0"})
+            frames = await inside.stream(
+                "SubscribeToTask", {"id": task_id}, RESUME | {"last-event-id": "0"}
+            )
             assert [frame.id for frame in frames] == list(range(1, 2 * (sends + 1) + 3))
     report("slow store, messages", rounds=rounds, messages=rounds * sends, lost=0)
 
@@ -91,6 +105,8 @@ async def test_cancel_that_finds_its_task_late_finds_it_as_it_is() -> None:
             ended = [state_of(outcome) for outcome in outcomes if isinstance(outcome, dict)]
             end = state_of(await inside.get(task_id))
             assert set(ended) == {end}
-            frames = await inside.stream("SubscribeToTask", {"id": task_id}, RESUME | {"last-event-id": "0"})
+            frames = await inside.stream(
+                "SubscribeToTask", {"id": task_id}, RESUME | {"last-event-id": "0"}
+            )
             assert [frame.state for frame in frames if frame.is_final] == [end]
     report("slow store, ends", races=rounds, contradictions=0)

@@ -1,6 +1,7 @@
 """D1, seen from inside: with the commit held back, nobody is told anything that depends on it.
 
-Random kills find a reply sent too early only by luck; here the moment between append and commit lasts as long as the test likes.
+Random kills find a reply sent too early only by luck; here the moment between append and commit
+lasts as long as the test likes.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from accord import Agent, Context
-from accord.store import Item
+from accord.store.contract import Item
 from accord.store.memory import MemoryStore
 from tests.reliability.clients import Frame, GrpcClient
 from tests.reliability.harness import RESUME, WAYS, Refused, message, state_of
@@ -49,10 +50,14 @@ class Scene:
 
     async def connect(self) -> None:
         port = self.app.grpc_port
-        self.client = Inside(self.app, self.way) if port is None else GrpcClient(Line(port), WAYS[self.way])
+        self.client = (
+            Inside(self.app, self.way) if port is None else GrpcClient(Line(port), WAYS[self.way])
+        )
         await self.open_task()  # what comes later finds the connection open
 
-    async def first(self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None) -> Frame:
+    async def first(
+        self, method: str, params: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> Frame:
         """The first frame of a stream, at the moment it is told."""
         if isinstance(self.client, Inside):
             return await self.client.first(method, params, headers)
@@ -101,7 +106,9 @@ async def scene(request: pytest.FixtureRequest) -> AsyncIterator[Scene]:
 @pytest.mark.parametrize("is_immediate", [True, False])
 async def test_new_task_is_told_when_stored(scene: Scene, is_immediate: bool) -> None:
     """D1: a task id is a promise."""
-    task = await scene.held_back(scene.client.send(message("hello", "talk", returnImmediately=is_immediate)))
+    task = await scene.held_back(
+        scene.client.send(message("hello", "talk", returnImmediately=is_immediate))
+    )
     assert state_of(await scene.client.get(task["id"])) == "TASK_STATE_INPUT_REQUIRED"
 
 
@@ -132,7 +139,9 @@ async def test_end_is_shown_when_stored(scene: Scene) -> None:
 
 @pytest.mark.parametrize("operation", ["cancel", "send", "subscribe"])
 async def test_end_is_a_reason_to_refuse_when_stored(scene: Scene, operation: str) -> None:
-    """D6: a refusal because a task has ended tells of the end as much as any other reply; so does 0.3's stream of just that end."""
+    """D6: a refusal because a task has ended tells of the end as much as any other reply; so does
+    0.3's stream of just that end.
+    """
     task_id = await scene.ended_task()
     work = {
         "cancel": lambda: scene.client.cancel(task_id),
@@ -160,5 +169,7 @@ async def test_message_that_gets_no_turn_is_told_when_the_end_is_stored(scene: S
 async def test_resumed_stream_shows_only_what_is_stored(scene: Scene) -> None:
     """S2: the log a client resumes is the stored one."""
     task_id = await scene.ended_task()
-    resumed = scene.first("SubscribeToTask", {"id": task_id}, RESUME | {"last-event-id": "2"})  # the last that is stored
+    resumed = scene.first(
+        "SubscribeToTask", {"id": task_id}, RESUME | {"last-event-id": "2"}
+    )  # the last that is stored
     assert "artifactUpdate" in (await scene.held_back(resumed)).event

@@ -42,20 +42,28 @@ async def first(frames: AsyncIterator[Frame]) -> Frame:
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_two_readers_see_the_same_numbers_without_a_gap(server: Server, way: str) -> None:
-    """S1: the SSE id, or gRPC's number of the first frame, counts 1, 2, 3, ...: the same event for everyone, whenever they came."""
+    """S1: the SSE id, or gRPC's number of the first frame, counts 1, 2, 3, ...: the same event for
+    everyone, whenever they came.
+    """
     client = server.client(way)
     sent = client.stream("SendStreamingMessage", message("100 2", "chunks"))
     opening = await anext(sent)
     second = asyncio.create_task(collect(client.subscribe(opening.task_id, after=0)))
     frames = [opening, *await collect(sent)]
-    assert [frame.id for frame in frames] == list(range(1, 104))  # the task, working, 100 chunks, completed
+    assert [frame.id for frame in frames] == list(
+        range(1, 104)
+    )  # the task, working, 100 chunks, completed
     assert await second == frames
     assert await collect(client.subscribe(opening.task_id, after=0)) == frames
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_plain_subscriber_gets_the_number_its_snapshot_stands_for(server: Server, way: str) -> None:
-    """S1: the Task that opens a subscription carries the number of the last event in it, so the next one follows it."""
+async def test_plain_subscriber_gets_the_number_its_snapshot_stands_for(
+    server: Server, way: str
+) -> None:
+    """S1: the Task that opens a subscription carries the number of the last event in it, so the
+    next one follows it.
+    """
     client = server.client(way)
     task = await client.send(message("100 2", "chunks", returnImmediately=True))
     frames = await collect(client.subscribe(task["id"]))
@@ -65,11 +73,15 @@ async def test_plain_subscriber_gets_the_number_its_snapshot_stands_for(server: 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_resume_gives_exactly_what_follows_the_cursor(server: Server, way: str) -> None:
-    """S2: with the extension and a cursor there is no snapshot, also for a task that has ended, wherever the cursor stands."""
+    """S2: with the extension and a cursor there is no snapshot, also for a task that has ended,
+    wherever the cursor stands.
+    """
     client = server.client(way)
     frames = await collect(client.stream("SendStreamingMessage", message("300 0", "chunks")))
     for after in (0, 1, 2, 150, 301, 302, 303):
-        resumed = await asyncio.wait_for(collect(client.subscribe(frames[0].task_id, after=after)), timeout=10)
+        resumed = await asyncio.wait_for(
+            collect(client.subscribe(frames[0].task_id, after=after)), timeout=10
+        )
         assert resumed == frames[after:]
 
 
@@ -85,7 +97,9 @@ async def test_resume_survives_a_restart(server: Server, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_without_the_extension_a_cursor_changes_nothing(server: Server, way: str) -> None:
-    """S2: plain protocol behaviour: the Task comes first (spec 3.1.6), and a finished task has no stream."""
+    """S2: plain protocol behaviour: the Task comes first (spec 3.1.6), and a finished task has no
+    stream.
+    """
     client = server.client(way)
     cursor = {"last-event-id": "1"}
     task = await client.send(message("hello", "talk"))
@@ -111,8 +125,10 @@ async def test_the_extension_without_a_cursor_changes_nothing(server: Server, wa
 
 
 async def test_a_cursor_beyond_the_log_gets_the_task_as_it_is(server: Server) -> None:
-    """S2: a database that was put back from a copy has fewer events than its readers saw. The Task, with the number it stands for,
-    says that what they have is no longer what is stored; what follows it is told as usual."""
+    """S2: a database that was put back from a copy has fewer events than its readers saw. The Task,
+    with the number it stands for, says that what they have is no longer what is stored; what
+    follows it is told as usual.
+    """
     for client in server.clients():
         ended = await client.send(message("hello", "echo"))
         (only,) = await collect(client.subscribe(ended["id"], after=1_000_000))
@@ -127,7 +143,9 @@ async def test_a_cursor_beyond_the_log_gets_the_task_as_it_is(server: Server) ->
 
 @pytest.mark.usefixtures("no_rest")
 async def test_subscriber_of_an_open_task_sees_its_next_turn(tmp_path: Path) -> None:
-    """S2: whoever subscribes at the moment a task comes to rest is not forgotten when it goes on."""
+    """S2: whoever subscribes at the moment a task comes to rest is not forgotten when it
+    goes on.
+    """
     app = agent.app(store=f"sqlite:///{tmp_path / 'accord.db'}")
     inside, moments = Inside(app), size(200, 2_000)
 
@@ -166,9 +184,17 @@ class Countdown:
 
 
 class Follower:
-    """Follows one task to its end through cuts of its own and deaths of the server, another way after each of them."""
+    """Follows one task to its end through cuts of its own and deaths of the server, another way
+    after each of them.
+    """
 
-    def __init__(self, server: Server, chance: random.Random, params: dict[str, object], arrived: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        server: Server,
+        chance: random.Random,
+        params: dict[str, object],
+        arrived: Callable[[], None],
+    ) -> None:
         self.frames: list[Frame] = []
         self.cuts = 0
         self.came: Counter[str] = Counter()
@@ -182,7 +208,9 @@ class Follower:
         while not (self.frames and self.frames[-1].is_final):
             await self._server.up.wait()
             try:
-                await self._read(self._chance.choice(self._server.clients()), self._chance.randint(1, 120))
+                await self._read(
+                    self._chance.choice(self._server.clients()), self._chance.randint(1, 120)
+                )
             except BROKEN:
                 continue  # killed: what has been read stays read
 
@@ -205,20 +233,27 @@ class Follower:
 
 
 async def test_received_log_equals_stored_log_through_cuts_and_kills(server: Server) -> None:
-    """S2: streams of 200 events, cut by their clients at random and by three kills of the server: 0 lost, 0 twice. Each goes on
-    over any binding, in 1.0 or 0.3, whichever it was cut on; what it has then is what a reader of any of them finds stored.
+    """S2: streams of 200 events, cut by their clients at random and by three kills of the server: 0
+      lost, 0 twice. Each goes on over any binding, in 1.0 or 0.3, whichever it was cut on; what it
+      has then is what a reader of any of them finds stored.
 
     A task a kill interrupts ends as failed, and that end arrives like any other event.
     """
     streams, waves, seed = size(500, 2_000), 4, random.randrange(1 << 32)
     print(f"seed {seed}")
     chance, countdown = random.Random(seed), Countdown()
-    params = [message(f"198 {chance.randint(0, 4)}", "chunks") for _ in range(streams)]  # with task and states, 201 events
-    followers = [Follower(server, random.Random(chance.random()), said, countdown.arrived) for said in params]
+    params = [
+        message(f"198 {chance.randint(0, 4)}", "chunks") for _ in range(streams)
+    ]  # with task and states, 201 events
+    followers = [
+        Follower(server, random.Random(chance.random()), said, countdown.arrived) for said in params
+    ]
     for wave in range(waves):
         group = [asyncio.create_task(follower.follow()) for follower in followers[wave::waves]]
         if wave < waves - 1:
-            await asyncio.wait_for(countdown.after(int(len(group) * 200 * chance.uniform(0.4, 0.95))), timeout=300)
+            await asyncio.wait_for(
+                countdown.after(int(len(group) * 200 * chance.uniform(0.4, 0.95))), timeout=300
+            )
             await server.kill()
             await server.start()
         await asyncio.wait_for(asyncio.gather(*group), timeout=300)
@@ -245,6 +280,10 @@ async def test_received_log_equals_stored_log_through_cuts_and_kills(server: Ser
 async def check_fold(client: Client, stored: list[Frame]) -> None:
     """The task is the fold of its log."""
     task = await client.get(stored[0].task_id)
-    chunks = [frame.event["artifactUpdate"]["artifact"] for frame in stored if "artifactUpdate" in frame.event]
+    chunks = [
+        frame.event["artifactUpdate"]["artifact"]
+        for frame in stored
+        if "artifactUpdate" in frame.event
+    ]
     assert text_of(task) == text_of({"artifacts": chunks})
     assert state_of(task) == stored[-1].state

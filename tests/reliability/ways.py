@@ -1,7 +1,8 @@
 """The ways to talk to a server: each binding, in 1.0 and in 0.3, as bytes and without I/O.
 
-Whatever is spoken, params and answers are here the JSON of 1.0, so that what was said over one way can be held against what is
-heard over another. The shapes of 0.3 are written from its description; of our own codecs only protobuf's bytes are borrowed.
+Whatever is spoken, params and answers are here the JSON of 1.0, so that what was said over one way
+can be held against what is heard over another. The shapes of 0.3 are written from its description;
+of our own codecs only protobuf's bytes are borrowed.
 """
 
 import itertools
@@ -9,7 +10,7 @@ import json
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
-from accord.codec.protobuf import kind
+from accord.protocol.protobuf.messages import kind
 from tests.grpc.raw import message as framed
 
 __all__ = ["WAYS", "Refused", "Request", "Way"]
@@ -25,7 +26,12 @@ _PATHS = {
     "CancelTask": ("POST", "/tasks/{id}:cancel"),
     "SubscribeToTask": ("POST", "/tasks/{id}:subscribe"),
 }
-_BY_CODE = {-32001: "TASK_NOT_FOUND", -32002: "TASK_NOT_CANCELABLE", -32004: "UNSUPPORTED_OPERATION", -32602: "INVALID_PARAMS"}
+_BY_CODE = {
+    -32001: "TASK_NOT_FOUND",
+    -32002: "TASK_NOT_CANCELABLE",
+    -32004: "UNSUPPORTED_OPERATION",
+    -32602: "INVALID_PARAMS",
+}
 
 
 class Refused(Exception):
@@ -69,11 +75,16 @@ class JsonRpc:
 
     def request(self, method: str, params: Json, headers: dict[str, str]) -> Request:
         return Request(
-            "POST", "/", {"content-type": "application/json", "a2a-version": "1.0"} | headers, self._body(method, params)
+            "POST",
+            "/",
+            {"content-type": "application/json", "a2a-version": "1.0"} | headers,
+            self._body(method, params),
         )
 
     def _body(self, method: str, params: Json) -> bytes:
-        return json.dumps({"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}).encode()
+        return json.dumps(
+            {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params}
+        ).encode()
 
     def result(self, method: str, data: bytes, status: int = 200) -> Any:
         return self.event(data)
@@ -97,11 +108,18 @@ class JsonRpc03(JsonRpc):
         "CancelTask": "tasks/cancel",
         "SubscribeToTask": "tasks/resubscribe",
     }
-    _KINDS = {"task": "task", "message": "message", "status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
+    _KINDS = {
+        "task": "task",
+        "message": "message",
+        "status-update": "statusUpdate",
+        "artifact-update": "artifactUpdate",
+    }
 
     def request(self, method: str, params: Json, headers: dict[str, str]) -> Request:
         headers = {"content-type": "application/json"} | _old_headers(headers)
-        return Request("POST", "/", headers, self._body(self._METHODS[method], self._params(method, params)))
+        return Request(
+            "POST", "/", headers, self._body(self._METHODS[method], self._params(method, params))
+        )
 
     def _params(self, method: str, params: Json) -> Json:
         if method not in _SENDS:
@@ -132,7 +150,9 @@ class JsonRpc03(JsonRpc):
             return [self._now(item) for item in value]
         if not isinstance(value, dict):
             return value
-        found = {name: item if name == "metadata" else self._now(item) for name, item in value.items()}
+        found = {
+            name: item if name == "metadata" else self._now(item) for name, item in value.items()
+        }
         found.pop("kind", None)
         found.pop("final", None)
         if "state" in found:
@@ -155,7 +175,9 @@ class Rest:
         path = path.replace("{id}", quote(str(params.get("id", "")), safe=""))
         if verb == "POST":
             return Request(verb, path, headers, json.dumps(rest).encode())
-        query = urlencode({k: str(v).lower() if isinstance(v, bool) else v for k, v in rest.items()})
+        query = urlencode(
+            {k: str(v).lower() if isinstance(v, bool) else v for k, v in rest.items()}
+        )
         return Request(verb, f"{path}?{query}" if query else path, headers, b"")
 
     def result(self, method: str, data: bytes, status: int = 200) -> Any:
@@ -175,15 +197,21 @@ class Grpc:
     is_grpc = True
 
     _ANSWERS = {"SendMessage": "SendMessageResponse", "ListTasks": "ListTasksResponse"}
-    _EMPTY = {"ListTasks": {"tasks": [], "nextPageToken": "", "totalSize": 0}}  # what protobuf leaves out
+    _EMPTY = {
+        "ListTasks": {"tasks": [], "nextPageToken": "", "totalSize": 0}
+    }  # what protobuf leaves out
 
     def request(self, method: str, params: Json, headers: dict[str, str]) -> Request:
         type_ = "SendMessageRequest" if method in _SENDS else f"{method}Request"
         body = framed(kind(f"lf.a2a.v1.{type_}").encode(params))
-        return Request("", f"/lf.a2a.v1.A2AService/{method}", {"a2a-version": "1.0"} | headers, body)
+        return Request(
+            "", f"/lf.a2a.v1.A2AService/{method}", {"a2a-version": "1.0"} | headers, body
+        )
 
     def result(self, method: str, data: bytes, status: int = 200) -> Any:
-        return self._EMPTY.get(method, {}) | kind("lf.a2a.v1." + self._ANSWERS.get(method, "Task")).decode(data)
+        return self._EMPTY.get(method, {}) | kind(
+            "lf.a2a.v1." + self._ANSWERS.get(method, "Task")
+        ).decode(data)
 
     def event(self, data: bytes) -> Json:
         return kind("lf.a2a.v1.StreamResponse").decode(data)
@@ -206,10 +234,17 @@ class Grpc03:
         else:
             params = {"name": f"tasks/{params['id']}"}
         type_ = "SendMessageRequest" if method in _SENDS else f"{method}Request"
-        return Request("", f"/a2a.v1.A2AService/{method}", _old_headers(headers), framed(kind(f"a2a.v1.{type_}").encode(params)))
+        return Request(
+            "",
+            f"/a2a.v1.A2AService/{method}",
+            _old_headers(headers),
+            framed(kind(f"a2a.v1.{type_}").encode(params)),
+        )
 
     def result(self, method: str, data: bytes, status: int = 200) -> Any:
-        value = kind("a2a.v1.SendMessageResponse" if method in _SENDS else "a2a.v1.Task").decode(data)
+        value = kind("a2a.v1.SendMessageResponse" if method in _SENDS else "a2a.v1.Task").decode(
+            data
+        )
         return self._now(value)
 
     def event(self, data: bytes) -> Json:
@@ -221,7 +256,9 @@ class Grpc03:
             return [self._now(item) for item in value]
         if not isinstance(value, dict):
             return value
-        found = {name: item if name == "metadata" else self._now(item) for name, item in value.items()}
+        found = {
+            name: item if name == "metadata" else self._now(item) for name, item in value.items()
+        }
         if "content" in found:
             found["parts"] = found.pop("content")
         found.pop("final", None)
@@ -235,13 +272,17 @@ def _blocks(params: Json) -> bool:
 
 
 def _old_headers(headers: dict[str, str]) -> dict[str, str]:
-    return {"x-" + name if name == "a2a-extensions" else name: value for name, value in headers.items()}
+    return {
+        "x-" + name if name == "a2a-extensions" else name: value for name, value in headers.items()
+    }
 
 
 def _old_refusal(status: int, code: int, message: str, data: Any = None) -> Refused:
     """0.3 has only numbers, and one of them for whatever HTTP has a status for."""
     if code == -32603:
-        reason = {429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}[500 if message.startswith("Internal error") else status]
+        reason = {429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}[
+            500 if message.startswith("Internal error") else status
+        ]
     else:
         reason = _BY_CODE[code]
     return Refused(message, reason)

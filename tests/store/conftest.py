@@ -7,11 +7,22 @@ from typing import Any
 
 import pytest
 
-from accord.store import Append, Create, Idempotency, Leaves, Namespace, Post, PostKind, Query
+from accord.store.contract import (
+    Append,
+    Create,
+    Idempotency,
+    Leaves,
+    Namespace,
+    Post,
+    PostKind,
+    Query,
+)
 from accord.store.memory import MemoryStore
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite.store import SqliteStore
 
-SUBMITTED, WORKING, COMPLETED, FAILED, CANCELED, INPUT_REQUIRED, REJECTED, AUTH_REQUIRED = range(1, 9)
+SUBMITTED, WORKING, COMPLETED, FAILED, CANCELED, INPUT_REQUIRED, REJECTED, AUTH_REQUIRED = range(
+    1, 9
+)
 ME, OTHER = Namespace("agent", "", "me"), Namespace("agent", "", "other")
 
 AnyStore = MemoryStore | SqliteStore
@@ -35,7 +46,9 @@ class Box:
         return self.store.replica << 32 | next(self._numbers)
 
     async def crash(self) -> AnyStore:
-        """Have the process die where it stands, and the next one start. Returns the dead one's store."""
+        """Have the process die where it stands, and the next one start. Returns the dead one's
+        store.
+        """
         dead = self.store
         if isinstance(dead, MemoryStore):
             self.store = dead.another()
@@ -50,7 +63,11 @@ class Box:
     async def restart(self) -> None:
         """Stop in good order, and start again."""
         await self.store.close()
-        self.store = self.store.another() if isinstance(self.store, MemoryStore) else SqliteStore(self.store.path)
+        self.store = (
+            self.store.another()
+            if isinstance(self.store, MemoryStore)
+            else SqliteStore(self.store.path)
+        )
         await self.open()
 
     async def close(self) -> None:
@@ -99,7 +116,9 @@ class Box:
         return Append(**(usual | more))
 
     def post(self, task: int, **more: Any) -> Post:
-        return Post(**({"task": task, "id": self.key(), "kind": PostKind.MESSAGE, "body": b"hello"} | more))
+        return Post(
+            **({"task": task, "id": self.key(), "kind": PostKind.MESSAGE, "body": b"hello"} | more)
+        )
 
     async def commit(self, *items: Any) -> list[bool]:
         return await self.store.commit(items)
@@ -108,7 +127,9 @@ class Box:
         """The ids of a whole list, page by page."""
         found, before = list[str](), None
         while True:
-            page = await self.store.page(Query(**({"namespace": ME, "limit": 50, "before": before} | more)))
+            page = await self.store.page(
+                Query(**({"namespace": ME, "limit": 50, "before": before} | more))
+            )
             found += [record.id for record in page.tasks]
             before = page.next
             if before is None:

@@ -1,4 +1,6 @@
-"""One commit, many items: each is stored or refused by its own condition, and none harms its neighbours."""
+"""One commit, many items: each is stored or refused by its own condition, and none harms its
+neighbours.
+"""
 
 import asyncio
 import tempfile
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accord.store import MAX_POSTS, Can, Create, Idempotency, Leaves, PostKind, Record
+from accord.store.contract import MAX_POSTS, Can, Create, Idempotency, Leaves, PostKind, Record
 
 from .conftest import COMPLETED, INPUT_REQUIRED, ME, OTHER, WORKING, Box, key
 
@@ -28,7 +30,9 @@ async def test_an_id_is_given_once(box: Box) -> None:
 
 
 async def test_an_idempotency_key_is_stored_with_its_item(box: Box) -> None:
-    """What it stands for can be found as soon as the task can, in its namespace and for its time."""
+    """What it stands for can be found as soon as the task can, in its namespace and for its
+    time.
+    """
     kept = key("k", task_id="t1", turn=1)
     assert await box.commit(box.create(idempotency=kept)) == [True]
     assert await box.store.idempotency(ME, "k", 5_000) == kept
@@ -38,7 +42,9 @@ async def test_an_idempotency_key_is_stored_with_its_item(box: Box) -> None:
 
 @pytest.mark.parametrize("kind", ["create", "append", "post", "reply"])
 async def test_a_used_key_refuses_every_kind_of_item(box: Box, kind: str) -> None:
-    """Whatever the first request became, the second must not be done again; and it leaves no trace."""
+    """Whatever the first request became, the second must not be done again; and it leaves no
+    trace.
+    """
     first = box.create()
     reply = key("k", reply=b"r")
     await box.commit(first, reply)
@@ -56,14 +62,18 @@ async def test_a_used_key_refuses_every_kind_of_item(box: Box, kind: str) -> Non
     assert await box.store.load(ME, "t2") is None
     assert (await box.store.load(ME, "t1")).pos == 1
     assert await box.store.mail(None) == []
-    assert await box.commit(item(key("k", at_ms=6_000, expired_ms=5_001, post=7, turn=3))) == [True], "one that has expired is free"
+    assert await box.commit(item(key("k", at_ms=6_000, expired_ms=5_001, post=7, turn=3))) == [
+        True
+    ], "one that has expired is free"
     again = await box.store.idempotency(ME, "k", 0)
     assert (again.at_ms, again.post, again.turn, again.reply) == (6_000, 7, 3, b"")
 
 
 async def test_one_batch_uses_a_key_once(box: Box) -> None:
     """Two requests with one key may wait for the same commit."""
-    outcomes = await box.commit(box.create(idempotency=key("k")), box.create("t2", idempotency=key("k")), key("k"))
+    outcomes = await box.commit(
+        box.create(idempotency=key("k")), box.create("t2", idempotency=key("k")), key("k")
+    )
     assert outcomes == [True, False, False]
     assert await box.ids() == ["t1"]
 
@@ -71,7 +81,9 @@ async def test_one_batch_uses_a_key_once(box: Box) -> None:
 async def test_a_refused_item_uses_no_key(box: Box) -> None:
     """Its sender will try another way, with the same key."""
     assert await box.commit(box.create()) == [True]
-    assert await box.commit(box.create(idempotency=key("k")), box.post(99, idempotency=key("k")), key("k")) == [False, False, True]
+    assert await box.commit(
+        box.create(idempotency=key("k")), box.post(99, idempotency=key("k")), key("k")
+    ) == [False, False, True]
 
 
 # Posts
@@ -99,29 +111,46 @@ async def test_posts_come_in_order(box: Box) -> None:
     """And those that came after the last one dealt with stay."""
     first, other = box.create(), box.create("t2")
     await box.commit(first, other)
-    await box.commit(*(box.post(first.key, body=b"%d" % n) for n in range(3)), box.post(other.key, body=b"other"))
+    await box.commit(
+        *(box.post(first.key, body=b"%d" % n) for n in range(3)), box.post(other.key, body=b"other")
+    )
     await box.commit(box.append(first, heard=2))
-    assert [(mail.n, mail.body) for mail in await box.store.mail(None)] == [(3, b"2"), (1, b"other")]
+    assert [(mail.n, mail.body) for mail in await box.store.mail(None)] == [
+        (3, b"2"),
+        (1, b"other"),
+    ]
 
 
 async def test_nobody_to_post_to(box: Box) -> None:
     """Without an owner nobody would read it: who posts claims instead."""
-    rests, ended = box.create("rests", state=INPUT_REQUIRED, leaves=Leaves.REST), box.create("ended", state=COMPLETED)
+    rests, ended = (
+        box.create("rests", state=INPUT_REQUIRED, leaves=Leaves.REST),
+        box.create("ended", state=COMPLETED),
+    )
     lost = box.create("lost")
     await box.commit(rests, ended, lost)
     await box.crash()
-    assert await box.commit(*(box.post(task) for task in (rests.key, ended.key, lost.key, 99))) == [False] * 4
+    assert (
+        await box.commit(*(box.post(task) for task in (rests.key, ended.key, lost.key, 99)))
+        == [False] * 4
+    )
 
 
 async def test_a_task_does_not_rest_on_an_unread_post(box: Box) -> None:
-    """The race of a post and an owner that leaves: one of the two sees the other, whichever is first."""
+    """The race of a post and an owner that leaves: one of the two sees the other, whichever is
+    first.
+    """
     first = box.create()
     await box.commit(first, box.post(first.key))
     second = box.append(first, state=INPUT_REQUIRED, leaves=Leaves.REST)
     await box.commit(second)
-    assert (await box.store.load(ME, "t1")).owner == box.store.replica, "it stays, and reads its mail"
+    assert (await box.store.load(ME, "t1")).owner == box.store.replica, (
+        "it stays, and reads its mail"
+    )
     third = box.append(second, heard=1, leaves=Leaves.REST)
-    assert await box.commit(third, box.post(first.key)) == [True, False], "it has left, and the poster knows"
+    assert await box.commit(third, box.post(first.key)) == [True, False], (
+        "it has left, and the poster knows"
+    )
     assert (await box.store.load(ME, "t1")).owner == 0
     await box.store.claim(ME, "t1")
     fourth = box.append(third, heard=1, leaves=Leaves.REST)
@@ -157,7 +186,10 @@ async def test_a_flood_of_posts_is_refused(box: Box) -> None:
     """An owner that is slow or gone must not fill the store."""
     first = box.create()
     await box.commit(first)
-    assert await box.commit(*(box.post(first.key) for _ in range(MAX_POSTS + 2))) == [True] * MAX_POSTS + [False] * 2
+    assert (
+        await box.commit(*(box.post(first.key) for _ in range(MAX_POSTS + 2)))
+        == [True] * MAX_POSTS + [False] * 2
+    )
     await box.commit(box.append(first, heard=1))
     assert await box.commit(box.post(first.key), box.post(first.key)) == [True, False]
 
@@ -166,15 +198,28 @@ async def test_a_flood_of_posts_is_refused(box: Box) -> None:
 
 IDS, KEYS = ["a", "b", "c"], ["k", "l"]
 KEYED = st.none() | st.builds(
-    lambda name, at, gone: key(name, at_ms=at, expired_ms=gone), st.sampled_from(KEYS), *[st.integers(0, 3)] * 2
+    lambda name, at, gone: key(name, at_ms=at, expired_ms=gone),
+    st.sampled_from(KEYS),
+    *[st.integers(0, 3)] * 2,
 )
 STANDS = st.sampled_from(
-    [(WORKING, Leaves.STAY), (INPUT_REQUIRED, Leaves.STAY), (INPUT_REQUIRED, Leaves.REST), (COMPLETED, Leaves.END)]
+    [
+        (WORKING, Leaves.STAY),
+        (INPUT_REQUIRED, Leaves.STAY),
+        (INPUT_REQUIRED, Leaves.REST),
+        (COMPLETED, Leaves.END),
+    ]
 )
 ITEMS = st.one_of(
     st.tuples(st.just("create"), st.sampled_from(IDS), STANDS, KEYED),
     st.tuples(
-        st.just("append"), st.sampled_from(IDS), STANDS, KEYED, st.integers(0, 3), st.booleans(), st.integers(0, 9).map(bool)
+        st.just("append"),
+        st.sampled_from(IDS),
+        STANDS,
+        KEYED,
+        st.integers(0, 3),
+        st.booleans(),
+        st.integers(0, 9).map(bool),
     ),
     st.tuples(st.just("post"), st.sampled_from(IDS), KEYED),
     st.tuples(st.just("key"), KEYED),
@@ -202,7 +247,12 @@ class Pair:
         assert await self.sqlite.commit(*items) == outcomes
         for item, is_stored in zip(items, outcomes, strict=True):
             if is_stored and hasattr(item, "pos"):
-                (id_,) = [i for i in IDS if getattr(item, "id", None) == i or (i in self.last and self.last[i].key == item.key)]
+                (id_,) = [
+                    i
+                    for i in IDS
+                    if getattr(item, "id", None) == i
+                    or (i in self.last and self.last[i].key == item.key)
+                ]
                 self.last[id_] = item
 
     def _item(self, touched: set[str], kind: str, *how: Any) -> Any:
@@ -227,36 +277,66 @@ class Pair:
         after = self.last[id_]
         before = {} if is_right else {"before": after.pos + 1, "pos": after.pos + 2}
         at = after.at_ms + heard
-        return self.memory.append(after, state=state, leaves=leaves, at=at, heard=heard, idempotency=keyed, **snapshot, **before)
+        return self.memory.append(
+            after,
+            state=state,
+            leaves=leaves,
+            at=at,
+            heard=heard,
+            idempotency=keyed,
+            **snapshot,
+            **before,
+        )
 
     async def same(self) -> None:
         for id_ in IDS:
             records = [await box.store.load(ME, id_) for box in (self.memory, self.sqlite)]
             assert _told(records[0]) == _told(records[1])
-        for ask in (lambda store: store.mail(None), lambda store: store.mail([item.key for item in self.last.values()])):
+        for ask in (
+            lambda store: store.mail(None),
+            lambda store: store.mail([item.key for item in self.last.values()]),
+        ):
             assert await ask(self.memory.store) == await ask(self.sqlite.store)
         for name in KEYS:
             kept = [await box.store.idempotency(ME, name, 0) for box in (self.memory, self.sqlite)]
-            assert [k and (k.key, k.at_ms) for k in kept[:1]] == [k and (k.key, k.at_ms) for k in kept[1:]]
+            assert [k and (k.key, k.at_ms) for k in kept[:1]] == [
+                k and (k.key, k.at_ms) for k in kept[1:]
+            ]
         assert await self.memory.ids() == await self.sqlite.ids()
         for state in (WORKING, INPUT_REQUIRED, COMPLETED):
-            assert await self.memory.ids(state=state, context_id="c1") == await self.sqlite.ids(state=state, context_id="c1")
+            assert await self.memory.ids(state=state, context_id="c1") == await self.sqlite.ids(
+                state=state, context_id="c1"
+            )
         stats = [await box.store.stats() for box in (self.memory, self.sqlite)]
-        assert [(s.tasks, s.events, s.keys) for s in stats[:1]] == [(s.tasks, s.events, s.keys) for s in stats[1:]]
+        assert [(s.tasks, s.events, s.keys) for s in stats[:1]] == [
+            (s.tasks, s.events, s.keys) for s in stats[1:]
+        ]
 
 
 def _told(record: Record | None) -> Any:
     if record is None:
         return None
     rows = [(row.pos, row.seq, row.data) for row in record.rows]
-    stands = (record.state, record.at_ms, record.pos, record.seq, record.owner, record.posts, record.heard)
+    stands = (
+        record.state,
+        record.at_ms,
+        record.pos,
+        record.seq,
+        record.owner,
+        record.posts,
+        record.heard,
+    )
     return record.key, *stands, record.snap, record.head, record.artifacts, rows
 
 
-@settings(derandomize=True, max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    derandomize=True, max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(st.lists(ACTS, max_size=12))
 def test_every_mix_of_items_has_the_outcome_of_the_reference(acts: list[tuple[Any, ...]]) -> None:
-    """Creates, appends, posts and keys, good and bad beside each other, with claims, deaths and purges in between."""
+    """Creates, appends, posts and keys, good and bad beside each other, with claims, deaths and
+    purges in between.
+    """
 
     async def run(folder: str) -> None:
         pair = Pair(Path(folder) / "tasks.db")
@@ -268,18 +348,32 @@ def test_every_mix_of_items_has_the_outcome_of_the_reference(acts: list[tuple[An
                 if what == "commit":
                     await pair.commit(how[0])
                 elif what == "claim":
-                    assert len({_told(await box.store.claim(ME, how[0], reopen=how[1])) is None for box in boxes}) == 1
+                    assert (
+                        len(
+                            {
+                                _told(await box.store.claim(ME, how[0], reopen=how[1])) is None
+                                for box in boxes
+                            }
+                        )
+                        == 1
+                    )
                 elif what == "purge":
-                    from accord.store import Ages
+                    from accord.store.contract import Ages
 
                     ages = Ages(tasks_ms=2_000, events_ms=2_000, keys_ms=1)
                     assert len({await box.store.purge(ages, 2) for box in boxes}) == 1
-                    pair.last = {i: item for i, item in pair.last.items() if await pair.memory.store.load(ME, i) is not None}
+                    pair.last = {
+                        i: item
+                        for i, item in pair.last.items()
+                        if await pair.memory.store.load(ME, i) is not None
+                    }
                 else:
                     for box in boxes:
                         await box.crash()
                     can = Can("agent", {"echo"}, 2)
-                    orphans = [[record.id for record in await box.store.orphans(9, can)] for box in boxes]
+                    orphans = [
+                        [record.id for record in await box.store.orphans(9, can)] for box in boxes
+                    ]
                     assert orphans[0] == orphans[1]
                 await pair.same()
         finally:

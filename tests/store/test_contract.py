@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from accord.store import Ages, Can, Fenced, Leaves, Namespace, open_store
+from accord.store.contract import Ages, Can, Fenced, Leaves, Namespace
+from accord.store.open import open_store
 
 from .conftest import AUTH_REQUIRED, COMPLETED, FAILED, INPUT_REQUIRED, ME, OTHER, WORKING, Box, key
 
@@ -22,7 +23,13 @@ async def test_a_task_is_found_in_its_namespace_only(box: Box) -> None:
     await box.commit(box.create())
     record = await box.store.load(ME, "t1")
     assert record is not None
-    assert (record.namespace, record.id, record.context_id, record.skill, record.about) == (ME, "t1", "c1", "echo", b"{}")
+    assert (record.namespace, record.id, record.context_id, record.skill, record.about) == (
+        ME,
+        "t1",
+        "c1",
+        "echo",
+        b"{}",
+    )
     for other in (OTHER, Namespace("agent", "tenant", "me"), Namespace("another", "", "me")):
         assert await box.store.load(other, "t1") is None
         assert await box.store.claim(other, "t1") is None
@@ -42,18 +49,29 @@ async def test_a_task_is_its_snapshot_and_the_rows_after_it(box: Box) -> None:
     await box.commit(second)
     record = await box.store.load(ME, "t1")
     assert (record.snap, record.head, record.is_stale) == (0, b"", True)
-    assert [(row.pos, row.seq, row.data) for row in record.rows] == [(1, 1, b"c1\nr"), (3, 2, b"w3")]
+    assert [(row.pos, row.seq, row.data) for row in record.rows] == [
+        (1, 1, b"c1\nr"),
+        (3, 2, b"w3"),
+    ]
     third = box.append(second, head=b'{"x":1}', artifacts=b"[1]")
     await box.commit(third)
     record = await box.store.load(ME, "t1")
-    assert (record.snap, record.head, record.artifacts, record.rows, record.is_stale) == (4, b'{"x":1}', b"[1]", [], False)
+    assert (record.snap, record.head, record.artifacts, record.rows, record.is_stale) == (
+        4,
+        b'{"x":1}',
+        b"[1]",
+        [],
+        False,
+    )
     await box.commit(box.append(third, data=b"w5"))
     record = await box.store.load(ME, "t1")
     assert (record.head, [(row.pos, row.data) for row in record.rows]) == (b'{"x":1}', [(5, b"w5")])
 
 
 async def test_rows_carry_the_time_of_their_commit(box: Box) -> None:
-    """The console shows when something was stored; one batch is one moment, whatever the status says."""
+    """The console shows when something was stored; one batch is one moment, whatever the status
+    says.
+    """
     before = int(time.time() * 1000)
     first, second = box.create(at=1), box.create("t2", at=2)
     await box.commit(first, second)
@@ -117,7 +135,9 @@ async def test_a_long_log_comes_in_pieces_that_join(box: Box, size: int) -> None
 
 
 async def test_a_number_is_located_no_later_than_its_entry(box: Box) -> None:
-    """A stream that goes on after number n reads on from there: nothing visible is missed, little is read twice."""
+    """A stream that goes on after number n reads on from there: nothing visible is missed, little
+    is read twice.
+    """
     first = box.create(pos=2, seq=2)
     items = [first, box.append(first, pos=5, seq=4)]
     items.append(box.append(items[-1], pos=6, seq=4))  # nothing visible
@@ -135,7 +155,10 @@ async def test_a_number_is_located_in_a_long_log(box: Box) -> None:
     for _ in range(100):
         last = box.append(last, pos=last.pos + 2)
         await box.commit(last)
-    assert [await box.store.locate(last.key, seq) for seq in range(1, 102)] == [1, *range(2, 202, 2)]
+    assert [await box.store.locate(last.key, seq) for seq in range(1, 102)] == [
+        1,
+        *range(2, 202, 2),
+    ]
 
 
 # Ownership
@@ -189,7 +212,9 @@ async def test_a_task_of_a_living_owner_is_shown_as_it_stands() -> None:
 
 
 async def test_a_dead_process_writes_nothing_more(box: Box) -> None:
-    """Fencing: one that was taken for dead and comes back, paused or cut off, is refused whole, and knows it."""
+    """Fencing: one that was taken for dead and comes back, paused or cut off, is refused whole, and
+    knows it.
+    """
     first = box.create()
     await box.commit(first)
     dead = await box.crash()
@@ -232,8 +257,13 @@ def can(**more: Any) -> Can:
 
 
 async def test_orphans_are_taken_up_once_in_order_and_in_bites(box: Box) -> None:
-    """Each is returned to one taker only, with when its owner was last heard of, and can be appended to."""
-    items = [box.create(f"t{n}", at=100 - n, state=state) for n, state in enumerate([WORKING, 1, AUTH_REQUIRED, WORKING, 1])]
+    """Each is returned to one taker only, with when its owner was last heard of, and can be
+    appended to.
+    """
+    items = [
+        box.create(f"t{n}", at=100 - n, state=state)
+        for n, state in enumerate([WORKING, 1, AUTH_REQUIRED, WORKING, 1])
+    ]
     before = int(time.time() * 1000)
     await box.commit(*items)
     await box.crash()
@@ -244,7 +274,10 @@ async def test_orphans_are_taken_up_once_in_order_and_in_bites(box: Box) -> None
     assert {record.owner for record in found} == {box.store.replica}
     assert all(before <= record.died_ms <= int(time.time() * 1000) for record in found)
     assert await box.store.orphans(9, can()) == []
-    assert await box.commit(*(box.append(item, state=FAILED, leaves=Leaves.END) for item in items)) == [True] * 5
+    assert (
+        await box.commit(*(box.append(item, state=FAILED, leaves=Leaves.END) for item in items))
+        == [True] * 5
+    )
 
 
 async def test_our_own_tasks_are_no_orphans(box: Box) -> None:
@@ -274,8 +307,14 @@ async def test_what_waits_for_input_and_has_mail_is_taken_up(box: Box) -> None:
 
 async def test_tasks_nobody_answers_come_too(box: Box) -> None:
     """To be failed: of dead owners, and of none. Each once."""
-    waiting = [box.create(f"t{n}", at=n, state=s, leaves=Leaves.REST) for n, s in enumerate([INPUT_REQUIRED, AUTH_REQUIRED] * 2)]
-    owned = [box.create("u0", at=0, state=INPUT_REQUIRED), box.create("u9", at=9, state=INPUT_REQUIRED)]
+    waiting = [
+        box.create(f"t{n}", at=n, state=s, leaves=Leaves.REST)
+        for n, s in enumerate([INPUT_REQUIRED, AUTH_REQUIRED] * 2)
+    ]
+    owned = [
+        box.create("u0", at=0, state=INPUT_REQUIRED),
+        box.create("u9", at=9, state=INPUT_REQUIRED),
+    ]
     await box.commit(*waiting, *owned)
     await box.crash()
     found = await box.store.orphans(2, can(unanswered_ms=3))
@@ -288,7 +327,9 @@ async def test_tasks_nobody_answers_come_too(box: Box) -> None:
 async def test_orphans_of_another_agent_or_a_newer_format_are_left(box: Box) -> None:
     """Several agents may share a store, and an older release must not touch what it can't read."""
     another = Namespace("another", "", "me")
-    await box.commit(box.create("theirs", namespace=another), box.create("newer", format=3), box.create("mine"))
+    await box.commit(
+        box.create("theirs", namespace=another), box.create("newer", format=3), box.create("mine")
+    )
     await box.crash()
     assert [record.id for record in await box.store.orphans(9, can())] == ["mine"]
     assert [record.id for record in await box.store.orphans(9, can(format=3))] == ["newer"]
@@ -299,7 +340,9 @@ async def test_an_orphan_of_an_unknown_skill_waits_for_who_has_it(box: Box) -> N
     """In a file nobody else will ever come for it, so it is given out, to be failed."""
     await box.commit(box.create(skill="gone"))
     await box.crash()
-    assert [record.id for record in await box.store.orphans(9, can())] == ([] if box.path is None else ["t1"])
+    assert [record.id for record in await box.store.orphans(9, can())] == (
+        [] if box.path is None else ["t1"]
+    )
 
 
 # Retention
@@ -307,7 +350,10 @@ async def test_an_orphan_of_an_unknown_skill_waits_for_who_has_it(box: Box) -> N
 
 async def test_logs_go_before_their_tasks(box: Box) -> None:
     """An ended task is what its snapshot says; open ones stay, whatever their age."""
-    old, newer = box.create("old", state=COMPLETED, at=1_000), box.create("newer", state=FAILED, at=5_000)
+    old, newer = (
+        box.create("old", state=COMPLETED, at=1_000),
+        box.create("newer", state=FAILED, at=5_000),
+    )
     waiting = box.create("open", at=1, state=INPUT_REQUIRED, leaves=Leaves.REST)
     keys = key("k", at_ms=1_000), key("k2", at_ms=9_000)
     await box.commit(old, newer, waiting, *keys)
@@ -342,7 +388,9 @@ async def test_a_task_that_ended_without_a_snapshot_keeps_its_log(box: Box) -> N
 
 
 async def test_a_task_reopened_after_its_log_went_has_a_gap(box: Box) -> None:
-    """Readers see by the first position that something is missing; it is open again, and its new log goes in its time."""
+    """Readers see by the first position that something is missing; it is open again, and its new
+    log goes in its time.
+    """
     first = box.create(state=COMPLETED, pos=3, seq=2)
     await box.commit(first)
     await box.store.purge(ages(events=2_000), 10)
@@ -354,7 +402,11 @@ async def test_a_task_reopened_after_its_log_went_has_a_gap(box: Box) -> None:
     assert (await box.store.load(ME, "t1")).head == b"{}"
     assert await box.store.purge(ages(tasks=9_000, events=9_000), 10) == 0
     await box.store.claim(ME, "t1")
-    await box.commit(box.append(second, state=COMPLETED, at=4_000, leaves=Leaves.END, head=b'{"x":1}', artifacts=b"[]"))
+    await box.commit(
+        box.append(
+            second, state=COMPLETED, at=4_000, leaves=Leaves.END, head=b'{"x":1}', artifacts=b"[]"
+        )
+    )
     assert await box.store.purge(ages(events=9_000), 10) == 1
     assert await box.store.read({first.key: 0}) == []
     assert await box.store.purge(ages(tasks=9_000), 10) == 1
@@ -363,7 +415,12 @@ async def test_a_task_reopened_after_its_log_went_has_a_gap(box: Box) -> None:
 
 async def test_purging_goes_in_batches(box: Box) -> None:
     await box.commit(*(box.create(str(n), state=COMPLETED, at=n) for n in range(25)))
-    assert [await box.store.purge(ages(tasks=1_000, events=1_000), 10) for _ in range(4)] == [20, 20, 10, 0]
+    assert [await box.store.purge(ages(tasks=1_000, events=1_000), 10) for _ in range(4)] == [
+        20,
+        20,
+        10,
+        0,
+    ]
 
 
 async def test_stats_count_what_there_is(box: Box) -> None:

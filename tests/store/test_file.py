@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from accord.model import Unavailable
-from accord.store import Append, CommitFailed, Leaves, Query, open_store
-from accord.store.sqlite import SqliteStore
+from accord.store.contract import Append, CommitFailed, Leaves, Query
+from accord.store.open import open_store
+from accord.store.sqlite.store import SqliteStore
 
 from .conftest import COMPLETED, INPUT_REQUIRED, ME, Box, key
 
@@ -52,7 +53,9 @@ async def test_a_second_process_is_refused_by_name(file_box: Box) -> None:
         "try: asyncio.run(store.open(print))\n"
         "except RuntimeError as error: print(error)"
     )
-    done = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=30
+    )
     assert f"is in use by process {os.getpid()}" in done.stdout
     assert "--store" in done.stdout
 
@@ -78,7 +81,9 @@ async def test_a_dead_process_is_refused_again_and_again(file_box: Box) -> None:
 
 
 async def test_a_failed_commit_stores_nothing(file_box: Box) -> None:
-    """All of the batch may be given again; counters don't move meanwhile, and the next commit is fine."""
+    """All of the batch may be given again; counters don't move meanwhile, and the next commit is
+    fine.
+    """
     store = file_box.store
     items = [file_box.create("t1"), file_box.create("t2"), key("k")]
     store._db.execute("PRAGMA query_only = ON")
@@ -90,8 +95,13 @@ async def test_a_failed_commit_stores_nothing(file_box: Box) -> None:
 
 
 async def test_an_item_that_can_not_be_written_is_refused_alone(file_box: Box) -> None:
-    """Text no database takes: tried again for ever, it would keep everything else from being stored."""
-    assert await file_box.commit(file_box.create("fine"), file_box.create("\ud800")) == [True, False]
+    """Text no database takes: tried again for ever, it would keep everything else from being
+    stored.
+    """
+    assert await file_box.commit(file_box.create("fine"), file_box.create("\ud800")) == [
+        True,
+        False,
+    ]
     assert await file_box.ids() == ["fine"]
 
 
@@ -110,8 +120,15 @@ async def test_a_read_that_fails_says_to_try_again(file_box: Box) -> None:
     store = file_box.store
     await file_box.commit(file_box.create())
     readers = store._reader, store._lister
-    store._reader = store._lister = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-    for read in (store.load(ME, "t1"), store.page(Query(namespace=ME, limit=9)), store.read({1: 0}), store.idempotency(ME, "k", 0)):
+    store._reader = store._lister = sqlite3.connect(
+        ":memory:", check_same_thread=False, isolation_level=None
+    )
+    for read in (
+        store.load(ME, "t1"),
+        store.page(Query(namespace=ME, limit=9)),
+        store.read({1: 0}),
+        store.idempotency(ME, "k", 0),
+    ):
         with pytest.raises(Unavailable, match="try again later"):
             await read
     store._reader.close()
@@ -121,13 +138,21 @@ async def test_a_read_that_fails_says_to_try_again(file_box: Box) -> None:
 
 @pytest.mark.parametrize("suffix", ["", "-wal"])
 async def test_a_file_that_is_taken_away_is_noticed(file_box: Box, suffix: str) -> None:
-    """SQLite would go on writing to a file without a name: nothing is acknowledged until it is back."""
+    """SQLite would go on writing to a file without a name: nothing is acknowledged until it is
+    back.
+    """
     path = file_box.path.with_name(file_box.path.name + suffix)
     first = file_box.create()
     await file_box.commit(first)
     os.rename(path, path.with_name("away"))
-    for write in (file_box.store.beat(), file_box.commit(file_box.append(first)), file_box.commit(file_box.create("t2"))):
-        with pytest.raises(CommitFailed, match=f"{path} was deleted while it was in use; put it back or restart"):
+    for write in (
+        file_box.store.beat(),
+        file_box.commit(file_box.append(first)),
+        file_box.commit(file_box.create("t2")),
+    ):
+        with pytest.raises(
+            CommitFailed, match=f"{path} was deleted while it was in use; put it back or restart"
+        ):
             await write
     os.rename(path.with_name("away"), path)
     await file_box.store.beat()
@@ -164,10 +189,15 @@ async def test_a_file_that_is_truncated_is_noticed(tmp_path: Path, share: float)
 
 
 async def test_a_beat_needs_no_file_that_is_closed(file_box: Box) -> None:
-    """To open and close the file beside SQLite would give up its locks: another program could then delete the log."""
+    """To open and close the file beside SQLite would give up its locks: another program could then
+    delete the log.
+    """
     await file_box.commit(file_box.create())
     await file_box.store.beat()
-    code = f"import sqlite3; db = sqlite3.connect({str(file_box.path)!r}); db.execute('SELECT count(*) FROM tasks'); db.close()"
+    code = (
+        f"import sqlite3; db = sqlite3.connect({str(file_box.path)!r}); db.execute('SELECT "
+        "count(*) FROM tasks'); db.close()"
+    )
     await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=True, timeout=30)
     assert file_box.path.with_name("tasks.db-wal").exists()
     assert await file_box.commit(file_box.create("t2")) == [True]
@@ -188,10 +218,18 @@ async def test_counts_are_right_after_everything(file_box: Box) -> None:
     """Totals are kept beside tasks: they must never drift."""
     items = [file_box.create(f"t{n}", state=n % 3 + 1) for n in range(30)]
     await file_box.commit(*items, items[0])
-    await file_box.commit(*(file_box.append(i, state=COMPLETED, leaves=Leaves.END) for i in items if i.state != COMPLETED))
+    await file_box.commit(
+        *(
+            file_box.append(i, state=COMPLETED, leaves=Leaves.END)
+            for i in items
+            if i.state != COMPLETED
+        )
+    )
     assert isinstance(file_box.append(items[0]), Append)
     counted = "SELECT namespace, state, count(*) FROM tasks GROUP BY 1, 2"
-    assert in_file(file_box.path, "SELECT * FROM counts WHERE n<>0") == in_file(file_box.path, counted)
+    assert in_file(file_box.path, "SELECT * FROM counts WHERE n<>0") == in_file(
+        file_box.path, counted
+    )
 
 
 async def test_vacuum_makes_room_and_the_store_goes_on(file_box: Box) -> None:

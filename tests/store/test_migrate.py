@@ -1,4 +1,6 @@
-"""Databases of earlier schemas: what they hold is all there; what had not ended says that it must be sent again."""
+"""Databases of earlier schemas: what they hold is all there; what had not ended says that it must
+be sent again.
+"""
 
 import contextlib
 import shutil
@@ -10,14 +12,15 @@ import pytest
 
 from accord.model import Message, Role, Task, TaskState
 from accord.model.task import Artifact
-from accord.store import Namespace, Record
-from accord.store.sqlite import SqliteStore
-from accord.store.sqlite.migrations import migrate, newest, scripts
+from accord.store.contract import Namespace, Record
 from accord.store.sqlite.migrations.failed import TEXT
+from accord.store.sqlite.migrations.runner import migrate, newest, scripts
+from accord.store.sqlite.store import SqliteStore
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 HISTORY, FIRST = FIXTURES / "history-0002.db", FIXTURES / "schema-0001.db"
-ROME = 1  # the key of a task that waits: words, chunks, steps, two questions and an answer are in its log
+# the key of a task that waits: words, chunks, steps, two questions and an answer are in its log
+ROME = 1
 NOBODY = Namespace("agent", "", "")
 
 
@@ -53,12 +56,19 @@ async def test_ended_tasks_read_as_before(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     shutil.copy(FIRST, path)
     with contextlib.closing(sqlite3.connect(path)) as db:
-        key, id_, head, artifacts, seq = db.execute("SELECT key, id, head, artifacts, seq FROM tasks WHERE state=3").fetchone()
+        key, id_, head, artifacts, seq = db.execute(
+            "SELECT key, id, head, artifacts, seq FROM tasks WHERE state=3"
+        ).fetchone()
     store = await opened(path)
     record = await store.load(NOBODY, id_)
     assert record is not None
     assert (record.key, record.head, record.artifacts, record.seq) == (key, head, artifacts, seq)
-    assert (record.skill, record.about, record.owner, record.is_stale) == ("echo", b'{"origin":"1.0"}', 0, False)
+    assert (record.skill, record.about, record.owner, record.is_stale) == (
+        "echo",
+        b'{"origin":"1.0"}',
+        0,
+        False,
+    )
     assert await store.read({key: 0}) == []
     await store.close()
 
@@ -77,7 +87,9 @@ async def test_idempotency_keys_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fixture", [HISTORY, FIRST])
 async def test_what_had_not_ended_has_failed(tmp_path: Path, fixture: Path) -> None:
-    """With a status that says why, and all that was said and made so far; nothing is left to be taken up."""
+    """With a status that says why, and all that was said and made so far; nothing is left to be
+    taken up.
+    """
     path = tmp_path / "tasks.db"
     shutil.copy(fixture, path)
     with contextlib.closing(sqlite3.connect(path)) as db:
@@ -101,7 +113,9 @@ async def test_what_had_not_ended_has_failed(tmp_path: Path, fixture: Path) -> N
 
 
 @pytest.mark.parametrize("count", [1, 3, 8, 17])
-async def test_a_snapshot_is_brought_up_to_date_whenever_it_was_made(tmp_path: Path, count: int) -> None:
+async def test_a_snapshot_is_brought_up_to_date_whenever_it_was_made(
+    tmp_path: Path, count: int
+) -> None:
     """Events and messages after it are in the log alone: none is lost, none comes twice."""
     path = tmp_path / "tasks.db"
     shutil.copy(HISTORY, path)
@@ -140,11 +154,13 @@ def folded(lines: list[bytes]) -> Task:
 
 
 async def test_a_task_that_was_only_begun_has_failed_too(tmp_path: Path) -> None:
-    """In schema 6 it had no row but in `begun`; its lines are written short, and a file of it stands beside them."""
+    """In schema 6 it had no row but in `begun`; its lines are written short, and a file of it
+    stands beside them.
+    """
     path = tmp_path / "tasks.db"
     at_schema(path, 6)
     file = b"A" * 40_000
-    made = b'{"task":{"id":"t","status":{"state":"TASK_STATE_SUBMITTED"},"contextId":"c","history":[%b]}}'
+    made = b'{"task":{"id":"t","status":{"state":"TASK_STATE_SUBMITTED"},"contextId":"c","history":[%b]}}'  # noqa: E501
     said = b'{"messageId":"m","role":"ROLE_USER","parts":[{"text":"\0001\0"}]}'
     chunk = b'a,"artifact":{"artifactId":"x","parts":[{"text":"made"}]}}}'
     lines = [made % said, b't["m",0]', b'w,"status":{"state":"TASK_STATE_WORKING"}}}', chunk]
@@ -158,7 +174,11 @@ async def test_a_task_that_was_only_begun_has_failed_too(tmp_path: Path) -> None
     record = await store.load(Namespace("agent", "", "me"), "t")
     assert record is not None
     task = task_of(record)
-    assert (task.state, task.history[0].text, task.artifacts[0].text) == (TaskState.FAILED, file.decode(), "made")
+    assert (task.state, task.history[0].text, task.artifacts[0].text) == (
+        TaskState.FAILED,
+        file.decode(),
+        "made",
+    )
     assert store.replica > 41, "numbers of processes go on"
     assert (await store.stats()).tasks == {4: 1}
     await store.close()
@@ -178,7 +198,9 @@ async def test_a_task_that_can_not_be_read_keeps_no_other_from_being_read(tmp_pa
 
 
 async def test_an_agent_adopts_what_has_no_agents_name(tmp_path: Path) -> None:
-    """A file was one agent's until then: whoever opens it first has its tasks, a second one does not."""
+    """A file was one agent's until then: whoever opens it first has its tasks, a second one does
+    not.
+    """
     path = tmp_path / "tasks.db"
     shutil.copy(FIRST, path)
     id_ = ids(path)[1]
@@ -192,7 +214,9 @@ async def test_an_agent_adopts_what_has_no_agents_name(tmp_path: Path) -> None:
     await store.close()
 
 
-def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_fails_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One transaction: the older release can still use the file."""
     path = tmp_path / "tasks.db"
     shutil.copy(FIRST, path)

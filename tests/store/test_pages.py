@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from accord.store import Ages, Append, Create, Leaves, Namespace, Query
+from accord.store.contract import Ages, Append, Create, Leaves, Namespace, Query
 from accord.store.sqlite import pages
 from accord.store.sqlite.store import SqliteStore
 
@@ -21,13 +21,19 @@ def query(**more: Any) -> Query:
 
 
 async def test_pages_are_newest_first_and_do_not_overlap(box: Box) -> None:
-    """Ties in time are broken by the order of creation, so a cursor never skips or repeats, whatever the states."""
+    """Ties in time are broken by the order of creation, so a cursor never skips or repeats,
+    whatever the states.
+    """
     states = [COMPLETED, WORKING, INPUT_REQUIRED]
-    await box.commit(*(box.create(f"t{i}", at=1000 + i // 3, state=states[i % 3]) for i in range(10)))
+    await box.commit(
+        *(box.create(f"t{i}", at=1000 + i // 3, state=states[i % 3]) for i in range(10))
+    )
     first = await box.store.page(query(limit=4))
     second = await box.store.page(query(limit=4, before=first.next))
     third = await box.store.page(query(limit=4, before=second.next))
-    assert [r.id for page in (first, second, third) for r in page.tasks] == [f"t{i}" for i in range(9, -1, -1)]
+    assert [r.id for page in (first, second, third) for r in page.tasks] == [
+        f"t{i}" for i in range(9, -1, -1)
+    ]
     assert [(page.total, page.is_exact) for page in (first, second, third)] == [(10, True)] * 3
     assert third.next is None
 
@@ -41,7 +47,9 @@ async def test_a_page_that_is_just_full_is_the_last(box: Box) -> None:
 
 async def test_a_page_ends_before_it_holds_too_much(box: Box) -> None:
     """One answer is made of it. The token goes on, and the total is of all pages."""
-    await box.commit(*(box.create(f"t{i}", at=i, state=COMPLETED, head=b"{%b}" % (b" " * 998)) for i in range(5)))
+    await box.commit(
+        *(box.create(f"t{i}", at=i, state=COMPLETED, head=b"{%b}" % (b" " * 998)) for i in range(5))
+    )
     found, before = [], None
     while not found or before:
         page = await box.store.page(query(size=2_500, has_artifacts=False, before=before))
@@ -53,12 +61,16 @@ async def test_a_page_ends_before_it_holds_too_much(box: Box) -> None:
 
 async def test_a_task_larger_than_a_page_has_one_of_its_own(box: Box) -> None:
     """Else a list would never come past it."""
-    await box.commit(*(box.create(f"t{i}", at=i, state=COMPLETED, head=b"{%b}" % (b" " * 998)) for i in range(3)))
+    await box.commit(
+        *(box.create(f"t{i}", at=i, state=COMPLETED, head=b"{%b}" % (b" " * 998)) for i in range(3))
+    )
     assert await box.ids(size=10) == ["t2", "t1", "t0"]
 
 
 async def test_tasks_of_a_page_come_with_their_rows(box: Box) -> None:
-    """One that has no snapshot yet is its log: whoever lists it folds it; and what it holds counts for the size."""
+    """One that has no snapshot yet is its log: whoever lists it folds it; and what it holds counts
+    for the size.
+    """
     first = box.create(at=2, data=b"x" * 900)
     await box.commit(first, box.create("old", at=1, state=COMPLETED))
     await box.commit(box.append(first, data=b"y" * 200))
@@ -71,7 +83,9 @@ async def test_tasks_of_a_page_come_with_their_rows(box: Box) -> None:
 
 async def test_artifacts_nobody_asked_for_are_not_read(box: Box) -> None:
     await box.commit(box.create(state=COMPLETED, artifacts=b"[1]"))
-    assert [(await box.store.page(query(has_artifacts=has))).tasks[0].artifacts for has in (True, False)] == [b"[1]", b"[]"]
+    assert [
+        (await box.store.page(query(has_artifacts=has))).tasks[0].artifacts for has in (True, False)
+    ] == [b"[1]", b"[]"]
 
 
 async def test_filters_are_anded_and_counted(box: Box) -> None:
@@ -106,12 +120,17 @@ async def test_a_task_moves_in_lists_when_its_status_changes(box: Box) -> None:
     await box.commit(box.append(old, state=COMPLETED, at=3, leaves=Leaves.END))
     assert await box.ids() == ["old", "new"]
     assert [await box.ids(state=state) for state in (WORKING, COMPLETED)] == [["new"], ["old"]]
-    assert [(await box.store.page(query(state=state))).total for state in (WORKING, COMPLETED)] == [1, 1]
+    assert [(await box.store.page(query(state=state))).total for state in (WORKING, COMPLETED)] == [
+        1,
+        1,
+    ]
     assert await box.ids(context_id="c1") == ["old", "new"]
 
 
 async def test_the_operator_sees_all_namespaces(box: Box) -> None:
-    """By time and by state, of one agent or of all; callers still see their own only. Also what has no log any more."""
+    """By time and by state, of one agent or of all; callers still see their own only. Also what has
+    no log any more.
+    """
     another = Namespace("another", "", "me")
     await box.commit(
         box.create("a", at=1, state=COMPLETED),
@@ -135,7 +154,9 @@ async def test_the_operator_sees_all_namespaces(box: Box) -> None:
     ]
     for more, ids in expected:
         page = await box.store.page(query(namespace=None, **more))
-        assert ([r.id for r in page.tasks], page.total, page.is_exact) == (ids, len(ids), True), more
+        assert ([r.id for r in page.tasks], page.total, page.is_exact) == (ids, len(ids), True), (
+            more
+        )
         assert await box.ids(namespace=None, limit=1, **more) == ids, more
     record = (await box.store.page(query(namespace=None, limit=1))).tasks[0]
     assert record.namespace == OTHER
@@ -153,9 +174,17 @@ async def test_every_list_of_a_file_is_that_of_the_reference(tmp_path: Any, seed
         items: list[Create | Append] = []
         for _ in range(20):
             state = dice.choice([1, 2, 3, 4, 6, 8])
-            where = {"namespace": dice.choice(spaces), "context": dice.choice("xyz"), "at": dice.randrange(8)}
+            where = {
+                "namespace": dice.choice(spaces),
+                "context": dice.choice("xyz"),
+                "at": dice.randrange(8),
+            }
             items.append(memory.create(str(memory.key()), state=state, leaves=Leaves.STAY, **where))
-        moved = [memory.append(item, state=dice.choice([2, 3, 6]), at=dice.randrange(8)) for item in items if dice.random() < 0.5]
+        moved = [
+            memory.append(item, state=dice.choice([2, 3, 6]), at=dice.randrange(8))
+            for item in items
+            if dice.random() < 0.5
+        ]
         for batch in (items, moved):
             for box in (memory, file):
                 assert all(await box.store.commit(batch))
@@ -178,23 +207,42 @@ async def test_every_list_of_a_file_is_that_of_the_reference(tmp_path: Any, seed
 # Bounds, which only a file needs
 
 
-async def test_a_filter_without_an_index_reads_a_bounded_piece(file_box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page may be short or empty and still go on: the whole list is found, and no page reads more than its share."""
+async def test_a_filter_without_an_index_reads_a_bounded_piece(
+    file_box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page may be short or empty and still go on: the whole list is found, and no page reads more
+    than its share.
+    """
     monkeypatch.setattr(pages, "SCAN", 10)
-    await file_box.commit(*(file_box.create(f"t{n}", at=n, state=FAILED if n in (3, 40) else COMPLETED) for n in range(50)))
+    await file_box.commit(
+        *(
+            file_box.create(f"t{n}", at=n, state=FAILED if n in (3, 40) else COMPLETED)
+            for n in range(50)
+        )
+    )
     asked = {"context_id": "c1", "state": FAILED}
     first = await file_box.store.page(query(**asked))
-    assert ([r.id for r in first.tasks], first.next, first.is_exact) == (["t40"], (40, first.next[1]), False)
+    assert ([r.id for r in first.tasks], first.next, first.is_exact) == (
+        ["t40"],
+        (40, first.next[1]),
+        False,
+    )
     second = await file_box.store.page(query(**asked, before=first.next))
     assert (second.tasks, second.next) == ([], (30, second.next[1]))
     assert await file_box.ids(**asked) == ["t40", "t3"]
-    assert await file_box.ids(namespace=None, context_id="c1", state=COMPLETED, limit=3) == await file_box.ids(state=COMPLETED)
+    assert await file_box.ids(
+        namespace=None, context_id="c1", state=COMPLETED, limit=3
+    ) == await file_box.ids(state=COMPLETED)
 
 
-async def test_a_total_is_counted_up_to_a_bound(file_box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_total_is_counted_up_to_a_bound(
+    file_box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is kept is exact whatever the size; what has to be counted says when it is not all."""
     monkeypatch.setattr(pages, "SCAN", 10)
-    await file_box.commit(*(file_box.create(f"t{n}", at=n, state=COMPLETED if n % 2 else WORKING) for n in range(30)))
+    await file_box.commit(
+        *(file_box.create(f"t{n}", at=n, state=COMPLETED if n % 2 else WORKING) for n in range(30))
+    )
 
     async def total(**more: Any) -> tuple[int, bool]:
         page = await file_box.store.page(query(**({"limit": 1} | more)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accord.store import Ages, Leaves, Query
+from accord.store.contract import Ages, Leaves, Query
 from accord.store.sqlite.pieces import LONG, cut, fill
 
 from .conftest import COMPLETED, ME, WORKING, Box
@@ -23,16 +23,36 @@ ARTIFACTS = b'[{"artifactId":"x","parts":[{"raw":"%b"}]}]' % OTHER
 
 
 def ended(box: Box, id: str = "t", **more: Any) -> Any:
-    return box.create(id, **({"state": COMPLETED, "pos": 4, "seq": 3, "data": DATA, "head": HEAD, "artifacts": ARTIFACTS} | more))
+    return box.create(
+        id,
+        **(
+            {
+                "state": COMPLETED,
+                "pos": 4,
+                "seq": 3,
+                "data": DATA,
+                "head": HEAD,
+                "artifacts": ARTIFACTS,
+            }
+            | more
+        ),
+    )
 
 
 async def test_files_count_for_the_size_of_a_page(box: Box) -> None:
-    """A page is as large as what it is sent as, wherever that is kept; artifacts nobody asked for are not sent."""
+    """A page is as large as what it is sent as, wherever that is kept; artifacts nobody asked for
+    are not sent.
+    """
     await box.commit(*(ended(box, f"t{n}", at=1_000 + n) for n in range(3)))
     for has_artifacts, each in ((True, len(HEAD) + len(ARTIFACTS)), (False, len(HEAD))):
         asked = {"namespace": ME, "limit": 9, "has_artifacts": has_artifacts}
-        assert [r.id for r in (await box.store.page(Query(**asked, size=2 * each))).tasks] == ["t2", "t1"]
-        assert [r.id for r in (await box.store.page(Query(**asked, size=2 * each - 1))).tasks] == ["t2"]
+        assert [r.id for r in (await box.store.page(Query(**asked, size=2 * each))).tasks] == [
+            "t2",
+            "t1",
+        ]
+        assert [r.id for r in (await box.store.page(Query(**asked, size=2 * each - 1))).tasks] == [
+            "t2"
+        ]
 
 
 async def test_a_task_with_files_is_read_back_as_it_was_written(box: Box) -> None:
@@ -43,7 +63,9 @@ async def test_a_task_with_files_is_read_back_as_it_was_written(box: Box) -> Non
     (listed,) = (await box.store.page(Query(namespace=ME, limit=9))).tasks
     assert [(r.head, r.artifacts, r.rows) for r in (record, listed)] == [(HEAD, ARTIFACTS, [])] * 2
     assert [row.data for row in await box.store.read({item.key: 0})] == [DATA]
-    assert (item.data, item.head, item.artifacts) == (DATA, HEAD, ARTIFACTS), "a commit that fails is given again as it is"
+    assert (item.data, item.head, item.artifacts) == (DATA, HEAD, ARTIFACTS), (
+        "a commit that fails is given again as it is"
+    )
 
 
 async def test_files_that_come_later_are_beside_those_that_were_there(box: Box) -> None:
@@ -55,7 +77,9 @@ async def test_files_that_come_later_are_beside_those_that_were_there(box: Box) 
     await box.commit(second)
     more = ARTIFACT.replace(b"B", b"C")
     both = ARTIFACTS[:-1] + b"," + ARTIFACTS[1:].replace(b"B", b"C")
-    await box.commit(box.append(second, data=more, state=COMPLETED, leaves=Leaves.END, head=HEAD, artifacts=both))
+    await box.commit(
+        box.append(second, data=more, state=COMPLETED, leaves=Leaves.END, head=HEAD, artifacts=both)
+    )
     record = await box.store.load(ME, "t")
     assert (record.head, record.artifacts) == (HEAD, both)
     assert [row.data for row in await box.store.read({first.key: 0})] == [DATA, b"mx", more]
@@ -78,16 +102,28 @@ async def test_a_file_is_in_the_database_once(file_box: Box) -> None:
     assert file_box.path is not None
     await file_box.commit(ended(file_box))
     await file_box.restart()
-    assert sum(path.read_bytes().count(FILE[:2_000]) for path in file_box.path.parent.glob("tasks.db*")) <= len(FILE) // 2_000
+    assert (
+        sum(
+            path.read_bytes().count(FILE[:2_000]) for path in file_box.path.parent.glob("tasks.db*")
+        )
+        <= len(FILE) // 2_000
+    )
 
 
-async def test_a_task_whose_file_has_gone_is_read_by_nobody_and_hides_no_other(file_box: Box) -> None:
+async def test_a_task_whose_file_has_gone_is_read_by_nobody_and_hides_no_other(
+    file_box: Box,
+) -> None:
     """One broken row: what is left of it is no JSON, which whoever shows it notices."""
     assert file_box.path is not None
-    await file_box.commit(ended(file_box), file_box.create("u", state=COMPLETED, head=b'{"id":"u"}'))
+    await file_box.commit(
+        ended(file_box), file_box.create("u", state=COMPLETED, head=b'{"id":"u"}')
+    )
     with contextlib.closing(sqlite3.connect(file_box.path)) as db, db:
         db.execute("DELETE FROM pieces")
-    found = {record.id: record.head for record in (await file_box.store.page(Query(namespace=ME, limit=9))).tasks}
+    found = {
+        record.id: record.head
+        for record in (await file_box.store.page(Query(namespace=ME, limit=9))).tasks
+    }
     assert found["u"] == b'{"id":"u"}'
     assert b"\0" in found["t"]
 

@@ -14,7 +14,9 @@ class NoReaders(asyncio.SelectorEventLoop):
     """As the usual loop of Windows: it can't watch a pipe."""
 
     def add_reader(self, fd: Any, callback: Any, *args: Any) -> NoReturn:
-        if getattr(callback, "__self__", None) is not None and isinstance(callback.__self__, Worker):
+        if getattr(callback, "__self__", None) is not None and isinstance(
+            callback.__self__, Worker
+        ):
             raise NotImplementedError
         super().add_reader(fd, callback, *args)  # type: ignore[misc]  # its own, by which threads wake it
         return None  # type: ignore[misc]
@@ -22,7 +24,9 @@ class NoReaders(asyncio.SelectorEventLoop):
 
 @pytest.mark.parametrize("loop_factory", [asyncio.SelectorEventLoop, NoReaders])
 def test_jobs_are_done_in_order_and_told_in_every_loop(loop_factory: Any) -> None:
-    """What a job raises is raised to who gave it, and the next is done all the same; a stop leaves nobody waiting."""
+    """What a job raises is raised to who gave it, and the next is done all the same; a stop leaves
+    nobody waiting.
+    """
 
     async def work() -> None:
         done: list[int] = []

@@ -1,1 +1,3 @@
-"""Proofs of what survives what, each named in docs/survives.md (`make soak` runs their long forms)."""
+"""Proofs of what survives what, each named in docs/survives.md (`make soak` runs their long
+forms).
+"""

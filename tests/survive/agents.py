@@ -1,4 +1,6 @@
-"""The agent of these tests: what it does to the world outside, it writes to a file, where doing it twice is seen."""
+"""The agent of these tests: what it does to the world outside, it writes to a file, where doing it
+twice is seen.
+"""
 
 import asyncio
 import os
@@ -11,7 +13,9 @@ __all__ = ["make"]
 
 
 def make(folder: Path) -> Agent:
-    """An agent whose world is `folder`: `done` has a line for everything it did, `go` lets it go on."""
+    """An agent whose world is `folder`: `done` has a line for everything it did, `go` lets it go
+    on.
+    """
     agent = Agent("Survivor", description="Works in steps.")
 
     def do(what: str) -> str:

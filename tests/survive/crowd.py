@@ -1,6 +1,8 @@
-"""A crowd in a process of its own: `crowd.py HTTP_PORT GRPC_PORT CLIENTS SECONDS`. Says how its calls ended, as JSON.
+"""A crowd in a process of its own: `crowd.py HTTP_PORT GRPC_PORT CLIENTS SECONDS`. Says how its
+calls ended, as JSON.
 
-Half of it speaks HTTP+JSON, half gRPC. Each sends the next message when the last one has been answered or refused.
+Half of it speaks HTTP+JSON, half gRPC. Each sends the next message when the last one has been
+answered or refused.
 """
 
 import asyncio
@@ -17,11 +19,18 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 from tests.reliability.line import Line
 from tests.reliability.ways import WAYS, Refused, Request
 
-WORK = {"parts": [{"text": "50"}], "role": "ROLE_USER", "messageId": "m", "metadata": {"skill": "slow"}}
+WORK = {
+    "parts": [{"text": "50"}],
+    "role": "ROLE_USER",
+    "messageId": "m",
+    "metadata": {"skill": "slow"},
+}
 
 
 async def over_http(session: aiohttp.ClientSession, url: str) -> str:
-    async with session.post(url + "/message:send", json={"message": WORK}, headers={"a2a-version": "1.0"}) as answer:
+    async with session.post(
+        url + "/message:send", json={"message": WORK}, headers={"a2a-version": "1.0"}
+    ) as answer:
         await answer.read()
         if answer.status != 200:
             assert int(answer.headers["retry-after"]) >= 1
@@ -45,7 +54,11 @@ async def main(http_port: int, grpc_port: int, clients: int, seconds: float) -> 
 
         async def insist(number: int) -> None:
             while time.monotonic() < until:
-                work = over_grpc(line, request) if number % 2 else over_http(session, f"http://127.0.0.1:{http_port}")
+                work = (
+                    over_grpc(line, request)
+                    if number % 2
+                    else over_http(session, f"http://127.0.0.1:{http_port}")
+                )
                 ends[await work] += 1
 
         await asyncio.gather(*(insist(number) for number in range(clients)))

@@ -1,7 +1,8 @@
-"""A server whose functions hold something in every way there is: `ends.py WAY PORT FOLDER`. Its end must give all of it back.
+"""A server whose functions hold something in every way there is: `ends.py WAY PORT FOLDER`. Its end
+must give all of it back.
 
-WAY is `run`, a process of our own; `asyncio`, the loop of a uvicorn with an app in which the agent is mounted; or `uvloop`, that of
-one which serves the agent itself.
+WAY is `run`, a process of our own; `asyncio`, the loop of a uvicorn with an app in which the agent
+is mounted; or `uvloop`, that of one which serves the agent itself.
 """
 
 import asyncio
@@ -19,7 +20,19 @@ from accord import Agent, Context, Reply
 
 _FORK = multiprocessing.get_context("fork")
 
-SHAPES = ("plain", "manager", "group", "gathered", "background", "helper", "stream", "talk", "thread", "branches", "asks")
+SHAPES = (
+    "plain",
+    "manager",
+    "group",
+    "gathered",
+    "background",
+    "helper",
+    "stream",
+    "talk",
+    "thread",
+    "branches",
+    "asks",
+)
 
 
 async def gate(go: str) -> None:
@@ -176,7 +189,9 @@ def make(folder: Path) -> Agent:
 
 
 def host(app: Any, port: int, loop: str) -> None:
-    """A program that goes on when its server has stopped: its loop and its interpreter are taken apart as usual."""
+    """A program that goes on when its server has stopped: its loop and its interpreter are taken
+    apart as usual.
+    """
     import uvicorn
     from starlette.applications import Starlette
     from starlette.routing import Mount

@@ -1,7 +1,8 @@
 """The durable function of the recorded histories in tests/fixtures, and how one is recorded.
 
-`python -m tests.survive.history FILE` records two runs with today's Accord: one cut off while it worked, one that waits for its
-answer. Record one for every release that changes what a log holds, under a new name; never change the function.
+`python -m tests.survive.history FILE` records two runs with today's Accord: one cut off while it
+worked, one that waits for its answer. Record one for every release that changes what a log holds,
+under a new name; never change the function.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ __all__ = ["make"]
 
 
 def make(do: Callable[[str], str], gate: asyncio.Event, at_gate: asyncio.Event) -> Agent:
-    """An agent whose one skill has all a log can hold: words, chunks, steps (one that fails), questions (one asked twice)."""
+    """An agent whose one skill has all a log can hold: words, chunks, steps (one that fails),
+    questions (one asked twice).
+    """
     agent = Agent("History")
 
     def fail() -> None:

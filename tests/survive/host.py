@@ -16,13 +16,19 @@ SCRIPT = Path(__file__).parent / "serve.py"
 
 
 class Host(Server):
-    """One server on one database, and the world its agent acts on. Over gRPC too, if wanted: that costs memory some measure."""
+    """One server on one database, and the world its agent acts on. Over gRPC too, if wanted: that
+    costs memory some measure.
+    """
 
     def __init__(self, folder: Path, *, has_grpc: bool = False, **settings: Any) -> None:
         super().__init__(folder)
         self.folder = folder
         self.ways = [name for name, way in WAYS.items() if has_grpc or not way.is_grpc]
-        settings = {"port": self._port, "database": str(self.database), "folder": str(folder)} | settings
+        settings = {
+            "port": self._port,
+            "database": str(self.database),
+            "folder": str(folder),
+        } | settings
         if has_grpc:
             settings["grpc_port"] = self._grpc_port
         self.command = [sys.executable, str(SCRIPT), json.dumps(settings)]
@@ -52,7 +58,9 @@ class Host(Server):
         self.environment.pop("ACCORD_FAIL_POINT", None)
 
     def check_file(self) -> None:
-        """See that the database is whole, and its counters are what they count. No server may run on it."""
+        """See that the database is whole, and its counters are what they count. No server may run
+        on it.
+        """
         database = sqlite3.connect(self.database)
         try:
             assert database.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
@@ -66,7 +74,9 @@ class Host(Server):
 
 
 @contextlib.asynccontextmanager
-async def hosting(folder: Path, *, is_forked: bool = True, has_grpc: bool = False, **settings: Any) -> AsyncIterator[Host]:
+async def hosting(
+    folder: Path, *, is_forked: bool = True, has_grpc: bool = False, **settings: Any
+) -> AsyncIterator[Host]:
     """A host on an empty database, running, for as long as the block lasts."""
     host = Host(folder, has_grpc=has_grpc, **settings)
     host.is_forked = is_forked

@@ -1,7 +1,9 @@
-"""One life of the server in test_model.py: `life.py FOLDER CALLS`. It takes calls from the socket CALLS, and dies when told to.
+"""One life of the server in test_model.py: `life.py FOLDER CALLS`. It takes calls from the socket
+CALLS, and dies when told to.
 
-The app is called on its own loop, so that a death can be put between two turns of it: without HTTP, and over gRPC by a client that
-lives here too. The death is a real one: SIGKILL, with the store's writer in the middle of whatever it does.
+The app is called on its own loop, so that a death can be put between two turns of it: without HTTP,
+and over gRPC by a client that lives here too. The death is a real one: SIGKILL, with the store's
+writer in the middle of whatever it does.
 """
 
 import asyncio
@@ -65,13 +67,20 @@ async def live(folder: Path, calls: str) -> None:
     await app.open()
     assert app.grpc_port is not None
     line = Line(app.grpc_port)
-    clients = {name: GrpcClient(line, way) if way.is_grpc else Inside(app, name) for name, way in WAYS.items()}
+    clients = {
+        name: GrpcClient(line, way) if way.is_grpc else Inside(app, name)
+        for name, way in WAYS.items()
+    }
     reader, writer = await asyncio.open_unix_connection(calls)
     while request := await reader.readline():
         asked = json.loads(request)
         if "turns" in asked and WAYS[asked["way"]].is_grpc:
-            await clients["grpc"].call("ListTasks", {"pageSize": 1})  # connected: the call takes no more turns than it must
-        call = asyncio.create_task(attempt(clients[asked["way"]].call(asked["method"], asked["params"])))
+            await clients["grpc"].call(
+                "ListTasks", {"pageSize": 1}
+            )  # connected: the call takes no more turns than it must
+        call = asyncio.create_task(
+            attempt(clients[asked["way"]].call(asked["method"], asked["params"]))
+        )
         if "turns" in asked:  # left to live
             await pass_turns(asked["turns"])
             if call.done():
@@ -79,7 +88,9 @@ async def live(folder: Path, calls: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         writer.write(await call)
     await app.close()
-    os._exit(0)  # all is said and stored; taking the interpreter apart takes longer than the life did
+    os._exit(
+        0
+    )  # all is said and stored; taking the interpreter apart takes longer than the life did
 
 
 async def attempt(work: Any) -> bytes:

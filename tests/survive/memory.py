@@ -7,7 +7,9 @@ __all__ = ["Growth", "resident"]
 
 def resident(pid: int, name: str = "VmRSS") -> int:
     """Bytes a process has; under `VmHWM` the most it has had."""
-    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    fields = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
     return int(fields[name].split()[0]) << 10
 
 

@@ -1,6 +1,8 @@
-"""The server process of these tests: `serve.py '{"port": ..., "database": ..., "folder": ..., ...}'`.
+"""The server process of these tests: `serve.py '{"port": ..., "database": ..., "folder": ...,
+...}'`.
 
-Its settings are those of a server, and how often upkeep looks around and does what: a test has no minute to wait for it.
+Its settings are those of a server, and how often upkeep looks around and does what: a test has no
+minute to wait for it.
 """
 
 import json
@@ -8,8 +10,9 @@ import sys
 from pathlib import Path
 
 from accord.engine.log import views, writer
-from accord.engine.runs import recovery, upkeep
-from accord.engine.runs.upkeep import Retention
+from accord.engine.runs import recovery
+from accord.engine.runs import retention as upkeep
+from accord.engine.runs.retention import Retention
 from accord.model import Limits
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -1,4 +1,6 @@
-"""Two skills that several agents here have: one that is done at once, and one that waits for its client."""
+"""Two skills that several agents here have: one that is done at once, and one that waits for its
+client.
+"""
 
 from accord import Agent, Context
 

@@ -1,4 +1,6 @@
-"""A process whose file descriptors are all in use says so once, and goes on when some are free again."""
+"""A process whose file descriptors are all in use says so once, and goes on when some are free
+again.
+"""
 
 import asyncio
 import contextlib
@@ -33,9 +35,13 @@ GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are counted there")
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 async def test_exhausted_descriptors_are_logged_once(loop: str) -> None:
-    """Who comes too late waits, and is served when others have left: nobody is turned away without a word."""
+    """Who comes too late waits, and is served when others have left: nobody is turned away without
+    a word.
+    """
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVE, loop, stdout=pipe, stderr=pipe)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SERVE, loop, stdout=pipe, stderr=pipe
+    )
     try:
         assert process.stdout is not None
         async with asyncio.timeout(60):

@@ -1,4 +1,6 @@
-"""V1: who waits for work when the server stops is told where to find it, and nobody is waited for who can't come any more."""
+"""V1: who waits for work when the server stops is told where to find it, and nobody is waited for
+who can't come any more.
+"""
 
 import asyncio
 import contextlib
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, Context
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite.store import SqliteStore
 from tests.drive import refusal_of, say, state_of, text_of
 from tests.reliability.harness import Refused, message
 from tests.survive.host import hosting
@@ -58,8 +60,12 @@ async def ended(client: Any, task_id: str) -> dict[str, Any]:
     return task
 
 
-async def test_a_sender_of_work_that_goes_on_is_told_which_task_it_is(connect: Any, lasting: str) -> None:
-    """V1: "try again" alone would have it done twice: the refusal names the task and its context, and says how to go on."""
+async def test_a_sender_of_work_that_goes_on_is_told_which_task_it_is(
+    connect: Any, lasting: str
+) -> None:
+    """V1: "try again" alone would have it done twice: the refusal names the task and its context,
+    and says how to go on.
+    """
     gate = asyncio.Event()
     agent = an_agent(gate)
     async with connect(agent, store=lasting) as client:
@@ -90,7 +96,10 @@ async def test_every_way_of_asking_hears_which_task_goes_on(tmp_path: Path) -> N
         async with asyncio.timeout(PATIENCE_S):
             while len(host.done) < len(clients):
                 await host.client().total()
-        ids = {task["history"][0]["parts"][0]["text"]: task["id"] async for task in host.client().every_task()}
+        ids = {
+            task["history"][0]["parts"][0]["text"]: task["id"]
+            async for task in host.client().every_task()
+        }
         assert await host.stop() == 0
         for name, sending in sent.items():
             with pytest.raises(Refused, match=ids[name]) as refused:
@@ -99,13 +108,19 @@ async def test_every_way_of_asking_hears_which_task_goes_on(tmp_path: Path) -> N
         await host.start()
         host.let_go()
         for name in clients:
-            assert text_of(await settled(host.client(), ids[name])) == f"{name}-1 done;{name}-2 done;"
+            assert (
+                text_of(await settled(host.client(), ids[name])) == f"{name}-1 done;{name}-2 done;"
+            )
             assert (await send(name))["id"] == ids[name]
         assert len(host.done) == len(set(host.done)) == 2 * len(clients)
 
 
-async def test_the_task_a_refusal_names_is_stored_before_it_is_told(connect_rpc: Any, tmp_path: Path) -> None:
-    """V1, D1: a stop that comes between a message and its commit waits for the commit: what was named is there afterwards."""
+async def test_the_task_a_refusal_names_is_stored_before_it_is_told(
+    connect_rpc: Any, tmp_path: Path
+) -> None:
+    """V1, D1: a stop that comes between a message and its commit waits for the commit: what was
+    named is there afterwards.
+    """
     store, agent = SqliteStore(tmp_path / "tasks.db"), an_agent(asyncio.Event())
     async with connect_rpc(agent, store=store) as client:
         await client.list()  # it is open
@@ -125,8 +140,12 @@ async def test_the_task_a_refusal_names_is_stored_before_it_is_told(connect_rpc:
         assert [id_ for (id_,) in db.execute("SELECT id FROM tasks")] == [refused.detail["taskId"]]
 
 
-async def test_a_run_that_comes_to_its_question_while_the_server_stops_is_let_go(connect_rpc: Any, lasting: str) -> None:
-    """V1: nobody can answer here any more: the stop does not wait for it, and the next process takes the answer."""
+async def test_a_run_that_comes_to_its_question_while_the_server_stops_is_let_go(
+    connect_rpc: Any, lasting: str
+) -> None:
+    """V1: nobody can answer here any more: the stop does not wait for it, and the next process
+    takes the answer.
+    """
     gate = asyncio.Event()
     agent = an_agent(gate)
     async with connect_rpc(agent, store=lasting) as client:

@@ -40,9 +40,17 @@ class Trip:
             "--store",
             f"sqlite:///{self._folder}/t.db",
         ]
-        environment = os.environ | {"BOOKINGS": str(self.bookings)} | ({"ACCORD_FAIL_POINT": fail_point} if fail_point else {})
+        environment = (
+            os.environ
+            | {"BOOKINGS": str(self.bookings)}
+            | ({"ACCORD_FAIL_POINT": fail_point} if fail_point else {})
+        )
         self._process = await asyncio.create_subprocess_exec(
-            *command, cwd=self._folder, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+            *command,
+            cwd=self._folder,
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
         )
         async with asyncio.timeout(30):
             line = (await self._process.stdout.readline()).decode()
@@ -69,8 +77,12 @@ async def a_trip(folder: Path):
 
 @pytest.mark.parametrize("when", ["begun", "done", "stored"])
 @pytest.mark.parametrize("step", [1, 2, 3])
-async def test_a_trip_killed_at_any_of_its_steps_ends_as_if_nothing_had_been(tmp_path: Path, step: int, when: str) -> None:
-    """The process is killed before a step is done, between its doing and its noting, and after: one result, one booking each."""
+async def test_a_trip_killed_at_any_of_its_steps_ends_as_if_nothing_had_been(
+    tmp_path: Path, step: int, when: str
+) -> None:
+    """The process is killed before a step is done, between its doing and its noting, and after: one
+    result, one booking each.
+    """
     async with a_trip(tmp_path) as trip:
         client = await trip.start(f"step.{when}:{step}")
         with contextlib.suppress(*BROKEN):  # it may die before it has answered
@@ -88,7 +100,11 @@ async def test_a_trip_killed_at_any_of_its_steps_ends_as_if_nothing_had_been(tmp
         assert (state_of(task), text_of(task)) == ("TASK_STATE_COMPLETED", BOOKED), told(task)
         bookings = trip.bookings.read_text().splitlines()
         assert [line.split()[0] for line in bookings] == ["flight", "hotel", "payment"]
-        assert [said["role"] for said in task["history"]] == ["ROLE_USER", "ROLE_AGENT", "ROLE_USER"]
+        assert [said["role"] for said in task["history"]] == [
+            "ROLE_USER",
+            "ROLE_AGENT",
+            "ROLE_USER",
+        ]
         report("durable trip", killed=f"{when} step {step}", bookings=len(bookings), twice=0)
 
 

@@ -1,4 +1,6 @@
-"""How a process ends: functions that are released clean up, streams are told, and no child holds what was ours."""
+"""How a process ends: functions that are released clean up, streams are told, and no child holds
+what was ours.
+"""
 
 import asyncio
 import contextlib
@@ -61,17 +63,27 @@ async def until(is_so: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ["run", "asyncio", "uvloop"])
-async def test_a_function_that_is_released_cleans_up_and_goes_on_in_the_next_process(tmp_path: Path, way: str) -> None:
-    """It is cancelled as any asyncio code is, in whatever it holds something: a context manager, a task, a group, a generator, a
-    branch. That is no cancellation by its client, and a deploy is no fault: the log has nothing to say of it. In the next process
-    the function is called again from the top, and all of it is done."""
+async def test_a_function_that_is_released_cleans_up_and_goes_on_in_the_next_process(
+    tmp_path: Path, way: str
+) -> None:
+    """It is cancelled as any asyncio code is, in whatever it holds something: a context manager, a
+    task, a group, a generator, a branch. That is no cancellation by its client, and a deploy is no
+    fault: the log has nothing to say of it. In the next process the function is called again from
+    the top, and all of it is done.
+    """
     async with ending(way, tmp_path) as server:
         client = server.client()
-        ids = {shape: (await client.send(message("go", shape, returnImmediately=True)))["id"] for shape in SHAPES}
+        ids = {
+            shape: (await client.send(message("go", shape, returnImmediately=True)))["id"]
+            for shape in SHAPES
+        }
         await until(lambda: {line.split()[0] for line in server.world} == set(SHAPES))
         await until(lambda: len(server.world) == HELD)
         assert await server.stop() == 0
-        held, given_back = (Counter(line.removesuffix(how) for line in server.world if line.endswith(how)) for how in HOW)
+        held, given_back = (
+            Counter(line.removesuffix(how) for line in server.world if line.endswith(how))
+            for how in HOW
+        )
         assert held == given_back
         assert held.total() + given_back.total() == len(server.world)
         assert server.log.read_text() == ""
@@ -87,7 +99,9 @@ async def test_a_function_that_is_released_cleans_up_and_goes_on_in_the_next_pro
 
 @contextlib.asynccontextmanager
 async def with_child(server: Ending) -> AsyncIterator[tuple[str, int]]:
-    """A task whose function has forked a child, which would go on for a minute; the next life of the function forks another."""
+    """A task whose function has forked a child, which would go on for a minute; the next life of
+    the function forks another.
+    """
     task = await server.client().send(message("go", "forks", returnImmediately=True))
     await until(lambda: server.world)
     child = int(server.world[0].split()[1])
@@ -100,7 +114,9 @@ async def with_child(server: Ending) -> AsyncIterator[tuple[str, int]]:
 
 
 async def test_a_child_holds_nothing_of_a_server_that_was_killed(tmp_path: Path) -> None:
-    """Pools of processes outlive a `kill -9`: neither port nor database nor clients may wait for them."""
+    """Pools of processes outlive a `kill -9`: neither port nor database nor clients may wait for
+    them.
+    """
     async with ending("run", tmp_path) as server, with_child(server) as (task_id, child):
         stream = server.client().subscribe(task_id)
         await anext(stream)
@@ -121,15 +137,21 @@ async def test_a_child_is_ended_with_a_server_that_stops(tmp_path: Path) -> None
 
 
 async def test_a_signal_to_a_child_is_no_signal_to_the_server(tmp_path: Path) -> None:
-    """A child has the handlers of the loop it was forked from: without a word it would not end, and the server would."""
+    """A child has the handlers of the loop it was forked from: without a word it would not end, and
+    the server would.
+    """
     async with ending("run", tmp_path) as server:
         assert text_of(await server.client().send(message("go", "ends_children"))) == "-15 -15"
         await server.client().send(message("go", "asks"))
 
 
 @pytest.mark.parametrize("way", ["run", "asyncio", "uvloop"])
-async def test_streams_are_told_to_come_back_also_where_the_server_is_a_hosts(tmp_path: Path, way: str) -> None:
-    """A host ends its lifespan when all connections are closed; it would wait for ever for those who read along."""
+async def test_streams_are_told_to_come_back_also_where_the_server_is_a_hosts(
+    tmp_path: Path, way: str
+) -> None:
+    """A host ends its lifespan when all connections are closed; it would wait for ever for those
+    who read along.
+    """
     async with ending(way, tmp_path) as server:
         client = server.client()
         waiting = (await client.send(message("go", "asks")))["id"]

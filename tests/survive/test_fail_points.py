@@ -1,4 +1,5 @@
-"""D3: the process dies at every point around every write, and what was acknowledged is there afterwards.
+"""D3: the process dies at every point around every write, and what was acknowledged is there
+  afterwards.
 
 Random kills find the rare moments by luck; these are enumerated, and every one of them is died at.
 """
@@ -16,7 +17,20 @@ import pytest
 
 import accord
 from accord.store.failpoints import POINTS
-from tests.reliability.harness import BROKEN, FINAL, Client, Died, Refused, message, report, size, state_of, tally, text_of, told
+from tests.reliability.harness import (
+    BROKEN,
+    FINAL,
+    Client,
+    Died,
+    Refused,
+    message,
+    report,
+    size,
+    state_of,
+    tally,
+    text_of,
+    told,
+)
 from tests.survive.host import Host
 
 SOURCE = Path(accord.__file__).parent
@@ -38,7 +52,9 @@ class Ledger:
         self.told: Counter[str] = Counter()  # acknowledgements, by the way they came
 
     async def live(self, clients: list[Client], chance: random.Random) -> None:
-        """Send one thing after another, each over any binding and version, until nobody is there."""
+        """Send one thing after another, each over any binding and version, until nobody is
+        there.
+        """
         with contextlib.suppress(Refused, *BROKEN):
             while True:
                 await self._send(chance.choice(clients), chance.choice(["echo", "order", "talk"]))
@@ -121,8 +137,10 @@ async def die(host: Host, point: str, n: int, ledger: Ledger, chance: random.Ran
 
 
 async def test_every_fail_point_can_be_died_at(tmp_path: Path) -> None:
-    """D3: one death per point (twenty in a soak), each followed by a life in which everything acknowledged, over any binding, is
-    found, every key has one task, every durable order is whole, and the file and its counters are sound."""
+    """D3: one death per point (twenty in a soak), each followed by a life in which everything
+    acknowledged, over any binding, is found, every key has one task, every durable order is
+    whole, and the file and its counters are sound.
+    """
     kills, seed = size(1, 20), random.randrange(1 << 32)
     print(f"seed {seed}")
     chance, ledger = random.Random(seed), Ledger()
@@ -132,7 +150,11 @@ async def test_every_fail_point_can_be_died_at(tmp_path: Path) -> None:
     try:
         for point in POINTS:
             for _ in range(kills):
-                n = 1 if point.startswith((*AT_START, *AT_STOP, "beat", "purge")) else chance.randint(1, 60)
+                n = (
+                    1
+                    if point.startswith((*AT_START, *AT_STOP, "beat", "purge"))
+                    else chance.randint(1, 60)
+                )
                 await die(host, point, n, ledger, chance)
                 died[point] += 1
                 host.check_file()
@@ -143,7 +165,9 @@ async def test_every_fail_point_can_be_died_at(tmp_path: Path) -> None:
                 await ledger.check(host.clients())
                 await host.kill()
         repeated = len(host.done) - len(set(host.done))
-        assert repeated <= sum(died.values()), "a death may only repeat the one step that was under way"
+        assert repeated <= sum(died.values()), (
+            "a death may only repeat the one step that was under way"
+        )
     finally:
         await host.close()
     assert died.keys() == set(POINTS)
@@ -159,12 +183,17 @@ async def test_every_fail_point_can_be_died_at(tmp_path: Path) -> None:
         repeated=repeated,
     )
     waits = {"median": statistics.median(waits_s), "worst": max(waits_s)}
-    report("D4, seconds from a start until nothing is stuck", **{name: f"{wait_s:.2f}" for name, wait_s in waits.items()})
+    report(
+        "D4, seconds from a start until nothing is stuck",
+        **{name: f"{wait_s:.2f}" for name, wait_s in waits.items()},
+    )
 
 
 @pytest.mark.parametrize("point", [p for p in POINTS if p.startswith("purge")])
 async def test_a_death_during_a_purge_loses_nothing_else(tmp_path: Path, point: str) -> None:
-    """D3: what is being thrown away is gone or there; an open task is there, and the counters count what is."""
+    """D3: what is being thrown away is gone or there; an open task is there, and the counters count
+    what is.
+    """
     keep_nothing = {"tasks_s": 0, "events_s": 0, "keys_s": 0}
     host = Host(tmp_path, look_s=LOOK_S, purge_s=0, retention=keep_nothing)
     try:
@@ -191,11 +220,17 @@ async def test_a_death_during_a_purge_loses_nothing_else(tmp_path: Path, point: 
 
 
 def test_every_named_point_stands_in_the_code_once() -> None:
-    """D3: a point that is nowhere, or a place whose point has no name here, would make the coverage a lie."""
+    """D3: a point that is nowhere, or a place whose point has no name here, would make the coverage
+    a lie.
+    """
     found: Counter[str] = Counter()
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "point":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "point"
+            ):
                 (name,) = node.args
                 assert isinstance(name, ast.Constant)
                 found[name.value] += 1

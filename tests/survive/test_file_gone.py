@@ -1,6 +1,7 @@
 """V4: a database file that is deleted, replaced or truncated under a running server.
 
-SQLite itself would go on: it writes to a file that has no name any more, and all it acknowledges is gone with the process.
+SQLite itself would go on: it writes to a file that has no name any more, and all it acknowledges is
+gone with the process.
 """
 
 import asyncio
@@ -25,7 +26,9 @@ Undo = Callable[[], None]
 
 
 def deleted(database: Path) -> Undo:
-    """Moved away: as good as deleted for the name, and the one way to have the very same file again."""
+    """Moved away: as good as deleted for the name, and the one way to have the very same file
+    again.
+    """
     away = database.with_name("away")
     database.rename(away)
     return lambda: away.rename(database) and None
@@ -127,9 +130,14 @@ async def until(host: Host, session: aiohttp.ClientSession, *, ready: bool) -> N
 async def test_a_file_that_is_gone_is_noticed_and_nothing_is_acknowledged_that_would_go_with_it(
     tmp_path: Path, fault: Callable[[Path], Undo]
 ) -> None:
-    """Within a heartbeat, with or without work, the server is not ready, refuses new work with 503 and says why in its log; put
-    back, the file is used again. Whatever was acknowledged at any time is there afterwards."""
-    async with hosting(tmp_path, patience_s=0.3, **BEAT) as host, aiohttp.ClientSession() as session:
+    """Within a heartbeat, with or without work, the server is not ready, refuses new work with 503
+    and says why in its log; put back, the file is used again. Whatever was acknowledged at any time
+    is there afterwards.
+    """
+    async with (
+        hosting(tmp_path, patience_s=0.3, **BEAT) as host,
+        aiohttp.ClientSession() as session,
+    ):
         sender = Sender(host)
         async with meanwhile(sender.send):
             async with asyncio.timeout(PATIENCE_S):
@@ -137,7 +145,9 @@ async def test_a_file_that_is_gone_is_noticed_and_nothing_is_acknowledged_that_w
                     await is_ready(session, host.url)
             put_back = fault(host.database)
             await until(host, session, ready=False)
-            async with session.post(host.url + "/message:send", json=message("x", "echo"), headers=JSON) as refused:
+            async with session.post(
+                host.url + "/message:send", json=message("x", "echo"), headers=JSON
+            ) as refused:
                 assert refused.status == 503
                 assert int(refused.headers["retry-after"]) >= 1
             put_back()
@@ -153,12 +163,22 @@ async def test_a_file_that_is_gone_is_noticed_and_nothing_is_acknowledged_that_w
         await sender.check()
         await host.kill()
         host.check_file()
-        report("V4 file gone", how=fault.__name__, kept=len(sender.kept), refused=sender.refused, lost=0)
+        report(
+            "V4 file gone",
+            how=fault.__name__,
+            kept=len(sender.kept),
+            refused=sender.refused,
+            lost=0,
+        )
 
 
 @pytest.mark.parametrize("fault", [deleted, replaced, truncated])
-async def test_a_file_that_is_gone_is_noticed_by_an_idle_server(tmp_path: Path, fault: Callable[[Path], Undo]) -> None:
-    """No work has to come to find out: whoever sends the first message hears at once that it can't be stored."""
+async def test_a_file_that_is_gone_is_noticed_by_an_idle_server(
+    tmp_path: Path, fault: Callable[[Path], Undo]
+) -> None:
+    """No work has to come to find out: whoever sends the first message hears at once that it can't
+    be stored.
+    """
     async with hosting(tmp_path, **BEAT) as host, aiohttp.ClientSession() as session:
         done = await host.client().send(message("before", "echo"))
         put_back = fault(host.database)
@@ -168,5 +188,7 @@ async def test_a_file_that_is_gone_is_noticed_by_an_idle_server(tmp_path: Path, 
         put_back()
         await until(host, session, ready=True)
         assert await host.client().get(done["id"]) == done
-        assert state_of(await host.client().send(message("after", "echo"))) == "TASK_STATE_COMPLETED"
+        assert (
+            state_of(await host.client().send(message("after", "echo"))) == "TASK_STATE_COMPLETED"
+        )
         assert await host.client().total() == 2

@@ -1,4 +1,6 @@
-"""D2: what a reply tells of has been flushed to the disk, not only handed to the system. No kill can show that: strace can."""
+"""D2: what a reply tells of has been flushed to the disk, not only handed to the system. No kill
+can show that: strace can.
+"""
 
 import itertools
 import re
@@ -54,7 +56,10 @@ def tracer() -> str:
     """Where strace is, if it is there and may be used."""
     strace = shutil.which("strace")
     if strace is None:
-        pytest.skip("strace is not installed (Debian: apt install strace), and nothing else shows the order of flushes")
+        pytest.skip(
+            "strace is not installed (Debian: apt install strace), and nothing else shows "
+            "the order of flushes"
+        )
     if subprocess.run([strace, "-o", "/dev/null", "true"], capture_output=True).returncode:
         pytest.skip("the system does not let strace trace")
     return strace
@@ -63,7 +68,10 @@ def tracer() -> str:
 def test_a_reply_that_leaves_too_early_is_seen() -> None:
     """The reader of traces is right only if it can say no."""
     write = '7 pwrite64(9</x/accord.db-wal>, "..."..., 4096, 0) = 4096'
-    begun, ended = "7 fdatasync(9</x/accord.db-wal> <unfinished ...>", "7 <... fdatasync resumed>) = 0"
+    begun, ended = (
+        "7 fdatasync(9</x/accord.db-wal> <unfinished ...>",
+        "7 <... fdatasync resumed>) = 0",
+    )
     reply = '8 write(12<TCP:[127.0.0.1:1->127.0.0.1:2]>, "HTTP/1.1 200 OK\\r\\n"..., 300) = 300'
     early, right = Disk(), Disk()
     assert [early.saw(line) for line in (write, begun, reply)] == [False, False, True]
@@ -73,13 +81,27 @@ def test_a_reply_that_leaves_too_early_is_seen() -> None:
 
 
 async def test_every_reply_follows_a_completed_flush_of_what_it_tells(tmp_path: Path) -> None:
-    """D2: new tasks, questions, answers and cancels one after the other, with every system call of the server traced: when a reply
-    leaves, all that was written to the database since the last reply has been flushed, and something was."""
+    """D2: new tasks, questions, answers and cancels one after the other, with every system call of
+    the server traced: when a reply leaves, all that was written to the database since the last
+    reply has been flushed, and something was.
+    """
     strace = tracer()
     writes, trace = size(1_000, 5_000), tmp_path / "trace"
     host = Host(tmp_path, beat_s=3600)
     host.is_forked = False
-    host.command = [strace, "-D", "-f", "-yy", "-s", "16", "-e", CALLS, "-o", str(trace), *host.command]
+    host.command = [
+        strace,
+        "-D",
+        "-f",
+        "-yy",
+        "-s",
+        "16",
+        "-e",
+        CALLS,
+        "-o",
+        str(trace),
+        *host.command,
+    ]
     try:
         await host.start()
         client = host.client()

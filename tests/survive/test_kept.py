@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from accord import Agent, Retention
-from accord.engine.runs.upkeep import Upkeep
-from accord.store.sqlite import SqliteStore
+from accord.engine.runs.retention import Upkeep
+from accord.store.sqlite.store import SqliteStore
 from tests.drive import refusal_of, say, state_of, text_of
 from tests.survive.skills import talkative
 from tests.survive.test_store_faults import BROKEN_ROWS, damage
@@ -41,8 +41,12 @@ def agent() -> Kept:
     return agent
 
 
-async def test_a_task_goes_when_its_time_is_over_though_logs_may_be_kept_longer(connect_rpc: Any, store: str, agent: Kept) -> None:
-    """A log is nothing without its task: `--keep-days 0.5` is half a day, whatever is said of logs."""
+async def test_a_task_goes_when_its_time_is_over_though_logs_may_be_kept_longer(
+    connect_rpc: Any, store: str, agent: Kept
+) -> None:
+    """A log is nothing without its task: `--keep-days 0.5` is half a day, whatever is said
+    of logs.
+    """
     async with connect_rpc(agent, store=store) as client:
         task = (await client.send("hello"))["task"]
         await agent.tidy(tasks_s=3600, events_s=DAY_S)
@@ -51,7 +55,9 @@ async def test_a_task_goes_when_its_time_is_over_though_logs_may_be_kept_longer(
         assert (await refusal_of(client.get(task["id"]))).reason == "TASK_NOT_FOUND"
 
 
-async def test_a_key_is_kept_as_long_as_the_setting_says(connect_rpc: Any, tmp_path: Path, agent: Kept) -> None:
+async def test_a_key_is_kept_as_long_as_the_setting_says(
+    connect_rpc: Any, tmp_path: Path, agent: Kept
+) -> None:
     """Longer than a day, or shorter, and to the second: also before it has been purged."""
     database, key, request = tmp_path / "tasks.db", {"idempotency-key": "k"}, say("hello")
     store = f"sqlite:///{database}"
@@ -76,7 +82,11 @@ async def test_a_key_is_kept_as_long_as_the_setting_says(connect_rpc: Any, tmp_p
 async def test_the_card_says_how_long_a_key_is_kept(connect_rpc: Any, agent: Kept) -> None:
     async with connect_rpc(agent, retention=Retention(keys_s=7 * DAY_S)) as client:
         extensions = (await client.card())["capabilities"]["extensions"]
-        [told] = [extension["description"] for extension in extensions if extension["uri"] == "urn:accord:idempotent:1"]
+        [told] = [
+            extension["description"]
+            for extension in extensions
+            if extension["uri"] == "urn:accord:idempotent:1"
+        ]
         assert "168 hours" in told
 
 
@@ -87,7 +97,9 @@ def test_a_time_that_is_none_is_refused_when_it_is_said(setting: str, value: flo
         Retention(**{setting: value})
 
 
-async def test_nothing_goes_that_is_to_be_kept_for_ever(connect_rpc: Any, store: str, agent: Kept) -> None:
+async def test_nothing_goes_that_is_to_be_kept_for_ever(
+    connect_rpc: Any, store: str, agent: Kept
+) -> None:
     async with connect_rpc(agent, store=store) as client:
         task = (await client.send("hello"))["task"]
         await agent.tidy(tasks_s=math.inf, events_s=0, keys_s=math.inf, unanswered_s=math.inf)
@@ -95,15 +107,23 @@ async def test_nothing_goes_that_is_to_be_kept_for_ever(connect_rpc: Any, store:
 
 
 async def test_one_broken_question_keeps_no_other_open(
-    connect_rpc: Any, tmp_path: Path, agent: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    connect_rpc: Any,
+    tmp_path: Path,
+    agent: Kept,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A row nobody can read stays as it is, and is told of once; the others fail when their time is over, also those behind more
-    broken ones than are looked at together."""
+    """A row nobody can read stays as it is, and is told of once; the others fail when their time is
+    over, also those behind more broken ones than are looked at together.
+    """
     monkeypatch.setattr("accord.engine.runs.recovery._AT_ONCE", 2)
-    monkeypatch.setattr("accord.engine.runs.upkeep.LOOK_S", 3600)  # it is the test that looks
+    monkeypatch.setattr("accord.engine.runs.retention.LOOK_S", 3600)  # it is the test that looks
     database = tmp_path / "tasks.db"
     async with connect_rpc(agent, store=f"sqlite:///{database}") as client:
-        asked = [(await client.send(say(str(n), metadata={"skill": "talk"})))["task"]["id"] for n in range(6)]
+        asked = [
+            (await client.send(say(str(n), metadata={"skill": "talk"})))["task"]["id"]
+            for n in range(6)
+        ]
     for task_id in asked[:3]:
         damage(database, BROKEN_ROWS["log"], task_id)
     async with connect_rpc(agent, store=f"sqlite:///{database}") as client:
@@ -114,13 +134,22 @@ async def test_one_broken_question_keeps_no_other_open(
             await engine._upkeep.tend()
         for task_id in asked[3:]:
             task = await client.get(task_id)
-            assert (state_of(task), text_of(task["status"]["message"])[:9]) == ("failed", "no answer")
+            assert (state_of(task), text_of(task["status"]["message"])[:9]) == (
+                "failed",
+                "no answer",
+            )
     told = [record.message for record in caplog.records if "stays as it is" in record.message]
-    assert sorted(told) == sorted(f"task {task_id} can't be read, and stays as it is" for task_id in asked[:3])
+    assert sorted(told) == sorted(
+        f"task {task_id} can't be read, and stays as it is" for task_id in asked[:3]
+    )
 
 
-async def test_a_purge_is_many_small_commits_with_the_work_of_others_between(connect_rpc: Any, tmp_path: Path, agent: Kept) -> None:
-    """However much there is to delete, whoever sends something meanwhile waits for one batch of it at most."""
+async def test_a_purge_is_many_small_commits_with_the_work_of_others_between(
+    connect_rpc: Any, tmp_path: Path, agent: Kept
+) -> None:
+    """However much there is to delete, whoever sends something meanwhile waits for one batch of it
+    at most.
+    """
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect_rpc(agent, store=store) as client:
         await asyncio.gather(*(client.send(f"{n}") for n in range(1_200)))

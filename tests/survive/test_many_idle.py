@@ -1,4 +1,6 @@
-"""S4: thousands of readers of tasks in which nothing happens cost next to nothing, and leave nothing behind."""
+"""S4: thousands of readers of tasks in which nothing happens cost next to nothing, and leave
+nothing behind.
+"""
 
 import asyncio
 import gc
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from accord import Agent, Context
-from accord.store import Namespace
+from accord.store.contract import Namespace
 from tests.reliability.harness import JSON, message, report, size
 from tests.reliability.inside import Inside
 from tests.survive.host import hosting
@@ -23,10 +25,15 @@ PATIENCE_S = 30
 
 
 async def subscribe(port: int, task_id: str) -> asyncio.StreamWriter:
-    """Open a stream and read up to its first event. A raw socket: ten thousand readers have to fit into this process too."""
+    """Open a stream and read up to its first event. A raw socket: ten thousand readers have to fit
+    into this process too.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=4096)
     headers = "".join(f"{name}: {value}\r\n" for name, value in JSON.items())
-    writer.write(f"POST /tasks/{task_id}:subscribe HTTP/1.1\r\nhost: 127.0.0.1\r\n{headers}content-length: 2\r\n\r\n{{}}".encode())
+    writer.write(
+        f"POST /tasks/{task_id}:subscribe HTTP/1.1\r\nhost: "
+        f"127.0.0.1\r\n{headers}content-length: 2\r\n\r\n{{}}".encode()
+    )
     await reader.readuntil(b"data: ")
     return writer
 
@@ -50,14 +57,23 @@ async def test_idle_readers_are_cheap_and_leave_nothing_behind(tmp_path: Path) -
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < readers + 200:
         pytest.skip(f"the system allows {hard} open files, fewer than the readers of this test")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, readers + 200), hard))  # the server inherits it
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (max(soft, readers + 200), hard)
+    )  # the server inherits it
     async with hosting(tmp_path, is_forked=False, limits={"streams": readers + 100}) as host:
         client, port = host.client(), host._port
-        tasks = [(await client.send(message("hello", "talk")))["id"] for _ in range(readers // READERS_PER_TASK)]
-        streams = await asyncio.gather(*(subscribe(port, task_id) for task_id in tasks for _ in range(5)))
+        tasks = [
+            (await client.send(message("hello", "talk")))["id"]
+            for _ in range(readers // READERS_PER_TASK)
+        ]
+        streams = await asyncio.gather(
+            *(subscribe(port, task_id) for task_id in tasks for _ in range(5))
+        )
         before = resident(host.pid)
         for start in range(0, readers, 50):
-            streams += await asyncio.gather(*(subscribe(port, tasks[start // READERS_PER_TASK]) for _ in range(50)))
+            streams += await asyncio.gather(
+                *(subscribe(port, tasks[start // READERS_PER_TASK]) for _ in range(50))
+            )
         taken = resident(host.pid) - before
         assert taken <= readers * MOST_KIB << 10
         assert before + taken <= MOST_MIB << 20
@@ -65,7 +81,9 @@ async def test_idle_readers_are_cheap_and_leave_nothing_behind(tmp_path: Path) -
         kept = resident(host.pid) - before
         streams = []
         for start in range(0, readers, 50):
-            streams += await asyncio.gather(*(subscribe(port, tasks[start // READERS_PER_TASK]) for _ in range(50)))
+            streams += await asyncio.gather(
+                *(subscribe(port, tasks[start // READERS_PER_TASK]) for _ in range(50))
+            )
         again = resident(host.pid) - before
         assert again <= taken * (1 + MOST_MORE)
         await leave(host.pid, streams)
@@ -81,7 +99,9 @@ def futures() -> int:
 
 
 async def test_signs_of_life_leave_nothing_behind() -> None:
-    """S4: a reader of an idle task is kept alive for ever: hundreds of signs later it costs what it did at first."""
+    """S4: a reader of an idle task is kept alive for ever: hundreds of signs later it costs what it
+    did at first.
+    """
     agent = Agent("Idle")
 
     @agent.skill

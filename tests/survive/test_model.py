@@ -1,4 +1,5 @@
-"""A model of tasks, and a machine that tries to catch the server disagreeing with it, over crashes and restarts.
+"""A model of tasks, and a machine that tries to catch the server disagreeing with it, over crashes
+and restarts.
 
 Every life is a process of its own (`life.py`) on a real database, and a crash is `kill -9`.
 """
@@ -16,16 +17,40 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from accord.engine.runs.recovery import MAX_ATTEMPTS
 from tests.reliability.cradle import WORD, bear
-from tests.reliability.harness import FINAL, WAYS, message, quick_folder, report, size, state_of, tally, text_of, told
+from tests.reliability.harness import (
+    FINAL,
+    WAYS,
+    message,
+    quick_folder,
+    report,
+    size,
+    state_of,
+    tally,
+    text_of,
+    told,
+)
 
 LIFE = Path(__file__).parent / "life.py"
 COMPLETED, CANCELED, FAILED = "TASK_STATE_COMPLETED", "TASK_STATE_CANCELED", "TASK_STATE_FAILED"
 OPEN, WORKING = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_WORKING"
-NORMAL = {"echo": COMPLETED, "talk": OPEN, "plan": OPEN, "hold": WORKING, "keep": WORKING}  # where a task of a skill comes to
+NORMAL = {
+    "echo": COMPLETED,
+    "talk": OPEN,
+    "plan": OPEN,
+    "hold": WORKING,
+    "keep": WORKING,
+}  # where a task of a skill comes to
 DURABLE = ("plan", "keep")
 OVER = st.sampled_from(sorted(WAYS))
 TURNS = st.integers(0, 16)
@@ -50,7 +75,9 @@ class Life:
 
     def call(self, way: str, method: str, params: dict[str, Any], **death: int) -> Any:
         """The answer, the reason for a refusal, or None if it died before it answered."""
-        self._line.sendall(json.dumps({"way": way, "method": method, "params": params, **death}).encode() + b"\n")
+        self._line.sendall(
+            json.dumps({"way": way, "method": method, "params": params, **death}).encode() + b"\n"
+        )
         answer = self._answers.readline()
         return json.loads(answer) if answer else None
 
@@ -78,7 +105,9 @@ class Known:
 
 
 class Lives(RuleBasedStateMachine):
-    """Send, follow up, answer, cancel, read, crash, restart: no acknowledged thing is lost, and ends are final."""
+    """Send, follow up, answer, cancel, read, crash, restart: no acknowledged thing is lost, and
+    ends are final.
+    """
 
     sequences = crashes = 0
     calls: Counter[str] = Counter()
@@ -128,7 +157,9 @@ class Lives(RuleBasedStateMachine):
         if known is None:
             return
         word = word if word == "stop" else f"more-{next(self.texts)}"
-        reply = self.say(way, message(word, task_id=known.id, returnImmediately=known.state == WORKING))
+        reply = self.say(
+            way, message(word, task_id=known.id, returnImmediately=known.state == WORKING)
+        )
         if known.state in FINAL:
             assert reply == "UNSUPPORTED_OPERATION"
             return
@@ -145,7 +176,9 @@ class Lives(RuleBasedStateMachine):
         if known is None:
             return
         reply = self.call(way, "CancelTask", {"id": known.id})
-        if known.state in (COMPLETED, FAILED) or (known.state == CANCELED and way.endswith("0.3")):  # which cancels once
+        if known.state in (COMPLETED, FAILED) or (
+            known.state == CANCELED and way.endswith("0.3")
+        ):  # which cancels once
             assert reply == "TASK_NOT_CANCELABLE"
         else:
             known.state = CANCELED
@@ -183,16 +216,21 @@ class Lives(RuleBasedStateMachine):
         found = self._look_at_all().get(text)
         assert found or answered is None, "an acknowledged task is lost"
         if found:
-            assert state_of(found) == NORMAL[skill] or (skill not in DURABLE and state_of(found) == FAILED)
+            assert state_of(found) == NORMAL[skill] or (
+                skill not in DURABLE and state_of(found) == FAILED
+            )
             known = self.known[text] = Known(found["id"], skill, text, state_of(found))
             known.crashes = known.cuts = 1
             self.check(found, known)
-        return text  # known or not: whether it was stored in time is not for the machine's plan to depend on
+        # known or not: whether it was stored in time is not for the machine's plan to depend on
+        return text
 
     @precondition(lambda self: self.deaths < MOST_DEATHS)
     @rule(task=tasks, turns=TURNS, way=OVER)
     def crash_in_an_answer(self, task: str, turns: int, way: str) -> None:
-        """The answer is in the history or not; a durable function goes on with it, another fails."""
+        """The answer is in the history or not; a durable function goes on with it, another
+        fails.
+        """
         self.deaths += 1
         known = self.known.get(task)
         if known is None or known.state != OPEN:
@@ -233,7 +271,9 @@ class Lives(RuleBasedStateMachine):
             assert text in tasks, "an acknowledged task is lost"
             if known.state == WORKING:
                 known.cuts += 1
-                if known.skill not in DURABLE or (known.cuts > MAX_ATTEMPTS and "times in a row" in told(tasks[text])):
+                if known.skill not in DURABLE or (
+                    known.cuts > MAX_ATTEMPTS and "times in a row" in told(tasks[text])
+                ):
                     known.state = FAILED
                     assert told(tasks[text]).startswith("interrupted")
             self.check(tasks[text], known)
@@ -253,7 +293,9 @@ class Lives(RuleBasedStateMachine):
         known.is_shown = known.is_shown or bool(text_of(task))
         if known.skill in DURABLE:
             done = self._done()
-            assert max(done[f"{known.text}/1"], done[f"{known.text}/2"]) <= 1 + known.crashes, "a step was done twice"
+            assert max(done[f"{known.text}/1"], done[f"{known.text}/2"]) <= 1 + known.crashes, (
+                "a step was done twice"
+            )
 
     def _done(self) -> Counter[str]:
         path = self.folder / "done"
@@ -277,7 +319,9 @@ def first_text(task: Any) -> str:
 
 
 def live(sequences: int) -> tuple[int, Counter[str], int]:
-    """Try so many sequences in this process; return how many it were in the end, with their calls and crashes."""
+    """Try so many sequences in this process; return how many it were in the end, with their calls
+    and crashes.
+    """
     health = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
     sized = settings(
         max_examples=sequences,
@@ -292,8 +336,10 @@ def live(sequences: int) -> tuple[int, Counter[str], int]:
 
 
 def test_no_life_loses_what_another_acknowledged() -> None:
-    """D1, D4, D6: sequences of calls, crashes and restarts against a model: nothing acknowledged is lost, an end is final,
-    replies agree with the store, durable work goes on, and no step is done twice except one that a crash cut off."""
+    """D1, D4, D6: sequences of calls, crashes and restarts against a model: nothing acknowledged is
+    lost, an end is final, replies agree with the store, durable work goes on, and no step is done
+    twice except one that a crash cut off.
+    """
     share = size(200, 5_000) // PROCESSES
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         parts = list(pool.map(live, [share] * PROCESSES))

@@ -1,4 +1,6 @@
-"""V3: more than a server can take is refused at once, harms nobody for long, and leaves no trace."""
+"""V3: more than a server can take is refused at once, harms nobody for long, and leaves no
+trace.
+"""
 
 import asyncio
 import contextlib
@@ -24,9 +26,13 @@ STUCK = ("TASK_STATE_SUBMITTED", "TASK_STATE_WORKING")
 
 
 async def crowd(host: Host, clients: int, seconds: float) -> Counter[str]:
-    """So many clients who send without a pause for so long, over HTTP and gRPC: how their calls ended."""
+    """So many clients who send without a pause for so long, over HTTP and gRPC: how their calls
+    ended.
+    """
     command = [sys.executable, CROWD, host.url.rpartition(":")[2], host.grpc_port, clients, seconds]
-    process = await asyncio.create_subprocess_exec(*map(str, command), stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        *map(str, command), stdout=asyncio.subprocess.PIPE
+    )
     said, _ = await process.communicate()
     assert process.returncode == 0
     return Counter(json.loads(said))
@@ -59,14 +65,18 @@ async def sends(host: Host, count: int) -> float:
     took_s = []
     for _ in range(count):
         started = time.monotonic()
-        assert state_of(await host.client().send(message("hello", "echo"))) == "TASK_STATE_COMPLETED"
+        assert (
+            state_of(await host.client().send(message("hello", "echo"))) == "TASK_STATE_COMPLETED"
+        )
         took_s.append(time.monotonic() - started)
     return statistics.median(took_s)
 
 
 async def test_overload_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
-    """V3: five times what the server takes at once, without a pause: what is too much gets 429 and Retry-After, RESOURCE_EXHAUSTED
-    on gRPC, before it costs anything; health answers meanwhile, memory stays bounded, and afterwards all is as before."""
+    """V3: five times what the server takes at once, without a pause: what is too much gets 429 and
+    Retry-After, RESOURCE_EXHAUSTED on gRPC, before it costs anything; health answers meanwhile,
+    memory stays bounded, and afterwards all is as before.
+    """
     seconds = size(4, 60)
     async with hosting(tmp_path, limits={"tasks": CAPACITY}, has_grpc=True) as host:
         usual = await crowd(host, CAPACITY, 1)

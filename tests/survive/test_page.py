@@ -20,19 +20,27 @@ def test_every_test_named_on_the_page_exists() -> None:
     """A promise whose proof was renamed or removed is a promise without one."""
     named = NAMED.findall(PAGE.read_text())
     assert len(named) > 40
-    missing = [f"{file}::{test}" for file, test in named if test and test not in names_in(ROOT / file)]
+    missing = [
+        f"{file}::{test}" for file, test in named if test and test not in names_in(ROOT / file)
+    ]
     assert missing == []
 
 
 def test_every_promise_on_the_page_names_its_proof() -> None:
     """Every row below the overview ends with at least one test."""
     _, _, rest = PAGE.read_text().partition("## Nothing acknowledged is lost")
-    rows = [line for line in rest.splitlines() if line.startswith("| ") and not line.startswith(("| promise", "| what"))]
+    rows = [
+        line
+        for line in rest.splitlines()
+        if line.startswith("| ") and not line.startswith(("| promise", "| what"))
+    ]
     assert [row for row in rows if not NAMED.search(row.split("|")[-2])] == []
 
 
 def test_every_test_of_this_folder_is_a_promise_on_the_page_or_serves_one() -> None:
-    """What is proved here and promised nowhere is either a promise forgotten, or named below with what it is for."""
+    """What is proved here and promised nowhere is either a promise forgotten, or named below with
+    what it is for.
+    """
     serving = {
         "test_page.py",  # this file
         "test_a_reply_that_leaves_too_early_is_seen",  # a check of the check
@@ -44,6 +52,10 @@ def test_every_test_of_this_folder_is_a_promise_on_the_page_or_serves_one() -> N
     promised = {test for _, test in NAMED.findall(PAGE.read_text())}
     here = Path(__file__).parent
     written = {
-        test for path in here.glob("test_*.py") if path.name not in serving for test in names_in(path) if test.startswith("test_")
+        test
+        for path in here.glob("test_*.py")
+        if path.name not in serving
+        for test in names_in(path)
+        if test.startswith("test_")
     }
     assert written - promised - serving == set()

@@ -1,4 +1,6 @@
-"""A process that served ends in the ordinary way: `run` returns, `atexit` is called, and what does not end is named and left."""
+"""A process that served ends in the ordinary way: `run` returns, `atexit` is called, and what does
+not end is named and left.
+"""
 
 import asyncio
 import contextlib
@@ -56,7 +58,7 @@ async def last(text: str) -> str:
 atexit.register(print, "atexit", flush=True)
 agent.run(port=0, store="sqlite:///" + sys.argv[2], grace_s=0.1, on_start=lambda address: print(address, flush=True))
 print("returned", flush=True)
-"""
+"""  # noqa: E501
 
 
 @contextlib.asynccontextmanager
@@ -79,7 +81,9 @@ async def running(folder: Path, loop: str) -> AsyncIterator[tuple[Process, Wire]
 
 
 async def ended(process: Process, *signals: int) -> tuple[list[str], str, float]:
-    """Send signals; return what the process says until it has ended in order, its log, and how long it took."""
+    """Send signals; return what the process says until it has ended in order, its log, and how long
+    it took.
+    """
     loop = asyncio.get_running_loop()
     began = loop.time()
     for number in signals:

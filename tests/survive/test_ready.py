@@ -1,4 +1,6 @@
-"""V4: a server that can't do its work says so, where load balancers and operators look, and refuses at once what it can't do."""
+"""V4: a server that can't do its work says so, where load balancers and operators look, and refuses
+at once what it can't do.
+"""
 
 import asyncio
 import logging
@@ -11,7 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from accord import Agent
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite.store import SqliteStore
 from tests.drive import refusal_of, say, state_of, text_of
 from tests.survive.skills import talkative
 from tests.survive.test_store_faults import BIG, FAULTS, locked, read_only
@@ -23,8 +25,8 @@ NOW = {"returnImmediately": True}
 @pytest.fixture(autouse=True)
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look around every few milliseconds instead of seconds: what is seen is the same, sooner."""
-    monkeypatch.setattr("accord.engine.runs.upkeep.LOOK_S", 0.02)
-    monkeypatch.setattr("accord.engine.runs.upkeep.BEAT_S", 0.02)
+    monkeypatch.setattr("accord.engine.runs.retention.LOOK_S", 0.02)
+    monkeypatch.setattr("accord.engine.runs.retention.BEAT_S", 0.02)
 
 
 def an_agent() -> Agent:
@@ -55,16 +57,27 @@ async def streamed(client: Any, text: str) -> list[Any]:
 
 def is_refused(refused: Any) -> bool:
     """503 over HTTP, UNAVAILABLE on gRPC, and when to come again."""
-    return refused.reason == "UNAVAILABLE" and refused.status in (503, 14) and int(refused.headers["retry-after"]) >= 1
+    return (
+        refused.reason == "UNAVAILABLE"
+        and refused.status in (503, 14)
+        and int(refused.headers["retry-after"]) >= 1
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_while_a_commit_is_tried_again_nobody_queues_behind_it(
-    connect: Any, tmp_path: Path, fault: Callable[[SqliteStore], Any], monkeypatch: pytest.MonkeyPatch
+    connect: Any,
+    tmp_path: Path,
+    fault: Callable[[SqliteStore], Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Who came first is held, for the fault may pass; whoever comes later hears at once that it should come again, and load
-    balancers that nobody should come; when it has passed, all is as before."""
-    monkeypatch.setattr("accord.engine.runs.upkeep.BEAT_S", 3600)  # that it fails is found out by the first
+    """Who came first is held, for the fault may pass; whoever comes later hears at once that it
+    should come again, and load balancers that nobody should come; when it has passed, all is as
+    before.
+    """
+    monkeypatch.setattr(
+        "accord.engine.runs.retention.BEAT_S", 3600
+    )  # that it fails is found out by the first
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect(an_agent(), store=store) as client:
         asked = (await client.send(say("hi", metadata={"skill": "talk"})))["task"]
@@ -84,10 +97,15 @@ async def test_while_a_commit_is_tried_again_nobody_queues_behind_it(
 
 @pytest.mark.parametrize("fault", [read_only, locked])
 async def test_a_server_without_a_store_is_not_ready_until_it_has_one_again(
-    connect_rpc: Any, tmp_path: Path, fault: Callable[[SqliteStore], Any], monkeypatch: pytest.MonkeyPatch
+    connect_rpc: Any,
+    tmp_path: Path,
+    fault: Callable[[SqliteStore], Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first is held, and told after a while; later ones are refused at once. That the store works again is found out without
-    any traffic, for none comes to a server that is not ready: then the first is done too."""
+    """The first is held, and told after a while; later ones are refused at once. That the store
+    works again is found out without any traffic, for none comes to a server that is not ready: then
+    the first is done too.
+    """
     monkeypatch.setattr("accord.engine.log.writer.PATIENCE_S", 0.2)
     monkeypatch.setattr("accord.engine.log.views.PATIENCE_S", 0.2)
     store = SqliteStore(tmp_path / "tasks.db")
@@ -103,7 +121,9 @@ async def test_a_server_without_a_store_is_not_ready_until_it_has_one_again(
         assert [text_of(task) for task in tasks] == ["after", "first", "before"]
 
 
-async def test_a_store_that_fails_is_noticed_without_any_work(connect_rpc: Any, tmp_path: Path) -> None:
+async def test_a_store_that_fails_is_noticed_without_any_work(
+    connect_rpc: Any, tmp_path: Path
+) -> None:
     """The heartbeat is a write like any other."""
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect_rpc(an_agent(), store=store) as client:
@@ -116,7 +136,9 @@ async def test_a_store_that_fails_is_noticed_without_any_work(connect_rpc: Any, 
 async def test_a_process_whose_store_was_taken_over_takes_no_more_work(
     connect_rpc: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D5: it can never write again: it says so, is not ready for good, stops what it does, and shows tasks as they are."""
+    """D5: it can never write again: it says so, is not ready for good, stops what it does, and
+    shows tasks as they are.
+    """
     agent, stopped = an_agent(), asyncio.Event()
 
     @agent.skill
@@ -133,7 +155,10 @@ async def test_a_process_whose_store_was_taken_over_takes_no_more_work(
         (tmp_path / "tasks.db-lock").unlink()  # all that keeps a second process out
         async with connect_rpc(an_agent(), store=store) as second:
             assert state_of(await second.get(held["id"])) == "failed"
-            assert await until_ready(first, is_ready=False) == (503, "another process has taken over the store")
+            assert await until_ready(first, is_ready=False) == (
+                503,
+                "another process has taken over the store",
+            )
             async with first.http.get(first.url + "/healthz") as answer:
                 assert answer.status == 200
             async with asyncio.timeout(PATIENCE_S):
@@ -143,7 +168,9 @@ async def test_a_process_whose_store_was_taken_over_takes_no_more_work(
                 assert is_refused(refused)
                 assert "taken over" in refused.message
             assert is_refused(await refusal_of(first.subscribe(asked["id"])))
-            assert text_of((await second.send(say("answer", taskId=asked["id"])))["task"]) == "answer"
+            assert (
+                text_of((await second.send(say("answer", taskId=asked["id"])))["task"]) == "answer"
+            )
             assert state_of(await first.get(asked["id"])) == "completed"
             assert (await ready(second))[0] == 200
         assert (await ready(first))[0] == 503
@@ -156,8 +183,9 @@ async def test_a_process_whose_store_was_taken_over_takes_no_more_work(
 async def test_threads_that_all_hang_are_told_of_with_their_names(
     connect_rpc: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A plain function that never returns keeps its thread; when all have one, every other plain function waits. The log says so
-    once, how many and whose; what needs no thread goes on."""
+    """A plain function that never returns keeps its thread; when all have one, every other plain
+    function waits. The log says so once, how many and whose; what needs no thread goes on.
+    """
     monkeypatch.setattr("accord.engine.threads.STUCK_S", 0.05)
     agent, gate = an_agent(), threading.Event()
 
@@ -193,9 +221,11 @@ def told_of_threads(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.message for record in caplog.records if "threads" in record.message]
 
 
-async def test_health_on_grpc_is_what_readyz_says(connect_grpc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_health_on_grpc_is_what_readyz_says(
+    connect_grpc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Asked once or watched: what sends work over gRPC looks there."""
-    monkeypatch.setattr("accord.wire.health.LOOK_S", 0.02)
+    monkeypatch.setattr("accord.server.grpc.health.LOOK_S", 0.02)
     store, asked = SqliteStore(tmp_path / "tasks.db"), health_pb2.HealthCheckRequest()
     async with connect_grpc(an_agent(), store=store) as client:
         health = health_pb2_grpc.HealthStub(client.channel)
@@ -203,7 +233,11 @@ async def test_health_on_grpc_is_what_readyz_says(connect_grpc: Any, tmp_path: P
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
         with read_only(store):
             await until_ready(client, is_ready=False)
-            assert (await health.Check(asked, timeout=PATIENCE_S)).status == health_pb2.HealthCheckResponse.NOT_SERVING
+            assert (
+                await health.Check(asked, timeout=PATIENCE_S)
+            ).status == health_pb2.HealthCheckResponse.NOT_SERVING
             assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
-        assert (await health.Check(asked, timeout=PATIENCE_S)).status == health_pb2.HealthCheckResponse.SERVING
+        assert (
+            await health.Check(asked, timeout=PATIENCE_S)
+        ).status == health_pb2.HealthCheckResponse.SERVING

@@ -1,4 +1,6 @@
-"""D9 and the edges of replay: histories of earlier releases, and functions that are no longer what they were."""
+"""D9 and the edges of replay: histories of earlier releases, and functions that are no longer what
+they were.
+"""
 
 import asyncio
 import shutil
@@ -15,9 +17,15 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 OLD = FIXTURES / "history-0002.db"  # of releases that guessed which step is which
 
 
-@pytest.mark.parametrize("history", sorted({*FIXTURES.glob("history-*.db")} - {OLD}), ids=lambda path: path.stem)
-async def test_a_recorded_history_is_replayed_by_this_release(connect_rpc: Any, tmp_path: Path, history: Path) -> None:
-    """D9: a run cut off in an earlier release goes on, one that waited takes its answer, and nothing recorded is done again."""
+@pytest.mark.parametrize(
+    "history", sorted({*FIXTURES.glob("history-*.db")} - {OLD}), ids=lambda path: path.stem
+)
+async def test_a_recorded_history_is_replayed_by_this_release(
+    connect_rpc: Any, tmp_path: Path, history: Path
+) -> None:
+    """D9: a run cut off in an earlier release goes on, one that waited takes its answer, and
+    nothing recorded is done again.
+    """
     shutil.copy(history, tmp_path / "tasks.db")
     done: list[str] = []
     gate, at_gate = asyncio.Event(), asyncio.Event()
@@ -26,13 +34,22 @@ async def test_a_recorded_history_is_replayed_by_this_release(connect_rpc: Any, 
         done.append(what)
         return f"did {what}"
 
-    async with connect_rpc(make(do, gate, at_gate), store=f"sqlite:///{tmp_path}/tasks.db") as client:
-        tasks = {text_of(t["history"][0]): t["id"] for t in (await client.list(historyLength=10))["tasks"]}
+    async with connect_rpc(
+        make(do, gate, at_gate), store=f"sqlite:///{tmp_path}/tasks.db"
+    ) as client:
+        tasks = {
+            text_of(t["history"][0]): t["id"]
+            for t in (await client.list(historyLength=10))["tasks"]
+        }
         stream = await client.subscribe(tasks["Oslo"])
         await asyncio.wait_for(at_gate.wait(), timeout=10)
         assert done == []
         gate.set()
-        assert [next(iter(frame)) for frame in await stream.rest()] == ["task", "artifactUpdate", "statusUpdate"]
+        assert [next(iter(frame)) for frame in await stream.rest()] == [
+            "task",
+            "artifactUpdate",
+            "statusUpdate",
+        ]
         rome = (await client.send(say("5", taskId=tasks["Rome"])))["task"]
         oslo = await client.get(tasks["Oslo"])
     assert [text_of(a) for a in oslo["artifacts"]] == [journal("Oslo", 3), "a map"]
@@ -45,12 +62,19 @@ async def test_a_recorded_history_is_replayed_by_this_release(connect_rpc: Any, 
 
 
 def journal(place: str, days: int) -> str:
-    return f"did {place} 1\nstep 'fail' failed: ValueError: no luck\ndid {place} 2, {days} days\ndid {place} 3\n"
+    return (
+        f"did {place} 1\nstep 'fail' failed: ValueError: no luck\ndid {place} 2, {days} "
+        f"days\ndid {place} 3\n"
+    )
 
 
-async def test_a_history_of_a_release_that_can_not_be_replayed_has_failed_and_says_so(connect_rpc: Any, tmp_path: Path) -> None:
-    """D9: what ran or waited when an older release was stopped has an end its client understands, all it had said and heard can be
-    read, nothing of it is done again, and the same conversation goes on."""
+async def test_a_history_of_a_release_that_can_not_be_replayed_has_failed_and_says_so(
+    connect_rpc: Any, tmp_path: Path
+) -> None:
+    """D9: what ran or waited when an older release was stopped has an end its client understands,
+    all it had said and heard can be read, nothing of it is done again, and the same conversation
+    goes on.
+    """
     shutil.copy(OLD, tmp_path / "tasks.db")
     done: list[str] = []
 
@@ -60,15 +84,25 @@ async def test_a_history_of_a_release_that_can_not_be_replayed_has_failed_and_sa
 
     gate = asyncio.Event()
     gate.set()
-    async with connect_rpc(make(do, gate, asyncio.Event()), store=f"sqlite:///{tmp_path}/tasks.db") as client:
-        tasks = {text_of(t["history"][0]): t for t in (await client.list(historyLength=10, includeArtifacts=True))["tasks"]}
+    async with connect_rpc(
+        make(do, gate, asyncio.Event()), store=f"sqlite:///{tmp_path}/tasks.db"
+    ) as client:
+        tasks = {
+            text_of(t["history"][0]): t
+            for t in (await client.list(historyLength=10, includeArtifacts=True))["tasks"]
+        }
         for place, said in (("Rome", 1), ("Oslo", 2)):
             task = tasks[place]
             assert task == await client.get(task["id"])
             assert state_of(task) == "failed"
-            assert text_of(task["status"]["message"]) == "started by an older release; send the message again"
+            assert (
+                text_of(task["status"]["message"])
+                == "started by an older release; send the message again"
+            )
             assert f"did {place} {said}" in text_of(task["artifacts"][0])
-            assert (await refusal_of(client.send(say("5", taskId=task["id"])))).reason == "UNSUPPORTED_OPERATION"
+            assert (
+                await refusal_of(client.send(say("5", taskId=task["id"])))
+            ).reason == "UNSUPPORTED_OPERATION"
         assert done == []
         again = (await client.send(say("Rome", contextId=tasks["Rome"]["contextId"])))["task"]
         assert state_of(again) == "input-required"
@@ -88,8 +122,9 @@ async def step() -> str:
 async def test_a_function_that_leaves_out_a_recorded_step_fails_and_says_which(
     connect_rpc: Any, lasting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was done and is no longer asked for is a difference too, though only its end shows it. When no other version has come to
-    repair it in time, whoever waits for the task is answered."""
+    """What was done and is no longer asked for is a difference too, though only its end shows it.
+    When no other version has come to repair it in time, whoever waits for the task is answered.
+    """
     monkeypatch.setattr("accord.engine.runs.recovery.MISMATCH_MS", 0)  # the hour is over
 
     async def before(text: str, ctx: Context) -> str:
@@ -110,7 +145,9 @@ async def test_a_function_that_leaves_out_a_recorded_step_fails_and_says_which(
 async def test_an_answer_to_a_function_that_can_no_longer_be_called_is_refused_and_nothing_is_stuck(
     connect_rpc: Any, lasting: str
 ) -> None:
-    """A signature that the first message no longer fits refuses the answer; the task stays open, for a repaired release."""
+    """A signature that the first message no longer fits refuses the answer; the task stays open,
+    for a repaired release.
+    """
 
     async def before(text: str, ctx: Context) -> str:
         return await ctx.ask("Sure?")
@@ -127,7 +164,9 @@ async def test_an_answer_to_a_function_that_can_no_longer_be_called_is_refused_a
         assert text_of((await client.send(say("yes", taskId=task["id"])))["task"]) == "yes"
 
 
-async def test_durable_work_that_can_no_longer_be_called_has_failed_and_says_why(connect_rpc: Any, lasting: str) -> None:
+async def test_durable_work_that_can_no_longer_be_called_has_failed_and_says_why(
+    connect_rpc: Any, lasting: str
+) -> None:
     """A changed signature does not keep the server from starting, and nothing stays working."""
     entered = asyncio.Event()
 
@@ -146,7 +185,9 @@ async def test_durable_work_that_can_no_longer_be_called_has_failed_and_says_why
     assert "can't be taken up again" in text_of(task["status"]["message"])
 
 
-async def test_work_of_a_skill_that_is_gone_has_failed_and_says_so(connect_rpc: Any, lasting: str) -> None:
+async def test_work_of_a_skill_that_is_gone_has_failed_and_says_so(
+    connect_rpc: Any, lasting: str
+) -> None:
     """Removed or renamed: to send the message again would be no help."""
     entered = asyncio.Event()
 

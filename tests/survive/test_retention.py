@@ -1,4 +1,6 @@
-"""Old things go: finished tasks, their logs and idempotency keys, in small batches, and `accord db` looks after the file."""
+"""Old things go: finished tasks, their logs and idempotency keys, in small batches, and `accord db`
+looks after the file.
+"""
 
 import asyncio
 import re
@@ -14,9 +16,9 @@ import pytest
 
 from accord import Agent
 from accord.engine.runs.engine import Engine
-from accord.engine.runs.upkeep import Retention, Upkeep
+from accord.engine.runs.retention import Retention, Upkeep
 from accord.model import Limits
-from accord.store import open_store
+from accord.store.open import open_store
 from tests.drive import refusal_of, say, state_of, text_of
 from tests.reliability.harness import RESUME
 from tests.survive.skills import talkative
@@ -56,22 +58,32 @@ def apps(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return made
 
 
-async def test_logs_go_before_tasks_and_a_resumed_stream_says_so(connect_rpc: Any, store: str, apps: list[Any]) -> None:
-    """After its log is folded into the snapshot a task reads as before; a cursor into what is gone gets the Task (rule 2)."""
+async def test_logs_go_before_tasks_and_a_resumed_stream_says_so(
+    connect_rpc: Any, store: str, apps: list[Any]
+) -> None:
+    """After its log is folded into the snapshot a task reads as before; a cursor into what is gone
+    gets the Task (rule 2).
+    """
     async with connect_rpc(an_agent(), store=store) as client:
         task = (await client.send("hello"))["task"]
         await asyncio.sleep(0.002)  # a task is old when it is older than now
         await Kept(apps[0]).tidy(events_s=0)
         assert await client.get(task["id"]) == task
-        frames = await (await client.subscribe(task["id"], headers=RESUME | {"last-event-id": "1"})).rest()
+        frames = await (
+            await client.subscribe(task["id"], headers=RESUME | {"last-event-id": "1"})
+        ).rest()
         assert [next(iter(frame)) for frame in frames] == ["task"]
         await Kept(apps[0]).tidy(events_s=0, tasks_s=0)
         assert (await refusal_of(client.get(task["id"]))).reason == "TASK_NOT_FOUND"
         assert (await client.list())["totalSize"] == 0
 
 
-async def test_open_tasks_stay_until_nobody_answers_for_too_long(connect_rpc: Any, store: str, apps: list[Any]) -> None:
-    """Retention of finished tasks never touches an open one; a question nobody answers fails in the end (rule 18)."""
+async def test_open_tasks_stay_until_nobody_answers_for_too_long(
+    connect_rpc: Any, store: str, apps: list[Any]
+) -> None:
+    """Retention of finished tasks never touches an open one; a question nobody answers fails in the
+    end (rule 18).
+    """
     async with connect_rpc(an_agent(), store=store) as client:
         task = (await client.send(say("hi", metadata={"skill": "talk"})))["task"]
         await asyncio.sleep(0.002)
@@ -82,7 +94,9 @@ async def test_open_tasks_stay_until_nobody_answers_for_too_long(connect_rpc: An
         assert (state_of(task), text_of(task["status"]["message"])[:9]) == ("failed", "no answer")
 
 
-async def test_a_key_that_is_gone_stands_for_nothing(connect_rpc: Any, store: str, apps: list[Any]) -> None:
+async def test_a_key_that_is_gone_stands_for_nothing(
+    connect_rpc: Any, store: str, apps: list[Any]
+) -> None:
     """After its time the same key makes a new task."""
     key = {"idempotency-key": "k"}
     async with connect_rpc(an_agent(), store=store) as client:
@@ -94,7 +108,9 @@ async def test_a_key_that_is_gone_stands_for_nothing(connect_rpc: Any, store: st
         assert (await client.send(request, headers=key))["task"]["id"] != first
 
 
-async def test_a_broken_upkeep_goes_on(connect_rpc: Any, lasting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broken_upkeep_goes_on(
+    connect_rpc: Any, lasting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One failure of upkeep is not the end of heartbeats: the next look-around comes."""
     store, beats = open_store(lasting), asyncio.Event()
     calls = 0
@@ -106,7 +122,7 @@ async def test_a_broken_upkeep_goes_on(connect_rpc: Any, lasting: str, monkeypat
             raise ZeroDivisionError
         beats.set()
 
-    monkeypatch.setattr("accord.engine.runs.upkeep.BEAT_S", 0)
+    monkeypatch.setattr("accord.engine.runs.retention.BEAT_S", 0)
     monkeypatch.setattr(store, "beat", beat)
     engine = Engine(an_agent(), store, Limits())
     await engine.open()
@@ -129,23 +145,42 @@ class Clocks:
 
 
 @pytest.mark.parametrize(
-    ("gained_s", "is_believed"), [(0, True), (3_599, True), (-86_400, True), (3_601, False), (40 * 86_400, False)]
+    ("gained_s", "is_believed"),
+    [(0, True), (3_599, True), (-86_400, True), (3_601, False), (40 * 86_400, False)],
 )
 async def test_a_clock_that_jumped_ahead_deletes_nothing_in_that_round(
-    connect_rpc: Any, store: str, apps: list[Any], caplog: pytest.LogCaptureFixture, gained_s: float, is_believed: bool
+    connect_rpc: Any,
+    store: str,
+    apps: list[Any],
+    caplog: pytest.LogCaptureFixture,
+    gained_s: float,
+    is_believed: bool,
 ) -> None:
-    """What seems a month old may have been made a minute ago: a round in which the clock gained an hour on the time that passed is
-    left out, and told of. If the clock stays as it is, the next round believes it."""
+    """What seems a month old may have been made a minute ago: a round in which the clock gained an
+    hour on the time that passed is left out, and told of. If the clock stays as it is, the next
+    round believes it.
+    """
     async with connect_rpc(an_agent(), store=store) as client:
         await client.send("hello")
         await asyncio.sleep(0.002)  # a task is old when it is older than now
         clocks, keep = Clocks(), Retention(tasks_s=0, events_s=0)
-        upkeep = Upkeep(apps[0]._engine.runs, keep, clock=lambda: clocks.passed_s, wall_clock=lambda: clocks.wall_s)
+        upkeep = Upkeep(
+            apps[0]._engine.runs,
+            keep,
+            clock=lambda: clocks.passed_s,
+            wall_clock=lambda: clocks.wall_s,
+        )
         clocks.move(60, 60 + gained_s)
         await upkeep.tend()
         assert (await client.list())["totalSize"] == (0 if is_believed else 1)
-        told = [record.message for record in caplog.records if "the clock has moved" in record.message]
-        assert told == ([] if is_believed else [f"the clock has moved {gained_s} s more than the time that passed; " + NOTHING])
+        told = [
+            record.message for record in caplog.records if "the clock has moved" in record.message
+        ]
+        assert told == (
+            []
+            if is_believed
+            else [f"the clock has moved {gained_s} s more than the time that passed; " + NOTHING]
+        )
         clocks.move(60, 60)
         await upkeep.tend()
         assert (await client.list())["totalSize"] == 0
@@ -155,7 +190,7 @@ async def test_a_clock_that_jumped_ahead_fails_no_open_question(
     connect_rpc: Any, lasting: str, apps: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor is a question taken for one that nobody answers, before that round is over."""
-    monkeypatch.setattr("accord.engine.runs.upkeep.LOOK_S", 3600)  # it is the test that looks
+    monkeypatch.setattr("accord.engine.runs.retention.LOOK_S", 3600)  # it is the test that looks
     asked_about: list[bool] = []
     async with connect_rpc(an_agent(), store=lasting) as client:
         task = (await client.send(say("hi", metadata={"skill": "talk"})))["task"]
@@ -169,7 +204,13 @@ async def test_a_clock_that_jumped_ahead_fails_no_open_question(
             await engine._recovery.look(is_clock_sure)
 
         clocks = Clocks()
-        upkeep = Upkeep(engine.runs, Retention(), look=look, clock=lambda: clocks.passed_s, wall_clock=lambda: clocks.wall_s)
+        upkeep = Upkeep(
+            engine.runs,
+            Retention(),
+            look=look,
+            clock=lambda: clocks.passed_s,
+            wall_clock=lambda: clocks.wall_s,
+        )
         clocks.move(1, 86_400)
         await upkeep.tend()
         assert state_of(await client.get(task["id"])) == "input-required"
@@ -186,7 +227,9 @@ NOTHING = "nothing is deleted in this round"
 
 
 def accord(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "accord", "db", *args], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-m", "accord", "db", *args], capture_output=True, text=True, timeout=60
+    )
 
 
 def test_db_commands_say_how_much_there_is_make_room_and_migrate(tmp_path: Path) -> None:
@@ -199,13 +242,19 @@ def test_db_commands_say_how_much_there_is_make_room_and_migrate(tmp_path: Path)
     assert "newest" in accord("migrate", "--store", url).stdout
     said = accord("stats", "--store", url).stdout
     assert "4 tasks" in said
-    assert re.search(r"completed +1\n +failed +3\n", said)  # what had not ended can't be taken up again
+    assert re.search(
+        r"completed +1\n +failed +3\n", said
+    )  # what had not ended can't be taken up again
     database = sqlite3.connect(tmp_path / "t.db")
     with database:
         database.execute("CREATE TABLE waste AS SELECT zeroblob(1000000) AS x")
         database.execute("DROP TABLE waste")
     database.close()
-    before, after = (int(word.replace(",", "")) for word in accord("vacuum", "--store", url).stdout.split() if word[0].isdigit())
+    before, after = (
+        int(word.replace(",", ""))
+        for word in accord("vacuum", "--store", url).stdout.split()
+        if word[0].isdigit()
+    )
     assert after < before / 2
     gone = accord("stats", "--store", f"sqlite:///{tmp_path}/none.db")
     assert gone.returncode

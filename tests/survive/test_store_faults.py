@@ -1,4 +1,6 @@
-"""V4: a disk that is full, locked, read-only, slow or broken gives clear refusals, no false acknowledgement, no lasting harm."""
+"""V4: a disk that is full, locked, read-only, slow or broken gives clear refusals, no false
+acknowledgement, no lasting harm.
+"""
 
 import asyncio
 import contextlib
@@ -15,7 +17,7 @@ import grpc
 import pytest
 
 from accord import Agent, Context
-from accord.store.sqlite import SqliteStore
+from accord.store.sqlite.store import SqliteStore
 from tests.drive import Refused, refusal_of, say, state_of, text_of
 from tests.reliability.harness import JSON, RESUME, message, report, size
 from tests.survive.host import hosting
@@ -24,7 +26,9 @@ from tests.survive.skills import talkative
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tell senders after a third of a second instead of ten, and readers after two thirds: what is shown is the same, sooner."""
+    """Tell senders after a third of a second instead of ten, and readers after two thirds: what is
+    shown is the same, sooner.
+    """
     monkeypatch.setattr("accord.engine.log.writer.PATIENCE_S", 0.3)
     monkeypatch.setattr("accord.engine.log.views.PATIENCE_S", 0.3)
     monkeypatch.setattr("accord.engine.log.views.STREAM_PATIENCE_S", 0.6)
@@ -89,7 +93,10 @@ async def works_again(client: Any) -> None:
 
 def is_unavailable(refused: Refused) -> bool:
     """503 over HTTP, UNAVAILABLE on gRPC."""
-    return refused.reason == "UNAVAILABLE" and refused.status in (503, grpc.StatusCode.UNAVAILABLE.value[0])
+    return refused.reason == "UNAVAILABLE" and refused.status in (
+        503,
+        grpc.StatusCode.UNAVAILABLE.value[0],
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -97,9 +104,10 @@ def is_unavailable(refused: Refused) -> bool:
 async def test_what_can_not_be_stored_is_not_told_and_is_stored_when_it_can_be(
     connect: Any, tmp_path: Path, fault: Callable[[SqliteStore], Any]
 ) -> None:
-    """V4: 503 with Retry-After (UNAVAILABLE on gRPC): after a while for the sender who was held, at once for whoever comes later.
-    Reads go on and show what is stored. When the fault goes away, what was held is done, what was refused at once never was, and
-    everything works again."""
+    """V4: 503 with Retry-After (UNAVAILABLE on gRPC): after a while for the sender who was held, at
+    once for whoever comes later. Reads go on and show what is stored. When the fault goes away,
+    what was held is done, what was refused at once never was, and everything works again.
+    """
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect(an_agent(), store=store) as client:
         asked = (await client.send(say("hi", metadata={"skill": "talk"})))["task"]
@@ -122,8 +130,12 @@ async def test_what_can_not_be_stored_is_not_told_and_is_stored_when_it_can_be(
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_key_that_was_held_up_stands_for_the_task_that_was_stored_in_the_end(connect: Any, tmp_path: Path) -> None:
-    """V4, I1: who was told that nothing is known sends again under the same key, and gets the one task."""
+async def test_a_key_that_was_held_up_stands_for_the_task_that_was_stored_in_the_end(
+    connect: Any, tmp_path: Path
+) -> None:
+    """V4, I1: who was told that nothing is known sends again under the same key, and gets the one
+    task.
+    """
     store, request, key = SqliteStore(tmp_path / "tasks.db"), say(BIG), {"idempotency-key": "k"}
     async with connect(an_agent(), store=store) as client:
         await client.list()  # it is open
@@ -137,8 +149,12 @@ async def test_a_key_that_was_held_up_stands_for_the_task_that_was_stored_in_the
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_fault_that_passes_is_waited_out(connect_rpc: Any, tmp_path: Path, fault: Callable[[SqliteStore], Any]) -> None:
-    """V4: a sender is not answered while its message can't be stored, and answered when it can; nobody has to repeat anything."""
+async def test_a_fault_that_passes_is_waited_out(
+    connect_rpc: Any, tmp_path: Path, fault: Callable[[SqliteStore], Any]
+) -> None:
+    """V4: a sender is not answered while its message can't be stored, and answered when it can;
+    nobody has to repeat anything.
+    """
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect_rpc(an_agent(), store=store) as client:
         await client.send("before")
@@ -153,10 +169,19 @@ async def test_a_fault_that_passes_is_waited_out(connect_rpc: Any, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_work_is_held_while_it_can_not_be_stored_and_then_goes_on(connect_rpc: Any, tmp_path: Path) -> None:
-    """V4, D4: no run is given up because of the disk, plain or durable, at its end or between two steps: whoever waits for it is
-    told that nothing is known yet, and when the disk is well again it is done, every step once."""
-    store, agent, gate, steps = SqliteStore(tmp_path / "tasks.db"), Agent("Faults"), asyncio.Event(), list[str]()
+async def test_work_is_held_while_it_can_not_be_stored_and_then_goes_on(
+    connect_rpc: Any, tmp_path: Path
+) -> None:
+    """V4, D4: no run is given up because of the disk, plain or durable, at its end or between two
+    steps: whoever waits for it is told that nothing is known yet, and when the disk is well again
+    it is done, every step once.
+    """
+    store, agent, gate, steps = (
+        SqliteStore(tmp_path / "tasks.db"),
+        Agent("Faults"),
+        asyncio.Event(),
+        list[str](),
+    )
 
     @agent.skill
     async def plain(text: str) -> str:
@@ -193,8 +218,12 @@ async def test_work_is_held_while_it_can_not_be_stored_and_then_goes_on(connect_
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_stream_is_told_when_an_outage_lasts_and_can_be_resumed_after_it(connect: Any, tmp_path: Path) -> None:
-    """V4, S5: a reader is not left in silence for ever: its stream ends with an error, and resumed it has all there is, once."""
+async def test_a_stream_is_told_when_an_outage_lasts_and_can_be_resumed_after_it(
+    connect: Any, tmp_path: Path
+) -> None:
+    """V4, S5: a reader is not left in silence for ever: its stream ends with an error, and resumed
+    it has all there is, once.
+    """
     store, agent = SqliteStore(tmp_path / "tasks.db"), an_agent()
     async with connect(agent, store=store) as client:
         asked = (await client.send(say("hi", metadata={"skill": "chat"})))["task"]
@@ -206,10 +235,15 @@ async def test_a_stream_is_told_when_an_outage_lasts_and_can_be_resumed_after_it
                 assert (await refusal_of(stream.rest())).reason == "UNAVAILABLE"
         await works_again(client)
         async with asyncio.timeout(20):
-            while (len((task := await client.get(asked["id"]))["history"]), state_of(task)) != (3, "input-required"):
+            while (len((task := await client.get(asked["id"]))["history"]), state_of(task)) != (
+                3,
+                "input-required",
+            ):
                 pass
         await client.cancel(asked["id"])
-        resumed = await (await client.subscribe(asked["id"], headers=RESUME | {"last-event-id": "3"})).rest()
+        resumed = await (
+            await client.subscribe(asked["id"], headers=RESUME | {"last-event-id": "3"})
+        ).rest()
         states = [state_of(frame["statusUpdate"]) for frame in resumed]
         assert states == ["working", "input-required", "canceled"]
 
@@ -225,12 +259,17 @@ class Counted(SqliteStore):
 
 
 async def test_that_the_store_works_again_is_said_after_a_commit_that_succeeded(
-    connect_rpc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    connect_rpc: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """V4: on a full disk there is often room for something as small as a heartbeat, which is no sign that work can be stored. The
-    log has one line for an outage and one for its end, however often it was tried, and the end is true."""
-    monkeypatch.setattr("accord.engine.runs.upkeep.LOOK_S", 0.01)
-    monkeypatch.setattr("accord.engine.runs.upkeep.BEAT_S", 0.01)
+    """V4: on a full disk there is often room for something as small as a heartbeat, which is no
+    sign that work can be stored. The log has one line for an outage and one for its end, however
+    often it was tried, and the end is true.
+    """
+    monkeypatch.setattr("accord.engine.runs.retention.LOOK_S", 0.01)
+    monkeypatch.setattr("accord.engine.runs.retention.BEAT_S", 0.01)
     store = Counted(tmp_path / "tasks.db")
     async with connect_rpc(an_agent(), store=store) as client:
         for outage in (1, 2):
@@ -257,13 +296,17 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.message for record in caplog.records if record.message.startswith("the store")]
 
 
-async def test_a_database_that_can_not_be_read_is_said_to_be_unavailable(connect: Any, tmp_path: Path) -> None:
+async def test_a_database_that_can_not_be_read_is_said_to_be_unavailable(
+    connect: Any, tmp_path: Path
+) -> None:
     """V4: no SQL and no stack trace reach the client, only that it may try again."""
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect(an_agent(), store=store) as client:
         task = (await client.send("hello"))["task"]
         was = store._reader, store._lister
-        empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)  # as a file whose tables are gone
+        empty = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False
+        )  # as a file whose tables are gone
         store._reader = store._lister = empty
         for call in (client.get(task["id"]), client.list()):
             refused = await refusal_of(call)
@@ -286,8 +329,12 @@ def slow(store: SqliteStore) -> Iterator[threading.Event]:
         store._db.set_trace_callback(None)
 
 
-async def test_a_slow_disk_holds_up_answers_and_nobody_who_reads(connect: Any, tmp_path: Path) -> None:
-    """V4: what is answered is stored, however long that takes; what was stored before can be read meanwhile."""
+async def test_a_slow_disk_holds_up_answers_and_nobody_who_reads(
+    connect: Any, tmp_path: Path
+) -> None:
+    """V4: what is answered is stored, however long that takes; what was stored before can be read
+    meanwhile.
+    """
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect(an_agent(), store=store) as client:
         done = (await client.send("before"))["task"]
@@ -317,16 +364,22 @@ BROKEN_ROWS = {
 
 @pytest.mark.parametrize("what", BROKEN_ROWS)
 async def test_one_broken_row_harms_no_other(connect: Any, tmp_path: Path, what: str) -> None:
-    """V4: the broken task is refused when asked for, left out of lists, and everything else works, also over a restart."""
+    """V4: the broken task is refused when asked for, left out of lists, and everything else works,
+    also over a restart.
+    """
     database = tmp_path / "tasks.db"
     async with connect(an_agent(), store=f"sqlite:///{database}") as client:
-        bad = (await client.send(say("bad", metadata={"skill": "chat"} if what == "log" else {})))["task"]
+        bad = (await client.send(say("bad", metadata={"skill": "chat"} if what == "log" else {})))[
+            "task"
+        ]
         if what == "log":  # goes on after its snapshot
             await client.send(say("more", taskId=bad["id"]))
         good = [(await client.send(f"good {n}"))["task"]["id"] for n in range(3)]
     damage(database, BROKEN_ROWS[what], bad["id"])
     async with connect(an_agent(), store=f"sqlite:///{database}") as client:
-        assert [task["id"] for task in (await client.list(includeArtifacts=True))["tasks"]] == good[::-1]
+        assert [task["id"] for task in (await client.list(includeArtifacts=True))["tasks"]] == good[
+            ::-1
+        ]
         with pytest.raises(Refused):
             await client.get(bad["id"])
         assert state_of((await client.send("still here"))["task"]) == "completed"
@@ -340,10 +393,14 @@ BROKEN_BEGINNINGS = {
 
 
 @pytest.mark.parametrize("what", BROKEN_BEGINNINGS)
-async def test_a_broken_row_left_working_does_not_keep_the_server_from_starting(tmp_path: Path, what: str) -> None:
+async def test_a_broken_row_left_working_does_not_keep_the_server_from_starting(
+    tmp_path: Path, what: str
+) -> None:
     """V4, D4: recovery goes past a task it can't read."""
     async with hosting(tmp_path) as host:
-        text = "x" * (1 << 17) if what == "snapshot" else "x"  # a large task has a snapshot before its end
+        text = (
+            "x" * (1 << 17) if what == "snapshot" else "x"
+        )  # a large task has a snapshot before its end
         bad = (await host.client().send(message(text, "hold", returnImmediately=True)))["id"]
         other = (await host.client().send(message("y", "hold", returnImmediately=True)))["id"]
         await host.kill()
@@ -360,10 +417,13 @@ def damage(database: Path, sql: str, task_id: str) -> None:
     db.close()
 
 
-async def test_a_full_disk_under_a_real_server_acknowledges_nothing_it_can_not_keep(tmp_path: Path) -> None:
-    """V4: the system refuses the server's process more room in any file, and gives it back, again and again: every send is stored
-    or refused with 503, and nothing else happens. Sent again under its key, whatever was refused is one task too; the log has two
-    lines for each time."""
+async def test_a_full_disk_under_a_real_server_acknowledges_nothing_it_can_not_keep(
+    tmp_path: Path,
+) -> None:
+    """V4: the system refuses the server's process more room in any file, and gives it back, again
+    and again: every send is stored or refused with 503, and nothing else happens. Sent again
+    under its key, whatever was refused is one task too; the log has two lines for each time.
+    """
     rounds, kept, refused = size(2, 20), dict[str, str](), list[str]()
     async with hosting(tmp_path, patience_s=0.5) as host, aiohttp.ClientSession() as session:
         for _ in range(rounds):
@@ -371,14 +431,19 @@ async def test_a_full_disk_under_a_real_server_acknowledges_nothing_it_can_not_k
             resource.prlimit(host.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
             stored, turned_away = await fill(session, host.url)
             assert turned_away, "the disk was never full"
-            resource.prlimit(host.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            resource.prlimit(
+                host.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            )
             async with asyncio.timeout(20):
                 while not await is_ready(session, host.url):
                     pass
             kept |= stored | (await fill(session, host.url, 5))[0]
             refused += turned_away
         lines = [line for line in host.log.read_text().splitlines() if "the store" in line]
-        assert ["can't be written, and is tried again: " in line for line in lines] == [True, False] * rounds
+        assert ["can't be written, and is tried again: " in line for line in lines] == [
+            True,
+            False,
+        ] * rounds
         assert ["works again" in line for line in lines] == [False, True] * rounds
         await host.kill()
         await host.start()
@@ -389,7 +454,9 @@ async def test_a_full_disk_under_a_real_server_acknowledges_nothing_it_can_not_k
         assert await host.client().total() == len(kept) == len(set(kept.values()))
         await host.kill()
         host.check_file()
-    report("V4 disk full", rounds=rounds, kept=len(kept) - len(refused), refused=len(refused), false=0)
+    report(
+        "V4 disk full", rounds=rounds, kept=len(kept) - len(refused), refused=len(refused), false=0
+    )
 
 
 async def is_ready(session: aiohttp.ClientSession, url: str) -> bool:
@@ -397,8 +464,12 @@ async def is_ready(session: aiohttp.ClientSession, url: str) -> bool:
         return answer.status == 200
 
 
-async def fill(session: aiohttp.ClientSession, url: str, most: int = 200) -> tuple[dict[str, str], list[str]]:
-    """Send until three are refused, or `most` are stored; return the keys with the ids of their tasks, and those refused."""
+async def fill(
+    session: aiohttp.ClientSession, url: str, most: int = 200
+) -> tuple[dict[str, str], list[str]]:
+    """Send until three are refused, or `most` are stored; return the keys with the ids of their
+    tasks, and those refused.
+    """
     stored, refused = dict[str, str](), list[str]()
     while len(refused) < 3 and len(stored) < most:
         key = uuid.uuid4().hex
@@ -412,7 +483,9 @@ async def fill(session: aiohttp.ClientSession, url: str, most: int = 200) -> tup
 async def send_under(session: aiohttp.ClientSession, url: str, key: str) -> str:
     """Send a large message under a key; return the id of its task, nothing if it is refused."""
     headers = JSON | {"idempotency-key": key}
-    async with session.post(url + "/message:send", json=message(BIG, "echo"), headers=headers) as answer:
+    async with session.post(
+        url + "/message:send", json=message(BIG, "echo"), headers=headers
+    ) as answer:
         if answer.status == 200:
             return str((await answer.json())["task"]["id"])
         assert answer.status == 503

@@ -10,9 +10,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from accord.wire import watchdog
-from accord.wire.places import place_of, stack_of
-from accord.wire.watchdog import Watchdog
+from accord.server.process import watchdog
+from accord.server.process.stacks import place_of, stack_of
+from accord.server.process.watchdog import Watchdog
 
 SERVE = """
 import asyncio, sys, time
@@ -35,7 +35,9 @@ agent.run(port=0, store="memory://", on_start=lambda address: print(address, flu
 def ask(url: str, text: str) -> bytes:
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
     headers = {"content-type": "application/json", "a2a-version": "1.0"}
-    with urlopen(Request(url + "/message:send", json.dumps({"message": message}).encode(), headers)) as answer:
+    with urlopen(
+        Request(url + "/message:send", json.dumps({"message": message}).encode(), headers)
+    ) as answer:
         found: bytes = answer.read()
     return found
 
@@ -45,7 +47,9 @@ async def test_a_skill_that_blocks_the_loop_is_named(tmp_path) -> None:
     script = tmp_path / "slow.py"
     script.write_text(SERVE)
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(sys.executable, str(script), stdout=pipe, stderr=pipe)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(script), stdout=pipe, stderr=pipe
+    )
     try:
         assert process.stdout is not None
         async with asyncio.timeout(60):

@@ -1,5 +1,17 @@
-"""Who is calling."""
+"""Who calls."""
 
-from .caller import ANONYMOUS, Caller
+from typing import TYPE_CHECKING
 
-__all__ = ["ANONYMOUS", "Caller"]
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .caller import ANONYMOUS as ANONYMOUS
+    from .caller import Caller as Caller
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "ANONYMOUS": "caller",
+        "Caller": "caller",
+    },
+)

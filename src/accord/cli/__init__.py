@@ -30,7 +30,9 @@ class _Verbs(click.Group):
         return command
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package_name="accord", message="%(prog)s %(version)s")
 def main() -> None:
     """Accord: Agent2Agent (A2A) for Python.

@@ -1,11 +1,12 @@
-"""What to type next, when a command about an agent failed, and what is going on while it tries again."""
+"""What to type next, when a command about an agent failed, and what is going on while it tries
+again.
+"""
 
 import shlex
 
 import click
 
-from ..client.errors import AgentFault, BadCard, Unreachable, task_of
-from ..client.retry import Pause, Retry, is_cut
+from ..client import AgentFault, BadCard, Pause, Retry, Unreachable, is_cut, task_of
 from ..model import A2AError, TaskNotFound, TooManyRequests, UnsupportedOperation
 from .amount import SECONDS
 
@@ -14,7 +15,8 @@ __all__ = ["PATIENCE", "advised", "patient", "typed"]
 PATIENCE = click.option(
     "--patience",
     type=SECONDS,
-    help="Seconds to try again while the server is away.  [default: 30; 5 where nobody has ever answered]",
+    help="Seconds to try again while the server is away.  [default: 30; 5 where nobody has ever "
+    "answered]",
 )
 
 
@@ -49,7 +51,10 @@ def advised(error: A2AError | AgentFault, url: str = "", again: str = "") -> cli
     said, task_id = str(error), task_of(error)
     match error:
         case _ if task_id and url and is_cut(error):
-            help_ = f"The agent may go on with its task. Ask for it with:  {typed('task', 'get', url, task_id, '--wait')}"
+            help_ = (
+                "The agent may go on with its task. Ask for it with:  "
+                f"{typed('task', 'get', url, task_id, '--wait')}"
+            )
         case _ if again and is_cut(error):
             help_ = f"The agent may have begun. To get its answer, and not a second one:  {again}"
         case Unreachable() if "no secure connection" in said:
@@ -57,11 +62,20 @@ def advised(error: A2AError | AgentFault, url: str = "", again: str = "") -> cli
         case Unreachable():
             help_ = "Start one with:  accord serve FILE"
         case BadCard():
-            help_ = "Give the address an agent is served at, as accord serve prints it, or the address of its card."
+            help_ = (
+                "Give the address an agent is served at, as accord serve prints it, or the "
+                "address of its card."
+            )
         case TaskNotFound():
-            help_ = "It may have been deleted, or be someone else's. Leave --task-id out to start a new task."
+            help_ = (
+                "It may have been deleted, or be someone else's. Leave --task-id out to start "
+                "a new task."
+            )
         case UnsupportedOperation() if "takes no more messages" in said:
-            help_ = "Here: leave --task-id out, and give that context with --context-id to go on with the conversation."
+            help_ = (
+                "Here: leave --task-id out, and give that context with --context-id to go on "
+                "with the conversation."
+            )
         case _:
             return click.ClickException(said)
     return click.ClickException(f"{said}\n{help_}")

@@ -5,11 +5,9 @@ import asyncio
 import click
 import msgspec
 
-from ..client import connect
-from ..client.errors import AgentFault
-from ..client.retry import NO_RETRY
-from ..codec import v1
+from ..client import NO_RETRY, AgentFault, connect
 from ..model import A2AError, AgentCard
+from ..protocol.v1 import codec as v1
 from .advice import advised
 
 __all__ = ["card"]
@@ -23,7 +21,12 @@ def card() -> None:
 @card.command("get")
 @click.argument("url")
 @click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people, or for programs."
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or for programs.",
 )
 def get(url: str, output: str) -> None:
     """Fetch the card of the agent at URL.
@@ -51,10 +54,18 @@ def _show(found: AgentCard) -> None:
     click.echo(f"{click.style(found.name, bold=True)} {found.version}\n{found.description}\n")
     width = max(len(skill.id) for skill in found.skills) if found.skills else 0
     for skill in found.skills:
-        click.echo(f"  {skill.id:<{width}}   {skill.description}   {click.style(', '.join(skill.tags), dim=True)}")
+        click.echo(
+            f"  {skill.id:<{width}}   {skill.description}   {click.style(', '.join(skill.tags), dim=True)}"  # noqa: E501
+        )
     click.echo()
     for interface in found.supported_interfaces:
-        click.echo(f"  {interface.protocol_binding:<10} {interface.protocol_version:<4} {interface.url}")
+        click.echo(
+            f"  {interface.protocol_binding:<10} {interface.protocol_version:<4} {interface.url}"
+        )
     capabilities = found.capabilities
-    on = [name for name in ("streaming", "push_notifications", "extended_agent_card") if getattr(capabilities, name)]
+    on = [
+        name
+        for name in ("streaming", "push_notifications", "extended_agent_card")
+        if getattr(capabilities, name)
+    ]
     click.echo(f"\ncan: {', '.join(on).replace('_', ' ') or 'answer only'}")

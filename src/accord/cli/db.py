@@ -8,16 +8,21 @@ import click
 
 from ..model import TaskState
 from ..store import CommitFailed, open_store
-from ..store.sqlite import SqliteStore, check_file, inspect, newest, size_of
+from ..store.sqlite import SqliteStore, check_file, inspect, size_of
+from ..store.sqlite.migrations import newest
 
 __all__ = ["db"]
 
-_STORE = click.option("--store", help="The store, as given to accord serve. By default the only one in ./.accord/.")
+_STORE = click.option(
+    "--store", help="The store, as given to accord serve. By default the only one in ./.accord/."
+)
 
 
 @click.group()
 def db() -> None:
-    """Inspect or maintain an agent's database. For all but stats stop its server first: one process may use the file."""
+    """Inspect or maintain an agent's database. For all but stats stop its server first: one process
+    may use the file.
+    """
 
 
 @db.command()
@@ -32,10 +37,20 @@ def stats(store: str | None) -> None:
     states = list(TaskState)
     for state, count in sorted(found.tasks.items()):
         click.echo(f"  {states[state].word:<16} {count:>12,}")
-    counted = {"task": sum(found.tasks.values()), "log row": found.events, "idempotency key": found.keys, "byte": found.size}
-    click.echo(", ".join(f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counted.items()))
+    counted = {
+        "task": sum(found.tasks.values()),
+        "log row": found.events,
+        "idempotency key": found.keys,
+        "byte": found.size,
+    }
+    click.echo(
+        ", ".join(f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counted.items())
+    )
     if schema < newest():
-        click.echo(f"schema {schema}; the newest is {newest()}, which accord serve and accord db migrate bring it to")
+        click.echo(
+            f"schema {schema}; the newest is {newest()}, which accord serve and accord db "
+            "migrate bring it to"
+        )
 
 
 @db.command()
@@ -56,7 +71,9 @@ def vacuum(store: str | None) -> None:
 @db.command()
 @_STORE
 def migrate(store: str | None) -> None:
-    """Bring the database to the newest schema. `accord serve` does this by itself when it starts."""
+    """Bring the database to the newest schema. `accord serve` does this by itself when it
+    starts.
+    """
     path, schema = _found(store)
 
     async def nothing(opened: SqliteStore) -> None:
@@ -64,13 +81,21 @@ def migrate(store: str | None) -> None:
 
     _with(path, nothing)
     is_old = schema < newest()
-    click.echo(f"the schema was {schema}, and is now the newest, {newest()}" if is_old else "the schema is the newest")
+    click.echo(
+        f"the schema was {schema}, and is now the newest, {newest()}"
+        if is_old
+        else "the schema is the newest"
+    )
 
 
 def _only_store() -> str:
     found = sorted(Path(".accord").glob("*.db"))
     if len(found) != 1:
-        there = f"several databases in ./.accord/: {', '.join(p.name for p in found)}" if found else "no database in ./.accord/"
+        there = (
+            f"several databases in ./.accord/: {', '.join(p.name for p in found)}"
+            if found
+            else "no database in ./.accord/"
+        )
         raise click.ClickException(f"{there}; name one with --store sqlite:///FILE")
     return f"sqlite:///{found[0]}"
 
@@ -105,4 +130,6 @@ def _with(path: Path, work: Callable[[SqliteStore], Awaitable[None]]) -> None:
     except RuntimeError as error:
         raise click.ClickException(str(error)) from error
     except CommitFailed as error:
-        raise click.ClickException(f"{path} could not be rewritten, and is as it was: {error}") from error
+        raise click.ClickException(
+            f"{path} could not be rewritten, and is as it was: {error}"
+        ) from error

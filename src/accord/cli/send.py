@@ -5,9 +5,8 @@ import asyncio
 import click
 import msgspec
 
-from ..client import Client, connect
-from ..client.errors import AgentFault
-from ..client.resume import Stream
+from ..client import AgentFault, Client, connect
+from ..client.streams import Stream
 from ..model import A2AError, new_id
 from .advice import PATIENCE, advised, patient, typed
 from .amount import SOME_SECONDS
@@ -22,11 +21,24 @@ __all__ = ["send"]
 @click.option("--stream", "is_stream", is_flag=True, help="Show the answer as it is made.")
 @click.option("--task-id", default="", help="Continue this task: answer its question.")
 @click.option("--context-id", default="", help="Start a new task in this conversation.")
-@click.option("--key", default="", help="Name this message: sent again under the same name, its work is not done twice.")
-@click.option("--timeout", type=SOME_SECONDS, help="Seconds to wait for the answer.  [default: 600]")
+@click.option(
+    "--key",
+    default="",
+    help="Name this message: sent again under the same name, its work is not done twice.",
+)
+@click.option(
+    "--timeout", type=SOME_SECONDS, help="Seconds to wait for the answer.  [default: 600]"
+)
 @PATIENCE
 def send(
-    url: str, text: str, is_stream: bool, task_id: str, context_id: str, key: str, timeout: float | None, patience: float | None
+    url: str,
+    text: str,
+    is_stream: bool,
+    task_id: str,
+    context_id: str,
+    key: str,
+    timeout: float | None,
+    patience: float | None,
 ) -> None:
     """Send TEXT to the agent at URL and print what it answers.
 
@@ -40,7 +52,10 @@ def send(
     except (A2AError, AgentFault) as error:
         raise advised(error, url, sending.again) from error
     except KeyboardInterrupt:
-        click.secho(f"\nno longer waiting; what the agent has begun goes on\n{sending.later}".rstrip(), err=True)
+        click.secho(
+            f"\nno longer waiting; what the agent has begun goes on\n{sending.later}".rstrip(),
+            err=True,
+        )
         raise click.exceptions.Exit(130) from None
 
 
@@ -64,25 +79,37 @@ class _Sending(msgspec.Struct):
                 await self._read(agent)
             else:
                 reply = await agent.send(
-                    self.text, task_id=self.task_id, context_id=self.context_id, key=self.key, timeout_s=self.timeout_s
+                    self.text,
+                    task_id=self.task_id,
+                    context_id=self.context_id,
+                    key=self.key,
+                    timeout_s=self.timeout_s,
                 )
                 show_reply(reply, self.url)
 
     async def _read(self, agent: Client) -> None:
         self.stream = agent.stream(
-            self.text, task_id=self.task_id, context_id=self.context_id, key=self.key, timeout_s=self.timeout_s
+            self.text,
+            task_id=self.task_id,
+            context_id=self.context_id,
+            key=self.key,
+            timeout_s=self.timeout_s,
         )
         await show_stream(self.stream)
         show_reply(self.stream.reply, self.url, is_shown=self.stream.task is not None)
 
     @property
     def again(self) -> str:
-        """What to type to be told the answer, without having the work done twice; empty if the agent can't tell."""
+        """What to type to be told the answer, without having the work done twice; empty if the
+        agent can't tell.
+        """
         if not self.key:
             return ""
         named = {"--task-id": self.task_id, "--context-id": self.context_id, "--key": self.key}
         options = [word for name, value in named.items() if value for word in (name, value)]
-        return typed("send", self.url, self.text, *options, *(["--stream"] if self.is_stream else []))
+        return typed(
+            "send", self.url, self.text, *options, *(["--stream"] if self.is_stream else [])
+        )
 
     @property
     def later(self) -> str:

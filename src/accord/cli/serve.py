@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from ..agent import Agent
-from ..engine.runs.upkeep import Retention
-from ..wire.tls import Tls
+from ..engine.runs import Retention
+from ..server.transport import Tls
 from .amount import DAYS, SECONDS
 from .load import load_agent
 
@@ -20,14 +20,30 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 @click.command()
 @click.argument("file", metavar="FILE[:NAME]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on.")
+@click.option(
+    "--port",
+    default=8000,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on.",
+)
 @click.option(
     "--store",
-    help="Where tasks are kept: sqlite:///FILE, or memory:// to forget them. By default a file in ./.accord/ for each agent.",
+    help="Where tasks are kept: sqlite:///FILE, or memory:// to forget them. By default a file "
+    "in ./.accord/ for each agent.",
 )
-@click.option("--url", help="The address clients reach this server at, if it is not the one it listens on.")
-@click.option("--versions", help="Versions of the protocol to answer, like 1.0 or 1.0,0.3. All of them by default.")
-@click.option("--grpc-port", type=click.IntRange(0, 65535), help="Serve gRPC too, on this port. Needs: pip install 'accord[grpc]'")
+@click.option(
+    "--url", help="The address clients reach this server at, if it is not the one it listens on."
+)
+@click.option(
+    "--versions",
+    help="Versions of the protocol to answer, like 1.0 or 1.0,0.3. All of them by default.",
+)
+@click.option(
+    "--grpc-port",
+    type=click.IntRange(0, 65535),
+    help="Serve gRPC too, on this port. Needs: pip install 'accord[grpc]'",
+)
 @click.option("--tls-cert", type=_PEM, help="Certificate (PEM), for HTTP and gRPC.")
 @click.option("--tls-key", type=_PEM, help="Its private key (PEM).")
 @click.option(
@@ -35,10 +51,28 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     type=_PEM,
     help="Accept only clients with a certificate of this authority.",
 )
-@click.option("--grace", type=SECONDS, default=20.0, show_default=True, help="Seconds running work gets to finish on SIGTERM.")
-@click.option("--keep-days", type=DAYS, default=30.0, show_default=True, help="Days a finished task is kept.")
-@click.option("--no-auth", is_flag=True, help="Allow anyone who can reach a non-loopback --host to use the agent.")
-@click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True, help="How much the log says.")
+@click.option(
+    "--grace",
+    type=SECONDS,
+    default=20.0,
+    show_default=True,
+    help="Seconds running work gets to finish on SIGTERM.",
+)
+@click.option(
+    "--keep-days", type=DAYS, default=30.0, show_default=True, help="Days a finished task is kept."
+)
+@click.option(
+    "--no-auth",
+    is_flag=True,
+    help="Allow anyone who can reach a non-loopback --host to use the agent.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS),
+    default="warning",
+    show_default=True,
+    help="How much the log says.",
+)
 def serve(
     file: str,
     host: str,
@@ -57,14 +91,18 @@ def serve(
 ) -> None:
     """Serve the agent in FILE until Ctrl-C.
 
-    Without NAME it is the variable `agent`, or the only agent in the file. Tasks are kept in ./.accord/ and survive a crash.
+    Without NAME it is the variable `agent`, or the only agent in the file. Tasks are kept in
+    ./.accord/ and survive a crash.
 
     \b
     accord serve hello.py
     accord serve team.py:planner --port 9000 --store memory://
     """
     if url is not None and not url.startswith(("http://", "https://")):
-        raise click.ClickException(f"--url {url} is no address clients can use; write it like https://agents.example.com/trip")
+        raise click.ClickException(
+            f"--url {url} is no address clients can use; write it like "
+            "https://agents.example.com/trip"
+        )
     logging.basicConfig(level=log_level.upper(), format="%(levelname)s: %(message)s")
     agent = load_agent(file)
     try:
@@ -81,7 +119,11 @@ def serve(
             log_level=log_level,
             no_auth=no_auth,
             on_start=lambda bound: _greet(
-                agent, bound, url, store or agent.default_store, f"{host}:{grpc_port}" if grpc_port else ""
+                agent,
+                bound,
+                url,
+                store or agent.default_store,
+                f"{host}:{grpc_port}" if grpc_port else "",
             ),
         )
     except (TypeError, ValueError, RuntimeError) as error:
@@ -98,7 +140,9 @@ def _tls(certificate: Path | None, key: Path | None, client_authority: Path | No
 
 def _greet(agent: Agent, bound: str, url: str | None, store: str, grpc: str) -> None:
     base = url or bound
-    kept = "forgotten when the server stops" if store.startswith("memory") else "kept through a crash"
+    kept = (
+        "forgotten when the server stops" if store.startswith("memory") else "kept through a crash"
+    )
     example = next((e for skill in agent.skills.values() for e in skill.card.examples), "Hello")
     click.echo(f"{click.style(agent.name, bold=True)} is served at {base}   (Ctrl-C stops it)")
     click.echo(f"  card     {base}/.well-known/agent-card.json")

@@ -5,8 +5,8 @@ import sys
 import click
 import msgspec
 
-from ..client.reply import Reply
-from ..client.resume import Stream
+from ..client import Reply
+from ..client.streams import Stream
 from ..model import ArtifactUpdate, Part, StatusUpdate, TaskState
 
 __all__ = ["show_reply", "show_stream"]
@@ -19,12 +19,16 @@ async def show_stream(stream: Stream) -> None:
             sys.stdout.write("".join(_shown(part) for part in event.artifact.parts))
             sys.stdout.flush()
         elif isinstance(event, StatusUpdate) and event.status.message is not None:
-            click.secho(f"\n[{event.status.state.word}] {event.status.message.text}", err=True, dim=True)
+            click.secho(
+                f"\n[{event.status.state.word}] {event.status.message.text}", err=True, dim=True
+            )
     click.echo()
 
 
 def show_reply(reply: Reply, url: str, *, is_shown: bool = False) -> None:
-    """Print an answer, unless that `is_shown` already; then how the task stands, and what to type if it asks something."""
+    """Print an answer, unless that `is_shown` already; then how the task stands, and what to type
+    if it asks something.
+    """
     answer = _answer(reply)
     if not is_shown and answer:
         click.echo(answer)
@@ -33,14 +37,24 @@ def show_reply(reply: Reply, url: str, *, is_shown: bool = False) -> None:
         return
     state, said = task.status.state, task.status.message
     is_said = said is None or is_shown or said.text in answer
-    click.secho(f"task {task.id} is {state.word}" + ("" if is_said or said is None else f": {said.text}"), err=True, dim=True)
+    click.secho(
+        f"task {task.id} is {state.word}" + ("" if is_said or said is None else f": {said.text}"),
+        err=True,
+        dim=True,
+    )
     if state is TaskState.INPUT_REQUIRED:
         click.secho(f'answer with:  accord send {url} "..." --task-id {task.id}', err=True)
 
 
 def _answer(reply: Reply) -> str:
-    """The text of an answer, then its data as JSON and its files by name. The schema of a question is for programs."""
-    others = [] if reply.question else [_shown(part) for part in reply.parts if not isinstance(part.text, str)]
+    """The text of an answer, then its data as JSON and its files by name. The schema of a question
+    is for programs.
+    """
+    others = (
+        []
+        if reply.question
+        else [_shown(part) for part in reply.parts if not isinstance(part.text, str)]
+    )
     return "\n".join(filter(None, [reply.text, *others]))
 
 

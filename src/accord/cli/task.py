@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable
 import click
 import msgspec
 
-from ..client import Client, Reply, connect
-from ..client.errors import AgentFault
-from ..codec import v1
+from ..client import AgentFault, Client, Reply, connect
 from ..model import A2AError
+from ..protocol.v1 import codec as v1
 from .advice import PATIENCE, advised, patient
 from .amount import SOME_SECONDS
 from .show import show_reply
@@ -17,7 +16,12 @@ from .show import show_reply
 __all__ = ["task"]
 
 _OUTPUT = click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="For people, or for programs."
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or for programs.",
 )
 
 
@@ -37,7 +41,9 @@ def task() -> None:
 @click.option("--timeout", type=SOME_SECONDS, help="Seconds to wait for that.  [default: 600]")
 @PATIENCE
 @_OUTPUT
-def get(url: str, task_id: str, waits: bool, timeout: float | None, patience: float | None, output: str) -> None:
+def get(
+    url: str, task_id: str, waits: bool, timeout: float | None, patience: float | None, output: str
+) -> None:
     """Print how task TASK_ID of the agent at URL stands, and what it has made.
 
     \b
@@ -46,7 +52,11 @@ def get(url: str, task_id: str, waits: bool, timeout: float | None, patience: fl
     """
 
     async def look(agent: Client) -> Reply:
-        return await agent.wait(task_id, timeout_s=timeout) if waits else Reply(agent, await agent.get(task_id))
+        return (
+            await agent.wait(task_id, timeout_s=timeout)
+            if waits
+            else Reply(agent, await agent.get(task_id))
+        )
 
     _ask(url, patience, output, look)
 
@@ -69,7 +79,9 @@ def cancel(url: str, task_id: str, patience: float | None, output: str) -> None:
     _ask(url, patience, output, stop)
 
 
-def _ask(url: str, patience_s: float | None, output: str, ask: Callable[[Client], Awaitable[Reply]]) -> None:
+def _ask(
+    url: str, patience_s: float | None, output: str, ask: Callable[[Client], Awaitable[Reply]]
+) -> None:
     async def run() -> None:
         async with connect(url, retry=patient(patience_s)) as agent:
             reply = await ask(agent)

@@ -5,15 +5,23 @@ from .budget import Budget
 from .client import Client
 from .connect import connect
 from .conversation import Conversation
-from .discover import Cards
-from .errors import AgentFault, BadAnswer, BadCard, ConnectionLost, TooSlow, Unreachable
+from .discovery import Cards
+from .errors import (
+    AgentFault,
+    BadAnswer,
+    BadCard,
+    ConnectionLost,
+    TooSlow,
+    Unreachable,
+    task_of,
+)
 from .reply import Reply
-from .resume import Stream
-from .retry import Retry
-from .seen import Gap
+from .retry import NO_RETRY, Pause, Retry, is_cut
+from .streams import Gap, Stream
 from .sync import connect_sync
 
 __all__ = [
+    "NO_RETRY",
     "AgentFault",
     "ApiKey",
     "BadAnswer",
@@ -27,6 +35,7 @@ __all__ = [
     "ConnectionLost",
     "Conversation",
     "Gap",
+    "Pause",
     "Reply",
     "Retry",
     "Stream",
@@ -34,4 +43,6 @@ __all__ = [
     "Unreachable",
     "connect",
     "connect_sync",
+    "is_cut",
+    "task_of",
 ]

@@ -1,7 +1,8 @@
 """Credentials: chosen by the schemes of the agent's card, bound to one origin, never shown.
 
-A credential goes only where it belongs: to the origin the user named (or, for a card handed over, the one the card names). Not
-along a redirect, not to another host the card points at, not into a log or an error.
+A credential goes only where it belongs: to the origin the user named (or, for a card handed over,
+the one the card names). Not along a redirect, not to another host the card points at, not into a
+log or an error.
 """
 
 import base64
@@ -16,7 +17,18 @@ from ..model import AgentCard, SecurityRequirement, SecurityScheme, Unauthentica
 from ..net import Answer, Body, Http, client_tls, may_be_set, origin_of
 from .errors import BadCard
 
-__all__ = ["ApiKey", "Auth", "Basic", "Bearer", "Chosen", "ClientCert", "Credential", "Signed", "certificate_of", "choose"]
+__all__ = [
+    "ApiKey",
+    "Auth",
+    "Basic",
+    "Bearer",
+    "Chosen",
+    "ClientCert",
+    "Credential",
+    "Signed",
+    "certificate_of",
+    "choose",
+]
 
 Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
 
@@ -26,7 +38,9 @@ class Credential(Protocol):
 
     def fits(self, scheme: SecurityScheme) -> bool: ...
 
-    async def apply(self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]) -> None:
+    async def apply(
+        self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]
+    ) -> None:
         """Add the credential to a request; `scheme` is None if the agent declares none."""
         ...
 
@@ -42,12 +56,17 @@ class ApiKey:
     def fits(self, scheme: SecurityScheme) -> bool:
         return scheme.api_key_security_scheme is not None
 
-    async def apply(self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]) -> None:
+    async def apply(
+        self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]
+    ) -> None:
         declared = scheme.api_key_security_scheme if scheme is not None else None
         name = declared.name if declared is not None else self._name
         where = declared.location.lower() if declared is not None else self._location
         if where != "query" and not may_be_set(name):
-            raise BadCard("the agent", f"its card wants the API key as {name[:40]!r}, which would be more than a key")
+            raise BadCard(
+                "the agent",
+                f"its card wants the API key as {name[:40]!r}, which would be more than a key",
+            )
         match where:
             case "query":
                 query[name] = self._key
@@ -71,7 +90,9 @@ class Basic:
         http = scheme.http_auth_security_scheme
         return http is not None and http.scheme.lower() == "basic"
 
-    async def apply(self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]) -> None:
+    async def apply(
+        self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]
+    ) -> None:
         headers["Authorization"] = f"Basic {self._text}"
 
     def __repr__(self) -> str:
@@ -79,7 +100,9 @@ class Basic:
 
 
 class Bearer:
-    """A bearer token, or a function (async or not) that returns one; it is asked for every request, so it may cache and renew."""
+    """A bearer token, or a function (async or not) that returns one; it is asked for every request,
+    so it may cache and renew.
+    """
 
     def __init__(self, token: Token) -> None:
         self._token = _clean(token) if isinstance(token, str) else token
@@ -87,9 +110,15 @@ class Bearer:
     def fits(self, scheme: SecurityScheme) -> bool:
         http = scheme.http_auth_security_scheme
         is_bearer = http is not None and http.scheme.lower() == "bearer"
-        return is_bearer or scheme.oauth2_security_scheme is not None or scheme.open_id_connect_security_scheme is not None
+        return (
+            is_bearer
+            or scheme.oauth2_security_scheme is not None
+            or scheme.open_id_connect_security_scheme is not None
+        )
 
-    async def apply(self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]) -> None:
+    async def apply(
+        self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]
+    ) -> None:
         token = self._token
         if not isinstance(token, str):
             given = token()
@@ -101,10 +130,17 @@ class Bearer:
 
 
 class ClientCert:
-    """A client certificate for mutual TLS: PEM files, and optionally the authority that signed the agent's own."""
+    """A client certificate for mutual TLS: PEM files, and optionally the authority that signed the
+    agent's own.
+    """
 
     def __init__(
-        self, cert: str | Path, key: str | Path | None = None, *, password: str | None = None, authority: str | Path | None = None
+        self,
+        cert: str | Path,
+        key: str | Path | None = None,
+        *,
+        password: str | None = None,
+        authority: str | Path | None = None,
     ) -> None:
         self.authority = authority
         self._files = (key or cert, cert)
@@ -112,7 +148,9 @@ class ClientCert:
         self.tls(None)  # a file that is no certificate is told of here, not at the first call
 
     def tls(self, ca: str | Path | None) -> ssl.SSLContext:
-        """The TLS set-up that shows this certificate; `ca` is whom to trust where no `authority` was named."""
+        """The TLS set-up that shows this certificate; `ca` is whom to trust where no `authority`
+        was named.
+        """
         key, cert = self._files
         return client_tls(self.authority or ca, cert, key, self._password)
 
@@ -124,7 +162,9 @@ class ClientCert:
     def fits(self, scheme: SecurityScheme) -> bool:
         return scheme.mtls_security_scheme is not None
 
-    async def apply(self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]) -> None:
+    async def apply(
+        self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]
+    ) -> None:
         """Nothing to add: the connection itself proves it."""
 
     def __repr__(self) -> str:
@@ -138,7 +178,8 @@ Auth: TypeAlias = Credential | str | list[Credential] | Mapping[str, Credential]
 def choose(card: AgentCard, auth: Auth) -> list[tuple[Credential, SecurityScheme | None]]:
     """Return the credentials to use with an agent, each with the scheme it is for.
 
-    The first of the card's alternatives that they satisfy is taken. With an agent that declares nothing they are sent as they are.
+    The first of the card's alternatives that they satisfy is taken. With an agent that declares
+    nothing they are sent as they are.
 
     Raises:
         Unauthenticated: The card wants something else, and what.
@@ -157,16 +198,23 @@ def choose(card: AgentCard, auth: Auth) -> list[tuple[Credential, SecurityScheme
         if found is not None:
             return found
     wanted = " or ".join(" with ".join(r.schemes) or "nothing" for r in card.security_requirements)
-    raise Unauthenticated(f"{card.name}: none of the credentials given fits; the card asks for {wanted[:300]}")
+    raise Unauthenticated(
+        f"{card.name}: none of the credentials given fits; the card asks for {wanted[:300]}"
+    )
 
 
 def _satisfy(
-    requirement: SecurityRequirement, card: AgentCard, named: Mapping[str, Credential], others: list[Credential]
+    requirement: SecurityRequirement,
+    card: AgentCard,
+    named: Mapping[str, Credential],
+    others: list[Credential],
 ) -> list[tuple[Credential, SecurityScheme | None]] | None:
     found: list[tuple[Credential, SecurityScheme | None]] = []
     for name in requirement.schemes:
         scheme = card.security_schemes.get(name)
-        credential = named.get(name) or next((c for c in others if scheme is not None and c.fits(scheme)), None)
+        credential = named.get(name) or next(
+            (c for c in others if scheme is not None and c.fits(scheme)), None
+        )
         if credential is None:
             return None
         found.append((credential, scheme))
@@ -195,19 +243,35 @@ def certificate_of(auth: Auth) -> ClientCert | None:
 class Signed:
     """HTTP that adds credentials to requests for one origin, and to no other."""
 
-    def __init__(self, http: Http, origin: str, chosen: list[tuple[Credential, SecurityScheme | None]]) -> None:
+    def __init__(
+        self, http: Http, origin: str, chosen: list[tuple[Credential, SecurityScheme | None]]
+    ) -> None:
         self._http = http
         self._origin = origin
         self._chosen = chosen
 
     async def fetch(
-        self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None, *, limit: int, timeout_s: float
+        self,
+        verb: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        limit: int,
+        timeout_s: float,
     ) -> Answer:
         url, headers = await self._sign(url, headers)
         return await self._http.fetch(verb, url, headers, body, limit=limit, timeout_s=timeout_s)
 
     async def open(
-        self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None, *, timeout_s: float, idle_s: float
+        self,
+        verb: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        timeout_s: float,
+        idle_s: float,
     ) -> Body:
         url, headers = await self._sign(url, headers)
         return await self._http.open(verb, url, headers, body, timeout_s=timeout_s, idle_s=idle_s)
@@ -229,6 +293,12 @@ class Signed:
 
 
 def _clean(secret: Any) -> str:
-    if not isinstance(secret, str) or not secret or any(ord(c) < 32 or ord(c) == 127 for c in secret):
-        raise ValueError("a credential is a text without control characters, and not empty")  # and is not quoted here
+    if (
+        not isinstance(secret, str)
+        or not secret
+        or any(ord(c) < 32 or ord(c) == 127 for c in secret)
+    ):
+        raise ValueError(
+            "a credential is a text without control characters, and not empty"
+        )  # and is not quoted here
     return secret

@@ -1,9 +1,11 @@
-"""How much of an agent's answers we read, and how long we wait. Agents are strangers: everything has a limit."""
+"""How much of an agent's answers we read, and how long we wait. Agents are strangers: everything
+has a limit.
+"""
 
 import msgspec
 
-from ..codec import text
 from ..model import ParseError
+from ..protocol import text
 
 __all__ = ["Budget", "check_depth"]
 
@@ -21,10 +23,14 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     call_s: float = 60.0  # one call that has only to look something up
     work_s: float = 600.0  # one send, from the first byte to the settled task
     idle_s: float = 90.0  # a stream without a byte, keep-alives included, is taken for cut
-    lost_s: float = 60.0  # a connection whose other side is gone without a word, whoever waits on it
+    lost_s: float = (
+        60.0  # a connection whose other side is gone without a word, whoever waits on it
+    )
 
 
 def check_depth(raw: bytes, limit: int) -> None:
-    """Raise ParseError if `raw` is nested deeper than `limit`. Text with few brackets is not looked at any closer."""
+    """Raise ParseError if `raw` is nested deeper than `limit`. Text with few brackets is not looked
+    at any closer.
+    """
     if raw.count(b"{") + raw.count(b"[") > limit and text.depth(raw) > limit:
         raise ParseError(f"nested deeper than {limit} levels")

@@ -35,12 +35,11 @@ from ..model import (
     Unavailable,
     new_id,
 )
+from .connection import Line
 from .conversation import Conversation
 from .errors import AgentFault, BadAnswer, TooSlow, about_task, task_of
-from .line import Line
 from .reply import Content, Reply, parts_of
-from .resume import Stream
-from .seen import has_come
+from .streams import Stream, has_come
 
 __all__ = ["Client"]
 
@@ -55,7 +54,8 @@ _EMPTY_PAGES = 100
 class Client:
     """Talks to one agent. Made by `connect`; ready at first use, or with `async with`, or `await`.
 
-    - Errors of the agent are the classes of `accord.model.errors`; other faults are `AgentFault`s naming the agent.
+    - Errors of the agent are the classes of `accord.model.errors`; other faults are `AgentFault`s
+      naming the agent.
     - A call is repeated only if that can't do the work twice (see `retry`).
     """
 
@@ -83,7 +83,9 @@ class Client:
 
     @property
     def deduplicates(self) -> bool:
-        """Whether the agent says that it recognises a message it has had, by its id or by an idempotency key."""
+        """Whether the agent says that it recognises a message it has had, by its id or by an
+        idempotency key.
+        """
         return self.line.deduplicates
 
     @property
@@ -108,19 +110,34 @@ class Client:
         key: str = "",
         timeout_s: float | None = None,
     ) -> Reply:
-        """Send a message and return the answer: when the task has ended or asks something, or at once with `wait=False`.
+        """Send a message and return the answer: when the task has ended or asks something, or at
+        once with `wait=False`.
 
         Args:
-            message: Text, a `Message`, a `Part`, a `File`, bytes, a list of those, or any JSON value.
+            message: Text, a `Message`, a `Part`, a `File`, bytes, a list of those, or any JSON
+              value.
             task_id: Continue this task.
             context_id: Start a new task in this conversation.
             metadata: Of the message; `{"skill": ...}` names a skill of an Accord agent.
-            key: An idempotency key: the same call with the same key, also from another process, is the same task. Only for agents
-                that know such keys (`deduplicates`): with one, a call that broke off is repeated.
+            key: An idempotency key: the same call with the same key, also from another process, is
+              the same task. Only for agents that know such keys (`deduplicates`): with one, a call
+              that broke off is repeated.
             timeout_s: For all of it, repeated calls and waiting included.
         """
-        request = _request(message, task_id, context_id, metadata, history_length, output_modes, push, references, key)
-        return Reply(self, await self.send_request(request, key=key, wait=wait, timeout_s=timeout_s))
+        request = _request(
+            message,
+            task_id,
+            context_id,
+            metadata,
+            history_length,
+            output_modes,
+            push,
+            references,
+            key,
+        )
+        return Reply(
+            self, await self.send_request(request, key=key, wait=wait, timeout_s=timeout_s)
+        )
 
     def stream(
         self,
@@ -136,15 +153,28 @@ class Client:
         key: str = "",
         timeout_s: float | None = None,
     ) -> Stream:
-        """Send a message and read what happens, as it happens. Options are those of `send`; nothing is sent before it is read.
+        """Send a message and read what happens, as it happens. Options are those of `send`; nothing
+        is sent before it is read.
 
         `timeout_s` is for the whole stream, from the first read on.
         """
-        request = _request(message, task_id, context_id, metadata, history_length, output_modes, push, references, key)
+        request = _request(
+            message,
+            task_id,
+            context_id,
+            metadata,
+            history_length,
+            output_modes,
+            push,
+            references,
+            key,
+        )
         return Stream(self, request, key=key, timeout_s=timeout_s)
 
     def subscribe(self, task_id: str, *, after: str | int | None = None) -> Stream:
-        """Read what happens to a task from now on; `after` a cursor of an earlier stream, if the agent numbers its events."""
+        """Read what happens to a task from now on; `after` a cursor of an earlier stream, if the
+        agent numbers its events.
+        """
         return Stream(self, SubscribeRequest(id=task_id), after="" if after is None else str(after))
 
     def conversation(self, context_id: str = "") -> Conversation:
@@ -155,7 +185,9 @@ class Client:
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
         """Return a task as it stands."""
-        task: Task = await self.line.call("GetTask", GetTaskRequest(id=task_id, history_length=history_length))
+        task: Task = await self.line.call(
+            "GetTask", GetTaskRequest(id=task_id, history_length=history_length)
+        )
         return task
 
     async def wait(self, task_id: str, *, timeout_s: float | None = None) -> Reply:
@@ -195,7 +227,9 @@ class Client:
             if not token:
                 return
             if token in seen or empty > _EMPTY_PAGES:
-                raise BadAnswer(self.line.name, "its list of tasks never ends: the pages repeat or stay empty")
+                raise BadAnswer(
+                    self.line.name, "its list of tasks never ends: the pages repeat or stay empty"
+                )
             seen.add(token)
 
     async def page(
@@ -231,7 +265,9 @@ class Client:
             was_repeated = True
 
         try:
-            task: Task = await self.line.call("CancelTask", CancelTaskRequest(id=task_id, metadata=metadata), on_repeat=repeated)
+            task: Task = await self.line.call(
+                "CancelTask", CancelTaskRequest(id=task_id, metadata=metadata), on_repeat=repeated
+            )
         except TaskNotCancelable:
             if was_repeated:  # the first attempt, whose answer was lost, may have done it
                 task = await self.get(task_id)
@@ -243,7 +279,14 @@ class Client:
     # Push notifications
 
     async def create_push_config(
-        self, task_id: str, url: str, *, id: str = "", token: str = "", scheme: str = "", credentials: str = ""
+        self,
+        task_id: str,
+        url: str,
+        *,
+        id: str = "",
+        token: str = "",
+        scheme: str = "",
+        credentials: str = "",
     ) -> TaskPushNotificationConfig:
         """Have what happens to a task sent to `url`."""
         request = TaskPushNotificationConfig(
@@ -251,9 +294,13 @@ class Client:
             id=id or new_id(),  # ours, so that creating it twice is creating it once
             task_id=task_id,
             token=token,
-            authentication=AuthenticationInfo(scheme=scheme, credentials=credentials) if scheme else None,
+            authentication=AuthenticationInfo(scheme=scheme, credentials=credentials)
+            if scheme
+            else None,
         )
-        config: TaskPushNotificationConfig = await self.line.call("CreateTaskPushNotificationConfig", request)
+        config: TaskPushNotificationConfig = await self.line.call(
+            "CreateTaskPushNotificationConfig", request
+        )
         return config
 
     async def get_push_config(self, task_id: str, id: str) -> TaskPushNotificationConfig:
@@ -274,7 +321,9 @@ class Client:
             token = page.next_page_token
 
     async def delete_push_config(self, task_id: str, id: str) -> None:
-        await self.line.call("DeleteTaskPushNotificationConfig", DeletePushConfigRequest(task_id=task_id, id=id))
+        await self.line.call(
+            "DeleteTaskPushNotificationConfig", DeletePushConfigRequest(task_id=task_id, id=id)
+        )
 
     async def extended_card(self) -> AgentCard:
         """Return what the agent says of itself to those it knows."""
@@ -297,21 +346,31 @@ class Client:
     async def __aenter__(self) -> "Client":
         return await self.open()
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         await self.close()
 
     # For replies and streams
 
-    async def send_request(self, request: SendMessageRequest, *, key: str, wait: bool, timeout_s: float | None) -> Task | Message:
+    async def send_request(
+        self, request: SendMessageRequest, *, key: str, wait: bool, timeout_s: float | None
+    ) -> Task | Message:
         """Send, and wait for the task if it is still at work."""
         if not wait:
             request.configuration = request.configuration or SendConfiguration()
             request.configuration.return_immediately = True
         deadline = self._deadline(timeout_s)
         try:
-            response = await self.line.call("SendMessage", request, is_send=True, key=key, deadline=deadline)
+            response = await self.line.call(
+                "SendMessage", request, is_send=True, key=key, deadline=deadline
+            )
         except Unavailable as error:
-            # Not to be sent again, for all we know; but the agent says which task it will go on with.
+            # Not to be sent again, for all we know; but the agent says which task it will go on
+            # with.
             if not task_of(error) or self.line.may_send_again(key) or not self.line.retry.is_on:
                 raise
             return await self._taken_up(request, task_of(error), error, deadline)
@@ -324,7 +383,9 @@ class Client:
         found: Task = task
         return found
 
-    async def _taken_up(self, request: SendMessageRequest, task_id: str, error: Unavailable, deadline: float) -> Task:
+    async def _taken_up(
+        self, request: SendMessageRequest, task_id: str, error: Unavailable, deadline: float
+    ) -> Task:
         """Wait for the task of a message whose sender was sent away."""
         task = await self._settled(task_id, deadline)
         if not has_come(request, task):
@@ -338,19 +399,26 @@ class Client:
         while task is None or task.status.state not in _SETTLED:
             if task is not None:
                 if loop.time() + pause_s > deadline:
-                    what = f"still {task.status.state.word} when the time was up; wait({task_id!r}) goes on waiting"
+                    what = (
+                        f"still {task.status.state.word} when the time was up; "
+                        f"wait({task_id!r}) goes on waiting"
+                    )
                     raise about_task(TooSlow(self.line.name, what), task_id)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, _POLL_MOST_S)
             try:
-                found: Task = await self.line.call("GetTask", GetTaskRequest(id=task_id), deadline=deadline)
+                found: Task = await self.line.call(
+                    "GetTask", GetTaskRequest(id=task_id), deadline=deadline
+                )
             except (A2AError, AgentFault) as error:
                 raise about_task(error, task_id) from None
             task = found
         return task
 
     def _deadline(self, timeout_s: float | None) -> float:
-        return asyncio.get_running_loop().time() + (self.line.budget.work_s if timeout_s is None else timeout_s)
+        return asyncio.get_running_loop().time() + (
+            self.line.budget.work_s if timeout_s is None else timeout_s
+        )
 
 
 def _request(
@@ -365,7 +433,8 @@ def _request(
     key: str = "",
 ) -> SendMessageRequest:
     if not isinstance(message, Message):
-        # With a key of the caller's, the same call in another life is the same message to the last byte.
+        # With a key of the caller's, the same call in another life is the same message to the last
+        # byte.
         message_id = hashlib.sha256(key.encode()).hexdigest()[:32] if key else new_id()
         message = Message(message_id=message_id, role=Role.USER, parts=parts_of(message))
     else:
@@ -379,6 +448,8 @@ def _request(
     request = SendMessageRequest(message=message)
     if history_length is not None or output_modes or push is not None:
         request.configuration = SendConfiguration(
-            accepted_output_modes=[*output_modes], history_length=history_length, task_push_notification_config=push
+            accepted_output_modes=[*output_modes],
+            history_length=history_length,
+            task_push_notification_config=push,
         )
     return request

@@ -10,20 +10,20 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..codec import peer_rest_v03, peer_rest_v1, peer_v01, peer_v03, peer_v1
 from ..model import RESUME, AgentCapabilities, AgentCard, AgentInterface
 from ..net import Guard, Http, Proxies, client_tls, host_of, origin_of, parse_url, safe_url
-from .asgi import BASE_URL, InProcess
+from ..protocol.v01 import client as peer_v01
+from ..protocol.v03 import client as peer_v03
+from ..protocol.v03 import rest_client as peer_rest_v03
+from ..protocol.v1 import client as peer_v1
+from ..protocol.v1 import rest_client as peer_rest_v1
 from .auth import Auth, Chosen, ClientCert, Signed, certificate_of, choose
-from .binding import Binding
+from .bindings import BASE_URL, Binding, InProcess, JsonRpc, JsonRpc02, Rest
 from .budget import Budget
 from .client import Client
-from .discover import Cards, card_of, fetch_card, open_card
+from .connection import Found, Line, Options
+from .discovery import ByOrigin, Cards, card_of, fetch_card, is_allowed, open_card
 from .errors import BadCard
-from .jsonrpc import JsonRpc, JsonRpc02
-from .line import Found, Line, Options
-from .origins import ByOrigin, is_allowed
-from .rest import Rest
 from .retry import Retry
 
 if TYPE_CHECKING:
@@ -35,24 +35,39 @@ Place: TypeAlias = Any  # a URL, a path, a card, an agent or an ASGI app
 
 CARDS = Cards(trusts_loopback=False)
 
-# With the URL of the interface comes what the server that gave the card calls itself; None for one of ours.
+# With the URL of the interface comes what the server that gave the card calls itself; None for one
+# of ours.
 Make: TypeAlias = Callable[[Http, str, Budget, Mapping[str, str], str | None], Binding]
 
 
-def _rest_v03(http: Http, url: str, budget: Budget, headers: Mapping[str, str], server: str | None) -> Binding:
+def _rest_v03(
+    http: Http, url: str, budget: Budget, headers: Mapping[str, str], server: str | None
+) -> Binding:
     if server is None:
         return Rest(http, url, peer_rest_v03.RAW, budget, headers)
     spoken_by = peer_rest_v03.spoken_by
-    return Rest(http, url, spoken_by(server) or peer_rest_v03.RAW, budget, headers, spoken_by=spoken_by)
+    return Rest(
+        http, url, spoken_by(server) or peer_rest_v03.RAW, budget, headers, spoken_by=spoken_by
+    )
 
 
 # What is spoken here: the binding and version of an interface, and how to talk to it.
 SPOKEN: dict[tuple[str, str], Make] = {
-    ("JSONRPC", "1.0"): lambda http, url, budget, headers, _: JsonRpc(http, url, peer_v1, budget, headers),
-    ("JSONRPC", "0.3"): lambda http, url, budget, headers, _: JsonRpc(http, url, peer_v03, budget, headers),
-    ("JSONRPC", "0.2"): lambda http, url, budget, headers, _: JsonRpc02(http, url, peer_v03, budget, headers),
-    ("JSONRPC", "0.1"): lambda http, url, budget, headers, _: JsonRpc(http, url, peer_v01, budget, headers),
-    ("HTTP+JSON", "1.0"): lambda http, url, budget, headers, _: Rest(http, url, peer_rest_v1, budget, headers),
+    ("JSONRPC", "1.0"): lambda http, url, budget, headers, _: JsonRpc(
+        http, url, peer_v1, budget, headers
+    ),
+    ("JSONRPC", "0.3"): lambda http, url, budget, headers, _: JsonRpc(
+        http, url, peer_v03, budget, headers
+    ),
+    ("JSONRPC", "0.2"): lambda http, url, budget, headers, _: JsonRpc02(
+        http, url, peer_v03, budget, headers
+    ),
+    ("JSONRPC", "0.1"): lambda http, url, budget, headers, _: JsonRpc(
+        http, url, peer_v01, budget, headers
+    ),
+    ("HTTP+JSON", "1.0"): lambda http, url, budget, headers, _: Rest(
+        http, url, peer_rest_v1, budget, headers
+    ),
     ("HTTP+JSON", "0.3"): _rest_v03,
 }
 
@@ -80,39 +95,62 @@ def connect(
     """Return a client of an agent: use it with `async with`, or `await` it.
 
     Args:
-        agent: The agent's URL, its card's URL, a card file, a card (dict, JSON bytes or `AgentCard`); or, in the same process, an
-            `Agent` or any ASGI app.
-        binding: `JSONRPC`, `HTTP+JSON` or `GRPC`; several in order of preference. Without it the agent's order counts.
+        agent: The agent's URL, its card's URL, a card file, a card (dict, JSON bytes or
+          `AgentCard`); or, in the same process, an `Agent` or any ASGI app.
+        binding: `JSONRPC`, `HTTP+JSON` or `GRPC`; several in order of preference. Without it
+          the agent's order counts.
         version: `1.0`, `0.3`, `0.2` or `0.1`, likewise.
-        auth: Credentials (`ApiKey`, `Basic`, `Bearer`, `ClientCert`), one, several, or by the name of the card's scheme; a
-            text is a bearer token. They are sent to the origin of `agent` only.
+        auth: Credentials (`ApiKey`, `Basic`, `Bearer`, `ClientCert`), one, several, or by the name
+          of the card's scheme; a text is a bearer token. They are sent to the origin of `agent`
+          only.
         tenant: Instead of the one the card names.
         headers: Sent with every call to the origin of `agent`, and nowhere else.
         extensions: Activated with every call.
         retry: How failed calls are repeated, and for how long an agent that is away is waited for.
         budget: How much is read, and how long is waited.
         cards: A cache of cards of your own.
-        proxy: An HTTP proxy for everything, as `http://user:password@host:port`; False for none. Without it `HTTP_PROXY`,
-            `HTTPS_PROXY` and `NO_PROXY` count, for the origin of `agent`.
+        proxy: An HTTP proxy for everything, as `http://user:password@host:port`; False for none.
+          Without it `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count, for the origin of `agent`.
         ca: A file or folder of authorities to trust instead of the system's.
         ssl: A TLS context of your own, instead of `ca` and `ClientCert`.
-        session: An `aiohttp.ClientSession` of your own, for the origin of `agent`. Its proxy and TLS count; you close it.
-        guard: For an agent whose address a stranger gave: only addresses it allows are connected to. A `proxy` decides by itself.
+        session: An `aiohttp.ClientSession` of your own, for the origin of `agent`. Its proxy and
+          TLS count; you close it.
+        guard: For an agent whose address a stranger gave: only addresses it allows are connected
+          to. A `proxy` decides by itself.
     """
     budget = budget or Budget()
     certificate = certificate_of(auth)
     if ssl is not None and (ca is not None or certificate is not None):
-        raise ValueError("ssl= says by itself whom to trust and which certificate to show: give it, or ca= and ClientCert")
-    if session is not None and not (proxy is None and ca is None and ssl is None and certificate is None):
-        raise ValueError("the session brings its own proxy and TLS: give them to it, or leave the session out")
-    tls = ssl or (certificate.tls(ca) if certificate is not None else client_tls(ca) if ca is not None else None)
-    others_tls = tls if certificate is None else client_tls(ca) if ca is not None else None  # without the certificate
+        raise ValueError(
+            "ssl= says by itself whom to trust and which certificate to show: give it, or "
+            "ca= and ClientCert"
+        )
+    if session is not None and not (
+        proxy is None and ca is None and ssl is None and certificate is None
+    ):
+        raise ValueError(
+            "the session brings its own proxy and TLS: give them to it, or leave the session out"
+        )
+    tls = ssl or (
+        certificate.tls(ca)
+        if certificate is not None
+        else client_tls(ca)
+        if ca is not None
+        else None
+    )
+    others_tls = (
+        tls if certificate is None else client_tls(ca) if ca is not None else None
+    )  # without the certificate
     through = Proxies.always(proxy) if proxy else None
-    options = Options(tenant=tenant, extensions=tuple(extensions), retry=retry or Retry(), budget=budget)
+    options = Options(
+        tenant=tenant, extensions=tuple(extensions), retry=retry or Retry(), budget=budget
+    )
     wish = _Wish(_listed(binding), _listed(version))
 
     async def find() -> Found:
-        from ..net import Network  # brings aiohttp, which a server that connects nowhere does not need
+        from ..net import (
+            Network,  # brings aiohttp, which a server that connects nowhere does not need
+        )
 
         def network(tls: SSLContext | None, **options: Any) -> Http:
             return Network(connect_s=budget.connect_s, lost_s=budget.lost_s, tls=tls, **options)
@@ -122,7 +160,10 @@ def connect(
             routes = ByOrigin(network(tls, **ways), lambda _: network(others_tls, **ways))
         else:
             proxies = Proxies() if proxy is False else Proxies.from_environment()
-            routes = ByOrigin(network(tls, proxies=proxies, session=session), lambda guard: network(others_tls, guard=guard))
+            routes = ByOrigin(
+                network(tls, proxies=proxies, session=session),
+                lambda guard: network(others_tls, guard=guard),
+            )
         http: Http = routes
         try:
             http, card, origin, notes, server = await _look(agent, routes, budget, auth, cards)
@@ -148,7 +189,11 @@ def connect(
             server = None  # one of ours
 
         def bind(interface: AgentInterface) -> Binding:
-            key = binding, version, url = interface.protocol_binding, interface.protocol_version, interface.url
+            key = binding, version, url = (
+                interface.protocol_binding,
+                interface.protocol_version,
+                interface.url,
+            )
             if key not in bound:
                 is_home = not home or _belongs(interface, home)
                 own = headers if headers and is_home else {}
@@ -156,7 +201,9 @@ def connect(
                     notes.append(f"{url} is not at {home}; headers= are not sent there")
                 if binding == "GRPC":
                     via = proxy if proxy or is_home else False
-                    bound[key] = _grpc(url, version, budget, own, origin, chosen, server, certificate, ca, via)
+                    bound[key] = _grpc(
+                        url, version, budget, own, origin, chosen, server, certificate, ca, via
+                    )
                 else:
                     bound[key] = SPOKEN[binding, version](http, url, budget, own, server)
             return bound[key]
@@ -183,7 +230,8 @@ def _listed(given: str | Sequence[str] | None) -> list[str]:
 async def _look(
     agent: Place, network: ByOrigin, budget: Budget, auth: Auth, cards: Cards | None
 ) -> tuple[Http, AgentCard, str, list[str], str | None]:
-    """Return how to reach the agent, its card, the origin its user named (if any), what was repaired, and who gave the card.
+    """Return how to reach the agent, its card, the origin its user named (if any), what was
+    repaired, and who gave the card.
 
     The last is the `Server` header that came with the card.
     """
@@ -202,12 +250,19 @@ async def _look(
                 return network, open_card(agent.encode(), "", budget, notes), "", notes, ""
             url = _as_url(agent.strip())
             if url is None:
-                return network, _from_file(Path(agent.removeprefix("file://")), budget, notes), "", notes, ""
+                return (
+                    network,
+                    _from_file(Path(agent.removeprefix("file://")), budget, notes),
+                    "",
+                    notes,
+                    "",
+                )
             origin = network.origin = origin_of(url)
             kept = cards
             http: Http = network
             if auth is not None:
-                # The card may be for some only: asked for with the credentials, and kept for nobody else.
+                # The card may be for some only: asked for with the credentials, and kept for nobody
+                # else.
                 http = Signed(network, origin, choose(_SILENT, auth))
             elif kept is None:
                 kept = CARDS
@@ -215,7 +270,10 @@ async def _look(
             return network, card, origin, notes, server
     make = getattr(agent, "app", None)
     if not callable(make) and not callable(agent):
-        raise TypeError(f"can't connect to a {type(agent).__name__}: give a URL, a card, an Agent or an ASGI app")
+        raise TypeError(
+            f"can't connect to a {type(agent).__name__}: give a URL, a card, an Agent or "
+            "an ASGI app"
+        )
     local = InProcess(make() if callable(make) else agent, owns_app=callable(make))
     card, server = await fetch_card(BASE_URL, local, budget, None, notes)
     return local, card, "", notes, server
@@ -241,13 +299,18 @@ def _as_url(given: str) -> str | None:
     if "://" not in given:
         if given.startswith(("/", "./", "../", "~")) or _is_file(given):
             return None
-        given = ("http://" if given.startswith(("localhost", "127.", "[::1]")) else "https://") + given
+        given = (
+            "http://" if given.startswith(("localhost", "127.", "[::1]")) else "https://"
+        ) + given
     try:
         parse_url(given)
     except ValueError as error:
         raise BadCard(safe_url(given), f"that is no URL: {error}") from None
     if "@" in urlsplit(given).netloc:
-        raise BadCard(safe_url(given), "credentials do not belong into a URL; connect with auth=Basic(user, password)")
+        raise BadCard(
+            safe_url(given),
+            "credentials do not belong into a URL; connect with auth=Basic(user, password)",
+        )
     return given
 
 
@@ -269,7 +332,9 @@ def _from_file(path: Path, budget: Budget, notes: list[str]) -> AgentCard:
 
 
 def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterface]:
-    """Return the interfaces that can be used, in the caller's order of preference, else in the agent's."""
+    """Return the interfaces that can be used, in the caller's order of preference, else in the
+    agent's.
+    """
     usable = []
     for interface in card.supported_interfaces:
         key = (interface.protocol_binding, interface.protocol_version)
@@ -283,7 +348,9 @@ def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterfa
     if wish.versions:
         usable = [i for v in wish.versions for i in usable if i.protocol_version == v]
     if not usable:
-        offered = ", ".join(f"{i.protocol_binding} {i.protocol_version}" for i in card.supported_interfaces)
+        offered = ", ".join(
+            f"{i.protocol_binding} {i.protocol_version}" for i in card.supported_interfaces
+        )
         asked = " ".join([*wish.bindings, *wish.versions])
         what = f"it does not offer {asked}" if asked else "nothing it offers is spoken here"
         raise BadCard(card.name, f"{what}; it offers {offered or 'nothing'}")
@@ -291,12 +358,28 @@ def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterfa
 
 
 def _asked_for(usable: list[AgentInterface], wish: _Wish, notes: list[str]) -> list[AgentInterface]:
-    """Return interfaces for versions the caller names and the card does not: old ones are often served without being listed."""
+    """Return interfaces for versions the caller names and the card does not: old ones are often
+    served without being listed.
+    """
     offered = {interface.protocol_version for interface in usable}
-    door = next((interface for interface in usable if interface.protocol_binding == "JSONRPC"), None)
-    missing = [v for v in wish.versions if v not in offered and ("JSONRPC", v) in SPOKEN] if door is not None else []
-    notes.extend(f"the card does not offer {version}; trying it at {door.url}" for version in missing if door is not None)
-    return [msgspec.structs.replace(door, protocol_version=version) for version in missing if door is not None]
+    door = next(
+        (interface for interface in usable if interface.protocol_binding == "JSONRPC"), None
+    )
+    missing = (
+        [v for v in wish.versions if v not in offered and ("JSONRPC", v) in SPOKEN]
+        if door is not None
+        else []
+    )
+    notes.extend(
+        f"the card does not offer {version}; trying it at {door.url}"
+        for version in missing
+        if door is not None
+    )
+    return [
+        msgspec.structs.replace(door, protocol_version=version)
+        for version in missing
+        if door is not None
+    ]
 
 
 def _origin(interface: AgentInterface) -> str:
@@ -307,19 +390,26 @@ def _origin(interface: AgentInterface) -> str:
 def _belongs(interface: AgentInterface, origin: str) -> bool:
     if interface.protocol_binding != "GRPC":
         return origin_of(interface.url) == origin
-    # gRPC has a port of its own beside the one that was named; the host, and that it is secure, must be the same.
+    # gRPC has a port of its own beside the one that was named; the host, and that it is secure,
+    # must be the same.
     there = _grpc_url(interface.url, origin)
-    return host_of(there) == host_of(origin) and (there.startswith("https") or origin.startswith("http:"))
+    return host_of(there) == host_of(origin) and (
+        there.startswith("https") or origin.startswith("http:")
+    )
 
 
 def _grpc_url(address: str, origin: str) -> str:
-    """An address as a URL. A bare one is as secure as the card it came with; without that, plain only on this machine."""
+    """An address as a URL. A bare one is as secure as the card it came with; without that, plain
+    only on this machine.
+    """
     scheme, _, rest = address.rpartition("://")
     host = host_of(f"http://{rest}")
     if scheme:
         is_secure = scheme in ("https", "grpcs")
     else:
-        is_secure = origin.startswith("https") if origin else host not in ("localhost", "127.0.0.1", "::1")
+        is_secure = (
+            origin.startswith("https") if origin else host not in ("localhost", "127.0.0.1", "::1")
+        )
     return f"{'https' if is_secure else 'http'}://{rest}"
 
 
@@ -335,10 +425,14 @@ def _grpc(
     ca: str | Path | None,
     proxy: str | bool | None,
 ) -> Binding:
-    from ..codec import peer_grpc  # protobuf and grpcio come with an extra, and are slow to import
-    from .grpc import Grpc
+    from ..protocol.protobuf import (
+        client as peer_grpc,  # protobuf and grpcio come with an extra, and are slow to import
+    )
+    from .bindings import Grpc
 
-    dialect = peer_grpc.V1 if version == "1.0" else peer_grpc.spoken_by(server or "") or peer_grpc.V03
+    dialect = (
+        peer_grpc.V1 if version == "1.0" else peer_grpc.spoken_by(server or "") or peer_grpc.V03
+    )
     tls = certificate if any(credential is certificate for credential, _ in chosen) else None
     return Grpc(
         url,
@@ -355,12 +449,21 @@ def _grpc(
 
 
 async def _guarded_grpc(
-    interfaces: list[AgentInterface], home: str, guard: Guard | None, routes: ByOrigin, card: AgentCard, notes: list[str]
+    interfaces: list[AgentInterface],
+    home: str,
+    guard: Guard | None,
+    routes: ByOrigin,
+    card: AgentCard,
+    notes: list[str],
 ) -> list[AgentInterface]:
-    """Leave out gRPC at addresses a stranger gave and the guard refuses. Looked at once, before: grpcio resolves names itself."""
+    """Leave out gRPC at addresses a stranger gave and the guard refuses. Looked at once, before:
+    grpcio resolves names itself.
+    """
     left = []
     for interface in interfaces:
-        is_strangers = interface.protocol_binding == "GRPC" and (guard is not None or not _belongs(interface, home))
+        is_strangers = interface.protocol_binding == "GRPC" and (
+            guard is not None or not _belongs(interface, home)
+        )
         careful = (guard or await routes.guard()) if is_strangers else None
         if careful is None or await is_allowed(host_of(_grpc_url(interface.url, "")), careful):
             left.append(interface)
@@ -371,22 +474,44 @@ async def _guarded_grpc(
     return left
 
 
-def _without_grpc_tls(interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]) -> list[AgentInterface]:
-    """Leave out gRPC with TLS: grpcio takes no context of Python's, and would trust whom the user's does not."""
-    left = [i for i in interfaces if i.protocol_binding != "GRPC" or not _grpc_url(i.url, origin).startswith("https")]
+def _without_grpc_tls(
+    interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]
+) -> list[AgentInterface]:
+    """Leave out gRPC with TLS: grpcio takes no context of Python's, and would trust whom the user's
+    does not.
+    """
+    left = [
+        i
+        for i in interfaces
+        if i.protocol_binding != "GRPC" or not _grpc_url(i.url, origin).startswith("https")
+    ]
     if not left:
-        raise BadCard(card.name, "only gRPC is left, which takes no ssl=: connect with ca= and ClientCert")
-    notes.extend(f"{i.url} is not used: gRPC takes no ssl=; connect with ca= and ClientCert" for i in interfaces if i not in left)
+        raise BadCard(
+            card.name, "only gRPC is left, which takes no ssl=: connect with ca= and ClientCert"
+        )
+    notes.extend(
+        f"{i.url} is not used: gRPC takes no ssl=; connect with ca= and ClientCert"
+        for i in interfaces
+        if i not in left
+    )
     return left
 
 
-def _on_origin(interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]) -> list[AgentInterface]:
+def _on_origin(
+    interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]
+) -> list[AgentInterface]:
     """Keep the interfaces that may be sent credentials: those at the origin they belong to."""
     own = [i for i in interfaces if _belongs(i, origin)]
     if not own:
         where = ", ".join(sorted({i.url for i in interfaces}))
         raise BadCard(
-            card.name, f"its card sends callers from {origin} to {where}; credentials are not sent there: connect to it itself"
+            card.name,
+            f"its card sends callers from {origin} to {where}; credentials are not sent "
+            "there: connect to it itself",
         )
-    notes.extend(f"{i.url} is not at {origin}, where the credentials belong; not used" for i in interfaces if i not in own)
+    notes.extend(
+        f"{i.url} is not at {origin}, where the credentials belong; not used"
+        for i in interfaces
+        if i not in own
+    )
     return own

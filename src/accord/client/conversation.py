@@ -7,13 +7,15 @@ from .reply import Content, Reply
 
 if TYPE_CHECKING:
     from .client import Client
-    from .resume import Stream
+    from .streams import Stream
 
 __all__ = ["Conversation"]
 
 
 class Conversation:
-    """A conversation with an agent: carries the context from message to message, and answers questions that are open."""
+    """A conversation with an agent: carries the context from message to message, and answers
+    questions that are open.
+    """
 
     def __init__(self, client: "Client", context_id: str = "") -> None:
         self.context_id = context_id
@@ -21,18 +23,30 @@ class Conversation:
         self._client = client
         self._reading: Stream | None = None
 
-    async def send(self, message: Content, *, metadata: Metadata | None = None, timeout_s: float | None = None) -> Reply:
+    async def send(
+        self, message: Content, *, metadata: Metadata | None = None, timeout_s: float | None = None
+    ) -> Reply:
         self._catch_up()
         reply = await self._client.send(
-            message, task_id=self._open_task, context_id=self.context_id, metadata=metadata, timeout_s=timeout_s
+            message,
+            task_id=self._open_task,
+            context_id=self.context_id,
+            metadata=metadata,
+            timeout_s=timeout_s,
         )
         self._remember(reply)
         return reply
 
-    def stream(self, message: Content, *, metadata: Metadata | None = None, timeout_s: float | None = None) -> "Stream":
+    def stream(
+        self, message: Content, *, metadata: Metadata | None = None, timeout_s: float | None = None
+    ) -> "Stream":
         self._catch_up()
         self._reading = self._client.stream(
-            message, task_id=self._open_task, context_id=self.context_id, metadata=metadata, timeout_s=timeout_s
+            message,
+            task_id=self._open_task,
+            context_id=self.context_id,
+            metadata=metadata,
+            timeout_s=timeout_s,
         )
         return self._reading
 
@@ -44,7 +58,9 @@ class Conversation:
     def _catch_up(self) -> None:
         """A stream is read by the user; what it came to counts when the conversation goes on."""
         reading, self._reading = self._reading, None
-        if reading is not None and (reading.task is not None or isinstance(reading.message, Message)):
+        if reading is not None and (
+            reading.task is not None or isinstance(reading.message, Message)
+        ):
             self._remember(reading.reply)
 
     def _remember(self, reply: Reply) -> None:

@@ -2,10 +2,12 @@
 
     AgentFault
     ├── Unreachable      (ConnectionError)        nothing was sent
-    ├── ConnectionLost   (ConnectionError)        it broke off: the work may or may not have been done
+    ├── ConnectionLost   (ConnectionError)        it broke off: the work may or may not have been
+    done
     ├── TooSlow          (TimeoutError)           the same, by the clock
     ├── BadCard          (ValueError)             there is no card, or none that can be used
-    └── BadAnswer        (InvalidAgentResponse)   the answer breaks the protocol, or a budget of ours
+    └── BadAnswer        (InvalidAgentResponse)   the answer breaks the protocol, or a budget of
+    ours
 
 What the agent reports is raised as the class of `accord.model.errors` that it means.
 """
@@ -13,7 +15,16 @@ What the agent reports is raised as the class of `accord.model.errors` that it m
 from ..model import A2AError
 from ..net import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
 
-__all__ = ["AgentFault", "BadAnswer", "BadCard", "ConnectionLost", "TooSlow", "Unreachable", "about_task", "task_of"]
+__all__ = [
+    "AgentFault",
+    "BadAnswer",
+    "BadCard",
+    "ConnectionLost",
+    "TooSlow",
+    "Unreachable",
+    "about_task",
+    "task_of",
+]
 
 
 class BadCard(AgentFault, ValueError):
@@ -21,7 +32,9 @@ class BadCard(AgentFault, ValueError):
 
 
 def about_task(error: A2AError | AgentFault, task_id: str) -> A2AError | AgentFault:
-    """Return an error that says which task was being waited for: whoever catches it can ask for that."""
+    """Return an error that says which task was being waited for: whoever catches it can ask for
+    that.
+    """
     if isinstance(error, AgentFault):
         error.task_id = task_id
     elif task_id:
@@ -30,7 +43,9 @@ def about_task(error: A2AError | AgentFault, task_id: str) -> A2AError | AgentFa
 
 
 def task_of(error: BaseException) -> str:
-    """The task an error leaves behind, as the agent or the client has named it; empty if none is known."""
+    """The task an error leaves behind, as the agent or the client has named it; empty if none is
+    known.
+    """
     if isinstance(error, AgentFault):
         return error.task_id
     return error.detail.get("taskId", "") if isinstance(error, A2AError) else ""

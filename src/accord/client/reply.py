@@ -34,7 +34,9 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """The text of the answer: chunks of an artifact joined as they are, artifacts on lines of their own."""
+        """The text of the answer: chunks of an artifact joined as they are, artifacts on lines of
+        their own.
+        """
         if self.task is not None and self.task.artifacts:
             return "\n".join(text for artifact in self.task.artifacts if (text := artifact.text))
         return "\n".join(part.text for part in self.parts if isinstance(part.text, str))
@@ -60,7 +62,10 @@ class Reply:
     @property
     def question(self) -> str:
         """What the agent wants to know before it goes on; empty if nothing."""
-        if self.task is None or self.state not in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED):
+        if self.task is None or self.state not in (
+            TaskState.INPUT_REQUIRED,
+            TaskState.AUTH_REQUIRED,
+        ):
             return ""
         said = self.task.status.message
         return said.text if said is not None else ""
@@ -77,15 +82,21 @@ class Reply:
     async def answer(self, message: Content, *, timeout_s: float | None = None) -> "Reply":
         """Answer the agent's question: the next message of the same task."""
         if self.task is None:
-            raise ValueError("this answer has no task to go on with; send a new message with its context_id")
-        return await self._client.send(message, task_id=self.task.id, context_id=self.context_id, timeout_s=timeout_s)
+            raise ValueError(
+                "this answer has no task to go on with; send a new message with its context_id"
+            )
+        return await self._client.send(
+            message, task_id=self.task.id, context_id=self.context_id, timeout_s=timeout_s
+        )
 
     def __repr__(self) -> str:
         return f"Reply({self.state.word}, {self.text[:60]!r})"
 
 
 def parts_of(content: Content) -> list[Part]:
-    """Return `content` as the parts of a message: text for str, a file for File or bytes, data for other JSON values."""
+    """Return `content` as the parts of a message: text for str, a file for File or bytes, data for
+    other JSON values.
+    """
     match content:
         case str():
             return [Part(text=content)]
@@ -95,7 +106,9 @@ def parts_of(content: Content) -> list[Part]:
             return [content.part()]
         case bytes():
             return [Part(raw=content, media_type="application/octet-stream")]
-        case list() | tuple() if content and any(isinstance(item, (Part, File, bytes)) for item in content):
+        case list() | tuple() if content and any(
+            isinstance(item, (Part, File, bytes)) for item in content
+        ):
             return [part for item in content for part in parts_of(item)]
     return [Part(data=content, media_type="application/json")]
 
@@ -104,5 +117,7 @@ def _file(part: Part) -> File | None:
     if isinstance(part.raw, bytes):
         return File(part.raw, name=part.filename, media_type=part.media_type)
     if isinstance(part.url, str):
-        return File(url=part.url, name=part.filename, media_type=part.media_type) if part.url else None
+        return (
+            File(url=part.url, name=part.filename, media_type=part.media_type) if part.url else None
+        )
     return None

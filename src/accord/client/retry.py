@@ -1,7 +1,8 @@
 """When a failed call may be made again, and how long to wait before.
 
-The rule: never do the work twice. A call may be repeated if it can't have been done (no connection, 429), if doing it again
-changes nothing (reads), or if the agent recognises a message it has had (idempotency).
+The rule: never do the work twice. A call may be repeated if it can't have been done (no connection,
+429), if doing it again changes nothing (reads), or if the agent recognises a message it has had
+(idempotency).
 """
 
 import random
@@ -24,14 +25,17 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """How patiently to try again. Each pause is a random part of a limit that doubles (full jitter).
+    """How patiently to try again. Each pause is a random part of a limit that doubles (full
+    jitter).
 
-    An agent that is away is waited for `patience_s`, counted from the first failure: time enough to restart its server. What a
-    call has been given (`timeout_s`) can only make that shorter.
+    An agent that is away is waited for `patience_s`, counted from the first failure: time enough to
+    restart its server. What a call has been given (`timeout_s`) can only make that shorter.
     """
 
     patience_s: float = 30.0  # for a stream: without an event in between
-    first_patience_s: float = 5.0  # with an address where nobody has ever answered: it may be a wrong one
+    first_patience_s: float = (
+        5.0  # with an address where nobody has ever answered: it may be a wrong one
+    )
     attempts: int | None = None  # the first one included; None: as many as there is time for
     first_s: float = 0.1
     most_s: float = 3.0
@@ -44,7 +48,9 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         return self.attempts != 1 and self.patience_s > 0
 
     def pause_s(self, attempt: int, error: Exception | None = None) -> float:
-        """Return how long to wait after failed attempt number `attempt`, counted from 1; what the agent asks for is honoured."""
+        """Return how long to wait after failed attempt number `attempt`, counted from 1; what the
+        agent asks for is honoured.
+        """
         own: float = min(self.first_s * 2 ** min(attempt - 1, 30), self.most_s) * self.chance()
         return max(own, _asked_s(error))
 
@@ -53,7 +59,9 @@ NO_RETRY = Retry(attempts=1)
 
 
 class Failures:
-    """The failures of one call or stream, one after the other: when to give up, and how long to pause until then."""
+    """The failures of one call or stream, one after the other: when to give up, and how long to
+    pause until then.
+    """
 
     def __init__(self, retry: Retry) -> None:
         self.count = 0
@@ -64,14 +72,20 @@ class Failures:
         """The agent was there: what comes now is a new failure."""
         self.count = 0
 
-    def pause(self, error: Exception, now: float, deadline: float | None, *, is_first: bool = False) -> Pause | None:
-        """Count a failure; return the pause before the next attempt, or None if it is time to give up.
+    def pause(
+        self, error: Exception, now: float, deadline: float | None, *, is_first: bool = False
+    ) -> Pause | None:
+        """Count a failure; return the pause before the next attempt, or None if it is time to give
+        up.
 
-        `is_first`: nobody has ever answered there; then the wait for the first connection counts too.
+        `is_first`: nobody has ever answered there; then the wait for the first connection counts
+        too.
         """
         retry = self._retry
         if self.count == 0:
-            self._since = now - error.after_s if is_first and isinstance(error, Unreachable) else now
+            self._since = (
+                now - error.after_s if is_first and isinstance(error, Unreachable) else now
+            )
         self.count += 1
         patience_s = min(retry.patience_s, retry.first_patience_s) if is_first else retry.patience_s
         left_s = self._since + patience_s - now
@@ -79,13 +93,18 @@ class Failures:
             return None
         asked_s = _asked_s(error)
         seconds = max(min(retry.pause_s(self.count), left_s), asked_s)
-        # What the agent asks for may take longer than our patience, if the caller has given the time.
+        # What the agent asks for may take longer than our patience, if the caller has given the
+        # time.
         is_late = now + seconds >= deadline if deadline is not None else asked_s > left_s
         return None if is_late else Pause(error, self.count, seconds)
 
     def tried(self, now: float) -> str:
         """How long and how often, in words."""
-        return "tried once" if self.count == 1 else f"tried {self.count} times in {now - self._since:.2g} s"
+        return (
+            "tried once"
+            if self.count == 1
+            else f"tried {self.count} times in {now - self._since:.2g} s"
+        )
 
 
 def is_cut(error: Exception) -> bool:
@@ -94,7 +113,8 @@ def is_cut(error: Exception) -> bool:
 
 
 def may_repeat(error: Exception, *, is_safe: bool) -> bool:
-    """Whether a call that failed with `error` may be made again; `is_safe` says that doing it twice does no harm.
+    """Whether a call that failed with `error` may be made again; `is_safe` says that doing it twice
+    does no harm.
 
     503 counts as unsure: a server may have begun the work before it found that it can't go on.
     """

@@ -1,7 +1,8 @@
 """The client without `await`, for scripts and notebooks.
 
-Not a second client: the same objects, driven by an event loop in a thread of its own. What is awaited there is waited for here,
-what is an async iterator there is an iterator here, and everything else is itself.
+Not a second client: the same objects, driven by an event loop in a thread of its own. What is
+awaited there is waited for here, what is an async iterator there is an iterator here, and
+everything else is itself.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from .client import Client
 from .connect import Place, connect
 from .conversation import Conversation
 from .reply import Reply
-from .resume import Stream
+from .streams import Stream
 
 __all__ = ["Waiting", "connect_sync"]
 
@@ -29,7 +30,10 @@ def connect_sync(agent: Place, **options: Any) -> "Waiting":
             print(event)
     """
     if options.get("session") is not None:
-        raise ValueError("a session belongs to the loop it was made on, and this client has a loop of its own: leave it out")
+        raise ValueError(
+            "a session belongs to the loop it was made on, and this client has a loop of "
+            "its own: leave it out"
+        )
     client = connect(agent, **options)
     loop = _Loop()
     try:
@@ -42,7 +46,9 @@ def connect_sync(agent: Place, **options: Any) -> "Waiting":
 
 
 class Waiting:
-    """A client, reply, stream or conversation whose calls wait for their result. Has every name the thing itself has."""
+    """A client, reply, stream or conversation whose calls wait for their result. Has every name the
+    thing itself has.
+    """
 
     def __init__(self, thing: Any, loop: "_Loop") -> None:
         self._thing = thing
@@ -65,7 +71,12 @@ class Waiting:
     def __enter__(self) -> "Waiting":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -85,7 +96,9 @@ class _Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="accord-client", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="accord-client", daemon=True
+        )
         self._thread.start()
 
     def run(self, coroutine: Any) -> Any:

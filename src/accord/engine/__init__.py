@@ -1,1 +1,17 @@
-"""Agents and their runs: from a message to events in the log."""
+"""The engine: logs of tasks, runs of skills, durable work."""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .offloading import LARGE as LARGE
+    from .offloading import offload as offload
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "LARGE": "offloading",
+        "offload": "offloading",
+    },
+)

@@ -22,8 +22,9 @@ Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any],
 class Threads:
     """At most `size` threads, each started when it is first needed; what finds none free waits.
 
-    They are daemons: a function that never returns is left behind when the process ends. The threads of the standard
-    library's pool would be waited for, and a server with one such function could not be stopped.
+    They are daemons: a function that never returns is left behind when the process ends. The
+    threads of the standard library's pool would be waited for, and a server with one such function
+    could not be stopped.
     """
 
     def __init__(self, size: int = 32, name: str = "accord-skill") -> None:
@@ -37,14 +38,21 @@ class Threads:
         self._is_told = False
 
     def run(self, function: Callable[[], Any], name: str) -> asyncio.Future[Any]:
-        """Call `function` in a thread, with the context variables of the caller. By this name an operator knows it."""
+        """Call `function` in a thread, with the context variables of the caller. By this name an
+        operator knows it.
+        """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
         context = contextvars.copy_context()
         self._open += 1
         if self._threads < min(self._open, self._size):
             self._threads += 1
-            thread = threading.Thread(target=self._work, args=(self._threads,), name=f"{self._name}-{self._threads}", daemon=True)
+            thread = threading.Thread(
+                target=self._work,
+                args=(self._threads,),
+                name=f"{self._name}-{self._threads}",
+                daemon=True,
+            )
             thread.start()
         elif self._open == self._size + 1:
             self._moved_s = time.monotonic()
@@ -81,15 +89,28 @@ class Threads:
             done.set_exception(error)
 
     def look(self) -> None:
-        """Say so in the log, once, if functions hang: a thread can't be taken away from one, and every other waits for it."""
+        """Say so in the log, once, if functions hang: a thread can't be taken away from one, and
+        every other waits for it.
+        """
         waiting, still_s = self._open - self._size, time.monotonic() - self._moved_s
         is_stuck = waiting > 0 and still_s > STUCK_S
         if is_stuck and not self._is_told:
-            busy = ", ".join(f"{count} in {name}" for name, count in Counter(list(self._doing.values())).most_common())
+            busy = ", ".join(
+                f"{count} in {name}"
+                for name, count in Counter(list(self._doing.values())).most_common()
+            )
             log_.warning(
-                "all %d threads for plain functions are busy, and none has become free for %.0f s: %s. %d call%s wait%s for one, "
+                "all %d threads for plain functions are busy, and none has become free for "
+                "%.0f s: %s. %d call%s wait%s for one, "
                 "like all that are to come; see that these functions end, or write async def",
-                *(self._size, still_s, busy, waiting, "" if waiting == 1 else "s", "s" if waiting == 1 else ""),
+                *(
+                    self._size,
+                    still_s,
+                    busy,
+                    waiting,
+                    "" if waiting == 1 else "s",
+                    "s" if waiting == 1 else "",
+                ),
             )
         self._is_told = is_stuck
 

@@ -4,6 +4,7 @@ from . import errors as errors
 from .base import *  # noqa: F403  one room, one namespace: each file's __all__ says what it adds
 from .card import *  # noqa: F403
 from .errors import *  # noqa: F403
+from .errors import error_of as error_of
 from .extensions import *  # noqa: F403
 from .file import *  # noqa: F403
 from .fold import *  # noqa: F403

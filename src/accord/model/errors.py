@@ -22,8 +22,8 @@
     ├── TooManyRequests                  -32603  429   *
     └── Unavailable                      -32603  503   *
 
-Each class carries its own codes, so no second table can disagree with it. A star marks the ones that are an
-HTTP status on every HTTP binding, JSON-RPC included.
+Each class carries its own codes, so no second table can disagree with it. A star marks the ones
+that are an HTTP status on every HTTP binding, JSON-RPC included.
 """
 
 from typing import ClassVar
@@ -97,7 +97,12 @@ class TaskNotCancelable(A2AError):
 class PushNotificationNotSupported(A2AError):
     """This agent sends no push notifications."""
 
-    code, status, grpc, reason = -32003, 400, "FAILED_PRECONDITION", "PUSH_NOTIFICATION_NOT_SUPPORTED"
+    code, status, grpc, reason = (
+        -32003,
+        400,
+        "FAILED_PRECONDITION",
+        "PUSH_NOTIFICATION_NOT_SUPPORTED",
+    )
 
 
 class UnsupportedOperation(A2AError):
@@ -127,7 +132,12 @@ class InvalidAgentResponse(A2AError):
 class ExtendedAgentCardNotConfigured(A2AError):
     """This agent has no extended card."""
 
-    code, status, grpc, reason = -32007, 400, "FAILED_PRECONDITION", "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
+    code, status, grpc, reason = (
+        -32007,
+        400,
+        "FAILED_PRECONDITION",
+        "EXTENDED_AGENT_CARD_NOT_CONFIGURED",
+    )
 
 
 class ExtensionSupportRequired(A2AError):
@@ -205,4 +215,6 @@ class Unavailable(A2AError):
 def error_of(name: str, text: str) -> A2AError:
     """Return the error of a class by its name, as the log of a task keeps it."""
     found = globals().get(name)
-    return found(text) if isinstance(found, type) and issubclass(found, A2AError) else A2AError(text)
+    return (
+        found(text) if isinstance(found, type) and issubclass(found, A2AError) else A2AError(text)
+    )

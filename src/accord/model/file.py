@@ -13,7 +13,14 @@ class File:
 
     __slots__ = ("data", "media_type", "name", "url")
 
-    def __init__(self, data: bytes | str | None = None, *, name: str = "", media_type: str = "", url: str = "") -> None:
+    def __init__(
+        self,
+        data: bytes | str | None = None,
+        *,
+        name: str = "",
+        media_type: str = "",
+        url: str = "",
+    ) -> None:
         if (data is None) == (not url):
             raise ValueError("a File has either data or url")
         self.data = data.encode() if isinstance(data, str) else data
@@ -31,7 +38,9 @@ class File:
     def text(self) -> str:
         """The content as UTF-8 text."""
         if self.data is None:
-            raise ValueError(f"the content of {self.name or self.url} is at {self.url}; it was not sent along")
+            raise ValueError(
+                f"the content of {self.name or self.url} is at {self.url}; it was not sent along"
+            )
         return self.data.decode()
 
     def part(self) -> Part:

@@ -10,19 +10,27 @@ __all__ = ["Fold"]
 
 
 class Fold:
-    """A task that goes on. What may follow what is said by `Task.apply`; here text that comes in chunks becomes one part.
+    """A task that goes on. What may follow what is said by `Task.apply`; here text that comes in
+    chunks becomes one part.
 
-    Chunks are joined when somebody looks: joined one by one, a long text would cost the square of its length.
+    Chunks are joined when somebody looks: joined one by one, a long text would cost the square of
+    its length.
     """
 
     __slots__ = ("_chunks", "draft")
 
     def __init__(self, task: Task) -> None:
-        self.draft = task  # whose newest text may not be whole yet: all but its artifacts may be looked at
-        self._chunks: dict[str, tuple[str, list[str]]] = {}  # by artifact: media type and texts to be added to its last part
+        self.draft = (
+            task  # whose newest text may not be whole yet: all but its artifacts may be looked at
+        )
+        self._chunks: dict[
+            str, tuple[str, list[str]]
+        ] = {}  # by artifact: media type and texts to be added to its last part
 
     def apply(self, event: Event, limits: Limits) -> None:
-        """Bring the task to where it stands once `event` has happened. Raises as `Task.apply` does."""
+        """Bring the task to where it stands once `event` has happened. Raises as
+        `Task.apply` does.
+        """
         if isinstance(event, ArtifactUpdate):
             if event.append and self._add_text(event):
                 return
@@ -38,7 +46,9 @@ class Fold:
         return self.draft
 
     def _add_text(self, event: ArtifactUpdate) -> bool:
-        """Add a chunk to the text its artifact ends with. Return whether that is all there was to do."""
+        """Add a chunk to the text its artifact ends with. Return whether that is all there was to
+        do.
+        """
         chunk = event.artifact
         if self.draft.status.state in FINAL or not chunk.parts or not _is_plain(chunk.parts[0]):
             return False
@@ -46,8 +56,20 @@ class Fold:
         is_all = not others and not chunk.name and not chunk.description and chunk.metadata is None
         chunks = self._chunks.get(chunk.artifact_id)
         if chunks is None:
-            known = next((one for one in reversed(self.draft.artifacts) if one.artifact_id == chunk.artifact_id), None)
-            if known is None or not known.parts or not _is_plain(known.parts[-1]) or known.parts[-1].media_type != first.media_type:
+            known = next(
+                (
+                    one
+                    for one in reversed(self.draft.artifacts)
+                    if one.artifact_id == chunk.artifact_id
+                ),
+                None,
+            )
+            if (
+                known is None
+                or not known.parts
+                or not _is_plain(known.parts[-1])
+                or known.parts[-1].media_type != first.media_type
+            ):
                 return False
             chunks = self._chunks[chunk.artifact_id] = (first.media_type, [])
         elif first.media_type != chunks[0]:

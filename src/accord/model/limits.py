@@ -1,4 +1,6 @@
-"""How much one caller may ask of a server, and one task may hold. Every limit is a setting; these are the defaults."""
+"""How much one caller may ask of a server, and one task may hold. Every limit is a setting; these
+are the defaults.
+"""
 
 import msgspec
 
@@ -21,9 +23,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     history: int = 10_000  # messages of a task
     artifacts: int = 10_000  # of a task
     task_size: int = 32 << 20
-    page: int = 8 << 20  # of tasks in a list: a page ends before there is more, though never without a task
+    page: int = (
+        8 << 20
+    )  # of tasks in a list: a page ends before there is more, though never without a task
     waiting_messages: int = 32  # for the next turn of one task
-    tasks: int = 20_000  # worked on at once; what waits for its client is not, and its answer is taken beyond the limit
+    # worked on at once; what waits for its client is not, and its answer is taken beyond the limit
+    tasks: int = 20_000
     streams_per_task: int = 1_000
     streams_per_caller: int = 1_000  # not counted for anonymous callers, who are all one
     streams: int = 10_000  # of this process
@@ -33,5 +38,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     keep_alive_s: int = 60
     keep_alive_comment_s: float = 15.0  # on an idle stream
     stalled_s: float = 30.0  # a reader that takes nothing
-    unread: int = 128 << 20  # of answers that wait for their clients to read them, on all connections
+    unread: int = (
+        128 << 20
+    )  # of answers that wait for their clients to read them, on all connections
     unread_per_connection: int = 32 << 20

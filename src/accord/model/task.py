@@ -1,4 +1,6 @@
-"""Tasks, messages, artifacts and the events that change them (spec 1.4), and how: a task is the fold of its events."""
+"""Tasks, messages, artifacts and the events that change them (spec 1.4), and how: a task is the
+fold of its events.
+"""
 
 import functools
 import itertools
@@ -37,7 +39,8 @@ __all__ = [
 
 _DEFAULT = Limits()
 
-# How far back a status message can lie in the history: behind at most the messages waiting for a turn, and one.
+# How far back a status message can lie in the history: behind at most the messages waiting for a
+# turn, and one.
 _NEAR = 33
 
 
@@ -74,7 +77,7 @@ class Role(StrEnum):
 
 
 class Part(Model):
-    """One piece of content: exactly one of `text`, `raw` (bytes), `url` or `data` (any JSON value)."""
+    """One piece of content: exactly one of `text`, `raw` (bytes), `url` or `data` (any JSON)."""
 
     text: str | UnsetType = UNSET
     raw: bytes | UnsetType = UNSET
@@ -85,29 +88,36 @@ class Part(Model):
     media_type: str = ""
 
     def __post_init__(self) -> None:
-        if (self.text is UNSET) + (self.raw is UNSET) + (self.url is UNSET) + (self.data is UNSET) != 3:
+        if (self.text is UNSET) + (self.raw is UNSET) + (self.url is UNSET) + (
+            self.data is UNSET
+        ) != 3:
             raise ValueError("a part holds exactly one of text, raw, url, data")
 
 
 def join_text(parts: list[Part]) -> list[Part]:
     """Return `parts` with adjacent plain texts as one.
 
-    The chunks of a stream are cut anywhere, and many clients put a newline between parts: joined, the text reads right for all.
-    Plain is a text that says nothing else of itself but its media type, which has to be the same. If there is nothing to join, the
-    list that is returned is the one given; the parts given are never changed. Every text is copied once.
+    The chunks of a stream are cut anywhere, and many clients put a newline between parts: joined,
+    the text reads right for all. Plain is a text that says nothing else of itself but its media
+    type, which has to be the same. If there is nothing to join, the list that is returned is the
+    one given; the parts given are never changed. Every text is copied once.
     """
     joined: list[Part] = []
     for (is_plain, kind), group in itertools.groupby(parts, _plainness):
         run = list(group)
         if is_plain and len(run) > 1:
-            joined.append(Part(text="".join([cast(str, part.text) for part in run]), media_type=kind))
+            joined.append(
+                Part(text="".join([cast(str, part.text) for part in run]), media_type=kind)
+            )
         else:
             joined += run
     return joined if len(joined) < len(parts) else parts
 
 
 def _plainness(part: Part) -> tuple[bool, str]:
-    return isinstance(part.text, str) and part.metadata is None and not part.filename, part.media_type
+    return isinstance(
+        part.text, str
+    ) and part.metadata is None and not part.filename, part.media_type
 
 
 class Message(Model):
@@ -159,9 +169,10 @@ class TaskStatus(Model):
 
 
 class Task(Model):
-    """A unit of work: where it stands, what was said, what was made. It is the fold of its event log.
+    """A unit of work: where it stands, what was said, what was made. The fold of its log.
 
-    `apply` and `add` are that fold, and the only place that knows what may follow what. No clock, no store, no await.
+    `apply` and `add` are that fold, and the only place that knows what may follow what. No clock,
+    no store, no await.
     """
 
     id: str
@@ -179,11 +190,12 @@ class Task(Model):
         """Bring this task, the draft its run owns, to where it stands once `event` has happened.
 
         Raises:
-            InvalidAgentResponse: The agent spoke after the end, appended to an artifact it never started, or made more
-                artifacts than a task may hold.
+            InvalidAgentResponse: The agent spoke after the end, appended to an artifact it never
+              started, or made more artifacts than a task may hold.
         """
         if isinstance(event, StatusUpdate):
-            # Submitted again is the one thing that may follow an end: a version whose tasks can be reopened asked for it.
+            # Submitted again is the one thing that may follow an end: a version whose tasks can be
+            # reopened asked for it.
             if self.status.state in FINAL and event.status.state is not TaskState.SUBMITTED:
                 raise self._has_ended()
             if self.status.message is not None:
@@ -207,7 +219,9 @@ class Task(Model):
         self.history.append(message)
 
     def _keep_last_word(self, limits: Limits) -> None:
-        """Move the status message into the history, once, before something newer takes its place (spec 7, A34)."""
+        """Move the status message into the history, once, before something newer takes its place
+        (spec 7, A34).
+        """
         last = self.status.message
         if last is None or len(self.history) >= limits.history:
             return  # a full history takes no more of the agent's words (spec MSG-2)
@@ -224,10 +238,16 @@ class Task(Model):
                     self.artifacts[-1 - i] = replace(chunk, parts=list(chunk.parts))
                 return
         if event.append:
-            raise InvalidAgentResponse(f"chunk for artifact {chunk.artifact_id!r} of task {self.id}, which was never started")
+            raise InvalidAgentResponse(
+                f"chunk for artifact {chunk.artifact_id!r} of task {self.id}, which was never started"  # noqa: E501
+            )
         if len(self.artifacts) >= limits.artifacts:
-            raise InvalidAgentResponse(f"task {self.id} has {limits.artifacts} artifacts, the most a task may hold")
-        self.artifacts.append(replace(chunk, parts=list(chunk.parts)))  # parts may grow here: the event keeps its own
+            raise InvalidAgentResponse(
+                f"task {self.id} has {limits.artifacts} artifacts, the most a task may hold"
+            )
+        self.artifacts.append(
+            replace(chunk, parts=list(chunk.parts))
+        )  # parts may grow here: the event keeps its own
 
     def _has_ended(self) -> InvalidAgentResponse:
         return InvalidAgentResponse(f"task {self.id} is already {self.status.state.word}")
@@ -266,7 +286,9 @@ class StreamResponse(Model):
     def event(self) -> Event | Message:
         found = self.task or self.message or self.status_update or self.artifact_update
         if found is None:
-            raise ValueError("a stream response holds one of task, message, statusUpdate, artifactUpdate")
+            raise ValueError(
+                "a stream response holds one of task, message, statusUpdate, artifactUpdate"
+            )
         return found
 
 
@@ -278,7 +300,9 @@ def now_ms() -> int:
 
 
 def moment(since_ms: int = 0) -> tuple[int, str]:
-    """Return the time now, as a number and as text; no earlier than `since_ms`, should the clock have been set back."""
+    """Return the time now, as a number and as text; no earlier than `since_ms`, should the clock
+    have been set back.
+    """
     global _ms, _text
     ms = max(time.time_ns() // 1_000_000, since_ms)
     if ms != _ms:
@@ -291,7 +315,8 @@ def timestamp(ms: int) -> str:
     return _TIME % (_second_text(ms // 1000), ms % 1000)
 
 
-# The newest text: the statuses of a quick run share it, and formatting costs more than the rest of a status.
+# The newest text: the statuses of a quick run share it, and formatting costs more than the rest of
+# a status.
 _ms = -1
 _text = ""
 _TIME = "%s.%03dZ"
@@ -303,7 +328,9 @@ def _second_text(second: int) -> str:
 
 
 def new_id() -> str:
-    """Return a fresh UUID (version 7): unguessable, and in order of time so that indexes stay compact."""
+    """Return a fresh UUID (version 7): unguessable, and in order of time so that indexes stay
+    compact.
+    """
     global _id_ms, _id_start
     ms = time.time_ns() // 1_000_000
     if ms != _id_ms:

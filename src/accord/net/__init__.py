@@ -1,4 +1,5 @@
-"""Connecting out: HTTP through one contract, TLS, proxies, and the guard on addresses that strangers gave.
+"""Connecting out: HTTP through one contract, TLS, proxies, and the guard on addresses that
+strangers gave.
 
 The names load on first use, so that what never connects out does not pay for aiohttp.
 """

@@ -15,7 +15,8 @@ __all__ = ["AgentFault", "BadAnswer", "ConnectionLost", "TooSlow", "Unreachable"
 
 
 class AgentFault(Exception):
-    """Something is wrong with an agent. The text names the agent and the fault; `agent` and `fault` hold them apart.
+    """Something is wrong with an agent. The text names the agent and the fault; `agent` and `fault`
+    hold them apart.
 
     `task_id` is the task that was being waited for, if it is known: it may go on without us.
     """
@@ -28,17 +29,21 @@ class AgentFault(Exception):
         self.fault = fault
 
     def __str__(self) -> str:
-        return f"{self.agent}: {self.fault}" + (f" (task {self.task_id} may go on)" if self.task_id else "")
+        return f"{self.agent}: {self.fault}" + (
+            f" (task {self.task_id} may go on)" if self.task_id else ""
+        )
 
 
 class Unreachable(AgentFault, ConnectionError):
     """No connection: nothing was sent, so it is safe to try again.
 
-    `is_lasting` if that is not because nobody is there now: a name that is not known, a certificate that is not trusted.
-    `after_s` is how long it was waited for, where nobody said no.
+    `is_lasting` if that is not because nobody is there now: a name that is not known, a certificate
+    that is not trusted. `after_s` is how long it was waited for, where nobody said no.
     """
 
-    def __init__(self, agent: str, fault: str, *, is_lasting: bool = False, after_s: float = 0.0) -> None:
+    def __init__(
+        self, agent: str, fault: str, *, is_lasting: bool = False, after_s: float = 0.0
+    ) -> None:
         super().__init__(agent, fault)
         self.is_lasting = is_lasting
         self.after_s = after_s

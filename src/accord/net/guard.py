@@ -1,8 +1,9 @@
 """Which addresses may be connected to at the word of a stranger.
 
-A webhook, a link to a file, a card that points elsewhere: whoever gives such an address could have us call what only we can reach,
-on this machine or in its network (server-side request forgery). The guard looks at the IP address that is about to be connected to,
-after the name was resolved. So a name that resolves to something else the second time changes nothing.
+A webhook, a link to a file, a card that points elsewhere: whoever gives such an address could have
+us call what only we can reach, on this machine or in its network (server-side request forgery). The
+guard looks at the IP address that is about to be connected to, after the name was resolved. So a
+name that resolves to something else the second time changes nothing.
 """
 
 import errno
@@ -26,7 +27,9 @@ class Guard:
     def check(self, address: str) -> None:
         """Raise OSError (EACCES) if this IP address is not to be connected to."""
         if not self.allows(address):
-            raise PermissionError(errno.EACCES, f"{address} is no public address, and a stranger gave it")
+            raise PermissionError(
+                errno.EACCES, f"{address} is no public address, and a stranger gave it"
+            )
 
     def allows(self, address: str) -> bool:
         ip = _plain(ip_address(address.partition("%")[0]))

@@ -1,7 +1,8 @@
 """HTTP as we need it to connect out: one call, or a body that is read as it comes.
 
-`Http` is the contract. `Network` keeps it with aiohttp, the client's `InProcess` by calling an app. Neither follows redirects,
-keeps cookies or takes compressed answers: what goes where is decided by the caller.
+`Http` is the contract. `Network` keeps it with aiohttp, the client's `InProcess` by calling an app.
+Neither follows redirects, keeps cookies or takes compressed answers: what goes where is decided by
+the caller.
 """
 
 import re
@@ -12,7 +13,16 @@ __all__ = ["Answer", "Body", "Headers", "Http", "may_be_set"]
 
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 # How a message is framed is for whoever sends it to say, and for nobody else.
-_FRAMING = {"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+_FRAMING = {
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+}
 
 
 def may_be_set(name: str) -> bool:
@@ -21,7 +31,9 @@ def may_be_set(name: str) -> bool:
 
 
 class Headers(Mapping[str, str]):
-    """The headers of an answer: names in any case, the values of a repeated one joined by commas."""
+    """The headers of an answer: names in any case, the values of a repeated one joined by
+    commas.
+    """
 
     def __init__(self, raw: dict[bytes, bytes]) -> None:
         self._raw = raw  # names in lower case
@@ -72,11 +84,25 @@ class Http(Protocol):
     """
 
     async def fetch(
-        self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None, *, limit: int, timeout_s: float
+        self,
+        verb: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        limit: int,
+        timeout_s: float,
     ) -> Answer: ...
 
     async def open(
-        self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None, *, timeout_s: float, idle_s: float
+        self,
+        verb: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        timeout_s: float,
+        idle_s: float,
     ) -> Body: ...
 
     async def close(self) -> None: ...

@@ -27,10 +27,13 @@ __all__ = ["Network"]
 _OWN = {"User-Agent": "accord", "Accept-Encoding": "identity"}
 _BREAK = re.compile("[\r\n\0]")
 _AT_ONCE_BYTES = 64 << 10
-_AHEAD_BYTES = 128 << 10  # what is kept for a slow reader before the sender is made to wait; aiohttp takes twice as much
+_AHEAD_BYTES = (
+    128 << 10
+)  # what is kept for a slow reader before the sender is made to wait; aiohttp takes twice as much
 _FIELD_BYTES = 32 << 10
 _TARGETS = 1024
-# Below the five seconds after which common servers close an idle connection, so that few requests run into the closing door.
+# Below the five seconds after which common servers close an idle connection, so that few requests
+# run into the closing door.
 _KEEP_S = 4.0
 _GOODBYE_S = 0.25
 
@@ -48,7 +51,8 @@ class Network:
     """Keeps the `Http` contract over the network.
 
     - A connection is used again while it is fresh and its last answer was read to the end.
-    - Nothing is sent twice, except what the server provably has not read (`pool.is_unread`); and, by aiohttp, verbs that may be.
+    - Nothing is sent twice, except what the server provably has not read (`pool.is_unread`); and,
+      by aiohttp, verbs that may be.
     - With a `session` of the user's own, its connector, proxies and TLS count; it is not closed.
     """
 
@@ -77,7 +81,14 @@ class Network:
         self._headers: tuple[Mapping[str, str], dict[str, str]] = ({}, dict(_OWN))
 
     async def fetch(
-        self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None, *, limit: int, timeout_s: float
+        self,
+        verb: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        limit: int,
+        timeout_s: float,
     ) -> Answer:
         target = self._target(url)
         timeout = aiohttp.ClientTimeout(total=_finite(timeout_s), connect=_finite(self._connect_s))
@@ -85,19 +96,32 @@ class Network:
         try:
             response = await self._send(verb, target, headers, body, timeout)
             _check(response, target, limit if verb != "HEAD" else None)
-            return Answer(response.status, _Headers(response), await _read(response, target.where, limit))
+            return Answer(
+                response.status, _Headers(response), await _read(response, target.where, limit)
+            )
         except BaseException as error:
             if response is not None:
                 response.close()
             fault = self._fault(error, target, timeout_s)
-        raise fault  # here, so that it holds no error of aiohttp as its context: these name URLs with their queries
+        # here, so that it holds no error of aiohttp as its context: these name URLs with their
+        # queries
+        raise fault
 
     async def open(
-        self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None, *, timeout_s: float, idle_s: float
+        self,
+        verb: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        timeout_s: float,
+        idle_s: float,
     ) -> Body:
         target = self._target(url)
         timeout_s = min(timeout_s, idle_s)
-        timeout = aiohttp.ClientTimeout(total=None, connect=_finite(self._connect_s), sock_read=_finite(idle_s))
+        timeout = aiohttp.ClientTimeout(
+            total=None, connect=_finite(self._connect_s), sock_read=_finite(idle_s)
+        )
         response: aiohttp.ClientResponse | None = None
         try:
             async with asyncio.timeout(_finite(timeout_s)):
@@ -120,13 +144,24 @@ class Network:
     def __del__(self) -> None:
         session = self._session
         if session is not None and session is not self._given_session and not session.closed:
-            session.detach()  # else aiohttp complains in the log, about things its user has never heard of
-            warnings.warn("a client was not closed: use `async with connect(...)`", ResourceWarning, source=self, stacklevel=1)
+            # else aiohttp complains in the log, about things its user has never heard of
+            session.detach()
+            warnings.warn(
+                "a client was not closed: use `async with connect(...)`",
+                ResourceWarning,
+                source=self,
+                stacklevel=1,
+            )
 
     # Requests
 
     async def _send(
-        self, verb: str, target: _Target, headers: Mapping[str, str], body: bytes | None, timeout: aiohttp.ClientTimeout
+        self,
+        verb: str,
+        target: _Target,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         session = self._session
         if session is None or asyncio.get_running_loop() is not self._loop:
@@ -135,21 +170,31 @@ class Network:
             raise ValueError(f"{verb[:20]!r} is no HTTP verb")
         lines = self._lines(headers)
         if target.proxy is not None and target.url.scheme == "http":
-            lines = lines | target.proxy.headers  # read and taken out by the proxy; with TLS they go with CONNECT
+            lines = (
+                lines | target.proxy.headers
+            )  # read and taken out by the proxy; with TLS they go with CONNECT
         while True:
             # Large bodies are written as fast as they are taken, and not copied.
             data = io.BytesIO(body) if body is not None and len(body) > _AT_ONCE_BYTES else body
             forget()
             try:
                 return await session.request(
-                    verb, target.url, headers=lines, data=data, timeout=timeout, allow_redirects=False, **target.options
+                    verb,
+                    target.url,
+                    headers=lines,
+                    data=data,
+                    timeout=timeout,
+                    allow_redirects=False,
+                    **target.options,
                 )
             except aiohttp.ClientConnectionError:
                 if self._is_closed or not is_unread():
                     raise
 
     async def _opened(self) -> aiohttp.ClientSession:
-        """Return the session of the running loop: connections belong to the loop they were made on."""
+        """Return the session of the running loop: connections belong to the loop they were
+        made on.
+        """
         if self._is_closed:
             raise RuntimeError("this client is closed; connect again")
         before, loop = self._session, self._loop
@@ -182,7 +227,11 @@ class Network:
         options: dict[str, Any] = {}
         proxy = None
         if self._given_session is not None:
-            options = {"auto_decompress": False, "skip_auto_headers": ("Accept", "Content-Type"), "read_bufsize": _AHEAD_BYTES}
+            options = {
+                "auto_decompress": False,
+                "skip_auto_headers": ("Accept", "Content-Type"),
+                "read_bufsize": _AHEAD_BYTES,
+            }
         else:
             options = {"ssl": self._tls or client_tls()} if parts.scheme == "https" else {}
             try:
@@ -190,7 +239,10 @@ class Network:
             except ValueError as error:
                 raise Unreachable(where, str(error), is_lasting=True) from None
             if proxy is not None:
-                options |= {"proxy": proxy.url, "proxy_headers": proxy.headers if parts.scheme == "https" else None}
+                options |= {
+                    "proxy": proxy.url,
+                    "proxy_headers": proxy.headers if parts.scheme == "https" else None,
+                }
         target = self._targets[url] = _Target(address, where, options, proxy)
         return target
 
@@ -198,7 +250,8 @@ class Network:
         """Return the headers of a request, ours among them.
 
         Raises:
-            ValueError: One would end up as something else than a header. Values are not quoted: they may be secret.
+            ValueError: One would end up as something else than a header. Values are not quoted:
+              they may be secret.
         """
         last, lines = self._headers
         if given == last:
@@ -222,11 +275,15 @@ class Network:
             case AgentFault():
                 return error
             case aiohttp.ConnectionTimeoutError() if timeout_s >= self._connect_s:
-                return Unreachable(where, f"no connection within {self._connect_s:.3g} s", after_s=self._connect_s)
+                return Unreachable(
+                    where, f"no connection within {self._connect_s:.3g} s", after_s=self._connect_s
+                )
             case TimeoutError():
                 return TooSlow(where, f"no answer within {timeout_s:.3g} s")
             case aiohttp.ClientHttpProxyError():
-                return _refused(target, f"{error.status} {error.message}", is_lasting=error.status < 500)
+                return _refused(
+                    target, f"{error.status} {error.message}", is_lasting=error.status < 500
+                )
             case aiohttp.ClientConnectorError() | aiohttp.ClientConnectorCertificateError():
                 return _unreachable(target, error)
             case aiohttp.ClientResponseError():
@@ -246,30 +303,60 @@ def _check(response: aiohttp.ClientResponse, target: _Target, limit: int | None)
         raise BadAnswer(target.where, f"the answer is not HTTP: status {status}")
     if status == 407 and target.proxy is not None:
         raise _refused(target, "407 Proxy Authentication Required")
-    if "Content-Encoding" in headers and (coding := headers["Content-Encoding"]).lower() != "identity":
-        raise BadAnswer(target.where, f"the answer is compressed ({coding[:20]}), which was not asked for")
-    if "Transfer-Encoding" in headers and ",".join(headers.getall("Transfer-Encoding")).lower() != "chunked":
-        raise BadAnswer(target.where, "the answer is not HTTP: a transfer encoding that was not asked for")
+    if (
+        "Content-Encoding" in headers
+        and (coding := headers["Content-Encoding"]).lower() != "identity"
+    ):
+        raise BadAnswer(
+            target.where, f"the answer is compressed ({coding[:20]}), which was not asked for"
+        )
+    if (
+        "Transfer-Encoding" in headers
+        and ",".join(headers.getall("Transfer-Encoding")).lower() != "chunked"
+    ):
+        raise BadAnswer(
+            target.where, "the answer is not HTTP: a transfer encoding that was not asked for"
+        )
     length = headers.get("Content-Length")
-    if limit is not None and length is not None and status not in (204, 304) and int(length) > limit:
+    if (
+        limit is not None
+        and length is not None
+        and status not in (204, 304)
+        and int(length) > limit
+    ):
         raise BadAnswer(target.where, f"the answer is larger than {limit} bytes")
 
 
 def _unreachable(target: _Target, error: Any) -> Unreachable:
     """No connection was made."""
-    reason: Any = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    reason: Any = (
+        getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    )
     if isinstance(reason, ssl.SSLError | ssl.CertificateError):
-        # With a reason it is the other side's certificate or manners; without one, it just went away.
-        is_lasting = bool(getattr(reason, "reason", None)) and not isinstance(reason, ssl.SSLEOFError)
-        return Unreachable(target.where, f"no secure connection: {why(reason)}", is_lasting=is_lasting)
-    is_lasting = (isinstance(reason, socket.gaierror) and reason.errno != socket.EAI_AGAIN) or reason.errno == errno.EACCES
-    to = f" to the proxy {target.proxy.url}" if isinstance(error, aiohttp.ClientProxyConnectionError) and target.proxy else ""
+        # With a reason it is the other side's certificate or manners; without one, it just went
+        # away.
+        is_lasting = bool(getattr(reason, "reason", None)) and not isinstance(
+            reason, ssl.SSLEOFError
+        )
+        return Unreachable(
+            target.where, f"no secure connection: {why(reason)}", is_lasting=is_lasting
+        )
+    is_lasting = (
+        isinstance(reason, socket.gaierror) and reason.errno != socket.EAI_AGAIN
+    ) or reason.errno == errno.EACCES
+    to = (
+        f" to the proxy {target.proxy.url}"
+        if isinstance(error, aiohttp.ClientProxyConnectionError) and target.proxy
+        else ""
+    )
     return Unreachable(target.where, f"no connection{to}: {why(reason)}", is_lasting=is_lasting)
 
 
 def _refused(target: _Target, answer: str, *, is_lasting: bool = True) -> Unreachable:
     proxy = target.proxy.url if target.proxy is not None else "in between"
-    return Unreachable(target.where, f"the proxy {proxy} refused: {_words(answer)}", is_lasting=is_lasting)
+    return Unreachable(
+        target.where, f"the proxy {proxy} refused: {_words(answer)}", is_lasting=is_lasting
+    )
 
 
 def _words(text: str) -> str:
@@ -314,7 +401,11 @@ class _Headers(Mapping[str, str]):
 
     def __getitem__(self, name: str) -> str:
         value = ", ".join(self._all.getall(name))
-        return value if value.isascii() else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return (
+            value
+            if value.isascii()
+            else value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        )
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self._all else default
@@ -329,7 +420,9 @@ class _Headers(Mapping[str, str]):
 class _Coming:
     """An answer whose body is read as it comes."""
 
-    def __init__(self, response: aiohttp.ClientResponse, fault: Callable[[BaseException], BaseException]) -> None:
+    def __init__(
+        self, response: aiohttp.ClientResponse, fault: Callable[[BaseException], BaseException]
+    ) -> None:
         self.status = response.status
         self.headers: Mapping[str, str] = _Headers(response)
         self._response = response
@@ -351,4 +444,5 @@ class _Coming:
             yield chunk
 
     async def close(self) -> None:
-        self._response.close()  # a connection whose answer was read to its end has been kept already
+        # a connection whose answer was read to its end has been kept already
+        self._response.close()

@@ -1,7 +1,8 @@
 """Connections: how one is made, and whether one that was kept may be used again.
 
-aiohttp keeps connections and gives them out again. It does not look whether something came in between, and would take an answer
-nobody asked for as the answer to the next request. So an idle connection gets another protocol (`_Watch`), by asyncio's own means.
+aiohttp keeps connections and gives them out again. It does not look whether something came in
+between, and would take an answer nobody asked for as the answer to the next request. So an idle
+connection gets another protocol (`_Watch`), by asyncio's own means.
 """
 
 import asyncio
@@ -30,7 +31,9 @@ _ACKED = struct.Struct("=120xQ")
 
 
 class Pool(aiohttp.TCPConnector):
-    """aiohttp's connector, with a resolver that is patient, sockets that notice a loss, and a look at what is used again."""
+    """aiohttp's connector, with a resolver that is patient, sockets that notice a loss, and a look
+    at what is used again.
+    """
 
     def __init__(self, *, lost_s: float, keep_s: float, guard: Guard | None) -> None:
         def make(address: tuple[Any, ...]) -> socket.socket:
@@ -42,11 +45,18 @@ class Pool(aiohttp.TCPConnector):
             return made
 
         super().__init__(
-            limit=0, keepalive_timeout=keep_s, use_dns_cache=False, resolver=_Resolver(), socket_factory=make, ssl_context=None
+            limit=0,
+            keepalive_timeout=keep_s,
+            use_dns_cache=False,
+            resolver=_Resolver(),
+            socket_factory=make,
+            ssl_context=None,
         )
 
     def __del__(self, *_: Any) -> None:
-        """Close what a forgotten client has kept, without aiohttp's lines in the log: `Network` has a word for that."""
+        """Close what a forgotten client has kept, without aiohttp's lines in the log: `Network` has
+        a word for that.
+        """
         with contextlib.suppress(Exception):
             closing = self.close()
             with contextlib.suppress(StopIteration):
@@ -85,7 +95,8 @@ def forget() -> None:
 
 
 def is_unread() -> bool:
-    """Whether the server of the request that has just failed here can't have read any of it: then it is safe to send it again.
+    """Whether the server of the request that has just failed here can't have read any of it: then
+    it is safe to send it again.
 
     That is how it looks when a server closes an idle connection at the moment it is used again.
     """
@@ -105,7 +116,9 @@ class _Watch(asyncio.Protocol):
         self._acked = 0
 
     def has_heard(self) -> bool:
-        """Whether anything has come while nothing was asked: also what the loop has not read yet, and a goodbye."""
+        """Whether anything has come while nothing was asked: also what the loop has not read yet,
+        and a goodbye.
+        """
         return self._transport.is_closing() or _is_readable(self._socket)
 
     def ask(self) -> None:
@@ -121,9 +134,10 @@ class _Watch(asyncio.Protocol):
         self._handler.data_received(data)
 
     def eof_received(self) -> bool | None:
-        # A server that closes in good order says how much it has received. If that is nothing of the request, its program has read
-        # nothing of it. A reset proves nothing: after one, what was read may look unread. Asked here and not when the connection is
-        # lost: then another one may have its number.
+        # A server that closes in good order says how much it has received. If that is nothing of
+        # the request, its program has read nothing of it. A reset proves nothing: after one, what
+        # was read may look unread. Asked here and not when the connection is lost: then another one
+        # may have its number.
         self.is_unread = self._is_asked and self._acked > 0 and _acked(self._socket) == self._acked
         kept: bool | None = self._handler.eof_received()
         return kept
@@ -158,10 +172,19 @@ def _acked(sock: Any) -> int:
 
 
 class _Resolver(AbstractResolver):
-    async def resolve(self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[ResolveResult]:
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
-            ResolveResult(hostname=host, host=where, port=port, family=of, proto=socket.IPPROTO_TCP, flags=flags)
+            ResolveResult(
+                hostname=host,
+                host=where,
+                port=port,
+                family=of,
+                proto=socket.IPPROTO_TCP,
+                flags=flags,
+            )
             for of, where in await resolve(host, family)
         ]
 
@@ -169,11 +192,13 @@ class _Resolver(AbstractResolver):
         """Nothing is held."""
 
 
-async def resolve(host: str, family: socket.AddressFamily = socket.AF_UNSPEC) -> list[tuple[socket.AddressFamily, str]]:
+async def resolve(
+    host: str, family: socket.AddressFamily = socket.AF_UNSPEC
+) -> list[tuple[socket.AddressFamily, str]]:
     """Return the addresses of a name, the resolver's favourite first. Raises OSError.
 
-    A resolver that fails for a moment is asked again. `localhost` is both loopback addresses (RFC 6761, 6.3), whatever the system
-    has in its files: a server may listen on either.
+    A resolver that fails for a moment is asked again. `localhost` is both loopback addresses (RFC
+    6761, 6.3), whatever the system has in its files: a server may listen on either.
     """
     try:
         literal = ip_address(host)
@@ -185,7 +210,9 @@ async def resolve(host: str, family: socket.AddressFamily = socket.AF_UNSPEC) ->
     found: list[tuple[socket.AddressFamily, str]] = []
     for pause_s in (*_RESOLVE_AGAIN_S, None):
         try:
-            answers = await asyncio.get_running_loop().getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM)
+            answers = await asyncio.get_running_loop().getaddrinfo(
+                host, None, family=family, type=socket.SOCK_STREAM
+            )
         except socket.gaierror as error:
             if is_local:
                 break
@@ -196,8 +223,13 @@ async def resolve(host: str, family: socket.AddressFamily = socket.AF_UNSPEC) ->
             found = [(socket.AddressFamily(of), str(where[0])) for of, _, _, _, where in answers]
             break
     if is_local:
-        loopback = [(socket.AF_INET, "127.0.0.1"), *([(socket.AF_INET6, "::1")] if _has_ipv6_loopback() else [])]
-        found += [one for one in loopback if one not in found and family in (socket.AF_UNSPEC, one[0])]
+        loopback = [
+            (socket.AF_INET, "127.0.0.1"),
+            *([(socket.AF_INET6, "::1")] if _has_ipv6_loopback() else []),
+        ]
+        found += [
+            one for one in loopback if one not in found and family in (socket.AF_UNSPEC, one[0])
+        ]
     return found
 
 

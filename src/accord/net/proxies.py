@@ -1,7 +1,7 @@
 """Forward proxies: from the environment or as told, for addresses the user gave.
 
-`HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count in both spellings, the lower one first. Calls to this machine never go through a
-proxy of the environment: it could not reach it.
+`HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` count in both spellings, the lower one first. Calls to
+this machine never go through a proxy of the environment: it could not reach it.
 """
 
 import base64
@@ -26,7 +26,9 @@ class Proxies:
 
     def __init__(self, http: str = "", https: str = "", exceptions: str = "") -> None:
         self._by_scheme = {"http": http, "https": https}
-        self._exceptions = [item.strip().lower() for item in exceptions.replace(" ", ",").split(",") if item.strip()]
+        self._exceptions = [
+            item.strip().lower() for item in exceptions.replace(" ", ",").split(",") if item.strip()
+        ]
         self._is_environment = False
 
     @classmethod
@@ -41,7 +43,9 @@ class Proxies:
             return environment.get(name.lower()) or environment.get(name.upper()) or ""
 
         http, https = named("http_proxy"), named("https_proxy")
-        if "REQUEST_METHOD" in environment:  # a CGI script: there HTTP_PROXY is a header of the caller (httpoxy)
+        if (
+            "REQUEST_METHOD" in environment
+        ):  # a CGI script: there HTTP_PROXY is a header of the caller (httpoxy)
             http = environment.get("http_proxy") or ""
         found = cls(http, https, named("no_proxy"))
         found._is_environment = True
@@ -52,7 +56,9 @@ class Proxies:
         proxy = self._by_scheme[url.scheme]
         if not proxy:
             return None
-        if self._is_environment and (_is_loopback(url.host) or any(_matches(item, url) for item in self._exceptions)):
+        if self._is_environment and (
+            _is_loopback(url.host) or any(_matches(item, url) for item in self._exceptions)
+        ):
             return None
         return _proxy(proxy)
 
@@ -63,7 +69,9 @@ def _proxy(given: str) -> Proxy:
     try:
         url = parse_url(text)
     except ValueError as error:
-        raise ValueError(f"the proxy {safe_url(text)} is not an HTTP proxy we can use: {error}") from None
+        raise ValueError(
+            f"the proxy {safe_url(text)} is not an HTTP proxy we can use: {error}"
+        ) from None
     parts = urlsplit(text)
     headers = {}
     if parts.username is not None:
@@ -82,7 +90,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def _matches(item: str, url: Url) -> bool:
-    """Whether an item of NO_PROXY means this host: `*`, a name and all below it, an address, a network, each with a port or not."""
+    """Whether an item of NO_PROXY means this host: `*`, a name and all below it, an address, a
+    network, each with a port or not.
+    """
     if item == "*":
         return True
     host = url.host.rstrip(".")

@@ -1,6 +1,7 @@
 """URLs of http and https: read strictly, because what they hold ends up in a request.
 
-Percent-encodings stay as they were written. Users, passwords and fragments are read and left behind: they are never sent.
+Percent-encodings stay as they were written. Users, passwords and fragments are read and left
+behind: they are never sent.
 """
 
 import re
@@ -27,7 +28,9 @@ class Url(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """Host and port, as the Host header has them: brackets around IPv6, no port where it goes without saying."""
+        """Host and port, as the Host header has them: brackets around IPv6, no port where it goes
+        without saying.
+        """
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -48,7 +51,8 @@ def parse_url(text: str) -> Url:
     """Return the parts of a URL.
 
     Raises:
-        ValueError: It is not one of http or https, names no host, or holds what must not get into a request.
+        ValueError: It is not one of http or https, names no host, or holds what must not get into a
+          request.
     """
     if _CONTROL.search(text):
         raise ValueError("a URL holds no control characters")
@@ -56,12 +60,16 @@ def parse_url(text: str) -> Url:
     if parts.scheme not in _PORTS:
         raise ValueError("not a URL of http or https")
     if "\\" in parts.netloc:
-        raise ValueError("a host has no backslash")  # some read it as a slash, and would go elsewhere
+        raise ValueError(
+            "a host has no backslash"
+        )  # some read it as a slash, and would go elsewhere
     port = parts.port if parts.port is not None else _PORTS[parts.scheme]
     if port == 0:
         raise ValueError("there is no port 0")
     path, query = quote(parts.path, safe=_AS_IT_IS), quote(parts.query, safe=_AS_IT_IS)
-    return Url(parts.scheme, _host(parts.hostname or "", is_ipv6="[" in parts.netloc), port, path, query)
+    return Url(
+        parts.scheme, _host(parts.hostname or "", is_ipv6="[" in parts.netloc), port, path, query
+    )
 
 
 def _host(name: str, *, is_ipv6: bool) -> str:

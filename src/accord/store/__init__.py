@@ -23,6 +23,7 @@ from .contract import (
     Store,
     Wake,
 )
+from .failpoints import is_armed, point
 from .open import open_store
 
 __all__ = [
@@ -47,5 +48,7 @@ __all__ = [
     "Stats",
     "Store",
     "Wake",
+    "is_armed",
     "open_store",
+    "point",
 ]

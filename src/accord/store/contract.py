@@ -1,14 +1,15 @@
 """What a store promises.
 
-A task is a log of entries, numbered from 1 by their position. A store sees the log as rows: one per task and commit, each holding
-the entries of that commit as bytes it does not look into. Some entries are visible to clients and have a second number, `seq`,
-which counts only them.
+A task is a log of entries, numbered from 1 by their position. A store sees the log as rows: one per
+task and commit, each holding the entries of that commit as bytes it does not look into. Some
+entries are visible to clients and have a second number, `seq`, which counts only them.
 
-A task has one owner at a time: the replica (process) that runs its function. Only the owner appends. Everybody else reads, and
-sends the owner posts: a message or a cancel, which the owner answers in its log.
+A task has one owner at a time: the replica (process) that runs its function. Only the owner
+appends. Everybody else reads, and sends the owner posts: a message or a cancel, which the owner
+answers in its log.
 
-Beside the log stands a snapshot: the task as JSON in two pieces, `head` (all but the artifacts) and `artifacts`, so that a list
-needs no decoding. A task without a snapshot is its log.
+Beside the log stands a snapshot: the task as JSON in two pieces, `head` (all but the artifacts) and
+`artifacts`, so that a list needs no decoding. A task without a snapshot is its log.
 """
 
 import enum
@@ -49,7 +50,9 @@ class CommitFailed(Exception):
 
 
 class Fenced(CommitFailed):
-    """This replica was taken for dead and others may own its tasks: nothing it writes counts any more."""
+    """This replica was taken for dead and others may own its tasks: nothing it writes counts any
+    more.
+    """
 
 
 class Namespace(NamedTuple):
@@ -74,9 +77,11 @@ class PostKind(enum.IntEnum):
 
 
 class Idempotency(msgspec.Struct, gc=False):
-    """An idempotency key and what it stands for: a turn of a task, or the bytes of a reply without a task.
+    """An idempotency key and what it stands for: a turn of a task, or the bytes of a reply without
+    a task.
 
-    As an item of its own it stores a reply. Beside a Create, an Append or a Post it is stored with them or not at all.
+    As an item of its own it stores a reply. Beside a Create, an Append or a Post it is stored with
+    them or not at all.
     """
 
     namespace: Namespace
@@ -112,7 +117,9 @@ class Create(msgspec.Struct, gc=False):
 
 
 class Append(msgspec.Struct, gc=False):
-    """More entries of a task we own. Refused if another replica owns it, its log is longer than `before`, or the key is taken."""
+    """More entries of a task we own. Refused if another replica owns it, its log is longer than
+    `before`, or the key is taken.
+    """
 
     key: int
     namespace: Namespace
@@ -132,7 +139,9 @@ class Append(msgspec.Struct, gc=False):
 
 
 class Post(msgspec.Struct, gc=False):
-    """Something for the owner of a task. Refused if it has no living owner, too many posts wait, or the key is taken."""
+    """Something for the owner of a task. Refused if it has no living owner, too many posts wait, or
+    the key is taken.
+    """
 
     task: int
     id: int  # made by the sender, as keys of tasks are
@@ -195,7 +204,9 @@ class Record(msgspec.Struct, gc=False):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """Which tasks a page has: those of a namespace; without one those of all, which is the operator's list."""
+    """Which tasks a page has: those of a namespace; without one those of all, which is the
+    operator's list.
+    """
 
     namespace: Namespace | None
     limit: int
@@ -209,10 +220,12 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct):
-    """Tasks newest first, each with its rows after the snapshot; `next` continues after the last of them, None at the end.
+    """Tasks newest first, each with its rows after the snapshot; `next` continues after the last of
+    them, None at the end.
 
-    It ends before the task that would make it larger than asked for. `total` counts all that match, on every page; where counting
-    them would take too long it is what was counted by then, and not `is_exact`.
+    It ends before the task that would make it larger than asked for. `total` counts all that match,
+    on every page; where counting them would take too long it is what was counted by then, and not
+    `is_exact`.
     """
 
     tasks: list[Record]
@@ -227,7 +240,9 @@ class Can(NamedTuple):
     agent: str
     skills: Collection[str]
     format: int
-    unanswered_ms: int = 0  # tasks that wait for their client since before then are taken up too, to be failed
+    unanswered_ms: int = (
+        0  # tasks that wait for their client since before then are taken up too, to be failed
+    )
 
 
 class Ages(msgspec.Struct, frozen=True):
@@ -253,9 +268,10 @@ Wake: TypeAlias = Callable[[Collection[int] | None], None]
 class Store(Protocol):
     """Durable storage of tasks. All calls are made from one event loop.
 
-    - An item of a commit is stored whole or not at all, whatever becomes of the others. One that was refused changed nothing: why
-      is found by asking again (`load`, `claim`, `idempotency`).
-    - What `commit` has returned for survives a crash of the process. Reads see every commit that has returned.
+    - An item of a commit is stored whole or not at all, whatever becomes of the others. One that
+      was refused changed nothing: why is found by asking again (`load`, `claim`, `idempotency`).
+    - What `commit` has returned for survives a crash of the process. Reads see every commit that
+      has returned.
     """
 
     is_volatile: bool  # what it holds ends with the process
@@ -268,7 +284,8 @@ class Store(Protocol):
         ...
 
     async def open(self, wake: Wake) -> None:
-        """Get ready. `wake` is called with the keys of tasks that have new rows or posts for us, None for all of them.
+        """Get ready. `wake` is called with the keys of tasks that have new rows or posts for us,
+        None for all of them.
 
         Raises:
             RuntimeError: The store can't be used; says why, and what to do.
@@ -276,7 +293,8 @@ class Store(Protocol):
         ...
 
     async def adopt(self, agent: str) -> None:
-        """Give this agent the tasks stored without the name of an agent. To be called after `open`, before anything else.
+        """Give this agent the tasks stored without the name of an agent. To be called after `open`,
+        before anything else.
 
         Older releases did not store the name: a store was one agent's.
         """
@@ -287,7 +305,8 @@ class Store(Protocol):
         ...
 
     async def commit(self, items: Sequence[Item]) -> list[bool]:
-        """Store items; say of each whether it was stored. A task occurs in no more than one Create or Append of a batch.
+        """Store items; say of each whether it was stored. A task occurs in no more than one Create
+        or Append of a batch.
 
         Raises:
             CommitFailed: Nothing was stored; the same items may be given again.
@@ -295,11 +314,14 @@ class Store(Protocol):
         """
         ...
 
-    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0) -> Record | None:
-        """Return a task, ours if nobody living owns it (`record.owner == replica`), else as it stands.
+    async def claim(
+        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
+    ) -> Record | None:
+        """Return a task, ours if nobody living owns it (`record.owner == replica`), else as it
+        stands.
 
-        One that has ended is nobody's, unless it is to be reopened. If its log has not grown since position `known`, the record may
-        come without snapshot and rows: the caller has them.
+        One that has ended is nobody's, unless it is to be reopened. If its log has not grown since
+        position `known`, the record may come without snapshot and rows: the caller has them.
         """
         ...
 
@@ -310,23 +332,32 @@ class Store(Protocol):
     async def orphans(self, limit: int, can: Can) -> list[Record]:
         """Return tasks of dead owners that we can take up, ours from now on, oldest first.
 
-        Those that wait for input have nothing to be taken up: they are left without an owner, and whoever gets their answer claims
-        them. Tasks nobody has answered since `can.unanswered_ms` come too.
+        Those that wait for input have nothing to be taken up: they are left without an owner, and
+        whoever gets their answer claims them. Tasks nobody has answered since `can.unanswered_ms`
+        come too.
         """
         ...
 
-    async def load(self, namespace: Namespace, task_id: str, *, watch: bool = False) -> Record | None:
-        """Return a task as it stands, with its rows after the snapshot. With `watch`, we are woken when it changes elsewhere."""
+    async def load(
+        self, namespace: Namespace, task_id: str, *, watch: bool = False
+    ) -> Record | None:
+        """Return a task as it stands, with its rows after the snapshot. With `watch`, we are woken
+        when it changes elsewhere.
+        """
         ...
 
     async def unwatch(self, tasks: Collection[int]) -> None: ...
 
     async def read(self, after: Mapping[int, int]) -> list[Row]:
-        """Return the rows that hold entries after these positions (task: position), in order; a bounded piece for each task."""
+        """Return the rows that hold entries after these positions (task: position), in order; a
+        bounded piece for each task.
+        """
         ...
 
     async def locate(self, task: int, seq: int) -> int:
-        """Return a position no later than the last entry with a visible number up to `seq`, as near to it as rows allow."""
+        """Return a position no later than the last entry with a visible number up to `seq`, as near
+        to it as rows allow.
+        """
         ...
 
     async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
@@ -335,7 +366,9 @@ class Store(Protocol):
 
     async def page(self, query: Query) -> Page: ...
 
-    async def idempotency(self, namespace: Namespace, key: str, since_ms: int) -> Idempotency | None:
+    async def idempotency(
+        self, namespace: Namespace, key: str, since_ms: int
+    ) -> Idempotency | None:
         """Return what a key stands for; None if it was not used since then."""
         ...
 
@@ -349,7 +382,9 @@ class Store(Protocol):
         ...
 
     async def purge(self, ages: Ages, limit: int) -> int:
-        """Delete up to `limit` of each kind of what is older than it may get; return how much that was."""
+        """Delete up to `limit` of each kind of what is older than it may get; return how much that
+        was.
+        """
         ...
 
     async def stats(self) -> Stats: ...

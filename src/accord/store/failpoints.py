@@ -1,7 +1,7 @@
 """Places where a test can have the process die, as if by a power cut: around every write, named.
 
-`ACCORD_FAIL_POINT=commit.events:3` in a server's environment kills it with SIGKILL when it comes past that place for the
-third time. Without the variable a point is a call of an empty function.
+`ACCORD_FAIL_POINT=commit.events:3` in a server's environment kills it with SIGKILL when it comes
+past that place for the third time. Without the variable a point is a call of an empty function.
 """
 
 import os

@@ -1,6 +1,8 @@
-"""The store that forgets: `memory://`. For tests and demos, and the reference for every rule of the contract.
+"""The store that forgets: `memory://`. For tests and demos, and the reference for every rule of the
+contract.
 
-Several handles may share one state, each a replica of its own: so a test, or a simulator, has several processes in one.
+Several handles may share one state, each a replica of its own: so a test, or a simulator, has
+several processes in one.
 """
 
 import copy
@@ -52,7 +54,9 @@ class _Task(msgspec.Struct, gc=False):
     def seen(self, *, has_artifacts: bool = True) -> Record:
         """A copy as the task stands now: the original changes with the next commit."""
         record = copy.copy(self.record)
-        record.rows = self.log[bisect_right(self.log, record.snap, key=_pos) :] if record.is_stale else []
+        record.rows = (
+            self.log[bisect_right(self.log, record.snap, key=_pos) :] if record.is_stale else []
+        )
         if not has_artifacts:
             record.artifacts = b"[]"
         return record
@@ -67,7 +71,9 @@ def _seq(row: Row) -> int:
 
 
 class _Index:
-    """The tasks of one namespace, by id and in sorted lists: a page costs the page, not the list."""
+    """The tasks of one namespace, by id and in sorted lists: a page costs the page, not the
+    list.
+    """
 
     def __init__(self) -> None:
         self.tasks: dict[str, _Task] = {}
@@ -76,7 +82,8 @@ class _Index:
         self.by_context: defaultdict[str, list[Place]] = defaultdict(list)
 
     def put(self, record: Record) -> None:
-        # Nearly every change is near the newest end, where inserting into a list moves next to nothing.
+        # Nearly every change is near the newest end, where inserting into a list moves next to
+        # nothing.
         for places in self._lists(record):
             insort(places, (record.at_ms, record.key))
 
@@ -90,7 +97,9 @@ class _Index:
         return self.places, self.by_state[record.state], self.by_context[record.context_id]
 
     def matching(self, query: Query) -> list[Place]:
-        """The shortest list that has every match. With a context and a state, the state is still to be looked at."""
+        """The shortest list that has every match. With a context and a state, the state is still to
+        be looked at.
+        """
         if query.context_id:
             return self.by_context.get(query.context_id, [])
         return self.by_state.get(query.state, []) if query.state else self.places
@@ -131,9 +140,16 @@ class _State:
             self.owned[owner].add(record.key)
 
     def orphaned(self) -> list[int]:
-        return [key for replica, keys in self.owned.items() if replica not in self.living for key in keys]
+        return [
+            key
+            for replica, keys in self.owned.items()
+            if replica not in self.living
+            for key in keys
+        ]
 
-    def older(self, states: Collection[int], before_ms: int, agent: str | None = None) -> list[_Task]:
+    def older(
+        self, states: Collection[int], before_ms: int, agent: str | None = None
+    ) -> list[_Task]:
         """Tasks in these states since before then."""
         return [
             self.tasks[key]
@@ -141,12 +157,16 @@ class _State:
             if agent in (None, namespace.agent)
             for state in states
             if state in index.by_state
-            for _, key in itertools.takewhile(lambda place: place[0] < before_ms, index.by_state[state])
+            for _, key in itertools.takewhile(
+                lambda place: place[0] < before_ms, index.by_state[state]
+            )
         ]
 
 
 class MemoryStore:
-    """A handle on tasks in memory; `another()` gives one more on the same tasks, as another process would have."""
+    """A handle on tasks in memory; `another()` gives one more on the same tasks, as another process
+    would have.
+    """
 
     is_volatile = True
 
@@ -163,7 +183,9 @@ class MemoryStore:
         return MemoryStore(self._state)
 
     def kill(self) -> None:
-        """Declare this replica dead, as others would after its heartbeat stood still: its tasks are orphans, it is fenced."""
+        """Declare this replica dead, as others would after its heartbeat stood still: its tasks are
+        orphans, it is fenced.
+        """
         self.is_sure = False
         self._state.living.pop(self.replica, None)
 
@@ -200,7 +222,9 @@ class MemoryStore:
             elif isinstance(item, Post):
                 outcomes.append(self._post(item))
                 if outcomes[-1]:
-                    woken[self._state.living[self._state.tasks[item.task].record.owner]].add(item.task)
+                    woken[self._state.living[self._state.tasks[item.task].record.owner]].add(
+                        item.task
+                    )
             else:
                 outcomes.append(not self._state.is_taken(item))
                 if outcomes[-1]:
@@ -220,14 +244,33 @@ class MemoryStore:
         state.put_key(item.idempotency)
         owner = posts = heard = 0
         record = Record(
-            *(item.key, item.namespace, item.id, item.context_id, item.skill, item.about, item.state, item.at_ms),
-            *(item.pos, item.seq, item.format, owner, posts, heard, 0 if item.head is None else item.pos),
+            *(
+                item.key,
+                item.namespace,
+                item.id,
+                item.context_id,
+                item.skill,
+                item.about,
+                item.state,
+                item.at_ms,
+            ),
+            *(
+                item.pos,
+                item.seq,
+                item.format,
+                owner,
+                posts,
+                heard,
+                0 if item.head is None else item.pos,
+            ),
             head=item.head or b"",
             artifacts=item.artifacts,
             committed_ms=at_ms,
         )
         index = state.indexes[item.namespace]
-        state.tasks[item.key] = index.tasks[item.id] = _Task(record, [Row(item.key, 1, item.seq, at_ms, item.data)], [])
+        state.tasks[item.key] = index.tasks[item.id] = _Task(
+            record, [Row(item.key, 1, item.seq, at_ms, item.data)], []
+        )
         index.put(record)
         if not is_released(item.leaves, 0, 0):
             state.give(record, self.replica)
@@ -236,7 +279,12 @@ class MemoryStore:
     def _append(self, item: Append, at_ms: int) -> bool:
         state = self._state
         task = state.tasks.get(item.key)
-        if task is None or task.record.owner != self.replica or task.record.pos != item.before or state.is_taken(item.idempotency):
+        if (
+            task is None
+            or task.record.owner != self.replica
+            or task.record.pos != item.before
+            or state.is_taken(item.idempotency)
+        ):
             return False
         state.put_key(item.idempotency)
         record = task.record
@@ -251,7 +299,11 @@ class MemoryStore:
         record.format = max(record.format, item.format)
         if item.head is not None:
             record.snap, record.head, record.artifacts = item.pos, item.head, item.artifacts
-        record.heard = record.posts if item.leaves is Leaves.END else min(max(record.heard, item.heard), record.posts)
+        record.heard = (
+            record.posts
+            if item.leaves is Leaves.END
+            else min(max(record.heard, item.heard), record.posts)
+        )
         task.mail = [mail for mail in task.mail if mail.n > record.heard]
         if is_released(item.leaves, record.posts, record.heard):
             state.give(record, 0)
@@ -260,7 +312,12 @@ class MemoryStore:
     def _post(self, item: Post) -> bool:
         state = self._state
         task = state.tasks.get(item.task)
-        if task is None or task.record.owner not in state.living or len(task.mail) >= MAX_POSTS or state.is_taken(item.idempotency):
+        if (
+            task is None
+            or task.record.owner not in state.living
+            or len(task.mail) >= MAX_POSTS
+            or state.is_taken(item.idempotency)
+        ):
             return False
         state.put_key(item.idempotency)
         task.record.posts += 1
@@ -269,7 +326,9 @@ class MemoryStore:
 
     # Ownership
 
-    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0) -> Record | None:
+    async def claim(
+        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
+    ) -> Record | None:
         task = self._state.find(namespace, task_id)
         if task is None:
             return None
@@ -290,7 +349,9 @@ class MemoryStore:
     async def orphans(self, limit: int, can: Can) -> list[Record]:
         state, found = self._state, list[Record]()
         unanswered = {t.record.key for t in state.older(WAITING, can.unanswered_ms, can.agent)}
-        for key in sorted({*state.orphaned(), *(key for key in unanswered if not state.tasks[key].record.owner)}):
+        for key in sorted(
+            {*state.orphaned(), *(key for key in unanswered if not state.tasks[key].record.owner)}
+        ):
             if len(found) == limit:
                 break
             task = state.tasks[key]
@@ -311,7 +372,9 @@ class MemoryStore:
 
     # Reading
 
-    async def load(self, namespace: Namespace, task_id: str, *, watch: bool = False) -> Record | None:
+    async def load(
+        self, namespace: Namespace, task_id: str, *, watch: bool = False
+    ) -> Record | None:
         task = self._state.find(namespace, task_id)
         if task is None:
             return None
@@ -352,14 +415,29 @@ class MemoryStore:
     async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
         if tasks is None:
             tasks = self._state.owned[self.replica]
-        return [mail for key in sorted(tasks) if key in self._state.tasks for mail in self._state.tasks[key].mail]
+        return [
+            mail
+            for key in sorted(tasks)
+            if key in self._state.tasks
+            for mail in self._state.tasks[key].mail
+        ]
 
     async def page(self, query: Query) -> Page:
         lists = [index.matching(query) for index in self._asked(query)]
-        starts = [0 if query.since_ms is None else bisect_left(places, (query.since_ms, 0)) for places in lists]
-        ends = [len(places) if query.before is None else bisect_left(places, query.before) for places in lists]
+        starts = [
+            0 if query.since_ms is None else bisect_left(places, (query.since_ms, 0))
+            for places in lists
+        ]
+        ends = [
+            len(places) if query.before is None else bisect_left(places, query.before)
+            for places in lists
+        ]
         newest_first = heapq.merge(
-            *(_backwards(places, start, end) for places, start, end in zip(lists, starts, ends, strict=True)), reverse=True
+            *(
+                _backwards(places, start, end)
+                for places, start, end in zip(lists, starts, ends, strict=True)
+            ),
+            reverse=True,
         )
         found: list[Record] = []
         size, next_ = 0, None
@@ -368,24 +446,38 @@ class MemoryStore:
             if query.state not in (0, task.record.state):
                 continue
             record = task.seen(has_artifacts=query.has_artifacts)
-            size += len(record.head) + (len(record.artifacts) if query.has_artifacts else 0) + sum(len(r.data) for r in record.rows)
+            size += (
+                len(record.head)
+                + (len(record.artifacts) if query.has_artifacts else 0)
+                + sum(len(r.data) for r in record.rows)
+            )
             if len(found) == query.limit or (found and size > query.size):
                 next_ = (found[-1].at_ms, found[-1].key)
                 break
             found.append(record)
         total = sum(len(places) - start for places, start in zip(lists, starts, strict=True))
         if query.context_id and query.state:
-            keys = [key for places, start in zip(lists, starts, strict=True) for _, key in places[start:]]
+            keys = [
+                key
+                for places, start in zip(lists, starts, strict=True)
+                for _, key in places[start:]
+            ]
             total = sum(self._state.tasks[key].record.state == query.state for key in keys)
         return Page(tasks=found, total=total, next=next_)
 
     def _asked(self, query: Query) -> list[_Index]:
         if query.namespace is None:
-            return [index for space, index in self._state.indexes.items() if query.agent in ("", space.agent)]
+            return [
+                index
+                for space, index in self._state.indexes.items()
+                if query.agent in ("", space.agent)
+            ]
         index = self._state.indexes.get(query.namespace)
         return [index] if index is not None else []
 
-    async def idempotency(self, namespace: Namespace, key: str, since_ms: int) -> Idempotency | None:
+    async def idempotency(
+        self, namespace: Namespace, key: str, since_ms: int
+    ) -> Idempotency | None:
         found = self._state.keys.get((namespace, key))
         return found if found is not None and found.at_ms >= since_ms else None
 
@@ -393,12 +485,16 @@ class MemoryStore:
 
     async def purge(self, ages: Ages, limit: int) -> int:
         state = self._state
-        folded = [t for t in state.older(ENDED, ages.events_ms) if not t.is_folded and not t.record.owner][:limit]
+        folded = [
+            t for t in state.older(ENDED, ages.events_ms) if not t.is_folded and not t.record.owner
+        ][:limit]
         for task in folded:
             task.is_folded = True
             if not task.record.is_stale:  # without a snapshot the log is all there is of it
                 task.log = []
-        old = [t for t in state.older(ENDED, ages.tasks_ms) if t.is_folded and not t.record.owner][:limit]
+        old = [t for t in state.older(ENDED, ages.tasks_ms) if t.is_folded and not t.record.owner][
+            :limit
+        ]
         for task in old:
             index = state.indexes[task.record.namespace]
             index.remove(task.record)
@@ -412,7 +508,12 @@ class MemoryStore:
     async def stats(self) -> Stats:
         tasks = self._state.tasks.values()
         states = dict(Counter(task.record.state for task in tasks))
-        return Stats(tasks=states, events=sum(len(task.log) for task in tasks), keys=len(self._state.keys), size=0)
+        return Stats(
+            tasks=states,
+            events=sum(len(task.log) for task in tasks),
+            keys=len(self._state.keys),
+            size=0,
+        )
 
 
 def _backwards(places: list[Place], start: int, end: int) -> Iterator[Place]:

@@ -7,7 +7,8 @@ __all__ = ["open_store"]
 
 
 def open_store(url: str) -> Store:
-    """Return the store `url` names: `memory://` or `sqlite:///path/to/file` (three slashes, then the path).
+    """Return the store `url` names: `memory://` or `sqlite:///path/to/file` (three slashes, then
+    the path).
 
     Raises:
         ValueError: The URL names no store we have.
@@ -20,5 +21,6 @@ def open_store(url: str) -> Store:
 
         return SqliteStore(rest[1:])
     raise ValueError(
-        f"no store for {url!r}; use memory:// or sqlite:///accord.db (sqlite:////var/lib/accord.db for an absolute path)"
+        f"no store for {url!r}; use memory:// or sqlite:///accord.db "
+        "(sqlite:////var/lib/accord.db for an absolute path)"
     )

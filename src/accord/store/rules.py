@@ -14,5 +14,7 @@ PIECE_BYTES = 4 << 20
 
 
 def is_released(leaves: Leaves, posts: int, heard: int) -> bool:
-    """Whether the owner leaves with a commit: never while a post is unread, unless the task has ended."""
+    """Whether the owner leaves with a commit: never while a post is unread, unless the task has
+    ended.
+    """
     return leaves is Leaves.END or (leaves is Leaves.REST and posts == heard)

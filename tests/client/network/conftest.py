@@ -1,4 +1,6 @@
-"""These tests run on both event loops our users have: what one of them forgives, the other may not."""
+"""These tests run on both event loops our users have: what one of them forgives, the other
+may not.
+"""
 
 import asyncio
 from collections.abc import Callable

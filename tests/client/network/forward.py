@@ -1,4 +1,6 @@
-"""A forward proxy as companies have them: absolute URLs, CONNECT, and a password if it likes. Every name is this machine to it."""
+"""A forward proxy as companies have them: absolute URLs, CONNECT, and a password if it likes. Every
+name is this machine to it.
+"""
 
 import asyncio
 import base64
@@ -8,14 +10,19 @@ from urllib.parse import urlsplit
 
 from tests.client.network.wire import handled
 
-REFUSED = b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\ncontent-length: 0\r\n\r\n"
+REFUSED = (
+    b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: "
+    b"Basic\r\ncontent-length: 0\r\n\r\n"
+)
 
 
 class Forward:
     def __init__(self, user: str) -> None:
         self.url = ""
         self.lines: list[str] = []  # what it was asked for
-        self.seen = b""  # everything it could read: of what is in a tunnel, nothing that means anything
+        self.seen = (
+            b""  # everything it could read: of what is in a tunnel, nothing that means anything
+        )
         self._wanted = b"Basic " + base64.b64encode(user.encode()) if user else b""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -23,7 +30,11 @@ class Forward:
         self.seen += head
         first, *lines = head.split(b"\r\n")
         self.lines.append(first.decode())
-        given = [line.partition(b": ")[2] for line in lines if line.lower().startswith(b"proxy-authorization:")]
+        given = [
+            line.partition(b": ")[2]
+            for line in lines
+            if line.lower().startswith(b"proxy-authorization:")
+        ]
         if self._wanted and given != [self._wanted]:
             writer.write(REFUSED)
             await writer.drain()
@@ -34,7 +45,9 @@ class Forward:
         else:
             url = urlsplit(target.decode())
             port = url.port or 80
-            first = b" ".join([verb, f"{url.path}{'?' + url.query if url.query else ''}".encode(), version])
+            first = b" ".join(
+                [verb, f"{url.path}{'?' + url.query if url.query else ''}".encode(), version]
+            )
         try:
             inner, outer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:
@@ -57,7 +70,8 @@ class Forward:
         try:
             while data := await reader.read(65536):
                 self.seen += data
-                # A kept connection asks again in the same manner; the host is the same, so only its line is put right.
+                # A kept connection asks again in the same manner; the host is the same, so only its
+                # line is put right.
                 if data.split(b" ", 2)[1:2] and data.split(b" ", 2)[1].startswith(b"http://"):
                     self.lines.append(data.partition(b"\r\n")[0].decode())
                     verb, target, rest = data.split(b" ", 2)

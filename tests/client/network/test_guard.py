@@ -11,7 +11,9 @@ from tests.client.peers import answer, card, scripted, task
 ONCE = Retry(attempts=1)
 
 
-@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "93.184.216.34"])
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "93.184.216.34"]
+)
 def test_public_addresses(address):
     """Whatever way they are written."""
     assert Guard().allows(address)
@@ -20,9 +22,37 @@ def test_public_addresses(address):
 @pytest.mark.parametrize(
     "address",
     [
-        *("127.0.0.1", "127.8.8.8", "::1", "0.0.0.0", "::", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
-        *("100.64.0.1", "fe80::1", "fe80::1%eth0", "fd00::1", "fec0::1", "224.0.0.1", "ff02::1", "255.255.255.255", "240.0.0.1"),
-        *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::1", "64:ff9b:1::1", "192.0.2.1", "2001:db8::1"),
+        *(
+            "127.0.0.1",
+            "127.8.8.8",
+            "::1",
+            "0.0.0.0",
+            "::",
+            "10.0.0.1",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+        ),
+        *(
+            "100.64.0.1",
+            "fe80::1",
+            "fe80::1%eth0",
+            "fd00::1",
+            "fec0::1",
+            "224.0.0.1",
+            "ff02::1",
+            "255.255.255.255",
+            "240.0.0.1",
+        ),
+        *(
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::1",
+            "64:ff9b:1::1",
+            "192.0.2.1",
+            "2001:db8::1",
+        ),
     ],
 )
 def test_addresses_that_are_not_public(address):
@@ -55,7 +85,9 @@ async def test_a_guarded_network(host):
 
 
 async def test_a_name_that_resolves_to_something_else_the_second_time(monkeypatch):
-    """DNS rebinding: whatever was resolved before, the address that is connected to is the one that is looked at."""
+    """DNS rebinding: whatever was resolved before, the address that is connected to is the one that
+    is looked at.
+    """
     addresses = iter(["93.184.216.34", "127.0.0.1"])
 
     async def rebinding(host, family=0):
@@ -91,7 +123,11 @@ async def test_an_agent_a_stranger_named():
 
 async def test_a_card_of_a_private_network_may_name_another_host_there():
     """The agent on this machine is no stranger to it."""
-    async with scripted(agent_at("")) as other, scripted(agent_at(other.url + "/")) as peer, connect(peer.url) as client:
+    async with (
+        scripted(agent_at("")) as other,
+        scripted(agent_at(other.url + "/")) as peer,
+        connect(peer.url) as client,
+    ):
         assert (await client.send("hello")).text == "17 crates"
     assert [request.verb for request in other.requests] == ["POST"]
 

@@ -1,4 +1,6 @@
-"""Requests as they go out, connections as they are used again, and what happens when there is none: on both event loops."""
+"""Requests as they go out, connections as they are used again, and what happens when there is none:
+on both event loops.
+"""
 
 import asyncio
 import gc
@@ -11,7 +13,18 @@ import pytest
 from accord.client import AgentFault, ConnectionLost, TooSlow, Unreachable
 from accord.net import Network
 from tests.client.certs import Authority
-from tests.client.network.wire import OK, PATIENCE_S, get, handled, network, ok, say, secured, speaking, stream
+from tests.client.network.wire import (
+    OK,
+    PATIENCE_S,
+    get,
+    handled,
+    network,
+    ok,
+    say,
+    secured,
+    speaking,
+    stream,
+)
 
 SECRET = "s3cret-t0ken"
 CHUNK = OK + b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
@@ -23,7 +36,13 @@ CHUNK = OK + b"transfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
 async def test_a_request():
     """Head and body, and nothing in it that was not asked for."""
     async with speaking(ok()) as wire, network() as net:
-        await get(net, wire.url + "a/b?c=d", "POST", b'{"a":1}', headers={"Content-Type": "application/json"})
+        await get(
+            net,
+            wire.url + "a/b?c=d",
+            "POST",
+            b'{"a":1}',
+            headers={"Content-Type": "application/json"},
+        )
     head, _, body = wire.requests[0].partition(b"\r\n\r\n")
     assert head.decode().split("\r\n") == [
         "POST /a/b?c=d HTTP/1.1",
@@ -97,7 +116,17 @@ async def test_a_refused_header_is_not_quoted():
 
 
 @pytest.mark.parametrize(
-    "url", ["http://h/\r\nX: y", "http://h/\0", "http://h\r\n/", "http://a b/", "http:///x", "ftp://h/", "http://h:0/", "h"]
+    "url",
+    [
+        "http://h/\r\nX: y",
+        "http://h/\0",
+        "http://h\r\n/",
+        "http://a b/",
+        "http:///x",
+        "ftp://h/",
+        "http://h:0/",
+        "h",
+    ],
 )
 async def test_what_is_no_url(url):
     """Nothing gets out of a URL either."""
@@ -164,7 +193,10 @@ async def test_an_answer_before_the_body_is_through():
 
 async def test_a_connection_is_used_again():
     """After an answer, and after a body that was read as it came."""
-    async with speaking(ok(), CHUNK + b"0\r\n\r\n", b"HTTP/1.1 204 X\r\n\r\n", ok()) as wire, network() as net:
+    async with (
+        speaking(ok(), CHUNK + b"0\r\n\r\n", b"HTTP/1.1 204 X\r\n\r\n", ok()) as wire,
+        network() as net,
+    ):
         await get(net, wire.url)
         assert await stream(net, wire.url) == b"hello"
         await get(net, wire.url)
@@ -201,19 +233,30 @@ async def test_a_connection_that_is_to_be_closed(answer):
 
 
 @pytest.mark.parametrize(
-    "line", [b"connection: keep-alive", b"keep-alive: timeout=5, max=100", b"keep-alive: max=1", b"keep-alive: timeout=x"]
+    "line",
+    [
+        b"connection: keep-alive",
+        b"keep-alive: timeout=5, max=100",
+        b"keep-alive: max=1",
+        b"keep-alive: timeout=x",
+    ],
 )
 async def test_a_connection_that_may_stay(line):
     """Also HTTP/1.0, if it says so."""
     version = b"HTTP/1.0 200 OK\r\n" if b"connection" in line else OK
-    async with speaking(version + line + b"\r\ncontent-length: 2\r\n\r\nhi") as wire, network() as net:
+    async with (
+        speaking(version + line + b"\r\ncontent-length: 2\r\n\r\nhi") as wire,
+        network() as net,
+    ):
         for _ in range(2):
             await get(net, wire.url)
     assert wire.connections == 1
 
 
 async def test_a_dead_connection_is_noticed_before_it_is_used():
-    """Closed by the server in between, seen by the loop or not: the next call takes a new one and nobody is told."""
+    """Closed by the server in between, seen by the loop or not: the next call takes a new one and
+    nobody is told.
+    """
     async with speaking(say(ok(), then="close")) as wire, network() as net:
         for _ in range(20):
             assert (await get(net, wire.url)).body == b"hi"
@@ -238,7 +281,9 @@ async def test_idle_connections_are_closed():
         await wire.left.wait()
 
 
-@pytest.mark.parametrize("answer", [b"", OK + b"content-le", OK + b"content-length: 5\r\n\r\nhel", CHUNK])
+@pytest.mark.parametrize(
+    "answer", [b"", OK + b"content-le", OK + b"content-length: 5\r\n\r\nhel", CHUNK]
+)
 async def test_whoever_is_cancelled_leaves_nothing_behind(answer):
     """Half-read connections are closed: the next call can't get the rest of another's answer."""
     async with speaking(say(answer, then="wait"), ok(b"mine")) as wire, network() as net:
@@ -390,7 +435,9 @@ def black_hole():
 
 @pytest.mark.parametrize("lost_s", [0.0, 0.1, 1e9, math.inf])
 async def test_any_time_may_be_given_until_a_connection_is_lost(lost_s):
-    """Systems count in whole seconds and not very far: the nearest they know is taken, and a connection that lives stays."""
+    """Systems count in whole seconds and not very far: the nearest they know is taken, and a
+    connection that lives stays.
+    """
     async with speaking(ok()) as wire, network(lost_s=lost_s) as net:
         assert (await get(net, wire.url)).status == 200
         assert (await get(net, wire.url)).status == 200
@@ -410,7 +457,9 @@ async def test_no_connection_in_time():
 
 
 async def test_whoever_is_cancelled_while_connecting():
-    """Nothing stays behind: a socket nobody holds would be warned of, and a warning fails the test."""
+    """Nothing stays behind: a socket nobody holds would be warned of, and a warning fails
+    the test.
+    """
     listener, callers = black_hole()
     async with network() as net:
         call = asyncio.ensure_future(get(net, "http://127.0.0.1:%d/" % listener.getsockname()[1]))
@@ -433,7 +482,9 @@ async def test_nobody_there():
 
 
 async def test_names_and_ipv6():
-    """A name stands for all its addresses; brackets belong to the Host header, not to the address."""
+    """A name stands for all its addresses; brackets belong to the Host header, not to the
+    address.
+    """
     async with speaking(ok()) as wire, network() as net:
         port = wire.url.rpartition(":")[2]
         assert (await get(net, f"http://LOCALHOST:{port}")).body == b"hi"

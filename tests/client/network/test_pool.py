@@ -13,7 +13,17 @@ from accord.client import ClientCert, ConnectionLost, Unreachable, connect
 from accord.net import Network, client_tls
 from tests.client.certs import Authority
 from tests.client.network.test_proxies import agent, agent_with_tls
-from tests.client.network.wire import PATIENCE_S, get, handled, in_thread, network, ok, secured, speaking, stream
+from tests.client.network.wire import (
+    PATIENCE_S,
+    get,
+    handled,
+    in_thread,
+    network,
+    ok,
+    secured,
+    speaking,
+    stream,
+)
 from tests.client.peers import answer, card, scripted
 from tests.swallow import on_linux
 
@@ -34,11 +44,17 @@ def blind(monkeypatch):
 
 @on_linux
 @pytest.mark.usefixtures("blind")
-@pytest.mark.parametrize(("size", "tls"), [(10, False), (1_000_000, False), (10, True)], ids=["plain", "large", "tls"])
+@pytest.mark.parametrize(
+    ("size", "tls"), [(10, False), (1_000_000, False), (10, True)], ids=["plain", "large", "tls"]
+)
 async def test_a_connection_that_is_closed_as_it_is_used_again(size, tls, tmp_path):
-    """The server closed it before the request came: that can be told from what its system has received, and nobody is told."""
+    """The server closed it before the request came: that can be told from what its system has
+    received, and nobody is told.
+    """
     if tls and type(asyncio.get_running_loop()).__module__ == "uvloop":
-        pytest.skip("uvloop does not tell of an end without TLS's goodbye before the connection is gone")
+        pytest.skip(
+            "uvloop does not tell of an end without TLS's goodbye before the connection is gone"
+        )
     may_close, is_closed = threading.Event(), threading.Event()
     requests = []
 
@@ -49,7 +65,8 @@ async def test_a_connection_that_is_closed_as_it_is_used_again(size, tls, tmp_pa
         await writer.drain()
         if len(requests) == 1:
             await asyncio.to_thread(may_close.wait, PATIENCE_S)
-            # Without TLS's own goodbye: while a server waits for that of the other side, its system still receives.
+            # Without TLS's own goodbye: while a server waits for that of the other side, its system
+            # still receives.
             writer.transport.abort()
             await asyncio.sleep(0.05)
             is_closed.set()
@@ -99,7 +116,9 @@ async def test_localhost_is_both(host):
         port = wire.url.rstrip("/").rpartition(":")[2]
         assert (await get(net, f"http://localhost:{port}/")).body == b"hi"
     async with network() as net:
-        with pytest.raises(Unreachable, match=r"no connection: Connection refused|Connect call failed"):
+        with pytest.raises(
+            Unreachable, match=r"no connection: Connection refused|Connect call failed"
+        ):
             await get(net, "http://localhost:9/")
 
 
@@ -145,7 +164,11 @@ async def test_authorities_of_ones_own(tmp_path):
     authority = Authority(tmp_path)
     (tmp_path / "bundle").mkdir()
     async with scripted(agent_with_tls, secured(authority)) as peer:
-        for options in ({"ca": authority.pem}, {"ca": str(authority.pem)}, {"ssl": client_tls(authority.pem)}):
+        for options in (
+            {"ca": authority.pem},
+            {"ca": str(authority.pem)},
+            {"ssl": client_tls(authority.pem)},
+        ):
             async with connect(peer.url, **options) as client:
                 assert (await client.send("hello")).text == "17 crates"
         for options in ({}, {"ca": tmp_path / "bundle"}, {"ssl": ssl.create_default_context()}):
@@ -180,13 +203,20 @@ async def test_a_certificate_is_shown_to_the_agent_and_nobody_else(tmp_path):
             shown[name] = bool(writer.get_extra_info("peercert"))
             await reader.readuntil(b"\r\n\r\n")
             where = f"https://127.0.0.1:{port}/.well-known/agent-card.json"
-            writer.write(ok(b"", b"location: " + where.encode()).replace(b"200 OK", b"302 X") if name == "home" else ok(b"{}"))
+            writer.write(
+                ok(b"", b"location: " + where.encode()).replace(b"200 OK", b"302 X")
+                if name == "home"
+                else ok(b"{}")
+            )
             await writer.drain()
 
         return serve
 
     certificate = ClientCert(*authority.issue("client"), authority=authority.pem)
-    async with handled(proof("other"), tls=server) as other, handled(proof("home"), tls=server) as home:
+    async with (
+        handled(proof("other"), tls=server) as other,
+        handled(proof("home"), tls=server) as home,
+    ):
         port = other.rstrip("/").rpartition(":")[2]
         with pytest.raises(Exception, match="card"):  # it is no card
             await connect(home, auth=certificate, ca=authority.pem)
@@ -194,7 +224,9 @@ async def test_a_certificate_is_shown_to_the_agent_and_nobody_else(tmp_path):
 
 
 async def test_headers_go_to_the_agent_and_nowhere_else():
-    """An Authorization among them does not go along to another place the card names; the client says so."""
+    """An Authorization among them does not go along to another place the card names; the client
+    says so.
+    """
 
     def elsewhere(request):
         return answer(card(other.url + "/"))
@@ -223,7 +255,9 @@ async def test_a_session_of_ones_own():
             async with connect(other.url, session=session) as client:
                 assert (await client.send("hello")).text == "17 crates"
                 assert [type(event).__name__ async for event in client.stream("hello")] == ["Task"]
-            assert {request.headers.get("authorization") for request in other.requests} == {"s3cret"}
+            assert {request.headers.get("authorization") for request in other.requests} == {
+                "s3cret"
+            }
             async with connect(peer.url, session=session) as client:
                 await client.send("hello")
             assert other.requests[-1].headers.get("authorization") is None

@@ -15,7 +15,9 @@ SECRET = "s3cret-t0ken"
 def agent(request):
     """An agent that streams, and is wherever it is asked."""
     if request.verb == "GET":
-        return answer(card(f"{request.headers.get('x-scheme', 'http')}://{request.headers['host']}/"))
+        return answer(
+            card(f"{request.headers.get('x-scheme', 'http')}://{request.headers['host']}/")
+        )
     reply = {"jsonrpc": "2.0", "id": request.json["id"], "result": {"task": task()}}
     return sse(reply) if "Stream" in request.json["method"] else answer(reply)
 
@@ -26,8 +28,14 @@ def agent_with_tls(request):
 
 
 async def test_a_plain_call_through_a_proxy():
-    """The proxy is told the whole URL, the agent what it would be told without one; connections are used again."""
-    async with speaking(ok()) as wire, forward() as proxy, network(proxies=Proxies.always(proxy.url)) as net:
+    """The proxy is told the whole URL, the agent what it would be told without one; connections are
+    used again.
+    """
+    async with (
+        speaking(ok()) as wire,
+        forward() as proxy,
+        network(proxies=Proxies.always(proxy.url)) as net,
+    ):
         for _ in range(2):
             assert (await get(net, wire.url + "a?b=c", "POST", b"work")).body == b"hi"
     assert proxy.lines == [f"POST {wire.url}a?b=c HTTP/1.1"] * 2
@@ -45,7 +53,9 @@ async def test_a_call_with_tls_through_a_proxy(tmp_path):
         network(proxies=Proxies.always(proxy.url), tls=client_tls(authority.pem)) as net,
     ):
         headers = {"Authorization": SECRET}
-        assert len((await get(net, wire.url, "POST", b"x" * 200_000, headers=headers)).body) == 200_000
+        assert (
+            len((await get(net, wire.url, "POST", b"x" * 200_000, headers=headers)).body) == 200_000
+        )
         assert await stream(net, wire.url) == b"bye"
     assert proxy.lines == [f"CONNECT {wire.url[8:-1]} HTTP/1.1"]
     assert SECRET.encode() in wire.requests[0]
@@ -55,16 +65,23 @@ async def test_a_call_with_tls_through_a_proxy(tmp_path):
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 async def test_a_proxy_with_a_password(tls, tmp_path):
-    """It goes to the proxy and never to the agent. Without it the proxy is named as the one who refuses, and no password is."""
+    """It goes to the proxy and never to the agent. Without it the proxy is named as the one who
+    refuses, and no password is.
+    """
     authority = Authority(tmp_path)
-    async with speaking(ok(), tls=secured(authority) if tls else None) as wire, forward(f"ada:{SECRET}@/") as proxy:
+    async with (
+        speaking(ok(), tls=secured(authority) if tls else None) as wire,
+        forward(f"ada:{SECRET}@/") as proxy,
+    ):
         told = proxy.url.replace("://", f"://ada:{SECRET}%40%2F@")
         for _ in range(2):
             async with network(proxies=Proxies.always(told), tls=client_tls(authority.pem)) as net:
                 assert (await get(net, wire.url)).body == b"hi"
         wrong = proxy.url.replace("://", f"://bob:{SECRET}@")
         async with network(proxies=Proxies.always(wrong), tls=client_tls(authority.pem)) as net:
-            with pytest.raises(Unreachable, match=f"the proxy {proxy.url[:-1]} refused: 407") as caught:
+            with pytest.raises(
+                Unreachable, match=f"the proxy {proxy.url[:-1]} refused: 407"
+            ) as caught:
                 await get(net, wire.url)
     assert SECRET not in str(caught.value)
     assert caught.value.is_lasting
@@ -75,7 +92,9 @@ async def test_a_proxy_that_is_not_there():
     """Told apart from an agent that is not there; either may be back in a moment."""
     async with network(proxies=Proxies.always("http://127.0.0.1:9")) as net:
         for url in ("http://agent.example/", "https://agent.example/"):
-            with pytest.raises(Unreachable, match=r"no connection to the proxy http://127.0.0.1:9: .*refused") as caught:
+            with pytest.raises(
+                Unreachable, match=r"no connection to the proxy http://127.0.0.1:9: .*refused"
+            ) as caught:
                 await get(net, url)
             assert not caught.value.is_lasting
     async with forward() as proxy, network(proxies=Proxies.always(proxy.url)) as net:
@@ -99,9 +118,13 @@ async def test_a_client_through_a_proxy(tls, tmp_path):
 
 
 async def test_the_environment_counts_for_the_address_that_was_typed(monkeypatch):
-    """Its name need not even be known here. What its card names elsewhere is a stranger's word: that goes without, and guarded."""
+    """Its name need not even be known here. What its card names elsewhere is a stranger's word:
+    that goes without, and guarded.
+    """
     monkeypatch.delenv("NO_PROXY", raising=False)
-    elsewhere = [{"url": "http://192.168.7.7:9/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}]
+    elsewhere = [
+        {"url": "http://192.168.7.7:9/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+    ]
 
     def pointing_elsewhere(request):
         return answer(card("", supportedInterfaces=elsewhere))
@@ -113,7 +136,9 @@ async def test_the_environment_counts_for_the_address_that_was_typed(monkeypatch
         assert len(proxy.lines) == 2
         with pytest.raises(Unreachable, match="no connection: "):
             await connect(peer.url.replace("127.0.0.1", "agent.test"), proxy=False)
-        async with connect(other.url.replace("127.0.0.1", "agent.test"), retry=Retry(attempts=1)) as client:
+        async with connect(
+            other.url.replace("127.0.0.1", "agent.test"), retry=Retry(attempts=1)
+        ) as client:
             with pytest.raises(Unreachable, match=r"192\.168\.7\.7 is no public address"):
                 await client.send("hello")
         assert len(proxy.lines) == 3
@@ -144,7 +169,9 @@ async def test_the_environment_counts_for_the_address_that_was_typed(monkeypatch
     ],
 )
 def test_exceptions(exceptions, url, is_direct):
-    """NO_PROXY as it is written in the wild; and this machine is never asked for through a proxy."""
+    """NO_PROXY as it is written in the wild; and this machine is never asked for through a
+    proxy.
+    """
     proxies = Proxies.from_environment({"HTTP_PROXY": "proxy.example:3128", "no_proxy": exceptions})
     found = proxies.of(parse_url(url))
     assert (found is None) is is_direct
@@ -152,7 +179,9 @@ def test_exceptions(exceptions, url, is_direct):
 
 
 def test_which_variable_counts():
-    """By the scheme of the URL; the lower spelling first; and in a CGI script a header of the caller is no proxy."""
+    """By the scheme of the URL; the lower spelling first; and in a CGI script a header of the
+    caller is no proxy.
+    """
     http, https = parse_url("http://agent.example/"), parse_url("https://agent.example/")
     proxies = Proxies.from_environment({"HTTPS_PROXY": "http://a:1", "https_proxy": "http://b:2"})
     assert proxies.of(http) is None
@@ -163,7 +192,9 @@ def test_which_variable_counts():
 
 async def test_a_proxy_we_can_not_talk_to():
     """Said when it would be used, and at once if it was given by hand."""
-    with pytest.raises(ValueError, match=r"socks5://proxy\.example:1080 is not an HTTP proxy") as caught:
+    with pytest.raises(
+        ValueError, match=r"socks5://proxy\.example:1080 is not an HTTP proxy"
+    ) as caught:
         connect("http://agent.example", proxy=f"socks5://ada:{SECRET}@proxy.example:1080")
     assert SECRET not in str(caught.value)
     proxies = Proxies.from_environment({"http_proxy": "socks5://proxy.example:1080"})

@@ -60,13 +60,18 @@ def test_what_is_read(text, origin, target):
 )
 def test_what_is_refused(text):
     """It would lead elsewhere, or nowhere, or out of the request."""
-    with pytest.raises(ValueError):  # noqa: PT011  # the reasons differ, and are not told to anyone
+    with pytest.raises(ValueError):  # the reasons differ, and are not told to anyone  # noqa: PT011
         parse(text)
     assert host_of(text) == ""
 
 
 @pytest.mark.parametrize(
-    "text", ["http://ada:s3cret@dock.example/a?key=s3cret", "http://ada:s3cret@[::1/a?s3cret", "x://ada:s3cret@h:x/?s3cret#s3cret"]
+    "text",
+    [
+        "http://ada:s3cret@dock.example/a?key=s3cret",
+        "http://ada:s3cret@[::1/a?s3cret",
+        "x://ada:s3cret@h:x/?s3cret#s3cret",
+    ],
 )
 def test_nothing_secret_is_told(text):
     """Messages and logs name the place, not how to get in."""

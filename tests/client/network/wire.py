@@ -1,4 +1,6 @@
-"""A server that says, byte for byte, what a test wants it to say, and remembers byte for byte what it was told."""
+"""A server that says, byte for byte, what a test wants it to say, and remembers byte for byte what
+it was told.
+"""
 
 import asyncio
 import contextlib
@@ -22,11 +24,17 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 def ok(body: bytes = b"hi", *lines: bytes) -> bytes:
     """An answer of a known length."""
-    return OK + b"".join(line + b"\r\n" for line in lines) + b"content-length: %d\r\n\r\n%b" % (len(body), body)
+    return (
+        OK
+        + b"".join(line + b"\r\n" for line in lines)
+        + b"content-length: %d\r\n\r\n%b" % (len(body), body)
+    )
 
 
 class Say(msgspec.Struct):
-    """What is said to one request: pieces, each flushed; then the connection stays, or is closed, or waits to be closed."""
+    """What is said to one request: pieces, each flushed; then the connection stays, or is closed,
+    or waits to be closed.
+    """
 
     pieces: list[bytes]
     then: str = "stay"
@@ -73,12 +81,18 @@ class Wire:
 
 async def _request(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readuntil(b"\r\n\r\n")
-    lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    lengths = [
+        line.split(b":")[1]
+        for line in head.lower().split(b"\r\n")
+        if line.startswith(b"content-length:")
+    ]
     return head + (await reader.readexactly(int(lengths[0])) if lengths else b"")
 
 
 @asynccontextmanager
-async def speaking(*turns: Say | bytes, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> AsyncIterator[Wire]:
+async def speaking(
+    *turns: Say | bytes, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Wire]:
     """Serve the turns in order, one to a request; the last one to all that follow."""
     wire = Wire([turn if isinstance(turn, Say) else Say([turn]) for turn in turns])
     async with handled(wire.serve, host, tls) as wire.url:
@@ -86,7 +100,9 @@ async def speaking(*turns: Say | bytes, host: str = "127.0.0.1", tls: ssl.SSLCon
 
 
 @asynccontextmanager
-async def handled(handler: Handler, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+async def handled(
+    handler: Handler, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
     """Serve connections with `handler`; its URL. Whatever it still does in the end is ended."""
     tasks: set[asyncio.Task[Any]] = set()
 
@@ -108,7 +124,11 @@ async def handled(handler: Handler, host: str = "127.0.0.1", tls: ssl.SSLContext
         yield f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}/"
     finally:
         server.close()
-        for _ in range(3):  # what had been accepted is only begun a turn later, and what is closed is so a turn later too
+        for _ in range(
+            3
+            # what had been accepted is only begun a turn later, and what is closed is so a turn
+            # later too
+        ):
             await asyncio.sleep(0.01)
             left = list(tasks)
             for task in left:
@@ -153,14 +173,18 @@ async def network(**options: Any) -> AsyncIterator[Network]:
         await made.close()
 
 
-async def get(net: Network, url: str, verb: str = "GET", body: bytes | None = None, **options: Any) -> Answer:
+async def get(
+    net: Network, url: str, verb: str = "GET", body: bytes | None = None, **options: Any
+) -> Answer:
     given = {"headers": {}, "limit": 1 << 20, "timeout_s": PATIENCE_S} | options
     return await net.fetch(verb, url, given.pop("headers"), body, **given)
 
 
 async def stream(net: Network, url: str, verb: str = "GET", **options: Any) -> bytes:
     """Read an answer as it comes, to its end."""
-    body = await net.open(verb, url, {}, None, **({"timeout_s": PATIENCE_S, "idle_s": PATIENCE_S} | options))
+    body = await net.open(
+        verb, url, {}, None, **({"timeout_s": PATIENCE_S, "idle_s": PATIENCE_S} | options)
+    )
     try:
         return b"".join([chunk async for chunk in body.chunks()])
     finally:

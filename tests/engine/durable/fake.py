@@ -1,4 +1,6 @@
-"""A run in memory: what steps need of one, and a context with the verbs that are recorded. No store, no client."""
+"""A run in memory: what steps need of one, and a context with the verbs that are recorded. No
+store, no client.
+"""
 
 import asyncio
 import threading
@@ -28,8 +30,18 @@ from accord.engine.log.entries import (
     entries_of,
 )
 from accord.engine.threads import Threads
-from accord.model import Artifact, ArtifactUpdate, Message, Part, Role, StatusUpdate, Task, TaskState, TaskStatus
-from accord.store import Row
+from accord.model import (
+    Artifact,
+    ArtifactUpdate,
+    Message,
+    Part,
+    Role,
+    StatusUpdate,
+    Task,
+    TaskState,
+    TaskStatus,
+)
+from accord.store.contract import Row
 
 TASK, CONTEXT = "task", "context"
 
@@ -151,7 +163,11 @@ class Run:
 
     def _send(self, send: Send, branch: str, step: str) -> None:
         update = ArtifactUpdate(
-            task_id=TASK, context_id=CONTEXT, artifact=send.artifact, append=send.append, last_chunk=send.last_chunk
+            task_id=TASK,
+            context_id=CONTEXT,
+            artifact=send.artifact,
+            append=send.append,
+            last_chunk=send.last_chunk,
         )
         self.log.append(ArtifactChanged(update, branch, step))
         self.sent.append((send.artifact.artifact_id, send.artifact.text, send.append))
@@ -252,7 +268,17 @@ class Delegates:
     def __init__(self, run: Run) -> None:
         self.run = run
 
-    async def converse(self, run: Any, agent: Any, message: Any, key: str, *, task_id: str, branch: Branch, on_task: Any) -> Any:
+    async def converse(
+        self,
+        run: Any,
+        agent: Any,
+        message: Any,
+        key: str,
+        *,
+        task_id: str,
+        branch: Branch,
+        on_task: Any,
+    ) -> Any:
         if task_id:
             run.calls.append(f"subscribe {task_id}")
         else:
@@ -278,20 +304,38 @@ def _settle(stored: "asyncio.Future[None]") -> None:
 
 
 def message_entry(text: str) -> MessageAdded:
-    return MessageAdded(Message(message_id=f"m-{text}", role=Role.USER, parts=[Part(text=text)], task_id=TASK, context_id=CONTEXT))
+    return MessageAdded(
+        Message(
+            message_id=f"m-{text}",
+            role=Role.USER,
+            parts=[Part(text=text)],
+            task_id=TASK,
+            context_id=CONTEXT,
+        )
+    )
 
 
 def status_entry(text: str, branch: str = "", step: str = "") -> StatusChanged:
     message = Message(message_id=f"s-{text}", role=Role.AGENT, parts=[Part(text=text)])
     status = TaskStatus(state=TaskState.WORKING, message=message)
-    return StatusChanged(StatusUpdate(task_id=TASK, context_id=CONTEXT, status=status), branch=branch, step=step)
+    return StatusChanged(
+        StatusUpdate(task_id=TASK, context_id=CONTEXT, status=status), branch=branch, step=step
+    )
 
 
 def artifact_entry(
-    id_: str, text: str, *, append: bool = False, last: bool = False, branch: str = "", step: str = ""
+    id_: str,
+    text: str,
+    *,
+    append: bool = False,
+    last: bool = False,
+    branch: str = "",
+    step: str = "",
 ) -> ArtifactChanged:
     artifact = Artifact(artifact_id=id_, parts=[Part(text=text)])
-    update = ArtifactUpdate(task_id=TASK, context_id=CONTEXT, artifact=artifact, append=append, last_chunk=last)
+    update = ArtifactUpdate(
+        task_id=TASK, context_id=CONTEXT, artifact=artifact, append=append, last_chunk=last
+    )
     return ArtifactChanged(update, branch, step)
 
 
@@ -304,8 +348,12 @@ def stored(log: list[Entry]) -> list[Numbered]:
 
 def log_of(recorded: Iterable[Entry]) -> list[Entry]:
     """The log of a task with one run. An answer with turn 0 takes the message before it."""
-    first = Message(message_id="m-1", role=Role.USER, parts=[Part(text="go")], task_id=TASK, context_id=CONTEXT)
-    task = Task(id=TASK, context_id=CONTEXT, status=TaskStatus(state=TaskState.SUBMITTED), history=[first])
+    first = Message(
+        message_id="m-1", role=Role.USER, parts=[Part(text="go")], task_id=TASK, context_id=CONTEXT
+    )
+    task = Task(
+        id=TASK, context_id=CONTEXT, status=TaskStatus(state=TaskState.SUBMITTED), history=[first]
+    )
     log: list[Entry] = [Created(task), RunStarted(1)]
     for entry in recorded:
         if isinstance(entry, Answered) and entry.turn == 0:
@@ -314,4 +362,14 @@ def log_of(recorded: Iterable[Entry]) -> list[Entry]:
     return log
 
 
-__all__ = ["Context", "Mismatch", "Run", "Waits", "artifact_entry", "log_of", "message_entry", "status_entry", "stored"]
+__all__ = [
+    "Context",
+    "Mismatch",
+    "Run",
+    "Waits",
+    "artifact_entry",
+    "log_of",
+    "message_entry",
+    "status_entry",
+    "stored",
+]

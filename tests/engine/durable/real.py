@@ -1,4 +1,6 @@
-"""Rows of the table on the real engine: what is recorded is the log of a dead process, and recovery takes it up."""
+"""Rows of the table on the real engine: what is recorded is the log of a dead process, and recovery
+takes it up.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
@@ -30,7 +32,7 @@ from accord.engine.log.entries import (
     encode_about,
 )
 from accord.model import Message, Part, Role, StatusUpdate, Task, TaskState, TaskStatus, now_ms
-from accord.store import Create, Namespace
+from accord.store.contract import Create, Namespace
 from accord.store.memory import MemoryStore
 from tests.engine.durable.fake import CONTEXT, TASK, Waits
 from tests.engine.durable.table import CALLS, Row
@@ -39,7 +41,15 @@ from tests.engine.processes import Process, log_of, message, reaches, state_of, 
 NAME = "Table"
 ENDS = ("TASK_STATE_COMPLETED", "TASK_STATE_FAILED")
 ASKS = "TASK_STATE_INPUT_REQUIRED"
-DOES = (StepEnded, StepLeft, Delegated, Asked, Answered, AskLeft, Patched)  # what a function has recorded
+DOES = (
+    StepEnded,
+    StepLeft,
+    Delegated,
+    Asked,
+    Answered,
+    AskLeft,
+    Patched,
+)  # what a function has recorded
 
 
 class Outcome:
@@ -58,21 +68,30 @@ class Outcome:
     @property
     def sent(self) -> list[tuple[str, str, bool]]:
         updates = [entry.update for entry in self.new if isinstance(entry, ArtifactChanged)]
-        return [(update.artifact.artifact_id, update.artifact.text, update.append) for update in updates]
+        return [
+            (update.artifact.artifact_id, update.artifact.text, update.append) for update in updates
+        ]
 
     @property
     def statuses(self) -> list[str]:
         found = [entry.update.status for entry in self.new if isinstance(entry, StatusChanged)]
-        return [s.message.text for s in found if s.state is TaskState.WORKING and s.message is not None]
+        return [
+            s.message.text for s in found if s.state is TaskState.WORKING and s.message is not None
+        ]
 
     @property
     def artifacts(self) -> dict[str, str]:
         made = self.task.get("artifacts", [])
-        return {artifact["artifactId"]: "".join(part["text"] for part in artifact["parts"]) for artifact in made}
+        return {
+            artifact["artifactId"]: "".join(part["text"] for part in artifact["parts"])
+            for artifact in made
+        }
 
 
 def plain(entry: Entry) -> bytes:
-    """An entry as it is written, without what is a matter of time and place: how long it took, the position of a message."""
+    """An entry as it is written, without what is a matter of time and place: how long it took, the
+    position of a message.
+    """
     if isinstance(entry, Asked):
         entry = replace(entry, worked_s=0.0)
     elif isinstance(entry, Answered):
@@ -96,7 +115,11 @@ async def run(row: Row) -> Outcome:
     store = MemoryStore()
     before = await leave(store, row.recorded) if row.recorded else []
     async with _served(agent, store) as process:
-        task_id = TASK if row.recorded else (await process.send(message("go", returnImmediately=True)))["id"]
+        task_id = (
+            TASK
+            if row.recorded
+            else (await process.send(message("go", returnImmediately=True)))["id"]
+        )
         await _finish(row, process, task_id, outcome)
         log = await log_of(store, Namespace(NAME), task_id)
         outcome.new = log[len(before) :]
@@ -105,20 +128,35 @@ async def run(row: Row) -> Outcome:
                 outcome.error = Mismatch(entry.reason)
         outcome.task = await process.get(task_id)
     if task_id != TASK and isinstance(outcome.result, list):
-        outcome.result = [each.replace(task_id, TASK) if isinstance(each, str) else each for each in outcome.result]
+        outcome.result = [
+            each.replace(task_id, TASK) if isinstance(each, str) else each
+            for each in outcome.result
+        ]
     if state_of(outcome.task) == ASKS:
         outcome.error = Waits()
     return outcome
 
 
 async def leave(store: MemoryStore, recorded: Iterable[Entry]) -> list[Entry]:
-    """Store the log of a task with one run, whose process is dead. An answer with turn 0 takes the message before it."""
-    first = Message(message_id="m-1", role=Role.USER, parts=[Part(text="go")], task_id=TASK, context_id=CONTEXT)
-    task = Task(id=TASK, context_id=CONTEXT, status=TaskStatus(state=TaskState.SUBMITTED), history=[first])
-    working = StatusUpdate(task_id=TASK, context_id=CONTEXT, status=TaskStatus(state=TaskState.WORKING))
+    """Store the log of a task with one run, whose process is dead. An answer with turn 0 takes the
+    message before it.
+    """
+    first = Message(
+        message_id="m-1", role=Role.USER, parts=[Part(text="go")], task_id=TASK, context_id=CONTEXT
+    )
+    task = Task(
+        id=TASK, context_id=CONTEXT, status=TaskStatus(state=TaskState.SUBMITTED), history=[first]
+    )
+    working = StatusUpdate(
+        task_id=TASK, context_id=CONTEXT, status=TaskStatus(state=TaskState.WORKING)
+    )
     log: list[Entry] = [Created(task), RunStarted(1), StatusChanged(working)]
     for entry in recorded:
-        log.append(replace(entry, turn=len(log)) if isinstance(entry, Answered) and entry.turn == 0 else entry)
+        log.append(
+            replace(entry, turn=len(log))
+            if isinstance(entry, Answered) and entry.turn == 0
+            else entry
+        )
     dead = store.another()
     await dead.open(lambda tasks: None)
     made = Create(
@@ -151,7 +189,9 @@ async def _served(agent: Agent, store: MemoryStore) -> AsyncIterator[Process]:
 
 
 async def _finish(row: Row, process: Process, task_id: str, outcome: Outcome) -> None:
-    """Answer what is asked, until the function has ended, waits, or is found to be another than the recorded one."""
+    """Answer what is asked, until the function has ended, waits, or is found to be another than the
+    recorded one.
+    """
     expected = row.expected.raises
     for answer in row.answers:
         await reaches(process, task_id, ASKS)

@@ -40,12 +40,15 @@ class Expected:
     result: Any = None
     raises: type[BaseException] | None = None
     match: str = ""  # within the error's text
-    # What is new. None means that it does not matter in a first attempt, and nothing in a later one.
+    # What is new. None means that it does not matter in a first attempt, and nothing in a later
+    # one.
     calls: tuple[str, ...] | None = None
     records: tuple[Entry, ...] | None = None  # private entries
     sent: tuple[tuple[str, str, bool], ...] | None = None  # artifacts: id, text, append
     statuses: tuple[str, ...] | None = None
-    artifacts: dict[str, str] | None = None  # all the task has in the end; None if it does not matter
+    artifacts: dict[str, str] | None = (
+        None  # all the task has in the end; None if it does not matter
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +58,9 @@ class Row:
     function: Callable[[Any], Awaitable[Any]]
     expected: Expected
     answers: tuple[str, ...] = ()  # of the client, to new questions
-    is_repeatable: bool = True  # whether another attempt, wherever this one breaks off, comes to the same
+    is_repeatable: bool = (
+        True  # whether another attempt, wherever this one breaks off, comes to the same
+    )
 
 
 # What functions do in steps
@@ -128,8 +133,14 @@ def left(name: str, n: int = 1, branch: str = "") -> StepLeft:
     return StepLeft(branch, name, n)
 
 
-def answered(text: str, answer: str, n: int = 1, branch: str = "", type: str = "str", is_named: bool = False) -> tuple[Entry, ...]:
-    return Asked(branch, n, text, type, is_named=is_named), message_entry(answer), Answered(branch, n, 0)
+def answered(
+    text: str, answer: str, n: int = 1, branch: str = "", type: str = "str", is_named: bool = False
+) -> tuple[Entry, ...]:
+    return (
+        Asked(branch, n, text, type, is_named=is_named),
+        message_entry(answer),
+        Answered(branch, n, 0),
+    )
 
 
 ROWS: list[Row] = []
@@ -167,7 +178,13 @@ def row(
     calls=("book a", "search b"),
     records=(ended("book", 1), ended("search", "found b", 2)),
 )
-@row("everything is recorded", ended("search", "x"), ended("book", 7), ended("search", "y", 2), result="y 7")
+@row(
+    "everything is recorded",
+    ended("search", "x"),
+    ended("book", 7),
+    ended("search", "y", 2),
+    result="y 7",
+)
 @row(
     "two attempts died, a third goes on",
     ended("search", "found a"),
@@ -190,7 +207,8 @@ def row(
     ended("search", "x"),
     ended("other", 1),
     raises=Mismatch,
-    match="calls step 'book' (call 1), where step 'other' (call 1) was recorded; deploy the version",
+    match="calls step 'book' (call 1), where step 'other' (call 1) was recorded; deploy the "
+    "version",
 )
 @row(
     "one more was recorded than is called",
@@ -202,9 +220,18 @@ def row(
     match="now ends, where step 'search' (call 3)",
 )
 @row(
-    "a question in place of a step", *answered("Where?", "Rome"), raises=Mismatch, match="where question 1 ('Where?') was recorded"
+    "a question in place of a step",
+    *answered("Where?", "Rome"),
+    raises=Mismatch,
+    match="where question 1 ('Where?') was recorded",
 )
-@row("a result of another type", ended("search", "x"), ended("book", "no number"), raises=Mismatch, match="does not fit any more")
+@row(
+    "a result of another type",
+    ended("search", "x"),
+    ended("book", "no number"),
+    raises=Mismatch,
+    match="does not fit any more",
+)
 @row(
     "a delegation in place of a step",
     Delegated("", "search", 1, "agent", "t"),
@@ -217,8 +244,15 @@ async def three_steps(ctx: Any) -> str:
     return f"{await ctx.step(search, 'b')} {n}"
 
 
-@row("the order of steps has no meaning while all are recorded", ended("book", 7), ended("search", "x"), result="x7")
-@row("only the later one is recorded", ended("book", 7), raises=Mismatch, match="calls step 'search'")
+@row(
+    "the order of steps has no meaning while all are recorded",
+    ended("book", 7),
+    ended("search", "x"),
+    result="x7",
+)
+@row(
+    "only the later one is recorded", ended("book", 7), raises=Mismatch, match="calls step 'search'"
+)
 async def search_then_book(ctx: Any) -> str:
     return f"{await ctx.step(search, 'a')}{await ctx.step(book, 'a')}"
 
@@ -228,7 +262,13 @@ async def other_argument(ctx: Any) -> str:
     return str(await ctx.step(search, str(uuid.uuid4())))
 
 
-@row("a name counts, not the function", ended("first", "x"), result="x2", calls=("book ab",), records=(ended("second", 2),))
+@row(
+    "a name counts, not the function",
+    ended("first", "x"),
+    result="x2",
+    calls=("book ab",),
+    records=(ended("second", 2),),
+)
 async def named(ctx: Any) -> str:
     return f"{await ctx.step(search, 'a', name='first')}{await ctx.step(book, 'ab', name='second')}"
 
@@ -238,7 +278,12 @@ async def thread(ctx: Any) -> str:
     return str(await ctx.step(plain, "ho"))
 
 
-@row("the number is taken when a step is awaited", ended("search", "1st"), ended("search", "2nd", 2), result=["2nd", "1st"])
+@row(
+    "the number is taken when a step is awaited",
+    ended("search", "1st"),
+    ended("search", "2nd", 2),
+    result=["2nd", "1st"],
+)
 async def awaited_later(ctx: Any) -> list[str]:
     one, two = ctx.step(search, "a"), ctx.step(search, "b")
     second = await two
@@ -251,7 +296,12 @@ async def unnamed_lambda(ctx: Any) -> Any:
     return await ctx.step(lambda: 1)
 
 
-@row("a partial without a name", raises=TypeError, match="a functools.partial has no name", is_repeatable=False)
+@row(
+    "a partial without a name",
+    raises=TypeError,
+    match="a functools.partial has no name",
+    is_repeatable=False,
+)
 async def unnamed_partial(ctx: Any) -> Any:
     return await ctx.step(functools.partial(search, "a"))
 
@@ -262,12 +312,25 @@ async def unnamed_partial(ctx: Any) -> Any:
     calls=("search a", "search b"),
     records=(ended("one", "found a"), ended("two", "found b")),
 )
-@row("a lambda and a partial with names, recorded", ended("one", "x"), ended("two", "y"), result=["x", "y"])
+@row(
+    "a lambda and a partial with names, recorded",
+    ended("one", "x"),
+    ended("two", "y"),
+    result=["x", "y"],
+)
 async def named_lambda(ctx: Any) -> list[Any]:
-    return [await ctx.step(lambda: search("a"), name="one"), await ctx.step(functools.partial(search, "b"), name="two")]
+    return [
+        await ctx.step(lambda: search("a"), name="one"),
+        await ctx.step(functools.partial(search, "b"), name="two"),
+    ]
 
 
-@row("what was called already", raises=TypeError, match="ctx.step takes a function and its arguments", is_repeatable=False)
+@row(
+    "what was called already",
+    raises=TypeError,
+    match="ctx.step takes a function and its arguments",
+    is_repeatable=False,
+)
 async def called_already(ctx: Any) -> Any:
     return await ctx.step(search("a"))
 
@@ -318,11 +381,16 @@ async def failing(ctx: Any) -> str:
     try:
         await ctx.step(fail, "boom")
     except StepFailed as error:
-        return f"{error.type}|{error.message}|{type(error.__cause__).__name__ if error.__cause__ else None}"
+        return f"{error.type}|{error.message}|{type(error.__cause__).__name__ if error.__cause__ else None}"  # noqa: E501
     return "no error"
 
 
-@row("an uncaught failure", failed("fail", "ValueError", "boom"), raises=StepFailed, match="step 'fail' failed: ValueError: boom")
+@row(
+    "an uncaught failure",
+    failed("fail", "ValueError", "boom"),
+    raises=StepFailed,
+    match="step 'fail' failed: ValueError: boom",
+)
 async def uncaught(ctx: Any) -> None:
     await ctx.step(fail, "boom")
 
@@ -365,7 +433,11 @@ async def timed(ctx: Any) -> str:
         return f"{error.type}|{error.message}"
 
 
-@row("a step that raises CancelledError by itself", result="CancelledError", records=(failed("broken", "CancelledError", ""),))
+@row(
+    "a step that raises CancelledError by itself",
+    result="CancelledError",
+    records=(failed("broken", "CancelledError", ""),),
+)
 async def self_cancelled(ctx: Any) -> str:
     async def broken() -> None:
         raise asyncio.CancelledError
@@ -398,8 +470,20 @@ async def too_large(ctx: Any) -> str:
     calls=("hang", "search a"),
     records=(left("hang"), ended("search", "found a")),
 )
-@row("a step was left", left("hang"), result="late", calls=("search a",), records=(ended("search", "found a"),))
-@row("a step ended while it was left", ended("hang", "x"), left("hang"), ended("search", "found a"), result="late")
+@row(
+    "a step was left",
+    left("hang"),
+    result="late",
+    calls=("search a",),
+    records=(ended("search", "found a"),),
+)
+@row(
+    "a step ended while it was left",
+    ended("hang", "x"),
+    left("hang"),
+    ended("search", "found a"),
+    result="late",
+)
 async def leaves(ctx: Any) -> str:
     try:
         async with asyncio.timeout(0.01):
@@ -430,9 +514,24 @@ async def leaves_question(ctx: Any) -> str:
     calls=("search Rome",),
 )
 @row("a question waits", raises=Waits, records=(Asked("", 1, "Where?", "str"),))
-@row("an open question is asked again", Asked("", 1, "Where?", "str"), raises=Waits, records=(Asked("", 1, "Where?", "str"),))
-@row("an open question may change", Asked("", 1, "Where to?", "str"), raises=Waits, records=(Asked("", 1, "Where?", "str"),))
-@row("the first is answered", *answered("Where?", "Rome"), raises=Waits, records=(Asked("", 2, "How many?", "int"),))
+@row(
+    "an open question is asked again",
+    Asked("", 1, "Where?", "str"),
+    raises=Waits,
+    records=(Asked("", 1, "Where?", "str"),),
+)
+@row(
+    "an open question may change",
+    Asked("", 1, "Where to?", "str"),
+    raises=Waits,
+    records=(Asked("", 1, "Where?", "str"),),
+)
+@row(
+    "the first is answered",
+    *answered("Where?", "Rome"),
+    raises=Waits,
+    records=(Asked("", 2, "How many?", "int"),),
+)
 @row(
     "both are answered",
     *answered("Where?", "Rome"),
@@ -441,14 +540,18 @@ async def leaves_question(ctx: Any) -> str:
     result="Rome 2 x",
 )
 @row(
-    "another text", *answered("Where to?", "Rome"), raises=Mismatch, match="asks 'Where?' (question 1), where 'Where to?' was asked"
+    "another text",
+    *answered("Where to?", "Rome"),
+    raises=Mismatch,
+    match="asks 'Where?' (question 1), where 'Where to?' was asked",
 )
 @row(
     "another type",
     *answered("Where?", "Rome"),
     *answered("How many?", "2", 2),
     raises=Mismatch,
-    match="'How many?' for an answer of type int (question 2), where 'How many?' for one of type str",
+    match="'How many?' for an answer of type int (question 2), where 'How many?' for one of type "
+    "str",
 )
 @row(
     "a wrong answer, then a right one",
@@ -466,7 +569,10 @@ async def leaves_question(ctx: Any) -> str:
     records=(Asked("", 2, "How many?", "int"),),
 )
 @row(
-    "a step in place of a question", ended("search", "x"), raises=Mismatch, match="asks 'Where?' (question 1), where step 'search'"
+    "a step in place of a question",
+    ended("search", "x"),
+    raises=Mismatch,
+    match="asks 'Where?' (question 1), where step 'search'",
 )
 async def questions(ctx: Any) -> str:
     where = await ctx.ask("Where?")
@@ -474,16 +580,35 @@ async def questions(ctx: Any) -> str:
     return f"{where} {many} {await ctx.step(search, where)}"
 
 
-@row("a named question may be worded anew", *answered("where", "Rome", is_named=True), result="Rome")
-@row("a renamed question", *answered("place", "Rome", is_named=True), raises=Mismatch, match="where 'place' was asked")
-@row("a question that had no name", *answered("where", "Rome"), raises=Mismatch, match="asks 'where'")
-@row("a named question of another type", *answered("where", "1", type="int", is_named=True), raises=Mismatch, match="of type int")
+@row(
+    "a named question may be worded anew", *answered("where", "Rome", is_named=True), result="Rome"
+)
+@row(
+    "a renamed question",
+    *answered("place", "Rome", is_named=True),
+    raises=Mismatch,
+    match="where 'place' was asked",
+)
+@row(
+    "a question that had no name", *answered("where", "Rome"), raises=Mismatch, match="asks 'where'"
+)
+@row(
+    "a named question of another type",
+    *answered("where", "1", type="int", is_named=True),
+    raises=Mismatch,
+    match="of type int",
+)
 async def named_question(ctx: Any) -> str:
     return str(await ctx.ask(f"Where? {uuid.uuid4()}", name="where"))
 
 
 @row("questions of a user's task", answers=("a", "b"), result=["a", "b"])
-@row("questions of a user's task, recorded", *answered("1?", "a"), *answered("2?", "b", 2), result=["a", "b"])
+@row(
+    "questions of a user's task, recorded",
+    *answered("1?", "a"),
+    *answered("2?", "b", 2),
+    result=["a", "b"],
+)
 async def tools(ctx: Any) -> list[str]:
     async def tool(question: str) -> str:
         return str(await ctx.ask(question))
@@ -498,7 +623,10 @@ async def tools(ctx: Any) -> list[str]:
     "branches, in any order of completion",
     result=["found slow", "found quick"],
     calls=("search quick", "search slow"),
-    records=(ended("search", "found quick", branch="0.1"), ended("search", "found slow", branch="0.0")),
+    records=(
+        ended("search", "found quick", branch="0.1"),
+        ended("search", "found slow", branch="0.0"),
+    ),
 )
 @row(
     "the quick branch is recorded",
@@ -507,9 +635,24 @@ async def tools(ctx: Any) -> list[str]:
     calls=("search slow",),
     records=(ended("search", "found slow", branch="0.0"),),
 )
-@row("both branches are recorded", ended("search", "Q", branch="0.1"), ended("search", "S", branch="0.0"), result=["S", "Q"])
-@row("a branch has changed", ended("other", 1, branch="0.1"), raises=Mismatch, match="calls step 'search' (call 1) in branch 0.1")
-@row("a branch ends too soon", ended("search", "Q", 2, branch="0.1"), raises=Mismatch, match="in branch 0.1")
+@row(
+    "both branches are recorded",
+    ended("search", "Q", branch="0.1"),
+    ended("search", "S", branch="0.0"),
+    result=["S", "Q"],
+)
+@row(
+    "a branch has changed",
+    ended("other", 1, branch="0.1"),
+    raises=Mismatch,
+    match="calls step 'search' (call 1) in branch 0.1",
+)
+@row(
+    "a branch ends too soon",
+    ended("search", "Q", 2, branch="0.1"),
+    raises=Mismatch,
+    match="in branch 0.1",
+)
 @row(
     "a branch that is no more",
     ended("search", "Q", branch="0.1"),
@@ -589,7 +732,9 @@ async def failing_branches(ctx: Any) -> str:
         return str(await ctx.step(function, what))
 
     try:
-        await ctx.gather(late(ctx, fail, "one", 5), ctx.step(fail, "two"), late(ctx, search, "x", 20))
+        await ctx.gather(
+            late(ctx, fail, "one", 5), ctx.step(fail, "two"), late(ctx, search, "x", 20)
+        )
     except StepFailed as error:
         return error.message
     return "?"
@@ -601,7 +746,12 @@ async def failing_branches(ctx: Any) -> str:
     calls=("search a", "hang"),
     records=(ended("search", "found a", branch="0.0"), left("hang", branch="0.1")),
 )
-@row("cancelled branches, recorded", ended("search", "A", branch="0.0"), left("hang", branch="0.1"), result="late")
+@row(
+    "cancelled branches, recorded",
+    ended("search", "A", branch="0.0"),
+    left("hang", branch="0.1"),
+    result="late",
+)
 async def cancelled_branches(ctx: Any) -> str:
     try:
         async with asyncio.timeout(0.02):
@@ -612,12 +762,22 @@ async def cancelled_branches(ctx: Any) -> str:
 
 
 @row("a branch that asks", answers=("Rome",), result=["Rome", "found a"], calls=("search a",))
-@row("a branch that asked", *answered("Where?", "Rome", branch="0.0"), ended("search", "A", branch="0.1"), result=["Rome", "A"])
+@row(
+    "a branch that asked",
+    *answered("Where?", "Rome", branch="0.0"),
+    ended("search", "A", branch="0.1"),
+    result=["Rome", "A"],
+)
 async def asking_branch(ctx: Any) -> list[str]:
     return list(await ctx.gather(ctx.ask("Where?"), ctx.step(search, "a")))
 
 
-@row("gather takes coroutines", raises=TypeError, match="ctx.gather takes coroutines", is_repeatable=False)
+@row(
+    "gather takes coroutines",
+    raises=TypeError,
+    match="ctx.gather takes coroutines",
+    is_repeatable=False,
+)
 async def gathers_functions(ctx: Any) -> None:
     await ctx.gather(ctx.step(search, "a"), search)
 
@@ -643,7 +803,12 @@ async def foreign(ctx: Any) -> Any:
     return await asyncio.create_task(ctx.step(search, "a"))
 
 
-@row("gather in a user's task", raises=TypeError, match="ctx.gather was called in a task of your own", is_repeatable=False)
+@row(
+    "gather in a user's task",
+    raises=TypeError,
+    match="ctx.gather was called in a task of your own",
+    is_repeatable=False,
+)
 async def foreign_gather(ctx: Any) -> Any:
     return await asyncio.create_task(ctx.gather(ctx.step(search, "a")))
 
@@ -668,13 +833,20 @@ async def foreign_named(ctx: Any) -> list[str]:
     return [one.result(), two.result()]
 
 
-@row("the same name in two tasks", raises=TypeError, match="have the name 'one'", is_repeatable=False)
+@row(
+    "the same name in two tasks", raises=TypeError, match="have the name 'one'", is_repeatable=False
+)
 async def foreign_twice(ctx: Any) -> None:
     await asyncio.create_task(ctx.step(search, "a", name="one"))
     await asyncio.create_task(ctx.step(search, "b", name="one"))
 
 
-@row("a task that is not waited for", ended("bg", "x", branch="@bg"), result="over", is_repeatable=False)
+@row(
+    "a task that is not waited for",
+    ended("bg", "x", branch="@bg"),
+    result="over",
+    is_repeatable=False,
+)
 async def background(ctx: Any) -> str:
     task = asyncio.create_task(ctx.step(search, "a", name="bg"))
     task.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -715,7 +887,12 @@ async def values(ctx: Any) -> bool:
     return True
 
 
-@row("a result that is no JSON", raises=TypeError, match="step 'trip' gave a Trip", is_repeatable=False)
+@row(
+    "a result that is no JSON",
+    raises=TypeError,
+    match="step 'trip' gave a Trip",
+    is_repeatable=False,
+)
 async def unannotated(ctx: Any) -> None:
     def trip():  # type: ignore[no-untyped-def]  # that is the point
         return Trip("Rome", datetime.date(2026, 1, 2))
@@ -723,7 +900,12 @@ async def unannotated(ctx: Any) -> None:
     await ctx.step(trip)
 
 
-@row("a type that can't be read back", raises=TypeError, match="can't be read back as its type object_", is_repeatable=False)
+@row(
+    "a type that can't be read back",
+    raises=TypeError,
+    match="can't be read back as its type object_",
+    is_repeatable=False,
+)
 async def unreadable(ctx: Any) -> None:
     class object_:  # noqa: N801
         pass
@@ -738,7 +920,12 @@ async def unreadable(ctx: Any) -> None:
 # Patches
 
 
-@row("a patch in a new run", result="new", calls=("search new",), records=(Patched("", "pricing"), ended("search", "found new")))
+@row(
+    "a patch in a new run",
+    result="new",
+    calls=("search new",),
+    records=(Patched("", "pricing"), ended("search", "found new")),
+)
 @row("a patch that was taken", Patched("", "pricing"), ended("search", "x"), result="new")
 @row("a patch after the record", ended("book", 7), result="old")
 @row(
@@ -756,7 +943,11 @@ async def patches(ctx: Any) -> str:
     return "old" if not ctx.patched("pricing") else "?"
 
 
-@row("a patch before branches that were begun", ended("search", "x", branch="0.0"), result=[False, ["x"]])
+@row(
+    "a patch before branches that were begun",
+    ended("search", "x", branch="0.0"),
+    result=[False, ["x"]],
+)
 async def patch_before_gather(ctx: Any) -> list[Any]:
     return [ctx.patched("new"), list(await ctx.gather(ctx.step(search, "a")))]
 
@@ -777,7 +968,12 @@ async def patched_branches(ctx: Any) -> list[str]:
     return list(await ctx.gather(patches(ctx), patches(ctx)))
 
 
-@row("a patch within a step", raises=StepFailed, match="TypeError: ctx.patched was called within step 'outer'", is_repeatable=False)
+@row(
+    "a patch within a step",
+    raises=StepFailed,
+    match="TypeError: ctx.patched was called within step 'outer'",
+    is_repeatable=False,
+)
 async def patch_in_step(ctx: Any) -> None:
     async def outer() -> bool:
         return bool(ctx.patched("x"))
@@ -793,7 +989,10 @@ async def patch_in_step(ctx: Any) -> None:
     result="done: go",
     calls=("send go as task/1/delegate#1",),
     statuses=("agent works",),
-    records=(Delegated("", "delegate", 1, "agent", "other-1"), ended("delegate", {"text": "done: go"})),
+    records=(
+        Delegated("", "delegate", 1, "agent", "other-1"),
+        ended("delegate", {"text": "done: go"}),
+    ),
     is_repeatable=False,  # the other agent is sent to once more
 )
 @row(
@@ -804,14 +1003,29 @@ async def patch_in_step(ctx: Any) -> None:
     statuses=("agent works",),
     records=(ended("delegate", {"text": "done: go"}),),
 )
-@row("a delegation that has ended", Delegated("", "delegate", 1, "agent", "other-7"), ended("delegate", {"text": "x"}), result="x")
-@row("a delegation that was left", Delegated("", "delegate", 1, "agent", "other-7"), left("delegate"), raises=TimeoutError)
+@row(
+    "a delegation that has ended",
+    Delegated("", "delegate", 1, "agent", "other-7"),
+    ended("delegate", {"text": "x"}),
+    result="x",
+)
+@row(
+    "a delegation that was left",
+    Delegated("", "delegate", 1, "agent", "other-7"),
+    left("delegate"),
+    raises=TimeoutError,
+)
 async def delegation(ctx: Any) -> str:
     async with asyncio.timeout(0.1):
         return str(await ctx.delegate("agent", "go"))
 
 
-@row("a delegation that raises", raises=StepFailed, match="step 'delegate' failed: ValueError: no", is_repeatable=False)
+@row(
+    "a delegation that raises",
+    raises=StepFailed,
+    match="step 'delegate' failed: ValueError: no",
+    is_repeatable=False,
+)
 async def failing_delegation(ctx: Any) -> None:
     await ctx.delegate("agent", "raise")
 
@@ -853,7 +1067,12 @@ async def asking_delegation(ctx: Any) -> str:
     return str(await ctx.delegate("agent", "ask") + await ctx.step(search, "x"))
 
 
-@row("a delegation within a step", raises=StepFailed, match="ctx.delegate was called within step 'outer'", is_repeatable=False)
+@row(
+    "a delegation within a step",
+    raises=StepFailed,
+    match="ctx.delegate was called within step 'outer'",
+    is_repeatable=False,
+)
 async def delegation_in_step(ctx: Any) -> None:
     async def outer() -> None:
         await ctx.delegate("agent", "go")
@@ -894,7 +1113,12 @@ async def chunks(ctx: Any) -> None:
     ctx.write("c")
 
 
-@row("nothing new is written", artifact_entry("artifact-1", "a"), ended("search", "x"), artifacts={"artifact-1": "a"})
+@row(
+    "nothing new is written",
+    artifact_entry("artifact-1", "a"),
+    ended("search", "x"),
+    artifacts={"artifact-1": "a"},
+)
 @row(
     "what was written differs",
     artifact_entry("artifact-1", "old"),
@@ -1049,7 +1273,10 @@ async def step_artifacts(ctx: Any) -> None:
     ctx.artifact("out")
 
 
-@row("a last chunk closes its artifact", sent=(("artifact-1", "a", False), ("artifact-1", "b", True), ("artifact-2", "c", False)))
+@row(
+    "a last chunk closes its artifact",
+    sent=(("artifact-1", "a", False), ("artifact-1", "b", True), ("artifact-2", "c", False)),
+)
 @row(
     "a closed artifact",
     artifact_entry("artifact-1", "a"),
@@ -1066,7 +1293,13 @@ async def closes(ctx: Any) -> None:
 
 
 @row("statuses", statuses=("1", "in", "2"))
-@row("statuses the log has", status_entry("1"), status_entry("in", step="says#1"), ended("says", None), status_entry("2"))
+@row(
+    "statuses the log has",
+    status_entry("1"),
+    status_entry("in", step="says#1"),
+    ended("says", None),
+    status_entry("2"),
+)
 @row(
     "statuses of a step that broke off",
     status_entry("1"),

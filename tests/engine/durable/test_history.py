@@ -23,7 +23,15 @@ from accord.engine.log.entries import (
     Worked,
 )
 from accord.model import Message, Part, Role, StatusUpdate, TaskState, TaskStatus
-from tests.engine.durable.fake import CONTEXT, TASK, artifact_entry, log_of, message_entry, status_entry, stored
+from tests.engine.durable.fake import (
+    CONTEXT,
+    TASK,
+    artifact_entry,
+    log_of,
+    message_entry,
+    status_entry,
+    stored,
+)
 from tests.engine.durable.table import answered, ended
 
 
@@ -37,9 +45,15 @@ def read_all(log: list[Entry]) -> History | None:
     return read_history(stored(log))
 
 
-def status(state: TaskState, text: str = "", answers: tuple[int, ...] = (), refuses: tuple[int, ...] = ()) -> StatusChanged:
-    message = Message(message_id=f"s-{text}", role=Role.AGENT, parts=[Part(text=text)]) if text else None
-    update = StatusUpdate(task_id=TASK, context_id=CONTEXT, status=TaskStatus(state=state, message=message))
+def status(
+    state: TaskState, text: str = "", answers: tuple[int, ...] = (), refuses: tuple[int, ...] = ()
+) -> StatusChanged:
+    message = (
+        Message(message_id=f"s-{text}", role=Role.AGENT, parts=[Part(text=text)]) if text else None
+    )
+    update = StatusUpdate(
+        task_id=TASK, context_id=CONTEXT, status=TaskStatus(state=state, message=message)
+    )
     return StatusChanged(update, answers, refuses)
 
 
@@ -135,7 +149,12 @@ def test_messages_that_wait() -> None:
 
 
 def test_a_message_waits_over_the_end_of_a_run() -> None:
-    history = read(message_entry("a"), message_entry("b"), status(TaskState.INPUT_REQUIRED, answers=(1,)), RunStarted(3))
+    history = read(
+        message_entry("a"),
+        message_entry("b"),
+        status(TaskState.INPUT_REQUIRED, answers=(1,)),
+        RunStarted(3),
+    )
     assert (history.turn, history.waiting) == (3, [4])
 
 
@@ -176,7 +195,8 @@ def test_the_texts_of_a_mismatch() -> None:
     with pytest.raises(Mismatch) as error:
         read(ended("y", 1, 2, branch="0.1/2.0")).step("0.1/2.0", "x", 1)
     assert str(error.value) == (
-        "the function now calls step 'x' (call 1) in branch 0.1/2.0, where step 'y' (call 2) was recorded; deploy the version that "
+        "the function now calls step 'x' (call 1) in branch 0.1/2.0, where step 'y' (call "
+        "2) was recorded; deploy the version that "
         "recorded it, or keep the old way for runs under way: if ctx.patched('name'): new else: old"
     )
     with pytest.raises(Mismatch, match="name it"):
@@ -197,7 +217,9 @@ def test_a_branch_replays_until_all_is_claimed() -> None:
 
 
 def test_a_cancelled_branch_has_nothing_to_answer_for() -> None:
-    history = read(ended("a", 1, branch="0.0"), ended("b", 1, branch="0.0/0.1"), ended("c", 1, branch="0.1"))
+    history = read(
+        ended("a", 1, branch="0.0"), ended("b", 1, branch="0.0/0.1"), ended("c", 1, branch="0.1")
+    )
     history.forget("0.0")
     assert history.step("0.1", "c", 1) is not None
     history.end_all()

@@ -1,4 +1,6 @@
-"""What becomes of output. What replay does with it is in the table; here is what the table can't show."""
+"""What becomes of output. What replay does with it is in the table; here is what the table can't
+show.
+"""
 
 import time
 
@@ -25,10 +27,18 @@ def text(value: str) -> list[Part]:
 def test_ids_are_counted_after_what_was_there() -> None:
     output = Output(None, 2)
     ids = []
-    for send in (output.chunk(text("a")), output.artifact(Artifact(artifact_id="", parts=text("b"))), output.chunk(text("c"))):
+    for send in (
+        output.chunk(text("a")),
+        output.artifact(Artifact(artifact_id="", parts=text("b"))),
+        output.chunk(text("c")),
+    ):
         assert send is not None
         ids.append((send.artifact.artifact_id, send.append, send.last_chunk))
-    assert ids == [("artifact-3", False, False), ("artifact-4", False, True), ("artifact-3", True, False)]
+    assert ids == [
+        ("artifact-3", False, False),
+        ("artifact-4", False, True),
+        ("artifact-3", True, False),
+    ]
     send = output.child("0.1").chunk(text("x"))
     assert send is not None
     assert send.artifact.artifact_id == "artifact-0.1-3"
@@ -82,7 +92,9 @@ def test_what_finish_sends() -> None:
 
 
 def test_an_artifact_sent_as_a_whole_in_a_step_is_not_doubled() -> None:
-    """In the second attempt the step was done again, and its first chunk sent all that had been said before it."""
+    """In the second attempt the step was done again, and its first chunk sent all that had been
+    said before it.
+    """
     history = history_of(
         artifact_entry("artifact-1", "a"),
         ended("one", 1),

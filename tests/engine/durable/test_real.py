@@ -1,4 +1,6 @@
-"""The table of histories on the real engine: recovery takes up what a dead process has recorded, and clients see the outcome."""
+"""The table of histories on the real engine: recovery takes up what a dead process has recorded,
+and clients see the outcome.
+"""
 
 import logging
 from typing import Any
@@ -14,7 +16,11 @@ from tests.engine.durable.table import CALLS, ROWS, Row
 DELEGATES = "needs another agent: see tests/engine/test_delegate.py"
 ELSEWHERE: dict[str, str] = {}  # rows that can't be run so, and why
 
-TOLD = {None: "TASK_STATE_COMPLETED", Waits: "TASK_STATE_INPUT_REQUIRED", Mismatch: "TASK_STATE_WORKING"}
+TOLD = {
+    None: "TASK_STATE_COMPLETED",
+    Waits: "TASK_STATE_INPUT_REQUIRED",
+    Mismatch: "TASK_STATE_WORKING",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -23,29 +29,46 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def why_not(row: Row) -> str:
-    return DELEGATES if "delegation" in row.name and row.name != "a delegation in place of a step" else ELSEWHERE.get(row.name, "")
+    return (
+        DELEGATES
+        if "delegation" in row.name and row.name != "a delegation in place of a step"
+        else ELSEWHERE.get(row.name, "")
+    )
 
 
 def rows() -> list[Any]:
-    return [pytest.param(row, id=row.name, marks=[pytest.mark.skip(reason=why_not(row))] if why_not(row) else []) for row in ROWS]
+    return [
+        pytest.param(
+            row, id=row.name, marks=[pytest.mark.skip(reason=why_not(row))] if why_not(row) else []
+        )
+        for row in ROWS
+    ]
 
 
 @pytest.mark.parametrize("row", rows())
 async def test_row(row: Row, caplog: pytest.LogCaptureFixture) -> None:
     expected = row.expected
     outcome = await real.run(row)
-    assert real.state_of(outcome.task) == TOLD.get(expected.raises, "TASK_STATE_FAILED"), outcome.error
+    assert real.state_of(outcome.task) == TOLD.get(expected.raises, "TASK_STATE_FAILED"), (
+        outcome.error
+    )
     if expected.raises is None:
         assert outcome.result == expected.result
     else:
         assert isinstance(outcome.error, expected.raises), outcome.error
         assert expected.match in str(outcome.error)
     if expected.raises is Mismatch:
-        (logged,) = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+        (logged,) = [
+            record.getMessage() for record in caplog.records if record.levelno == logging.ERROR
+        ]
         assert expected.match in logged
     for what, new, wanted in (
         ("calls", CALLS, expected.calls),
-        ("records", outcome.records, None if expected.records is None else [real.plain(entry) for entry in expected.records]),
+        (
+            "records",
+            outcome.records,
+            None if expected.records is None else [real.plain(entry) for entry in expected.records],
+        ),
         ("sent", outcome.sent, expected.sent),
         ("statuses", outcome.statuses, expected.statuses),
     ):

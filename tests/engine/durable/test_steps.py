@@ -58,7 +58,11 @@ async def test_no_step_begins_in_a_stopped_run() -> None:
 
     async def function(ctx: Context) -> None:
         run.is_stopping = True
-        for verb in (ctx.step(search, "a"), ctx.delegate("agent", "go"), ctx.gather(ctx.step(search, "b"))):
+        for verb in (
+            ctx.step(search, "a"),
+            ctx.delegate("agent", "go"),
+            ctx.gather(ctx.step(search, "b")),
+        ):
             try:
                 await verb
             except asyncio.CancelledError:
@@ -157,7 +161,9 @@ async def test_output_from_a_thread_belongs_to_its_step() -> None:
         await ctx.gather(ctx.step(writes))
 
     await run.drive(function)
-    assert [(e.branch, e.step) for e in run.log if isinstance(e, ArtifactChanged)] == [("0.0", "writes#1")]
+    assert [(e.branch, e.step) for e in run.log if isinstance(e, ArtifactChanged)] == [
+        ("0.0", "writes#1")
+    ]
 
 
 async def test_a_generator_is_closed_when_its_step_is_left() -> None:
@@ -202,7 +208,9 @@ async def test_a_mismatch_in_a_branch_stops_the_others() -> None:
 
 
 async def test_a_step_is_cheap() -> None:
-    """A thousand small steps, with the fake's record: a tenth of a millisecond each would be far too much."""
+    """A thousand small steps, with the fake's record: a tenth of a millisecond each would be far
+    too much.
+    """
     run = new_run()
 
     async def small() -> str:

@@ -42,7 +42,11 @@ async def test_row(row: Row) -> None:
         assert found == expected.result
     for what, new, wanted in (
         ("calls", CALLS, expected.calls),
-        ("records", lines(run.recorded), None if expected.records is None else lines(expected.records)),
+        (
+            "records",
+            lines(run.recorded),
+            None if expected.records is None else lines(expected.records),
+        ),
         ("sent", run.sent, expected.sent),
         ("statuses", run.statuses, expected.statuses),
     ):
@@ -52,12 +56,18 @@ async def test_row(row: Row) -> None:
         assert run.artifacts() == expected.artifacts
 
 
-REPEATABLE = [row for row in ROWS if row.is_repeatable and not row.recorded and row.expected.raises is not Waits]
+REPEATABLE = [
+    row
+    for row in ROWS
+    if row.is_repeatable and not row.recorded and row.expected.raises is not Waits
+]
 
 
 @pytest.mark.parametrize("row", REPEATABLE, ids=lambda row: row.name)
 async def test_broken_off_anywhere_it_comes_to_the_same(row: Row) -> None:
-    """However much of an attempt is stored, the next one ends as it did; with all of it stored, it calls and says nothing."""
+    """However much of an attempt is stored, the next one ends as it did; with all of it stored, it
+    calls and says nothing.
+    """
     start = log_of(())
     whole, found = await attempt(row, start)
     for length in range(len(start) + 1, len(whole.log) + 1):

@@ -75,7 +75,9 @@ class Foreign:
     pass
 
 
-MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+MOMENT = datetime.datetime(
+    2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.timezone(datetime.timedelta(hours=2))
+)
 ANN = Guest(fullName="Ann", born=datetime.date(2000, 2, 29))
 
 
@@ -130,7 +132,21 @@ def test_a_value_comes_back_the_same_by_its_type(type_: Any, value: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "value", [None, True, 0, -(2**63), 2**64 - 1, 1.5, "", "é", [], {}, [1, [2, {"a": None}]], {"a": {"b": [1.0]}}]
+    "value",
+    [
+        None,
+        True,
+        0,
+        -(2**63),
+        2**64 - 1,
+        1.5,
+        "",
+        "é",
+        [],
+        {},
+        [1, [2, {"a": None}]],
+        {"a": {"b": [1.0]}},
+    ],
 )
 def test_json_needs_no_type(value: Any) -> None:
     result = result_type(f)
@@ -142,10 +158,15 @@ def test_json_needs_no_type(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (Node("a"), "gave a Node, which can't be read back from JSON without its type; write def f(...) -> Node"),
+        (
+            Node("a"),
+            "gave a Node, which can't be read back from JSON without its type; write def "
+            "f(...) -> Node",
+        ),
         (
             [Node("a")],
-            "gave a list with a Node, which can't be read back from JSON without its type; write def f(...) -> list[...]",
+            "gave a list with a Node, which can't be read back from JSON without its type; "
+            "write def f(...) -> list[...]",
         ),
         ({"a": [ANN]}, "gave a dict with a Guest"),
         ((1, 2), "gave a tuple"),

@@ -2,8 +2,9 @@
 
 A line of JSON for each says how it went.
 
-With `--guided` Atheris makes the tapes, by what they reach in our code; without it they are random. Either way those in `corpus/`
-come first, and `--keep` adds to them what a guided run has found. `--tape HEX` plays one tape. A fault ends the process.
+With `--guided` Atheris makes the tapes, by what they reach in our code; without it they are random.
+Either way those in `corpus/` come first, and `--keep` adds to them what a guided run has found.
+`--tape HEX` plays one tape. A fault ends the process.
 """
 
 import argparse
@@ -31,7 +32,9 @@ def play(name: str, runs: int, seed: int, folder: Path) -> None:
 
 
 def guide(name: str, runs: int, seed: int, folder: Path, *, is_kept: bool) -> None:
-    """Have Atheris make the tapes. What it is to follow must be imported under its eyes; and it knows no return."""
+    """Have Atheris make the tapes. What it is to follow must be imported under its eyes; and it
+    knows no return.
+    """
     import atheris
 
     with atheris.instrument_imports(include=["accord"]):
@@ -53,7 +56,14 @@ def guide(name: str, runs: int, seed: int, folder: Path, *, is_kept: bool) -> No
                 keep(name, [file.read_bytes() for file in found.iterdir()], folder)
             os._exit(0)
 
-    flags = [f"-runs={runs + 1}", f"-seed={seed}", f"-max_len={max(TAPES)}", "-len_control=20", "-verbosity=0", "-rss_limit_mb=0"]
+    flags = [
+        f"-runs={runs + 1}",
+        f"-seed={seed}",
+        f"-max_len={max(TAPES)}",
+        "-len_control=20",
+        "-verbosity=0",
+        "-rss_limit_mb=0",
+    ]
     atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={folder}/", str(found)], one)
     atheris.Fuzz()
 

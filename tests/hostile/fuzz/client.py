@@ -5,13 +5,17 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from accord.client import BadAnswer, BadCard, Budget
-from accord.client.binding import refusal, understood
-from accord.client.discover import open_card
-from accord.client.sse import Sse as Event
-from accord.client.sse import TooBig, read
-from accord.codec import peer_rest_v03, peer_rest_v1, peer_v01, peer_v03, peer_v1
+from accord.client.bindings.contract import refusal, understood
+from accord.client.discovery.cards import open_card
+from accord.client.streams.sse import Sse as Event
+from accord.client.streams.sse import TooBig, read
 from accord.model import A2AError, GetTaskRequest, Part, Role, SendMessageRequest
 from accord.model import Message as Said
+from accord.protocol.v01 import client as peer_v01
+from accord.protocol.v03 import client as peer_v03
+from accord.protocol.v03 import rest_client as peer_rest_v03
+from accord.protocol.v1 import client as peer_v1
+from accord.protocol.v1 import rest_client as peer_rest_v1
 from tests.client.peers import card, task
 
 from . import words
@@ -132,10 +136,16 @@ class Cards(Target):
         "version": "1",
         "protocolVersion": "0.3.0",
         "preferredTransport": "GRPC",
-        "additionalInterfaces": [{"url": "http://x/", "transport": "JSONRPC"}, {"url": "/rest", "transport": "HTTP+JSON"}],
+        "additionalInterfaces": [
+            {"url": "http://x/", "transport": "JSONRPC"},
+            {"url": "/rest", "transport": "HTTP+JSON"},
+        ],
         "capabilities": {"streaming": True, "extensions": [{"uri": "urn:x", "required": True}]},
         "securitySchemes": {
-            "a": {"type": "oauth2", "flows": {"clientCredentials": {"tokenUrl": "https://t/", "scopes": {"r": "read"}}}}
+            "a": {
+                "type": "oauth2",
+                "flows": {"clientCredentials": {"tokenUrl": "https://t/", "scopes": {"r": "read"}}},
+            }
         },
         "security": [{"a": ["r"]}],
         "authentication": {"schemes": ["Bearer"], "credentials": None},
@@ -151,22 +161,47 @@ class Cards(Target):
 
     async def attack(self, data: bytes) -> None:
         tape = Tape(data)
-        thing = strange(tape) if tape.is_one_in(8) else changed(tape, tape.pick([self.NEW, self.OLD]))
+        thing = (
+            strange(tape) if tape.is_one_in(8) else changed(tape, tape.pick([self.NEW, self.OLD]))
+        )
         try:
-            open_card(words.bent(tape, words.raw(thing)), tape.pick([URL, "", "http://localhost:8000/x"]), Budget(), [])
+            open_card(
+                words.bent(tape, words.raw(thing)),
+                tape.pick([URL, "", "http://localhost:8000/x"]),
+                Budget(),
+                [],
+            )
             self.outcomes["card"] += 1
         except BadCard:
             self.outcomes["refused"] += 1
 
 
 class Answers(Target):
-    """What an agent answers, in every version: understood, an error of the protocol, or a BadAnswer."""
+    """What an agent answers, in every version: understood, an error of the protocol, or a
+    BadAnswer.
+    """
 
     name = "answer"
     DIALECTS = [peer_v1, peer_v03, peer_v01, peer_rest_v1, peer_rest_v03.RAW, peer_rest_v03.TEXT]
-    MESSAGE = {"messageId": "m", "role": "ROLE_AGENT", "kind": "message", "parts": [{"text": "x", "kind": "text", "type": "text"}]}
-    STATUS = {"taskId": "t", "contextId": "c", "id": "t", "kind": "status-update", "status": {"state": "working"}, "final": True}
-    ARTIFACT = {"artifactId": "a", "index": 0, "parts": [{"raw": "YWJj", "data": {"x": 1}, "file": {"bytes": "YWJj"}}]}
+    MESSAGE = {
+        "messageId": "m",
+        "role": "ROLE_AGENT",
+        "kind": "message",
+        "parts": [{"text": "x", "kind": "text", "type": "text"}],
+    }
+    STATUS = {
+        "taskId": "t",
+        "contextId": "c",
+        "id": "t",
+        "kind": "status-update",
+        "status": {"state": "working"},
+        "final": True,
+    }
+    ARTIFACT = {
+        "artifactId": "a",
+        "index": 0,
+        "parts": [{"raw": "YWJj", "data": {"x": 1}, "file": {"bytes": "YWJj"}}],
+    }
     THINGS = [
         {"task": task()},
         task() | {"kind": "task", "status": {"state": "completed"}},
@@ -175,7 +210,14 @@ class Answers(Target):
         {"statusUpdate": STATUS},
         STATUS,
         {"artifactUpdate": {"taskId": "t", "contextId": "c", "artifact": ARTIFACT, "append": True}},
-        {"kind": "artifact-update", "id": "t", "taskId": "t", "contextId": "c", "artifact": ARTIFACT, "lastChunk": True},
+        {
+            "kind": "artifact-update",
+            "id": "t",
+            "taskId": "t",
+            "contextId": "c",
+            "artifact": ARTIFACT,
+            "lastChunk": True,
+        },
         {
             "error": {
                 "code": -32001,
@@ -183,7 +225,12 @@ class Answers(Target):
                 "data": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "X"}],
             }
         },
-        {"type": "https://a2a-protocol.org/errors/task-not-found", "title": "x", "status": 404, "details": []},
+        {
+            "type": "https://a2a-protocol.org/errors/task-not-found",
+            "title": "x",
+            "status": 404,
+            "details": [],
+        },
         {"tasks": [task()], "nextPageToken": "x", "pageSize": 1, "totalSize": 1},
     ]
 
@@ -196,7 +243,9 @@ class Answers(Target):
             case 0:
                 self._understand(dialect.result, "SendMessage", raw, SEND)
             case 1:
-                self._understand(dialect.result, tape.pick(["GetTask", "ListTasks", "CancelTask"]), raw, GET)
+                self._understand(
+                    dialect.result, tape.pick(["GetTask", "ListTasks", "CancelTask"]), raw, GET
+                )
             case 2:
                 self._understand(dialect.frames(SEND), raw)
             case _:
@@ -219,7 +268,11 @@ class Answers(Target):
             is_rest = dialect in (peer_rest_v1, peer_rest_v03.RAW, peer_rest_v03.TEXT)
             return dialect.error(status, value) if is_rest else dialect.error(value)
 
-        after = tape.pick([None, "1", "x", "Wed, 21 Oct 2015 07:28:00 GMT", "99999999999999", "-1", tape.text(8)])
-        found = refusal("http://x/", status, after, tape.pick([None, "http://y/", "//[", "\x00"]), raw, read_)
+        after = tape.pick(
+            [None, "1", "x", "Wed, 21 Oct 2015 07:28:00 GMT", "99999999999999", "-1", tape.text(8)]
+        )
+        found = refusal(
+            "http://x/", status, after, tape.pick([None, "http://y/", "//[", "\x00"]), raw, read_
+        )
         assert isinstance(found, A2AError), raw
         self.outcomes["an error"] += 1

@@ -4,8 +4,8 @@ import asyncio
 import re
 from typing import Any
 
-from accord.codec.proto.pool import POOL
-from accord.wire.http2 import Connection
+from accord.protocol.protobuf.schema import POOL
+from accord.server.grpc.connection import Connection
 from tests.grpc.frames import (
     ACK,
     CONTINUATION,
@@ -34,10 +34,15 @@ __all__ = ["Grpc"]
 
 SERVICES = ["lf.a2a.v1.A2AService", "a2a.v1.A2AService"]
 METHODS = [
-    (method, f"/{service}/{method.name}".encode()) for service in SERVICES for method in POOL.FindServiceByName(service).methods
+    (method, f"/{service}/{method.name}".encode())
+    for service in SERVICES
+    for method in POOL.FindServiceByName(service).methods
 ]
 OTHERS = [
-    *(b"/grpc.health.v1.Health/Check", b"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"),
+    *(
+        b"/grpc.health.v1.Health/Check",
+        b"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    ),
     *(b"/", b"x", b"/lf.a2a.v1.A2AService/"),
 ]
 METADATA = bytes.split(b"""
@@ -45,12 +50,46 @@ METADATA = bytes.split(b"""
     grpc-accept-encoding authorization te x-bin connection :path :status user-agent
 """)
 VALUES = [
-    *(b"1.0", b"0.3", b"9.9", b"", b"1", b"\xff\xfe", b"k", b"99999999999999999999", b"urn:accord:resume:1", b"a\nb", b"100m"),
+    *(
+        b"1.0",
+        b"0.3",
+        b"9.9",
+        b"",
+        b"1",
+        b"\xff\xfe",
+        b"k",
+        b"99999999999999999999",
+        b"urn:accord:resume:1",
+        b"a\nb",
+        b"100m",
+    ),
     *(b"1n", b"gzip", b"deflate", b"identity", b"snappy", b"trailers", b"5", b"x" * 2_000),
 ]
 WANTED = ("message", "message_id", "role", "parts", "content", "id", "name", "text")
-TABLE = [b"\x82", b"\x40\x01a\x01b\xbe", b"\x40\x81\x1f\x81\x1f", b"\x3f\xe1\x1f", b"\x20", b"\xff\xff\xff\xff\x0f"]
-WAYS = {1: 1, 2: 5, 3: 0, 4: 0, 5: 0, 6: 1, 7: 5, 8: 0, 13: 0, 14: 0, 15: 5, 16: 1, 17: 0, 18: 0}  # on the wire, by type of field
+TABLE = [
+    b"\x82",
+    b"\x40\x01a\x01b\xbe",
+    b"\x40\x81\x1f\x81\x1f",
+    b"\x3f\xe1\x1f",
+    b"\x20",
+    b"\xff\xff\xff\xff\x0f",
+]
+WAYS = {
+    1: 1,
+    2: 5,
+    3: 0,
+    4: 0,
+    5: 0,
+    6: 1,
+    7: 5,
+    8: 0,
+    13: 0,
+    14: 0,
+    15: 5,
+    16: 1,
+    17: 0,
+    18: 0,
+}  # on the wire, by type of field
 _PACKED = re.compile(rb"which means nothing|does not say how")
 
 
@@ -65,10 +104,14 @@ def varint(number: int) -> bytes:
 
 
 def proto(tape: Tape, type_: Any, depth: int = 5) -> bytes:
-    """A message of a type: its own fields, with right values mostly, and now and then something else."""
+    """A message of a type: its own fields, with right values mostly, and now and then something
+    else.
+    """
     found = []
     wanted = [field for field in type_.fields if field.name in WANTED]
-    extra = [tape.pick(type_.fields) for _ in range(tape.pick([0, 0, 1, 2, 5]))] if type_.fields else []
+    extra = (
+        [tape.pick(type_.fields) for _ in range(tape.pick([0, 0, 1, 2, 5]))] if type_.fields else []
+    )
     for field in [*(field for field in wanted if not tape.is_one_in(12)), *extra]:
         way = WAYS.get(field.type, 2)
         if tape.is_one_in(40):
@@ -81,7 +124,9 @@ def proto(tape: Tape, type_: Any, depth: int = 5) -> bytes:
 
 def _content(tape: Tape, field: Any, way: int, depth: int) -> bytes:
     if way == 0:
-        return varint(1 if field.type == 14 and not tape.is_one_in(6) else int(tape.pick(words.NUMBERS[:-4])))
+        return varint(
+            1 if field.type == 14 and not tape.is_one_in(6) else int(tape.pick(words.NUMBERS[:-4]))
+        )
     if way in (1, 5):
         return tape.bytes(8).ljust(8 if way == 1 else 4, b"\xff")[: 8 if way == 1 else 4]
     if field.message_type is not None:
@@ -95,10 +140,17 @@ def _content(tape: Tape, field: Any, way: int, depth: int) -> bytes:
 
 def block(tape: Tape, path: bytes) -> bytes:
     """The headers of a call, in one case of eight no longer what they were."""
-    pairs = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", path), (b":authority", b"localhost")]
+    pairs = [
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", path),
+        (b":authority", b"localhost"),
+    ]
     pairs += [(b"content-type", b"application/grpc"), (b"te", b"trailers")]
     for _ in range(tape.pick([0, 0, 1, 2])):
-        pairs.append((tape.pick(METADATA), tape.bytes(16) if tape.is_one_in(6) else tape.pick(VALUES)))
+        pairs.append(
+            (tape.pick(METADATA), tape.bytes(16) if tape.is_one_in(6) else tape.pick(VALUES))
+        )
     if tape.is_one_in(8):
         pairs.pop(tape.number(len(pairs)))
     whole = b"".join(header(*pair) for pair in pairs)
@@ -115,18 +167,33 @@ def call(tape: Tape, id_: int) -> bytes:
         method, path = tape.pick(METHODS)
         data = proto(tape, method.input_type)
     head = block(tape, path)
-    body = message(words.bent(tape, data), tape.pick([0, 0, 0, 0, 0, 0, 1, 9])) if not tape.is_one_in(24) else tape.bytes(12)
+    body = (
+        message(words.bent(tape, data), tape.pick([0, 0, 0, 0, 0, 0, 1, 9]))
+        if not tape.is_one_in(24)
+        else tape.bytes(12)
+    )
     if tape.is_one_in(12):
         at = tape.number(len(head) + 1)
-        frames = [frame(HEADERS, 0, id_, head[:at]), frame(CONTINUATION, END_HEADERS, id_, head[at:])]
+        frames = [
+            frame(HEADERS, 0, id_, head[:at]),
+            frame(CONTINUATION, END_HEADERS, id_, head[at:]),
+        ]
     else:
-        frames = [frame(HEADERS, END_HEADERS | (END_STREAM if tape.is_one_in(24) else 0), id_, head)]
+        frames = [
+            frame(HEADERS, END_HEADERS | (END_STREAM if tape.is_one_in(24) else 0), id_, head)
+        ]
     last = 0 if tape.is_one_in(24) else END_STREAM
     if tape.is_one_in(8):
         at = tape.number(len(body) + 1)
-        frames += [frame(DATA, 0, id_, body[:at]), frame(DATA, PADDED | last, id_, b"\x03" + body[at:] + b"\0\0\0")]
+        frames += [
+            frame(DATA, 0, id_, body[:at]),
+            frame(DATA, PADDED | last, id_, b"\x03" + body[at:] + b"\0\0\0"),
+        ]
     else:
-        frames += [frame(DATA, last, id_, body[at : at + 16_000]) for at in range(0, len(body) or 1, 16_000)][-1:]
+        frames += [
+            frame(DATA, last, id_, body[at : at + 16_000])
+            for at in range(0, len(body) or 1, 16_000)
+        ][-1:]
     if tape.is_one_in(6):
         frames.insert(tape.number(len(frames) + 1), odd(tape, id_))
     return b"".join(frames)
@@ -135,12 +202,19 @@ def call(tape: Tape, id_: int) -> bytes:
 def odd(tape: Tape, id_: int) -> bytes:
     """A frame that is not part of a call."""
     size = tape.pick([4, 8, 6, 0, 5, 12, 40])
-    return frame(tape.number(12), tape.pick([0, ACK, END_HEADERS, PADDED, 0xFF]), tape.pick([0, id_, id_ + 2, 2]), tape.bytes(size))
+    return frame(
+        tape.number(12),
+        tape.pick([0, ACK, END_HEADERS, PADDED, 0xFF]),
+        tape.pick([0, id_, id_ + 2, 2]),
+        tape.bytes(size),
+    )
 
 
 def connection(tape: Tape) -> bytes:
     """All that one client says."""
-    opening = PREFACE + frame(SETTINGS, 0, 0, tape.bytes(12)[:6].ljust(6, b"\0") if tape.is_one_in(8) else b"")
+    opening = PREFACE + frame(
+        SETTINGS, 0, 0, tape.bytes(12)[:6].ljust(6, b"\0") if tape.is_one_in(8) else b""
+    )
     calls = [call(tape, 1 + 2 * i) for i in range(tape.pick([1, 1, 2, 3]))]
     said = opening + b"".join(calls)
     return words.bent(tape, said) if tape.is_one_in(8) else said
@@ -165,7 +239,10 @@ class Grpc(AppTarget):
                 link.data_received(piece)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while any(stream.is_ended and not stream.is_over and not stream._is_begun for stream in link.streams.values()):
+                while any(
+                    stream.is_ended and not stream.is_over and not stream._is_begun
+                    for stream in link.streams.values()
+                ):
                     wire.grew.clear()
                     await wire.grew.wait()
         except TimeoutError:
@@ -191,8 +268,11 @@ class Grpc(AppTarget):
                 pairs = dict(decoder.decode(payload))
                 if b"grpc-status" in pairs:
                     self.outcomes["status " + pairs[b"grpc-status"].decode()] += 1
-                    # INTERNAL is what gRPC itself wants for a message that is packed in no way anybody named.
-                    is_ours = pairs[b"grpc-status"] in (b"2", b"13") and not _PACKED.search(pairs[b"grpc-message"])
+                    # INTERNAL is what gRPC itself wants for a message that is packed in no way
+                    # anybody named.
+                    is_ours = pairs[b"grpc-status"] in (b"2", b"13") and not _PACKED.search(
+                        pairs[b"grpc-message"]
+                    )
                     assert not is_ours, (said, pairs)
             elif kind == RST_STREAM:
                 self.outcomes[Code(int.from_bytes(payload, "big")).name] += 1

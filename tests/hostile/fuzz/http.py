@@ -27,9 +27,37 @@ HEADERS = bytes.split(b"""
     host if-none-match x-forwarded-host traceparent authorization origin cookie transfer-encoding
 """)
 VALUES = [
-    *(b"1.0", b"0.3", b"0.2", b"0.1", b"9.9", b"", b"1", b"1.0.0.0", b"\xff", b"0", b"99999999999999999999", b"-1", b"x", b"k"),
-    *(b"urn:accord:resume:1", b"urn:accord:idempotent:1, urn:accord:resume:1", b",,,", b"application/json", b"text/html", b"*/*"),
-    *(b"application/a2a+json", b"text/event-stream", b"application/json; charset=latin-1", b'"', b"chunked"),
+    *(
+        b"1.0",
+        b"0.3",
+        b"0.2",
+        b"0.1",
+        b"9.9",
+        b"",
+        b"1",
+        b"1.0.0.0",
+        b"\xff",
+        b"0",
+        b"99999999999999999999",
+        b"-1",
+        b"x",
+        b"k",
+    ),
+    *(
+        b"urn:accord:resume:1",
+        b"urn:accord:idempotent:1, urn:accord:resume:1",
+        b",,,",
+        b"application/json",
+        b"text/html",
+        b"*/*",
+    ),
+    *(
+        b"application/a2a+json",
+        b"text/event-stream",
+        b"application/json; charset=latin-1",
+        b'"',
+        b"chunked",
+    ),
 ]
 
 _CODE = re.compile(rb'"error":\{"code":(-\d+)')
@@ -78,7 +106,9 @@ def _envelope(tape: Tape) -> Any:
 
 def _path(tape: Tape) -> str:
     if tape.is_one_in(4):
-        return "/" + "/".join([tape.pick([*SEGMENTS, "", "a" * 3_000]) for _ in range(tape.number(6))])
+        return "/" + "/".join(
+            [tape.pick([*SEGMENTS, "", "a" * 3_000]) for _ in range(tape.number(6))]
+        )
     return tape.pick(PATHS)
 
 
@@ -121,14 +151,19 @@ class Http(AppTarget):
         status, answer = await self.call(asked)
         code = _CODE.search(answer)
         self.outcomes[code[1].decode() if code else str(status)] += 1
-        assert status < 500 or status == 501, (asked, answer)  # 501 is how 0.3 says "not supported" over HTTP
+        assert status < 500 or status == 501, (
+            asked,
+            answer,
+        )  # 501 is how 0.3 says "not supported" over HTTP
         assert b'"code":-32603' not in answer, (asked, answer)
         assert b"Reference:" not in answer, (asked, answer)
         self.check(asked)
 
     async def call(self, asked: Request) -> tuple[int, bytes]:
         """One request, by a client that hangs up once it has the beginning of a stream."""
-        named = dict([(b"content-type", b"application/json"), (b"a2a-version", b"1.0"), *asked.headers])
+        named = dict(
+            [(b"content-type", b"application/json"), (b"a2a-version", b"1.0"), *asked.headers]
+        )
         scope = {
             "type": "http",
             "method": asked.verb,
@@ -138,7 +173,8 @@ class Http(AppTarget):
             "headers": list(named.items()),
         }
         coming = [
-            {"type": "http.request", "body": body, "more_body": i < len(asked.bodies) - 1} for i, body in enumerate(asked.bodies)
+            {"type": "http.request", "body": body, "more_body": i < len(asked.bodies) - 1}
+            for i, body in enumerate(asked.bodies)
         ]
         pieces: list[bytes] = []
         status = 0
@@ -158,7 +194,9 @@ class Http(AppTarget):
                 has_enough.set_result(None)
 
         answering = asyncio.ensure_future(self.app(scope, receive, send))
-        done, _ = await asyncio.wait({answering, has_enough}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(
+            {answering, has_enough}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED
+        )
         assert done, f"no answer within {PATIENCE_S} s: {asked}"
         if not answering.done():
             answering.cancel()

@@ -4,8 +4,8 @@ import asyncio
 import re
 import time
 
-from accord.wire.http import HttpServer
-from accord.wire.http1 import ANSWER, NEXT, Connection
+from accord.server.http1.connection import ANSWER, NEXT, Connection
+from accord.server.http1.listener import HttpServer
 
 from . import words
 from .http import Http, Request, request
@@ -24,14 +24,48 @@ FRAMING = [
         b"",
         b"content-length: 4",
     ),
-    *(b"content-length: %d\r\ntransfer-encoding: chunked", b"content-length: %d\r\ncontent-length: 4", b"content-length: -1"),
-    *(b"transfer-encoding: gzip", b"content-length: 99999999999", b"content-length:%d ", b"content-length : %d"),
+    *(
+        b"content-length: %d\r\ntransfer-encoding: chunked",
+        b"content-length: %d\r\ncontent-length: 4",
+        b"content-length: -1",
+    ),
+    *(
+        b"transfer-encoding: gzip",
+        b"content-length: 99999999999",
+        b"content-length:%d ",
+        b"content-length : %d",
+    ),
 ]
 EXTRA = [
-    *(b"expect: 100-continue", b"connection: close", b"connection: keep-alive", b"upgrade: h2c", b"connection: upgrade"),
-    *(b"host: other", b" folded", b"x", b": y", b"x\x00: y", b"x: \x00", b"x: " + b"y" * 40_000, b"http2-settings: AAAA"),
+    *(
+        b"expect: 100-continue",
+        b"connection: close",
+        b"connection: keep-alive",
+        b"upgrade: h2c",
+        b"connection: upgrade",
+    ),
+    *(
+        b"host: other",
+        b" folded",
+        b"x",
+        b": y",
+        b"x\x00: y",
+        b"x: \x00",
+        b"x: " + b"y" * 40_000,
+        b"http2-settings: AAAA",
+    ),
 ]
-VERSIONS = [b"HTTP/1.1", b"HTTP/1.1", b"HTTP/1.1", b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b"HTTP/9", b"http/1.1", b""]
+VERSIONS = [
+    b"HTTP/1.1",
+    b"HTTP/1.1",
+    b"HTTP/1.1",
+    b"HTTP/1.1",
+    b"HTTP/1.0",
+    b"HTTP/2.0",
+    b"HTTP/9",
+    b"http/1.1",
+    b"",
+]
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 
 
@@ -46,8 +80,18 @@ def written(tape: Tape, asked: Request) -> bytes:
     path = asked.path.encode("latin-1", "replace") + (b"?" + asked.query if asked.query else b"")
     if tape.is_one_in(12):
         path = tape.pick([b"*", b"http://other" + path, b"//" + path, b"", tape.bytes(12)])
-    named = dict([(b"host", b"localhost"), (b"content-type", b"application/json"), (b"a2a-version", b"1.0"), *asked.headers])
-    lines = [b"%b %b %b" % (asked.verb.encode(), path, tape.pick(VERSIONS)), *(b"%b: %b" % pair for pair in named.items())]
+    named = dict(
+        [
+            (b"host", b"localhost"),
+            (b"content-type", b"application/json"),
+            (b"a2a-version", b"1.0"),
+            *asked.headers,
+        ]
+    )
+    lines = [
+        b"%b %b %b" % (asked.verb.encode(), path, tape.pick(VERSIONS)),
+        *(b"%b: %b" % pair for pair in named.items()),
+    ]
     if framing:
         lines.append(framing)
     if tape.is_one_in(6):
@@ -58,16 +102,32 @@ def written(tape: Tape, asked: Request) -> bytes:
 def _chunks(tape: Tape, body: bytes) -> bytes:
     at = tape.number(len(body) + 1)
     pieces = [
-        b"%x%b\r\n%b\r\n" % (len(piece), tape.pick([b"", b"", b";x=y", b" "]), piece) for piece in (body[:at], body[at:]) if piece
+        b"%x%b\r\n%b\r\n" % (len(piece), tape.pick([b"", b"", b";x=y", b" "]), piece)
+        for piece in (body[:at], body[at:])
+        if piece
     ]
     return b"".join(
-        [*pieces, tape.pick([b"0\r\n\r\n", b"0\r\n\r\n", b"0\r\nx: y\r\n\r\n", b"0", b"fffffffffffffff\r\n", b"-1\r\n"])]
+        [
+            *pieces,
+            tape.pick(
+                [
+                    b"0\r\n\r\n",
+                    b"0\r\n\r\n",
+                    b"0\r\nx: y\r\n\r\n",
+                    b"0",
+                    b"fffffffffffffff\r\n",
+                    b"-1\r\n",
+                ]
+            ),
+        ]
     )
 
 
 def _is_busy(link: Connection) -> bool:
     """Whether an answer, not a stream that has begun, or the next request is still to come."""
-    return (link.state == ANSWER and link.head is not None) or (link.state == NEXT and link.ahead is not None)
+    return (link.state == ANSWER and link.head is not None) or (
+        link.state == NEXT and link.ahead is not None
+    )
 
 
 class Http1(Http):

@@ -1,4 +1,6 @@
-"""Of many tapes, those that are worth keeping: each reaches a line of ours that none before it does."""
+"""Of many tapes, those that are worth keeping: each reaches a line of ours that none before it
+does.
+"""
 
 import asyncio
 import sys

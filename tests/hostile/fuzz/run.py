@@ -23,7 +23,9 @@ def kept(name: str) -> list[bytes]:
 
 
 class Run:
-    """So many inputs into one target. It is closed and opened again on the way, to see whether memory stays where it was."""
+    """So many inputs into one target. It is closed and opened again on the way, to see whether
+    memory stays where it was.
+    """
 
     def __init__(self, target: Any, wanted: int) -> None:
         self._target = target
@@ -49,7 +51,9 @@ class Run:
         if self.is_over or self._count % self._round == 0:
             self._loop.run_until_complete(self._target.close())
             gc.collect()
-            self._sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+            self._sizes.append(
+                int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            )
             if not self.is_over:
                 self._loop.run_until_complete(self._target.open())
 

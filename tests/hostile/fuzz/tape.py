@@ -9,7 +9,9 @@ T = TypeVar("T")
 
 
 class Tape:
-    """Bytes read as choices. When they run out every choice is the first one: put the plainest there."""
+    """Bytes read as choices. When they run out every choice is the first one: put the plainest
+    there.
+    """
 
     __slots__ = ("_at", "_data")
 

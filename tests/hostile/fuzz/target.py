@@ -15,7 +15,9 @@ PATIENCE_S = 20.0  # for what should take a thousandth of a second
 
 
 class Target:
-    """Takes inputs made from tapes. Whatever is wrong with one is an AssertionError that shows it."""
+    """Takes inputs made from tapes. Whatever is wrong with one is an AssertionError that
+    shows it.
+    """
 
     name = ""
 
@@ -24,7 +26,9 @@ class Target:
         self._folder = folder
 
     async def open(self) -> None:
-        """Be ready. A target is opened and closed again and again, so that what it leaves behind is seen."""
+        """Be ready. A target is opened and closed again and again, so that what it leaves behind is
+        seen.
+        """
 
     async def attack(self, data: bytes) -> None:
         raise NotImplementedError
@@ -48,7 +52,9 @@ class Faults(logging.Handler):
 
 
 class AppTarget(Target):
-    """An app on a database, with a task that waits for its answer for ever, one that is done, and a page token."""
+    """An app on a database, with a task that waits for its answer for ever, one that is done, and a
+    page token.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -70,7 +76,10 @@ class AppTarget(Target):
 
         self._lives += 1
         self._database = self._folder / f"{self.name}-{self._lives}.db"
-        self.app = agent.app(store=f"sqlite:///{self._database}", limits=Limits(keep_alive_comment_s=0.01, tasks=100_000))
+        self.app = agent.app(
+            store=f"sqlite:///{self._database}",
+            limits=Limits(keep_alive_comment_s=0.01, tasks=100_000),
+        )
         self.listen()
         await self.app.open()
 

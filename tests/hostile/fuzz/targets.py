@@ -8,4 +8,6 @@ from .target import Target
 
 __all__ = ["TARGETS"]
 
-TARGETS: dict[str, type[Target]] = {target.name: target for target in (Http, Http1, Grpc, Sse, Cards, Answers)}
+TARGETS: dict[str, type[Target]] = {
+    target.name: target for target in (Http, Http1, Grpc, Sse, Cards, Answers)
+}

@@ -8,7 +8,9 @@ __all__ = ["Wire"]
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written to it. Who wants its socket gets one on which nothing is ever said."""
+    """A transport that keeps what is written to it. Who wants its socket gets one on which nothing
+    is ever said.
+    """
 
     def __init__(self, end: socket.socket | None = None) -> None:
         super().__init__()

@@ -6,7 +6,19 @@ from typing import Any
 
 from .tape import Tape
 
-__all__ = ["METHODS", "NUMBERS", "WORDS", "bent", "leaf", "message", "name", "params", "raw", "send", "value"]
+__all__ = [
+    "METHODS",
+    "NUMBERS",
+    "WORDS",
+    "bent",
+    "leaf",
+    "message",
+    "name",
+    "params",
+    "raw",
+    "send",
+    "value",
+]
 
 METHODS = str.split("""
     SendMessage SendStreamingMessage GetTask ListTasks CancelTask SubscribeToTask CreateTaskPushNotificationConfig
@@ -24,16 +36,113 @@ NAMES = str.split("""
     pushNotificationConfigId page_token lastUpdatedAfter
 """)
 WORDS = [
-    *("x", "", "m-1", "ROLE_USER", "ROLE_AGENT", "ROLE_UNSPECIFIED", "user", "agent", "text", "file", "data", "message", "task"),
-    *("TASK_STATE_WORKING", "working", "input-required", "KNOWN", "nobody", "a/b", "..", "%2e%2e", "\x00", "a\nb", "\r\n\r\n"),
-    *("\u202e", "\U0001f600", "\ud800", "é" * 300, "x" * 5_000, "YWJj", "YWJj=", "YQ==", "!", "true", "-1", "1.0", "0", "null"),
-    *("2026-01-01T00:00:00Z", "2026-13-45T99:99:99Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59Z", "2026-01-01"),
-    *("MTIuMw", "MTIuMw==", "LjEu", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5LjE", "TOKEN", "http://localhost", "https://[::1", "file:///x"),
-    *("application/json", "text/plain", "image/png", "*/*", "urn:accord:resume:1", "urn:accord:idempotent:1", "Bearer", "{}"),
+    *(
+        "x",
+        "",
+        "m-1",
+        "ROLE_USER",
+        "ROLE_AGENT",
+        "ROLE_UNSPECIFIED",
+        "user",
+        "agent",
+        "text",
+        "file",
+        "data",
+        "message",
+        "task",
+    ),
+    *(
+        "TASK_STATE_WORKING",
+        "working",
+        "input-required",
+        "KNOWN",
+        "nobody",
+        "a/b",
+        "..",
+        "%2e%2e",
+        "\x00",
+        "a\nb",
+        "\r\n\r\n",
+    ),
+    *(
+        "\u202e",
+        "\U0001f600",
+        "\ud800",
+        "é" * 300,
+        "x" * 5_000,
+        "YWJj",
+        "YWJj=",
+        "YQ==",
+        "!",
+        "true",
+        "-1",
+        "1.0",
+        "0",
+        "null",
+    ),
+    *(
+        "2026-01-01T00:00:00Z",
+        "2026-13-45T99:99:99Z",
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59Z",
+        "2026-01-01",
+    ),
+    *(
+        "MTIuMw",
+        "MTIuMw==",
+        "LjEu",
+        "OTk5OTk5OTk5OTk5OTk5OTk5OTk5LjE",
+        "TOKEN",
+        "http://localhost",
+        "https://[::1",
+        "file:///x",
+    ),
+    *(
+        "application/json",
+        "text/plain",
+        "image/png",
+        "*/*",
+        "urn:accord:resume:1",
+        "urn:accord:idempotent:1",
+        "Bearer",
+        "{}",
+    ),
 ]
-NUMBERS = [0, 1, -1, 2, 3, 50, 100, 101, 2**31 - 1, 2**31, 2**53, 2**63, 2**64, 10**30, -(2**63), 0.5, 1.0, 1e300, -0.0]
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    3,
+    50,
+    100,
+    101,
+    2**31 - 1,
+    2**31,
+    2**53,
+    2**63,
+    2**64,
+    10**30,
+    -(2**63),
+    0.5,
+    1.0,
+    1e300,
+    -0.0,
+]
 BROKEN = [
-    *(b"NaN", b"1e400", b'"\\ud800"', b"[" * 200, b"9" * 70, b'{"a":1,"a":2}', b'"\xff"', b"nul", b"-", b'{"":', b"1E+2"),
+    *(
+        b"NaN",
+        b"1e400",
+        b'"\\ud800"',
+        b"[" * 200,
+        b"9" * 70,
+        b'{"a":1,"a":2}',
+        b'"\xff"',
+        b"nul",
+        b"-",
+        b'{"":',
+        b"1E+2",
+    ),
     *(b"\x00", b"true", b",", b'"\\u0000"'),
 ]
 
@@ -88,7 +197,10 @@ def part(tape: Tape) -> Any:
     def word() -> Any:
         return tape.pick(WORDS)
 
-    extra = some(tape, {"metadata": any_value, "mediaType": word, "kind": word, "type": word, "filename": word})
+    extra = some(
+        tape,
+        {"metadata": any_value, "mediaType": word, "kind": word, "type": word, "filename": word},
+    )
     match tape.number(8):
         case 0 | 1 | 2:
             return {"text": mostly(tape, word)} | extra
@@ -97,9 +209,15 @@ def part(tape: Tape) -> Any:
         case 4:
             return {"raw": mostly(tape, word)} | extra
         case 5:
-            return {"kind": "file", "file": mostly(tape, lambda: {tape.pick(["bytes", "uri"]): word(), "name": word()})} | extra
+            return {
+                "kind": "file",
+                "file": mostly(tape, lambda: {tape.pick(["bytes", "uri"]): word(), "name": word()}),
+            } | extra
         case 6:
-            return {tape.pick(["kind", "type"]): tape.pick(["text", "file", "data"]), "text": value(tape)} | extra
+            return {
+                tape.pick(["kind", "type"]): tape.pick(["text", "file", "data"]),
+                "text": value(tape),
+            } | extra
         case _:
             return value(tape)
 
@@ -129,7 +247,9 @@ def send(tape: Tape) -> Any:
     return {"message": mostly(tape, lambda: message(tape))} | some(
         tape,
         {
-            "configuration": lambda: mostly(tape, lambda: {name(tape): value(tape) for _ in range(tape.number(4))}),
+            "configuration": lambda: mostly(
+                tape, lambda: {name(tape): value(tape) for _ in range(tape.number(4))}
+            ),
             "metadata": lambda: value(tape),
             "tenant": lambda: leaf(tape),
             "id": lambda: leaf(tape),
@@ -140,7 +260,15 @@ def send(tape: Tape) -> Any:
 
 def push_config(tape: Tape) -> Any:
     def at() -> Any:
-        return tape.pick(["https://example.net/hook", "http://127.0.0.1/", "//x", "x" * 3_000, "https://u:p@h:99999/\r\n"])
+        return tape.pick(
+            [
+                "https://example.net/hook",
+                "http://127.0.0.1/",
+                "//x",
+                "x" * 3_000,
+                "https://u:p@h:99999/\r\n",
+            ]
+        )
 
     def login() -> Any:
         return {"scheme": leaf(tape), "schemes": value(tape), "credentials": leaf(tape)}
@@ -152,18 +280,32 @@ def push_config(tape: Tape) -> Any:
     config = {"url": mostly(tape, at)} | some(tape, extra)
     if tape.is_one_in(2):
         config = {"pushNotificationConfig": config}
-    return {tape.pick(["taskId", "id", "parent"]): mostly(tape, lambda: tape.pick(["KNOWN", "nobody", "DONE"]))} | config
+    return {
+        tape.pick(["taskId", "id", "parent"]): mostly(
+            tape, lambda: tape.pick(["KNOWN", "nobody", "DONE"])
+        )
+    } | config
 
 
 def page(tape: Tape) -> Any:
-    """The parameters of a list, with a token of our own that is right, bent, or of somebody else."""
+    """The parameters of a list, with a token of our own that is right, bent, or of somebody
+    else.
+    """
     token = tape.pick(["TOKEN", "TOKEN", "TOKEN=", "TOKENx", "", "xTOKEN", "TOKENTOKEN"])
-    found = {"pageToken": tape.text(24) if tape.is_one_in(3) else leaf(tape) if tape.is_one_in(6) else token}
+    found = {
+        "pageToken": tape.text(24)
+        if tape.is_one_in(3)
+        else leaf(tape)
+        if tape.is_one_in(6)
+        else token
+    }
     return found | some(
         tape,
         {
             "pageSize": lambda: leaf(tape),
-            "status": lambda: mostly(tape, lambda: tape.pick(["TASK_STATE_WORKING", "TASK_STATE_COMPLETED", "working"])),
+            "status": lambda: mostly(
+                tape, lambda: tape.pick(["TASK_STATE_WORKING", "TASK_STATE_COMPLETED", "working"])
+            ),
             "statusTimestampAfter": lambda: leaf(tape),
             "contextId": lambda: leaf(tape),
             "historyLength": lambda: leaf(tape),
@@ -174,7 +316,14 @@ def page(tape: Tape) -> Any:
 
 def of_task(tape: Tape) -> Any:
     found = {"id": mostly(tape, lambda: tape.pick(["KNOWN", "DONE", "nobody"]))}
-    return found | some(tape, {"historyLength": lambda: leaf(tape), "tenant": lambda: leaf(tape), "metadata": lambda: value(tape)})
+    return found | some(
+        tape,
+        {
+            "historyLength": lambda: leaf(tape),
+            "tenant": lambda: leaf(tape),
+            "metadata": lambda: value(tape),
+        },
+    )
 
 
 def params(tape: Tape, method: str) -> Any:
@@ -211,7 +360,11 @@ def bent(tape: Tape, text: bytes) -> bytes:
             return text[:at] + bytes([tape.number(256)]) + text[at + 1 :]
         case 3:
             bad = tape.pick(BROKEN)
-            return text.replace(b'"x"', bad).replace(b"null", bad) if tape.is_one_in(2) else text[:at] + bad + text[at:]
+            return (
+                text.replace(b'"x"', bad).replace(b"null", bad)
+                if tape.is_one_in(2)
+                else text[:at] + bad + text[at:]
+            )
         case _:
             other = tape.number(len(text) + 1)
             return text[:at] + text[min(at, other) : max(at, other)] + text[at:]

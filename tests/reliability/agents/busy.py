@@ -23,7 +23,9 @@ async def echo(text: str) -> str:
 
 @agent.skill
 async def chunks(text: str):
-    """Say as many chunks as the text says, with a pause of some milliseconds between them: `200 5`."""
+    """Say as many chunks as the text says, with a pause of some milliseconds between them:
+    `200 5`.
+    """
     count, pause_ms = (int(word) for word in text.split())
     for i in range(count):
         yield f"{i} "

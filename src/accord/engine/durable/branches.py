@@ -1,7 +1,8 @@
 """Where in a run we are: in which branch of its function, and in which step.
 
-The function itself is branch "". Each member of `ctx.gather` is a branch of its own, in an asyncio task of its own. A task
-the user has started is no branch: nothing says in which order it comes to its steps, so they need names.
+The function itself is branch "". Each member of `ctx.gather` is a branch of its own, in an asyncio
+task of its own. A task the user has started is no branch: nothing says in which order it comes to
+its steps, so they need names.
 """
 
 import asyncio
@@ -9,14 +10,23 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..log.entries import Entry
+from ..log import Entry
 from ..threads import Threads
 
 if TYPE_CHECKING:
     from .history import History
     from .output import Output
 
-__all__ = ["PLACE", "Branch", "Delegates", "Place", "Recorder", "branch_of", "place_in", "step_label"]
+__all__ = [
+    "PLACE",
+    "Branch",
+    "Delegates",
+    "Place",
+    "Recorder",
+    "branch_of",
+    "place_in",
+    "step_label",
+]
 
 
 class Delegates(Protocol):
@@ -40,14 +50,18 @@ class Delegates(Protocol):
             agent: A URL, a card, an Agent, or a client of one.
             message: What `Client.send` takes.
             key: The idempotency key of the delegation.
-            task_id: The other agent's task, if an earlier attempt has begun it: it is subscribed to, and nothing is sent.
-            branch: What its questions are asked under. They are known by their text or name, not by their order.
+            task_id: The other agent's task, if an earlier attempt has begun it: it is subscribed
+              to, and nothing is sent.
+            branch: What its questions are asked under. They are known by their text or name, not by
+              their order.
             on_task: To be awaited once the id of the other agent's task is known.
         """
         ...
 
     def reply(self, agent: Any, value: Any) -> Any:
-        """Return the value `converse` gave as the Reply a user gets, or raise what it stands for."""
+        """Return the value `converse` gave as the Reply a user gets, or raise what it stands
+        for.
+        """
         ...
 
 
@@ -59,7 +73,9 @@ class Recorder(Protocol):
 
     @property
     def turn(self) -> int:
-        """Of the message the function was called with: a task may have several runs, and each has steps of its own."""
+        """Of the message the function was called with: a task may have several runs, and each has
+        steps of its own.
+        """
         ...
 
     @property
@@ -84,7 +100,9 @@ class Recorder(Protocol):
 
     @property
     def is_stopping(self) -> bool:
-        """It is, or is about to be: what the function no longer waits for was not its own decision."""
+        """It is, or is about to be: what the function no longer waits for was not its own
+        decision.
+        """
         ...
 
     @property
@@ -93,7 +111,9 @@ class Recorder(Protocol):
         ...
 
     def record(self, entry: Entry) -> "asyncio.Future[None]":
-        """Append a private entry. Done when it is stored; raises Unavailable if it can't be. The future is the caller's own."""
+        """Append a private entry. Done when it is stored; raises Unavailable if it can't be. The
+        future is the caller's own.
+        """
         ...
 
     def note(self, entry: Entry) -> None:
@@ -101,7 +121,9 @@ class Recorder(Protocol):
         ...
 
     async def may_begin(self) -> None:
-        """Return if something new may be begun; never, if the run is being given up. Raises CancelledError if it was."""
+        """Return if something new may be begun; never, if the run is being given up. Raises
+        CancelledError if it was.
+        """
         ...
 
     def begin_step(self) -> None:
@@ -132,7 +154,9 @@ class Branch:
 
     __slots__ = ("_calls", "gathers", "is_waiting", "output", "path", "questions", "task")
 
-    def __init__(self, path: str, output: "Output", task: "asyncio.Task[Any] | None" = None) -> None:
+    def __init__(
+        self, path: str, output: "Output", task: "asyncio.Task[Any] | None" = None
+    ) -> None:
         self.path = path
         self.output = output
         self.task = task  # the one whose steps are the branch's
@@ -179,7 +203,9 @@ def place_in(run: Any) -> Place | None:
 
 
 def branch_of(run: Any) -> Branch | None:
-    """The branch whose own task the caller is; None in a task the user has started, and outside of the run."""
+    """The branch whose own task the caller is; None in a task the user has started, and outside of
+    the run.
+    """
     place = PLACE.get()
     if place is None or place.run is not run or place.branch.task is not asyncio.current_task():
         return None

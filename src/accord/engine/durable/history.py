@@ -1,8 +1,9 @@
 """What the log says a run has done, and how the next attempt goes through it.
 
-The function is called again from the top. It claims what is recorded by the same keys under which it was recorded: a step by
-(branch, name, n), an answer by (branch, n). If a key is missing while others of the same branch are unclaimed, the function
-has changed since, which is a Mismatch. Nothing is searched for, and nothing is waited for.
+The function is called again from the top. It claims what is recorded by the same keys under which
+it was recorded: a step by (branch, name, n), an answer by (branch, n). If a key is missing while
+others of the same branch are unclaimed, the function has changed since, which is a Mismatch.
+Nothing is searched for, and nothing is waited for.
 """
 
 from collections import deque
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from ...model import ArtifactUpdate, Limits, Message, Part, Task, TaskState
-from ..log.entries import (
+from ..log import (
     Answered,
     ArtifactChanged,
     Asked,
@@ -42,7 +43,9 @@ _MOST_SHOWN = 200  # of the text of a question, in an error
 
 
 class Mismatch(BaseException):
-    """The function no longer does what is recorded. Not an Exception: code that catches what steps raise has no use for it."""
+    """The function no longer does what is recorded. Not an Exception: code that catches what steps
+    raise has no use for it.
+    """
 
 
 class _Answer(NamedTuple):
@@ -58,7 +61,9 @@ class Said:
     def __init__(self) -> None:
         self.statuses = 0  # said outside of steps
         self.wholes = 0  # whole artifacts, outside of steps
-        self.steps: dict[str, list[ArtifactUpdate]] = {}  # by label; of a step done several times, those of the last time
+        self.steps: dict[
+            str, list[ArtifactUpdate]
+        ] = {}  # by label; of a step done several times, those of the last time
         self.content: dict[str, list[Part]] = {}  # of artifacts written in chunks, by id
 
     def read(self, update: ArtifactUpdate, step: str) -> None:
@@ -119,7 +124,9 @@ class History:
     def is_replaying(self, branch: str) -> bool:
         """Whether the function has not come yet to where the record of this branch ends."""
         recorded = self._branches.get(branch)
-        return (recorded is not None and bool(recorded.unclaimed or recorded.open)) or self._goes_on_below(branch)
+        return (
+            recorded is not None and bool(recorded.unclaimed or recorded.open)
+        ) or self._goes_on_below(branch)
 
     def _goes_on_below(self, branch: str) -> bool:
         """Whether members of a gather that is still to come have done something."""
@@ -144,11 +151,16 @@ class History:
             return None
         assert not isinstance(found, deque)  # no step has an empty name
         if not isinstance(found, Delegated):
-            self._branches.pop(_below(branch, step_label(name, n)), None)  # a delegation's questions are over with it
+            self._branches.pop(
+                _below(branch, step_label(name, n)), None
+            )  # a delegation's questions are over with it
         return found
 
-    def answer(self, branch: str, n: int, text: str, type: str, is_named: bool) -> Answered | AskLeft | None:
-        """Claim the next answer to a question; None if it is to be asked. A wrong answer is followed by another one.
+    def answer(
+        self, branch: str, n: int, text: str, type: str, is_named: bool
+    ) -> Answered | AskLeft | None:
+        """Claim the next answer to a question; None if it is to be asked. A wrong answer is
+        followed by another one.
 
         Args:
             branch: Which asks.
@@ -171,12 +183,18 @@ class History:
             return None
         assert isinstance(answers, deque)  # no step has an empty name
         asked, entry = answers[0]
-        if asked is not None and isinstance(entry, Answered) and _about(asked) != (text, type, is_named):
+        if (
+            asked is not None
+            and isinstance(entry, Answered)
+            and _about(asked) != (text, type, is_named)
+        ):
             how = f" for an answer of type {type}" if text == asked.text else ""
             then = f" for one of type {asked.type}" if text == asked.text else ""
             raise self.differs(
-                f"the function now asks {_shown(text)}{how} (question {n}{_in(branch)}), where {_shown(asked.text)}{then} was "
-                "asked and answered; deploy the version that asked it. If only its wording changes, name it: ctx.ask(..., name=...)"
+                f"the function now asks {_shown(text)}{how} (question {n}{_in(branch)}), "
+                f"where {_shown(asked.text)}{then} was "
+                "asked and answered; deploy the version that asked it. If only its wording "
+                "changes, name it: ctx.ask(..., name=...)"
             )
         answers.popleft()
         if not answers:
@@ -184,7 +202,9 @@ class History:
         return entry
 
     def patched(self, branch: str, name: str) -> bool | None:
-        """Claim a patch: True if it was taken, False if the record went past this place without it, None if it is new."""
+        """Claim a patch: True if it was taken, False if the record went past this place without it,
+        None if it is new.
+        """
         recorded = self._recorded(branch)
         if recorded is not None and name in recorded.patches:
             recorded.patches.remove(name)
@@ -199,9 +219,11 @@ class History:
             self._must_be_through(branch, recorded, "ends")
 
     def end_all(self) -> None:
-        """The function has ended. Raises Mismatch if something recorded was not claimed, or if one was found before.
+        """The function has ended. Raises Mismatch if something recorded was not claimed, or if one
+        was found before.
 
-        Steps of tasks the user started are left out: such a task may not have come to its step yet, and needs not be waited for.
+        Steps of tasks the user started are left out: such a task may not have come to its step yet,
+        and needs not be waited for.
         """
         if self.mismatch is not None:
             raise self.mismatch
@@ -210,7 +232,9 @@ class History:
                 self.end(branch)
 
     def forget(self, branch: str) -> None:
-        """A branch was cancelled, perhaps earlier than the time before: nothing more of it, and of those below, has to come."""
+        """A branch was cancelled, perhaps earlier than the time before: nothing more of it, and of
+        those below, has to come.
+        """
         self._branches.pop(branch, None)
         for path in [path for path in self._branches if path.startswith(f"{branch}/")]:
             del self._branches[path]
@@ -240,11 +264,19 @@ class History:
             return
         (name, n), found = next(iter(recorded.unclaimed.items()))
         if not isinstance(found, deque):
-            then = f"{'the delegation' if isinstance(found, Delegated) else 'step'} {name!r} (call {n})"
+            then = (
+                f"{'the delegation' if isinstance(found, Delegated) else 'step'} {name!r} "
+                f"(call {n})"
+            )
         else:
-            then = f"question {n} ({_shown(found[0].asked.text)})" if found[0].asked is not None else f"question {n}"
+            then = (
+                f"question {n} ({_shown(found[0].asked.text)})"
+                if found[0].asked is not None
+                else f"question {n}"
+            )
         raise self.differs(
-            f"the function now {what}{_in(branch)}, where {then} was recorded; deploy the version that recorded it, or keep "
+            f"the function now {what}{_in(branch)}, where {then} was recorded; deploy the "
+            "version that recorded it, or keep "
             "the old way for runs under way: if ctx.patched('name'): new else: old"
         )
 
@@ -269,14 +301,17 @@ class History:
         elif isinstance(entry, Worked):
             self.worked_s = entry.worked_s
         elif isinstance(entry, _PROGRESS):
-            # Output is no progress: if nothing else is recorded after it, the next attempt says it again.
+            # Output is no progress: if nothing else is recorded after it, the next attempt says it
+            # again.
             self.attempts, self.is_released, self.mismatched = 0, False, None
             self._take_progress(entry, length)
 
     def _take_progress(self, entry: Any, length: int) -> None:
         recorded = self._of(entry.branch)
         if isinstance(entry, StepEntry):
-            recorded.unclaimed[entry.name, entry.n] = entry  # cancelled while its end was stored, a step has ended and is left
+            recorded.unclaimed[entry.name, entry.n] = (
+                entry  # cancelled while its end was stored, a step has ended and is left
+            )
             if not isinstance(entry, Delegated):
                 recorded.ended.add(step_label(entry.name, entry.n))
         elif isinstance(entry, Asked):
@@ -288,17 +323,23 @@ class History:
             answers = recorded.unclaimed.setdefault(("", entry.n), deque())
             assert isinstance(answers, deque)  # no step has an empty name
             if isinstance(entry, AskLeft) and answers and recorded.open != entry.n:
-                answers.pop()  # the answer came in the moment in which the function left: it never got it
+                # the answer came in the moment in which the function left: it never got it
+                answers.pop()
             answers.append(_Answer(recorded.asked.get(entry.n), entry))
             if recorded.open == entry.n:
                 recorded.open = 0
-            if self.question is not None and (self.question.branch, self.question.n) == (entry.branch, entry.n):
+            if self.question is not None and (self.question.branch, self.question.n) == (
+                entry.branch,
+                entry.n,
+            ):
                 self.question = None
             if isinstance(entry, Answered):
                 self._lengths[entry.turn] = length
 
     def _drop_unfinished(self) -> None:
-        """An attempt is over: a step that had not ended is done again, and says again what it said."""
+        """An attempt is over: a step that had not ended is done again, and says again what
+        it said.
+        """
         for recorded in self._branches.values():
             steps = recorded.said.steps
             for label in [label for label in steps if label not in recorded.ended]:
@@ -316,7 +357,9 @@ _PROGRESS = (StepEnded, StepLeft, Delegated, Asked, Answered, AskLeft, Patched)
 
 
 def read_history(entries: Iterable[Numbered], limits: Limits = _LIMITS) -> History | None:
-    """Return the history of the newest run in the log of a task; None if no run was ever started."""
+    """Return the history of the newest run in the log of a task; None if no run was ever
+    started.
+    """
     history: History | None = None
     draft: Task | None = None  # for its messages, as they came
     artifacts: set[str] = set()
@@ -326,7 +369,9 @@ def read_history(entries: Iterable[Numbered], limits: Limits = _LIMITS) -> Histo
     for pos, _, _, entry in entries:
         if isinstance(entry, Created):
             messages[pos] = (entry.task.history[0], entry.modes)
-            draft = Task(id=entry.task.id, status=entry.task.status, history=list(entry.task.history))
+            draft = Task(
+                id=entry.task.id, status=entry.task.status, history=list(entry.task.history)
+            )
             artifacts.update(artifact.artifact_id for artifact in entry.task.artifacts)
             waiting[pos] = None
             continue
@@ -360,7 +405,9 @@ def read_history(entries: Iterable[Numbered], limits: Limits = _LIMITS) -> Histo
 
 
 def _found(recorded: _Recorded, about: tuple[str, str, bool]) -> Answered | AskLeft | None:
-    """The answer to a question of another agent. How many it asks again after a restart is its business: the text counts."""
+    """The answer to a question of another agent. How many it asks again after a restart is its
+    business: the text counts.
+    """
     for key in list(recorded.unclaimed):
         answers = recorded.unclaimed[key]
         assert isinstance(answers, deque)  # there is nothing but questions below a delegation
@@ -382,7 +429,9 @@ def _is_delegation(branch: str) -> bool:
 
 
 def _is_member(branch: str) -> bool:
-    """Whether it is a branch of a gather: not of a delegation, nor a step of a task the user started."""
+    """Whether it is a branch of a gather: not of a delegation, nor a step of a task the user
+    started.
+    """
     return not branch.startswith("@") and not _is_delegation(branch)
 
 

@@ -1,11 +1,13 @@
 """What becomes of a function's output, in the first attempt and in later ones.
 
-Chunks feed one artifact per branch until one is the last. While recorded work is gone through again nothing is sent: chunks
-gather, with those of steps that are not done again. The first chunk after that sends its artifact as a whole, and readers
-replace what they had. Whole artifacts and statuses that the log has are skipped by their position in the branch.
+Chunks feed one artifact per branch until one is the last. While recorded work is gone through again
+nothing is sent: chunks gather, with those of steps that are not done again. The first chunk after
+that sends its artifact as a whole, and readers replace what they had. Whole artifacts and statuses
+that the log has are skipped by their position in the branch.
 
-Ids are counted, not random, so that an attempt gives the ids of the one before: `artifact-3` in the function itself,
-`artifact-0.1-3` in branch 0.1. The first number is one more than the artifacts the task had before the run.
+Ids are counted, not random, so that an attempt gives the ids of the one before: `artifact-3` in the
+function itself, `artifact-0.1-3` in branch 0.1. The first number is one more than the artifacts the
+task had before the run.
 """
 
 from typing import NamedTuple
@@ -45,7 +47,13 @@ class Output:
         "_wholes",
     )
 
-    def __init__(self, history: History | None, artifacts: int, path: str = "", all_: "list[Output] | None" = None) -> None:
+    def __init__(
+        self,
+        history: History | None,
+        artifacts: int,
+        path: str = "",
+        all_: "list[Output] | None" = None,
+    ) -> None:
         """Args:
         history: What the log has of the run, if this is not its first attempt.
         artifacts: How many the task had before the run.
@@ -61,15 +69,21 @@ class Output:
         self._open = ""  # the artifact that chunks feed
         self._is_sent = False  # this attempt has sent it
         self._wholes = self._statuses = 0  # said outside of steps
-        self._gathered: dict[str, list[Part]] = {}  # artifacts in chunks which this attempt has not sent
+        self._gathered: dict[
+            str, list[Part]
+        ] = {}  # artifacts in chunks which this attempt has not sent
         self._all: list[Output] = [] if all_ is None else all_
 
     def child(self, path: str) -> "Output":
         """The output of another branch of the run."""
         return Output(self._history, self._start, path, self._all)
 
-    def chunk(self, parts: list[Part], *, is_last: bool = False, is_in_step: bool = False) -> Send | None:
-        """A chunk was written: what to send, None if nothing. After the last chunk of an artifact the next one begins another."""
+    def chunk(
+        self, parts: list[Part], *, is_last: bool = False, is_in_step: bool = False
+    ) -> Send | None:
+        """A chunk was written: what to send, None if nothing. After the last chunk of an artifact
+        the next one begins another.
+        """
         id_ = self._open
         if not id_:
             id_ = self._next_id()
@@ -90,7 +104,9 @@ class Output:
         return Send(Artifact(artifact_id=id_, parts=parts), append, is_last)
 
     def artifact(self, artifact: Artifact, *, is_in_step: bool = False) -> Send | None:
-        """A whole artifact was made: what to send, None if the log has it. Without an id it gets one."""
+        """A whole artifact was made: what to send, None if the log has it. Without an id it gets
+        one.
+        """
         if not artifact.artifact_id:
             artifact = replace(artifact, artifact_id=self._next_id())
         else:
@@ -127,7 +143,9 @@ class Output:
             self._open, self._is_sent = ("" if update.last_chunk else id_), False
 
     def finish(self) -> list[tuple[str, Send]]:
-        """The run has ended: the artifacts of all branches that are to be sent as a whole, since the log has something else."""
+        """The run has ended: the artifacts of all branches that are to be sent as a whole, since
+        the log has something else.
+        """
         found = []
         for output in self._all:
             content = output._said.content if output._said is not None else {}

@@ -1,7 +1,8 @@
 """What a function has recorded: its steps, its branches, what it hands to other agents.
 
-A step is known by its branch, its name and its number: the n-th call of that name in that branch. Its end is stored before the
-function goes on, and in a later attempt it is handed back instead of being done again.
+A step is known by its branch, its name and its number: the n-th call of that name in that branch.
+Its end is stored before the function goes on, and in a later attempt it is handed back instead of
+being done again.
 """
 
 import asyncio
@@ -15,8 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ...model import Message, Unavailable
-from ...store.failpoints import is_armed, point
-from ..log.entries import Delegated, Patched, StepEnded, StepLeft
+from ...store import is_armed, point
+from ..log import Delegated, Patched, StepEnded, StepLeft
 from .branches import PLACE, Branch, Place, Recorder, branch_of, place_in, step_label
 from .history import History, Mismatch, StepEntry
 from .values import Result, result_type, routine_of
@@ -32,7 +33,9 @@ _NULL = msgspec.Raw(b"null")
 
 
 class StepFailed(Exception):
-    """A step raised. In every attempt it is this that is raised; `__cause__` is what the step raised, in the first one only.
+    """A step raised an exception.
+
+    Every attempt raises it; `__cause__` is what the step raised, in the first attempt only.
 
     Attributes:
         type: The name of the class of what was raised.
@@ -64,7 +67,9 @@ class _Call:
         return StepEnded(self.branch.path, self.name, self.n, value)
 
     def failed(self, type_: str, text: str) -> StepEnded:
-        clean = text[:MOST_TEXT].encode(errors="replace").decode()  # the log can't hold halves of characters
+        clean = (
+            text[:MOST_TEXT].encode(errors="replace").decode()
+        )  # the log can't hold halves of characters
         return StepEnded(self.branch.path, self.name, self.n, _NULL, type_, clean)
 
 
@@ -94,8 +99,8 @@ class Steps:
         """Do a step, or hand back how it ended.
 
         Args:
-            function: A coroutine function, a plain function (called in a thread), or an async generator function: its chunks
-                are written as they come, and the result is their text.
+            function: A coroutine function, a plain function (called in a thread), or an async
+              generator function: its chunks are written as they come, and the result is their text.
             args: What it is called with.
             name: What the step is known by; the function's own name if empty.
             returns: The type of the result, if the return annotation does not say it.
@@ -110,7 +115,9 @@ class Steps:
         run = self._run
         place = place_in(run)
         if place is not None and place.step:
-            return await _perform(run, function, args, place.step, retries, timeout)  # a part of that step
+            return await _perform(
+                run, function, args, place.step, retries, timeout
+            )  # a part of that step
         shown = _name_of(function, name)
         call = _Call(self._branch("step", name), shown)
         result = result_type(function, returns)
@@ -119,18 +126,23 @@ class Steps:
             if found is not None:
                 if isinstance(found, Delegated):
                     raise self._history.differs(
-                        f"the function now calls step {shown!r}, where a delegation was recorded under that name"
+                        f"the function now calls step {shown!r}, where a delegation was "
+                        "recorded under that name"
                     )
                 return await self._recorded(call, found, result)
         await run.may_begin()
         run.begin_step()
         try:
-            return await self._do(call, _perform(run, function, args, shown, retries, timeout), result)
+            return await self._do(
+                call, _perform(run, function, args, shown, retries, timeout), result
+            )
         finally:
             run.end_step()
 
     async def _do(self, call: _Call, work: Coroutine[Any, Any, Any], result: Result) -> Any:
-        """Do the work of a step or of a delegation, and store what comes of it before the function goes on."""
+        """Do the work of a step or of a delegation, and store what comes of it before the function
+        goes on.
+        """
         cause: BaseException | None = None
         outer = PLACE.get()
         PLACE.set(Place(self._run, call.branch, call.label))
@@ -142,7 +154,8 @@ class Steps:
             except asyncio.CancelledError as error:
                 if _is_cancelled():
                     raise
-                # It comes from what the step waited for. In a later attempt nobody would cancel the step, so it is no left one.
+                # It comes from what the step waited for. In a later attempt nobody would cancel the
+                # step, so it is no left one.
                 cause, entry = error, call.failed("CancelledError", str(error))
             except Exception as error:
                 cause, entry = error, call.failed(type(error).__name__, str(error))
@@ -167,7 +180,9 @@ class Steps:
         """How a step ended in an earlier attempt."""
         call.branch.output.claim(call.label)
         if isinstance(found, StepLeft):
-            await self._run.loop.create_future()  # the function stopped waiting for it, and does so again
+            await (
+                self._run.loop.create_future()
+            )  # the function stopped waiting for it, and does so again
         assert isinstance(found, StepEnded)
         if found.type:
             raise StepFailed(call.name, found.type, found.message)
@@ -176,7 +191,8 @@ class Steps:
         except Exception as error:  # some of the classes are the user's
             assert self._history is not None  # it has the step
             raise self._history.differs(
-                f"step {call.name!r} (call {call.n}) was recorded with a result that its type does not fit any more: {error}"
+                f"step {call.name!r} (call {call.n}) was recorded with a result that its "
+                f"type does not fit any more: {error}"
             ) from error
 
     def _fitting(self, call: _Call, entry: StepEnded, raw: msgspec.Raw) -> StepEnded:
@@ -184,13 +200,16 @@ class Steps:
         if size <= left:
             return entry
         text = (
-            f"its result has {size:,} bytes, and the task may grow by {max(left, 0):,} (Limits.task_size): return where it is kept"
+            f"its result has {size:,} bytes, and the task may grow by {max(left, 0):,} "
+            "(Limits.task_size): return where it is kept"
         )
         return call.failed(TOO_LARGE, text)
 
     async def _store(self, entry: StepEntry) -> None:
         if self._run.is_stopped:
-            return  # a step that did not heed its cancellation; or undoes something, now that the client has cancelled
+            # a step that did not heed its cancellation; or undoes something, now that the client
+            # has cancelled
+            return
         try:
             await self._run.record(entry)
         except Unavailable as error:
@@ -199,7 +218,9 @@ class Steps:
             raise
 
     def _leave(self, call: _Call) -> None:
-        """The function has stopped waiting for a step. If the run itself is stopped, the step is done again instead."""
+        """The function has stopped waiting for a step. If the run itself is stopped, the step is
+        done again instead.
+        """
         if not self._run.is_stopping:
             self._run.note(StepLeft(call.branch.path, call.name, call.n))
 
@@ -208,7 +229,9 @@ class Steps:
         """What the step we are in is called, in every attempt: an idempotency key."""
         place = place_in(self._run)
         if place is None or not place.step:
-            raise TypeError("ctx.step_key belongs to a step; read it in the function that ctx.step calls")
+            raise TypeError(
+                "ctx.step_key belongs to a step; read it in the function that ctx.step calls"
+            )
         return self._key(place.branch, place.step)
 
     def _key(self, branch: Branch, label: str) -> str:
@@ -217,18 +240,24 @@ class Steps:
     # Branches
 
     def _branch(self, verb: str, name: str) -> Branch:
-        """The branch a step belongs to. In a task of the user's it is one of its own, known by the name of the step."""
+        """The branch a step belongs to. In a task of the user's it is one of its own, known by the
+        name of the step.
+        """
         run = self._run
         branch = branch_of(run)
         if branch is not None:
             return branch
         if not name:
             raise TypeError(
-                f"ctx.{verb} was called in a task of your own, where nothing says which call it is after a restart; use ctx.gather "
-                f"for work side by side and timeout= for time limits, or give it a name of its own: ctx.{verb}(..., name=...)"
+                f"ctx.{verb} was called in a task of your own, where nothing says which "
+                "call it is after a restart; use ctx.gather "
+                "for work side by side and timeout= for time limits, or give it a name of "
+                f"its own: ctx.{verb}(..., name=...)"
             )
         if name in self._names:
-            raise TypeError(f"two steps called in tasks of your own have the name {name!r}; give each its own")
+            raise TypeError(
+                f"two steps called in tasks of your own have the name {name!r}; give each its own"
+            )
         place = place_in(run)
         if place is None:
             raise TypeError(f"ctx.{verb} was called in a task that was not started by its skill")
@@ -239,7 +268,8 @@ class Steps:
     async def gather(self, *members: Coroutine[Any, Any, Any]) -> list[Any]:
         """Run coroutines side by side, each in a branch of its own, and return their results.
 
-        All are waited for, whatever becomes of the others; then the first failure by position is raised.
+        All are waited for, whatever becomes of the others; then the first failure by position is
+        raised.
         """
         branch = self._gathering(members)
         loop, tasks = self._run.loop, []
@@ -247,7 +277,9 @@ class Steps:
         for i, member in enumerate(members):
             if branch is not None:
                 path = branch.below(f"{number}.{i}")
-                task = loop.create_task(self._member(Branch(path, branch.output.child(path)), member))
+                task = loop.create_task(
+                    self._member(Branch(path, branch.output.child(path)), member)
+                )
                 self._run.resume()
                 task.add_done_callback(functools.partial(self._member_done, member))
             else:
@@ -274,9 +306,13 @@ class Steps:
             if inspect.iscoroutine(member):
                 member.close()  # nobody will await it
         if wrong is not None:
-            raise TypeError(f"ctx.gather takes coroutines, as in ctx.gather(ctx.step(f), other(ctx)), not {type(wrong).__name__}")
+            raise TypeError(
+                "ctx.gather takes coroutines, as in ctx.gather(ctx.step(f), other(ctx)), "
+                f"not {type(wrong).__name__}"
+            )
         raise TypeError(
-            "ctx.gather was called in a task of your own; call it in the skill's function, or in a member of ctx.gather"
+            "ctx.gather was called in a task of your own; call it in the skill's function, "
+            "or in a member of ctx.gather"
         )
 
     async def _member(self, branch: Branch, member: Coroutine[Any, Any, Any]) -> Any:
@@ -292,7 +328,9 @@ class Steps:
             self._end(branch)
             raise
         finally:
-            branch.task = None  # which holds the branch: only the garbage collector would find the two
+            branch.task = (
+                None  # which holds the branch: only the garbage collector would find the two
+            )
         self._end(branch)
         return value
 
@@ -307,38 +345,55 @@ class Steps:
     # Other agents
 
     async def delegate(self, agent: Any, message: Any, *, name: str = "") -> Any:
-        """Have another agent do a part of the task, and return its reply. It is known again as a step is.
+        """Have another agent do a part of the task, and return its reply. It is known again as a
+        step is.
 
-        Once the other agent's task is known, a later attempt subscribes to it instead of sending the message again.
+        Once the other agent's task is known, a later attempt subscribes to it instead of sending
+        the message again.
         """
         run = self._run
         self._outside("delegate")
         call = _Call(self._branch("delegate", name), name or "delegate")
-        found = self._history.step(call.branch.path, call.name, call.n) if self._history is not None else None
+        found = (
+            self._history.step(call.branch.path, call.name, call.n)
+            if self._history is not None
+            else None
+        )
         if found is not None and not isinstance(found, Delegated):
             return run.delegates.reply(agent, await self._recorded(call, found, _JSON))
-        if isinstance(message, Message) and message.task_id == run.task_id:  # handed on: our task is none of the other agent's
+        if (
+            isinstance(message, Message) and message.task_id == run.task_id
+        ):  # handed on: our task is none of the other agent's
             message = replace(message, task_id="")
         await run.may_begin()  # it holds up no stop, once begun: it is found again
         task_id = found.task_id if found is not None else ""
 
         async def on_task(id_: str) -> None:
             if id_ != task_id:
-                await self._store(Delegated(call.branch.path, call.name, call.n, _agent_name(agent), id_))
+                await self._store(
+                    Delegated(call.branch.path, call.name, call.n, _agent_name(agent), id_)
+                )
 
         questions = Branch(call.branch.below(call.label), call.branch.output, call.branch.task)
         key = self._key(call.branch, call.label)
-        work = run.delegates.converse(run, agent, message, key, task_id=task_id, branch=questions, on_task=on_task)
+        work = run.delegates.converse(
+            run, agent, message, key, task_id=task_id, branch=questions, on_task=on_task
+        )
         return run.delegates.reply(agent, await self._do(call, work, _JSON))
 
     # Changes of the function
 
     def patched(self, name: str) -> bool:
-        """Whether a change of the function applies: not if the record went past this place before the change."""
+        """Whether a change of the function applies: not if the record went past this place before
+        the change.
+        """
         self._outside("patched")
         branch = branch_of(self._run)
         if branch is None:
-            raise TypeError("ctx.patched was called in a task of your own; call it in the skill's function, and hand on the result")
+            raise TypeError(
+                "ctx.patched was called in a task of your own; call it in the skill's "
+                "function, and hand on the result"
+            )
         known = self._patches.get((branch.path, name))
         if known is None:
             known = self._history.patched(branch.path, name) if self._history is not None else None
@@ -353,14 +408,19 @@ class Steps:
         place = place_in(self._run)
         if place is not None and place.step:
             step = place.step.rpartition("#")[0]
-            raise TypeError(f"ctx.{verb} was called within step {step!r}; call it beside the step, and hand the result to it")
+            raise TypeError(
+                f"ctx.{verb} was called within step {step!r}; call it beside the step, and "
+                "hand the result to it"
+            )
 
 
 _JSON = Result("delegate", None)
 
 
 async def _harmless(member: Coroutine[Any, Any, Any]) -> Any:
-    """Await a member of a gather. Of what is meant to end a program, asyncio would end the whole server."""
+    """Await a member of a gather. Of what is meant to end a program, asyncio would end the whole
+    server.
+    """
     try:
         return await member
     except (KeyboardInterrupt, SystemExit) as error:
@@ -372,7 +432,9 @@ def _close(member: Coroutine[Any, Any, Any], task: "asyncio.Task[Any]") -> None:
 
 
 async def _all_done(tasks: Iterable["asyncio.Task[Any]"]) -> None:
-    """Wait for all. If we are cancelled so are they; so they are if the function turns out to be another than the recorded one."""
+    """Wait for all. If we are cancelled so are they; so they are if the function turns out to be
+    another than the recorded one.
+    """
     pending = set(tasks)
     mismatch: BaseException | None = None
     try:
@@ -396,7 +458,12 @@ async def _all_done(tasks: Iterable["asyncio.Task[Any]"]) -> None:
 
 
 async def _perform(
-    run: Recorder, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int, timeout: float | None
+    run: Recorder,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    name: str,
+    retries: int,
+    timeout: float | None,
 ) -> Any:
     if timeout is None:
         return await _try(run, function, args, name, retries)
@@ -409,7 +476,9 @@ async def _perform(
         raise
 
 
-async def _try(run: Recorder, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int) -> Any:
+async def _try(
+    run: Recorder, function: Callable[..., Any], args: tuple[Any, ...], name: str, retries: int
+) -> Any:
     for n in range(retries):
         try:
             return await _call(run, function, args, name)
@@ -420,7 +489,9 @@ async def _try(run: Recorder, function: Callable[..., Any], args: tuple[Any, ...
     return await _call(run, function, args, name)
 
 
-async def _call(run: Recorder, function: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
+async def _call(
+    run: Recorder, function: Callable[..., Any], args: tuple[Any, ...], name: str
+) -> Any:
     flags = _flags(function)
     if flags & inspect.CO_COROUTINE:
         return await function(*args)
@@ -456,13 +527,19 @@ def _name_of(function: Any, name: str) -> str:
     if not callable(function):
         if inspect.iscoroutine(function):
             function.close()  # nobody will await it
-        raise TypeError(f"ctx.step takes a function and its arguments, as in ctx.step(search, trip), not {type(function).__name__}")
+        raise TypeError(
+            "ctx.step takes a function and its arguments, as in ctx.step(search, trip), "
+            f"not {type(function).__name__}"
+        )
     if name:
         return name
     found: str = getattr(function, "__name__", "") or type(function).__name__
     if found == "<lambda>" or isinstance(function, functools.partial):
         what = "lambda" if found == "<lambda>" else "functools.partial"
-        raise TypeError(f"a {what} has no name to be known by after a restart; write ctx.step({what}..., name='...'), or use a def")
+        raise TypeError(
+            f"a {what} has no name to be known by after a restart; write "
+            f"ctx.step({what}..., name='...'), or use a def"
+        )
     return found
 
 

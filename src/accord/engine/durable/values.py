@@ -1,8 +1,9 @@
 """Results of steps: written as JSON, and read back as what they were.
 
-JSON values need nothing. Everything else is read back by its type: the function's return annotation, or `returns=`. What can't
-be read back is a TypeError in the first attempt, and the function goes on with what was read back in every attempt: a result
-never differs from one attempt to the next.
+JSON values need nothing. Everything else is read back by its type: the function's return
+annotation, or `returns=`. What can't be read back is a TypeError in the first attempt, and the
+function goes on with what was read back in every attempt: a result never differs from one attempt
+to the next.
 """
 
 import collections.abc
@@ -17,14 +18,15 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ..skills.schema import load_model
+from ..skills import load_model
 
 __all__ = ["Result", "result_type", "routine_of"]
 
 _NULL = msgspec.Raw(b"null")
 _AWAITABLE = (collections.abc.Awaitable, collections.abc.Coroutine)
 _WHAT_TO_RETURN = (
-    "a JSON value, a dataclass, a msgspec or pydantic object, or a type such as datetime, UUID, Decimal, bytes or Enum"
+    "a JSON value, a dataclass, a msgspec or pydantic object, or a type such as datetime, "
+    "UUID, Decimal, bytes or Enum"
 )
 
 
@@ -52,14 +54,17 @@ class Result:
         return self._encode_json(value) if codec is None else self._encode_typed(value, codec)
 
     def decode(self, raw: Any) -> Any:
-        """Return the result that was written so. Raises ValueError or TypeError if it does not fit the type of today."""
+        """Return the result that was written so. Raises ValueError or TypeError if it does not fit
+        the type of today.
+        """
         return _decode(raw) if self._codec is None else self._codec.decode(raw)
 
     def _encode_json(self, value: Any) -> tuple[msgspec.Raw, Any]:
         try:
             text = _encode(value)
             back = _decode(text)
-            # marshal takes built-in types only, none derived from them, and tells them apart: a tuple is no list, 1 is not True.
+            # marshal takes built-in types only, none derived from them, and tells them apart: a
+            # tuple is no list, 1 is not True.
             if marshal.dumps(back, 0) == marshal.dumps(value, 0):
                 return msgspec.Raw(text), back
         except (TypeError, ValueError, OverflowError, RecursionError):
@@ -67,13 +72,15 @@ class Result:
         found = next(_foreign(value), None)
         if found is None:  # not a number, half a surrogate pair, a nesting too deep
             raise TypeError(
-                f"step {self._name!r} gave {_a(type(value))} that JSON can't hold: floats have to be finite, and text to be "
+                f"step {self._name!r} gave {_a(type(value))} that JSON can't hold: floats "
+                "have to be finite, and text to be "
                 "valid Unicode"
             )
         inside = "" if found is value else f"{_a(type(value))} with "
         type_ = _named(type(found)) if found is value else f"{_named(type(value))}[...]"
         raise TypeError(
-            f"step {self._name!r} gave {inside}{_a(type(found))}, which can't be read back from JSON without its type; write "
+            f"step {self._name!r} gave {inside}{_a(type(found))}, which can't be read back "
+            "from JSON without its type; write "
             f"def {self._name}(...) -> {type_}, or ctx.step({self._name}, ..., returns={type_})"
         )
 
@@ -84,12 +91,14 @@ class Result:
             is_same = _is_same(back, value)
         except Exception as error:  # some of the classes are the user's
             raise TypeError(
-                f"step {self._name!r} gave {_a(type(value))}, which can't be read back as its type {_named(codec.type)} ({error}); "
+                f"step {self._name!r} gave {_a(type(value))}, which can't be read back as "
+                f"its type {_named(codec.type)} ({error}); "
                 f"name the type it gives: def {self._name}(...) -> Type, or returns=Type"
             ) from error
         if not is_same:
             raise TypeError(
-                f"step {self._name!r} gave {_a(type(value))} that does not come back the same as its type {_named(codec.type)}: "
+                f"step {self._name!r} gave {_a(type(value))} that does not come back the "
+                f"same as its type {_named(codec.type)}: "
                 "name the very types it gives, down to what is in them"
             )
         return msgspec.Raw(text), back
@@ -113,7 +122,9 @@ def result_type(function: Callable[..., Any], returns: Any = None) -> Result:
     except TypeError:  # neither hashed nor referred to weakly
         return Result(_name_of(routine), _codec_for(routine, _annotation(routine)))
     if found is None:
-        found = _results[routine] = Result(_name_of(routine), _codec_for(routine, _annotation(routine)))
+        found = _results[routine] = Result(
+            _name_of(routine), _codec_for(routine, _annotation(routine))
+        )
     return found
 
 
@@ -121,7 +132,9 @@ _results: "WeakKeyDictionary[Any, Result]" = WeakKeyDictionary()
 
 
 def routine_of(function: Any) -> Any:
-    """The function behind a partial, a method or an object that can be called; a class stays itself."""
+    """The function behind a partial, a method or an object that can be called; a class stays
+    itself.
+    """
     while True:
         if type(function) is types.FunctionType or isinstance(function, type):
             return function
@@ -145,7 +158,8 @@ def _annotation(routine: Any) -> Any:
         type_ = type(None) if type_ is None else _resolved(routine, type_)
     except Exception as error:  # of Python's own evaluation, which may raise anything
         raise TypeError(
-            f"the return annotation of step {_name_of(routine)!r} can't be resolved ({error}); write ctx.step(..., returns=Type)"
+            f"the return annotation of step {_name_of(routine)!r} can't be resolved "
+            f"({error}); write ctx.step(..., returns=Type)"
         ) from error
     if typing.get_origin(type_) in _AWAITABLE:
         return typing.get_args(type_)[-1]
@@ -157,10 +171,18 @@ def _resolved(routine: Any, type_: Any) -> Any:
     if not isinstance(type_, str) and not typing.get_args(type_):
         return type_
     inner = inspect.unwrap(routine)
-    around = zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=False) if hasattr(inner, "__code__") else ()
+    around = (
+        zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=False)
+        if hasattr(inner, "__code__")
+        else ()
+    )
     local = {name: cell.cell_contents for name, cell in around if cell != types.CellType()}
-    only = types.SimpleNamespace(__annotations__={"return": type_})  # those of parameters need not be known at run time
-    return typing.get_type_hints(only, getattr(inner, "__globals__", {}), local, include_extras=True)["return"]
+    only = types.SimpleNamespace(
+        __annotations__={"return": type_}
+    )  # those of parameters need not be known at run time
+    return typing.get_type_hints(
+        only, getattr(inner, "__globals__", {}), local, include_extras=True
+    )["return"]
 
 
 # By type
@@ -178,7 +200,8 @@ class _Codec:
         for custom in _custom_types(msgspec.inspect.type_info(type_), set()):
             if not hasattr(custom, "model_validate"):
                 raise TypeError(
-                    f"{_named(custom)} is neither a type JSON has a form for nor a dataclass, msgspec or pydantic class"
+                    f"{_named(custom)} is neither a type JSON has a form for nor a "
+                    "dataclass, msgspec or pydantic class"
                 )
 
 
@@ -194,7 +217,8 @@ def _codec_for(routine: Any, type_: Any) -> _Codec | None:
             return _Codec(type_)  # as Annotated with something that has no hash
     except Exception as error:
         raise TypeError(
-            f"the result of step {_name_of(routine)!r} can't be read back as its type {_named(type_)} ({error}); return "
+            f"the result of step {_name_of(routine)!r} can't be read back as its type "
+            f"{_named(type_)} ({error}); return "
             f"{_WHAT_TO_RETURN}, and say so: def {_name_of(routine)}(...) -> Type, or returns=Type"
         ) from error
 
@@ -232,7 +256,9 @@ _decode = msgspec.json.Decoder().decode
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two values are equal; of objects that are only equal to themselves, whether they are written the same."""
+    """Whether two values are equal; of objects that are only equal to themselves, whether they are
+    written the same.
+    """
     if one == other:
         return True
     kind: Any = type(one)
@@ -242,7 +268,9 @@ def _is_same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(_is_same, one, other))
     if kind is dict:
         return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
-    has_own_equality: bool = "__eq__" in {name for class_ in kind.__mro__[:-1] for name in vars(class_)}
+    has_own_equality: bool = "__eq__" in {
+        name for class_ in kind.__mro__[:-1] for name in vars(class_)
+    }
     return not has_own_equality and bool(_encode(one) == _encode(other))
 
 
@@ -275,4 +303,8 @@ def _named(type_: Any) -> str:
     """A type as it is written in code."""
     if type_ is types.NoneType:
         return "None"
-    return type_.__name__ if isinstance(type_, type) and not typing.get_args(type_) else str(type_).replace("typing.", "")
+    return (
+        type_.__name__
+        if isinstance(type_, type) and not typing.get_args(type_)
+        else str(type_).replace("typing.", "")
+    )

@@ -1,9 +1,10 @@
 """What stands in a task's log, and how it is written. Nothing else knows the latter.
 
-An entry is written as one line: a letter that says which it is, and JSON. Two things are left out of it that every line would
-repeat, and are put back when it is read: the ids of the task, and the numbers of the entry (they follow from its place).
-What belongs to an entry and is nobody's business outside (the turns a status answers, the step that wrote an artifact) stands
-before the JSON, as a list and a tab: no JSON text has one.
+An entry is written as one line: a letter that says which it is, and JSON. Two things are left out
+of it that every line would repeat, and are put back when it is read: the ids of the task, and the
+numbers of the entry (they follow from its place). What belongs to an entry and is nobody's business
+outside (the turns a status answers, the step that wrote an artifact) stands before the JSON, as a
+list and a tab: no JSON text has one.
 """
 
 import functools
@@ -13,9 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from ...codec import v1
-from ...codec.contract import Snapshot
 from ...model import ArtifactUpdate, Message, StatusUpdate, Task, TaskState
+from ...protocol import Snapshot
+from ...protocol.v1 import codec as v1
 from ...store import Row
 
 __all__ = [
@@ -54,10 +55,13 @@ __all__ = [
     "state_of",
 ]
 
-FORMAT = 2  # raised with every new kind of entry: a process never takes up a task with entries it does not know
+# raised with every new kind of entry: a process never takes up a task with entries it does not know
+FORMAT = 2
 
 _STATES = list(TaskState)
-STATE_NUMBER = {state: number for number, state in enumerate(_STATES)}  # the proto's: what stores keep
+STATE_NUMBER = {
+    state: number for number, state in enumerate(_STATES)
+}  # the proto's: what stores keep
 
 
 def state_of(number: int) -> TaskState:
@@ -65,7 +69,9 @@ def state_of(number: int) -> TaskState:
 
 
 class About(msgspec.Struct, omit_defaults=True, frozen=True):
-    """What is fixed when a task is made and shown to nobody: the version of the protocol it came by."""
+    """What is fixed when a task is made and shown to nobody: the version of the protocol it came
+    by.
+    """
 
     origin: str = ""
 
@@ -89,14 +95,18 @@ class Created(msgspec.Struct, gc=False):
 
 
 class StatusChanged(msgspec.Struct, gc=False):
-    """A new status, and which turns end with it. The position of a message in the log is the number of its turn."""
+    """A new status, and which turns end with it. The position of a message in the log is the number
+    of its turn.
+    """
 
     update: StatusUpdate
     answers: tuple[int, ...] = ()  # turns whose sender gets the task as it stands here
     refuses: tuple[int, ...] = ()  # turns that will never come, mostly because the task ended first
     branch: str = ""  # of the function that said it, see Asked
     step: str = ""  # within which it was said: its name and number
-    reasons: tuple[tuple[int, str, str], ...] = ()  # of refused turns, if there are others: class and text of an error
+    reasons: tuple[
+        tuple[int, str, str], ...
+    ] = ()  # of refused turns, if there are others: class and text of an error
 
 
 class ArtifactChanged(msgspec.Struct, gc=False):
@@ -126,7 +136,8 @@ class PostRefused(msgspec.Struct, array_like=True, gc=False):
     text: str
 
 
-# What a function did, for the next attempt. Branch "" is the function itself; members of `ctx.gather` have branches of their own.
+# What a function did, for the next attempt. Branch "" is the function itself; members of
+# `ctx.gather` have branches of their own.
 
 
 class RunStarted(msgspec.Struct, array_like=True, gc=False):
@@ -202,7 +213,9 @@ class Patched(msgspec.Struct, array_like=True, gc=False):
 
 
 class Attempt(msgspec.Struct, array_like=True, gc=False):
-    """A process died while this run worked; it is tried again. `count` is how often that happened with nothing new recorded."""
+    """A process died while this run worked; it is tried again. `count` is how often that happened
+    with nothing new recorded.
+    """
 
     count: int
 
@@ -262,7 +275,9 @@ class Event(msgspec.Struct, gc=False):
     refuses: tuple[int, ...] = ()
     reasons: tuple[tuple[int, str, str], ...] = ()
     snapshot: Snapshot | None = None  # the task as it stands here, where somebody waits for it
-    shapes: dict[Any, list[bytes]] | None = None  # the same event as other versions write it, made when first asked for
+    shapes: dict[Any, list[bytes]] | None = (
+        None  # the same event as other versions write it, made when first asked for
+    )
 
 
 class Numbered(NamedTuple):
@@ -281,7 +296,9 @@ class Ids(NamedTuple):
     context_id: str
 
 
-Turns: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, str, str], ...]]  # answered, refused, why
+Turns: TypeAlias = tuple[
+    tuple[int, ...], tuple[int, ...], tuple[tuple[int, str, str], ...]
+]  # answered, refused, why
 
 _TAB = b"\t"
 _PRIVATE: dict[type, bytes] = {
@@ -299,7 +316,9 @@ _PRIVATE: dict[type, bytes] = {
     Worked: b"k",
     Mismatched: b"e",
 }
-_DECODE: dict[bytes, Any] = {letter: msgspec.json.Decoder(type_).decode for type_, letter in _PRIVATE.items()}
+_DECODE: dict[bytes, Any] = {
+    letter: msgspec.json.Decoder(type_).decode for type_, letter in _PRIVATE.items()
+}
 _decode_list = msgspec.json.Decoder(list[Any]).decode
 
 
@@ -318,7 +337,11 @@ def _encode_artifact(entry: ArtifactChanged) -> tuple[bytes, bytes]:
 def _encode_status(entry: StatusChanged) -> tuple[bytes, bytes]:
     frame = v1.encode_event(entry.update)
     has_head = entry.answers or entry.refuses or entry.branch or entry.step
-    head = _head(entry.answers, entry.refuses, entry.branch, entry.step, entry.reasons) if has_head else b""
+    head = (
+        _head(entry.answers, entry.refuses, entry.branch, entry.step, entry.reasons)
+        if has_head
+        else b""
+    )
     return b"w%b%b" % (head, frame[frame.index(b',"status":') :]), frame
 
 
@@ -388,7 +411,9 @@ def events_of(rows: Iterable[Row], ids: Ids) -> Iterator[Event]:
 
 
 def _parts(line: bytes, ids: Ids) -> tuple[list[Any], bytes]:
-    """What stands before the JSON of a line, and the JSON: of a visible entry, as a stream shows it."""
+    """What stands before the JSON of a line, and the JSON: of a visible entry, as a stream shows
+    it.
+    """
     letter, rest = line[:1], line[1:]
     head: list[Any] = []
     if rest.startswith(b"["):
@@ -429,11 +454,17 @@ def _decode(line: bytes, ids: Ids) -> Entry:
 
 
 def _turns(head: list[Any]) -> Turns:
-    return tuple(head[0]), tuple(head[1]), tuple((turn, error, text) for turn, error, text in head[4])
+    return (
+        tuple(head[0]),
+        tuple(head[1]),
+        tuple((turn, error, text) for turn, error, text in head[4]),
+    )
 
 
 def event_of(frame: bytes) -> Task | StatusUpdate | ArtifactUpdate:
-    """Return the event a stream's frame shows. Raises ValueError for one that is not what was written."""
+    """Return the event a stream's frame shows. Raises ValueError for one that is not what was
+    written.
+    """
     event = v1.decode_event(frame)
     assert not isinstance(event, Message)  # a message never enters a task's log as an event
     return event

@@ -1,7 +1,7 @@
 """The write side of a task: its log, as far as this process owns it.
 
-A run appends and does not wait. The writer stores what has gathered; only then are the views of the task fed, and those told who
-wait for something to be stored.
+A run appends and does not wait. The writer stores what has gathered; only then are the views of the
+task fed, and those told who wait for something to be stored.
 """
 
 import asyncio
@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ...codec import v1
-from ...codec.contract import Snapshot
 from ...model import (
     FINAL,
     INTERRUPTED,
@@ -27,8 +25,10 @@ from ...model import (
     UnsupportedOperation,
     moment,
 )
+from ...protocol import Snapshot
+from ...protocol.v1 import codec as v1
 from ...store import Append, Create, Idempotency, Leaves, Namespace
-from ..offload import LARGE
+from ..offloading import LARGE
 from .entries import (
     FORMAT,
     STATE_NUMBER,
@@ -58,12 +58,15 @@ _NONE: list[Any] = []
 
 
 class Turn(msgspec.Struct, eq=False, frozen=True):
-    """A message that was accepted. Its number is its position in the log; who sent it waits for the entry that answers it."""
+    """A message that was accepted. Its number is its position in the log; who sent it waits for the
+    entry that answers it.
+    """
 
     number: int
     message: Message
     modes: tuple[str, ...] = ()  # media types its sender can take
-    reopens: bool = False  # it is for the task also if that ends first, as versions want it whose tasks can be reopened
+    # it is for the task also if that ends first, as versions want it whose tasks can be reopened
+    reopens: bool = False
 
 
 class _Batch(msgspec.Struct, eq=False):
@@ -84,7 +87,7 @@ class Origin(msgspec.Struct, frozen=True):
     step: str = ""
 
 
-NOWHERE = Origin()
+NOWHERE: Origin = Origin()
 
 
 class Owner(Protocol):
@@ -101,7 +104,9 @@ class Owner(Protocol):
 
 
 class Log:
-    """One task while something happens to it. Only its run, or the operation that holds it, appends."""
+    """One task while something happens to it. Only its run, or the operation that holds it,
+    appends.
+    """
 
     __slots__ = (
         "_bytes",
@@ -177,8 +182,11 @@ class Log:
         self.run: Owner | None = None
         self.tail: Tail | None = None  # if somebody reads along
         self.holds = 0  # operations under way that need it to stay
-        self.is_clear = False  # known: the last function returned, so nothing of it has to be replayed
-        self.is_resting = False  # nothing runs, a message is awaited: the next commit gives the task up, or has done so
+        self.is_clear = (
+            False  # known: the last function returned, so nothing of it has to be replayed
+        )
+        # nothing runs, a message is awaited: the next commit gives the task up, or has done so
+        self.is_resting = False
         self.is_lost = False  # another process owns the task, or none could store it
         self.is_claimed = False  # ours since it was loaded, and nothing was stored since
         self._fold = fold
@@ -191,10 +199,15 @@ class Log:
         self._events: list[Event] = []  # the visible ones among them
         self._posts: dict[int, int | PostRefused] = {}  # what became of posts, with them
         self._bytes = 0
-        self._waiting: list[tuple[asyncio.Future[Any], Any]] = []  # to be told, and what, once these lines are stored
+        self._waiting: list[
+            tuple[asyncio.Future[Any], Any]
+        ] = []  # to be told, and what, once these lines are stored
         self._patient: list[asyncio.Future[None]] = []  # the same, for who waits through an outage
         self._flight: _Batch | None = None  # handed over, not yet stored
-        self._published = (pos, task.status.state)  # up to which position the log is stored, and the state there
+        self._published = (
+            pos,
+            task.status.state,
+        )  # up to which position the log is stored, and the state there
         self._room: list[asyncio.Future[None]] = []
         self._snapshot: tuple[int, Snapshot] | None = None  # and the position it was made at
         self._since_snapshot = 0
@@ -202,7 +215,9 @@ class Log:
 
     @property
     def draft(self) -> Task:
-        """The task with everything appended, stored or not; the text of its newest artifact may not be whole yet."""
+        """The task with everything appended, stored or not; the text of its newest artifact may not
+        be whole yet.
+        """
         return self._fold.draft
 
     @property
@@ -214,7 +229,8 @@ class Log:
     def append(self, entry: Entry, *, is_ours: bool = True) -> int:
         """Add an entry and return its position. Does not wait.
 
-        One with something in it that the agent still holds, and may change, is not `is_ours`: the draft gets its own copy.
+        One with something in it that the agent still holds, and may change, is not `is_ours`: the
+        draft gets its own copy.
 
         Raises:
             InvalidAgentResponse: The task would hold more than it may.
@@ -243,7 +259,9 @@ class Log:
         limits = self.writer.limits
         state: TaskState | None = event.status.state if type(entry) is not ArtifactChanged else None
         if self.size + size > limits.task_size and (state is None or _is_said(event)):
-            raise InvalidAgentResponse(f"task {self.ids.task_id} would hold more than {limits.task_size} bytes")
+            raise InvalidAgentResponse(
+                f"task {self.ids.task_id} would hold more than {limits.task_size} bytes"
+            )
         if self.seq:
             self._fold.apply(event if is_ours else event_of(frame), limits)
         if self.size + size > LARGE:
@@ -251,17 +269,38 @@ class Log:
             self._parts.keep(event, frame)
         self.seq += 1
         if type(entry) is StatusChanged:
-            self._events.append(Event(self.seq, self.pos + 1, frame, state, entry.answers, entry.refuses, entry.reasons))
+            self._events.append(
+                Event(
+                    self.seq,
+                    self.pos + 1,
+                    frame,
+                    state,
+                    entry.answers,
+                    entry.refuses,
+                    entry.reasons,
+                )
+            )
         else:
             self._events.append(Event(self.seq, self.pos + 1, frame, state))
 
     def set_status(
-        self, state: TaskState, message: Message | None = None, metadata: Metadata | None = None, origin: Origin = NOWHERE
+        self,
+        state: TaskState,
+        message: Message | None = None,
+        metadata: Metadata | None = None,
+        origin: Origin = NOWHERE,
     ) -> None:
-        """Give the task a new status, now. An interrupted or terminal one answers the turns that have begun."""
+        """Give the task a new status, now. An interrupted or terminal one answers the turns that
+        have begun.
+        """
         at_ms, now = moment(self.at_ms)  # a clock set back does not reorder a task's own history
         status = TaskStatus(state=state, message=message, timestamp=now)
-        update = StatusUpdate(task_id=self.ids.task_id, context_id=self.ids.context_id, status=status, metadata=metadata)
+        update = StatusUpdate(
+            task_id=self.ids.task_id,
+            context_id=self.ids.context_id,
+            status=status,
+            metadata=metadata,
+        )
         entry = StatusChanged(update, branch=origin.branch, step=origin.step)
         ends = state in FINAL
         if ends or state in INTERRUPTED:
@@ -270,14 +309,22 @@ class Log:
                 entry.refuses = tuple(turn.number for turn in self.inbox if not turn.reopens)
         self.append(entry, is_ours=message is None and metadata is None)
         self.at_ms = at_ms
-        if entry.answers and self.tail is not None and any(turn in self.tail.senders for turn in entry.answers):
+        if (
+            entry.answers
+            and self.tail is not None
+            and any(turn in self.tail.senders for turn in entry.answers)
+        ):
             self._events[-1].snapshot = self.snapshot()
-        if state is not TaskState.AUTH_REQUIRED and entry.answers:  # there blocking sends are answered, and streams stay open
+        if (
+            state is not TaskState.AUTH_REQUIRED and entry.answers
+        ):  # there blocking sends are answered, and streams stay open
             self.turns.clear()
         if ends:
             self.inbox = deque(turn for turn in self.inbox if turn.reopens)
 
-    def add_message(self, message: Message, modes: tuple[str, ...] = (), *, post: int = 0, reopens: bool = False) -> Turn:
+    def add_message(
+        self, message: Message, modes: tuple[str, ...] = (), *, post: int = 0, reopens: bool = False
+    ) -> Turn:
         """Log a message of the user, at once: it is kept whatever becomes of the run.
 
         Raises:
@@ -287,7 +334,8 @@ class Log:
         data = v1.encode(message)
         if len(task.history) >= limits.history or self.size + len(data) > limits.task_size:
             raise UnsupportedOperation(
-                f"task {task.id} holds {limits.history} messages or {limits.task_size} bytes, the most a task may; "
+                f"task {task.id} holds {limits.history} messages or {limits.task_size} "
+                "bytes, the most a task may; "
                 f"send without taskId, in context {task.context_id}, to start a new one",
                 taskId=task.id,
                 contextId=task.context_id,
@@ -301,7 +349,9 @@ class Log:
     def refuse(self, turn: Turn, error: A2AError) -> None:
         """A message that waited gets no turn, though the task goes on."""
         status = msgspec.structs.replace(self.draft.status, message=None)
-        update = StatusUpdate(task_id=self.ids.task_id, context_id=self.ids.context_id, status=status)
+        update = StatusUpdate(
+            task_id=self.ids.task_id, context_id=self.ids.context_id, status=status
+        )
         reason = (turn.number, type(error).__name__, str(error))
         self.append(StatusChanged(update, refuses=(turn.number,), reasons=(reason,)))
 
@@ -331,7 +381,9 @@ class Log:
         return waiter
 
     def stored_in_the_end(self) -> asyncio.Future[None]:
-        """The same, however long an outage of the store lasts: for runs, which are held meanwhile."""
+        """The same, however long an outage of the store lasts: for runs, which are held
+        meanwhile.
+        """
         waiter: asyncio.Future[None] = self.writer.loop.create_future()
         if self.is_lost:
             waiter.set_exception(Lost())
@@ -359,7 +411,11 @@ class Log:
 
     @property
     def is_far_ahead(self) -> bool:
-        return len(self._lines) > MAX_AHEAD or self._bytes > MAX_AHEAD_BYTES or (self.writer.is_failing and bool(self._lines))
+        return (
+            len(self._lines) > MAX_AHEAD
+            or self._bytes > MAX_AHEAD_BYTES
+            or (self.writer.is_failing and bool(self._lines))
+        )
 
     async def room(self) -> None:
         """Wait until the commit has caught up."""
@@ -379,7 +435,9 @@ class Log:
         if self._parts is None and (not is_all or len(task.history) > LONG):
             self._parts = EncodedParts()
         seq, parts = self.seq, self._parts
-        made = encode_task(task, seq) if parts is None else parts.snapshot(task, seq, history_length)
+        made = (
+            encode_task(task, seq) if parts is None else parts.snapshot(task, seq, history_length)
+        )
         if is_all:
             self._snapshot = (self.pos, made)
         return made
@@ -391,7 +449,9 @@ class Log:
         data = b"\n".join(self._lines)
         state = self.state
         self.is_claimed = False
-        self._flight = _Batch(self.pos, state, self._events, self._posts, self._waiting, self._patient)
+        self._flight = _Batch(
+            self.pos, state, self._events, self._posts, self._waiting, self._patient
+        )
         self._lines, self._events, self._waiting, self._patient, self._posts = [], [], [], [], {}
         self._since_snapshot += self._bytes
         self._bytes = 0
@@ -406,13 +466,32 @@ class Log:
         item: Create | Append
         if self._is_new:
             item = Create(
-                *(self.key, self.namespace, self.ids.task_id, self.ids.context_id, self.skill, encode_about(self.about), number),
+                *(
+                    self.key,
+                    self.namespace,
+                    self.ids.task_id,
+                    self.ids.context_id,
+                    self.skill,
+                    encode_about(self.about),
+                    number,
+                ),
                 *(self.at_ms, self.pos, self.seq, FORMAT, data, leaves),
             )
             self._is_new = False
         else:
             item = Append(
-                *(self.key, self.namespace, before, self.pos, self.seq, self._stored_state, number, self.at_ms, FORMAT, data),
+                *(
+                    self.key,
+                    self.namespace,
+                    before,
+                    self.pos,
+                    self.seq,
+                    self._stored_state,
+                    number,
+                    self.at_ms,
+                    FORMAT,
+                    data,
+                ),
                 *(self.heard, leaves),
             )
         if made is not None:
@@ -445,7 +524,9 @@ class Log:
             self.run.start()
 
     def fail(self, error: A2AError) -> None:
-        """It takes long to store this: who waits is told. What was appended stays, and is stored when that is possible."""
+        """It takes long to store this: who waits is told. What was appended stays, and is stored
+        when that is possible.
+        """
         waiting, self._waiting = self._waiting, []
         if self._flight is not None:
             waiting += self._flight.waiting
@@ -480,7 +561,9 @@ class Log:
 
 
 def _is_said(event: Any) -> bool:
-    """Whether the agent said this. How a task ends badly, and where it stands, is told also when it is full."""
+    """Whether the agent said this. How a task ends badly, and where it stands, is told also when it
+    is full.
+    """
     if not isinstance(event, StatusUpdate) or event.status.message is None:
         return False
     return event.status.state not in (TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED)

@@ -7,21 +7,49 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from ...codec import v1
-from ...codec.contract import Snapshot
-from ...codec.outline import outline, texts
-from ...model import Artifact, ArtifactUpdate, Event, Fold, InvalidAgentResponse, Limits, Message, Task
+from ...model import (
+    Artifact,
+    ArtifactUpdate,
+    Event,
+    Fold,
+    InvalidAgentResponse,
+    Limits,
+    Message,
+    Task,
+)
+from ...protocol import Snapshot, outline, texts
+from ...protocol.v1 import codec as v1
 from ...store import Record
-from ..offload import LARGE, offload
-from .entries import ArtifactChanged, Created, Entry, Ids, MessageAdded, StatusChanged, entries_of, state_of
+from ..offloading import LARGE, offload
+from .entries import (
+    ArtifactChanged,
+    Created,
+    Entry,
+    Ids,
+    MessageAdded,
+    StatusChanged,
+    entries_of,
+    state_of,
+)
 
-__all__ = ["EncodedParts", "encode_task", "fold_entry", "is_whole", "read_snapshot", "read_task", "shorten", "size_of"]
+__all__ = [
+    "EncodedParts",
+    "encode_task",
+    "fold_entry",
+    "is_whole",
+    "read_snapshot",
+    "read_task",
+    "shorten",
+    "size_of",
+]
 
 LONG = 8  # messages: from here on they are not encoded anew with every snapshot
 
 _NOTHING: list[Any] = []
 _NONE: dict[str, memoryview] = {}
-_HOLE: Any = Raw(b"\0")  # stands for a part of an object whose text is known; JSON never has this byte
+_HOLE: Any = Raw(
+    b"\0"
+)  # stands for a part of an object whose text is known; JSON never has this byte
 
 _skim = msgspec.json.Decoder(Raw).decode
 
@@ -29,12 +57,15 @@ _skim = msgspec.json.Decoder(Raw).decode
 class EncodedParts:
     """What is encoded once of a long or large task, however often it is shown.
 
-    Writing a file as base64 costs more than all the rest that is done with it: its text is taken from the event that told of it.
+    Writing a file as base64 costs more than all the rest that is done with it: its text is taken
+    from the event that told of it.
     """
 
     __slots__ = ("_artifacts", "_history")
 
-    def __init__(self, history: Sequence[memoryview] = (), artifacts: Mapping[str, memoryview] = _NONE) -> None:
+    def __init__(
+        self, history: Sequence[memoryview] = (), artifacts: Mapping[str, memoryview] = _NONE
+    ) -> None:
         self._history: list[bytes | memoryview] = list(history)  # of the first messages
         self._artifacts: dict[str, memoryview] = dict(artifacts)  # of large ones that are whole
 
@@ -43,7 +74,9 @@ class EncodedParts:
         if isinstance(event, ArtifactUpdate):
             self.forget(event.artifact.artifact_id)
             if len(frame) > LARGE and not event.append:
-                self._artifacts[event.artifact.artifact_id] = _text_in(frame, replace(event, artifact=_HOLE))
+                self._artifacts[event.artifact.artifact_id] = _text_in(
+                    frame, replace(event, artifact=_HOLE)
+                )
         elif isinstance(event, Task) and len(event.history) == 1:
             self._history = [_text_in(frame, replace(event, history=[_HOLE]))]
 
@@ -78,7 +111,9 @@ class EncodedParts:
 
 
 def _listed(parts: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
-    """The texts with commas between them: what is large is copied once, when all of it is joined."""
+    """The texts with commas between them: what is large is copied once, when all of it is
+    joined.
+    """
     with_commas: list[bytes | memoryview] = [b","] * (2 * len(parts) - 1)
     with_commas[::2] = parts
     return with_commas
@@ -106,7 +141,9 @@ def size_of(record: Record) -> int:
 
 
 def fold_entry(fold: Fold, entry: Entry, limits: Limits) -> None:
-    """Bring a task to where it stands after an entry. Raises ValueError if it can't be what was written."""
+    """Bring a task to where it stands after an entry. Raises ValueError if it can't be what was
+    written.
+    """
     try:
         if isinstance(entry, StatusChanged | ArtifactChanged):
             fold.apply(entry.update, limits)
@@ -116,15 +153,20 @@ def fold_entry(fold: Fold, entry: Entry, limits: Limits) -> None:
         raise ValueError(f"the log is broken: {error}") from error
 
 
-def read_task(record: Record, limits: Limits, upto: int | None = None) -> tuple[Fold, EncodedParts | None]:
-    """Return a stored task, and of a large one the texts it was read from; `upto` a position, if one is given.
+def read_task(
+    record: Record, limits: Limits, upto: int | None = None
+) -> tuple[Fold, EncodedParts | None]:
+    """Return a stored task, and of a large one the texts it was read from; `upto` a position, if
+    one is given.
 
     Raises:
         ValueError: It is not what was written.
     """
     numbered = entries_of(record.rows, Ids(record.id, record.context_id))
     if record.snap:
-        fold, parts = _read_pieces(record) if size_of(record) > LARGE else (_read_small(record), None)
+        fold, parts = (
+            _read_pieces(record) if size_of(record) > LARGE else (_read_small(record), None)
+        )
     else:
         first = next(numbered, None)
         if first is None or not isinstance(first.entry, Created):
@@ -146,7 +188,9 @@ def _read_small(record: Record) -> Fold:
 
 
 def _read_pieces(record: Record) -> tuple[Fold, EncodedParts]:
-    """Read a large task message by message: one long call would hold up the loop from whatever thread it is made."""
+    """Read a large task message by message: one long call would hold up the loop from whatever
+    thread it is made.
+    """
     head, made = outline(record.head), texts(record.artifacts)
     said, head.history = head.history, []
     task = v1.decode_task(v1.encode(head))
@@ -154,18 +198,23 @@ def _read_pieces(record: Record) -> tuple[Fold, EncodedParts]:
     task.artifacts = [v1.decode_artifact(text) for text in made]
     names = [artifact.artifact_id for artifact in task.artifacts]
     parts = EncodedParts(
-        [memoryview(text) for text in said], {name: memoryview(text) for name, text in zip(names, made, strict=True)}
+        [memoryview(text) for text in said],
+        {name: memoryview(text) for name, text in zip(names, made, strict=True)},
     )
     return Fold(task), parts
 
 
-async def read_snapshot(record: Record, history_length: int | None, limits: Limits, *, is_trusted: bool = False) -> Snapshot:
+async def read_snapshot(
+    record: Record, history_length: int | None, limits: Limits, *, is_trusted: bool = False
+) -> Snapshot:
     """Return a stored task as JSON. What can be passed on as it is stays text.
 
     Raises:
         ValueError: It is not what was written.
     """
-    if not record.is_stale:  # done at once: a thread would be no faster, and those who wait for it would hold their bytes meanwhile
+    # done at once: a thread would be no faster, and those who wait for it would hold their bytes
+    # meanwhile
+    if not record.is_stale:
         if not is_trusted:
             is_whole(record)
         head = record.head if history_length is None else _shortened(record.head, history_length)
@@ -179,7 +228,9 @@ def _read_stale(record: Record, history_length: int | None, limits: Limits) -> S
 
 
 def is_whole(record: Record) -> None:
-    """Raise ValueError for a snapshot that is no JSON of a task: it is sent without being decoded, beside others."""
+    """Raise ValueError for a snapshot that is no JSON of a task: it is sent without being decoded,
+    beside others.
+    """
     if not (record.head.startswith(b'{"id":"') and record.artifacts.startswith(b"[")):
         raise ValueError("the snapshot is broken")
     for piece in (record.head, record.artifacts):

@@ -9,12 +9,23 @@ from typing import Any
 
 import msgspec
 
-from ...codec.contract import Snapshot
-from ...model import FINAL, A2AError, Fold, Limits, Task, TooManyRequests, Unavailable
-from ...model.errors import error_of
+from ...model import FINAL, A2AError, Fold, Limits, Task, TooManyRequests, Unavailable, error_of
+from ...protocol import Snapshot
 from ...store import Idempotency, Namespace, Page, Post, PostKind, Query, Record, Store
-from ..offload import offload
-from .entries import About, Created, Event, Ids, MessageAdded, Numbered, PostRefused, about_of, entries_of, events_of, state_of
+from ..offloading import offload
+from .entries import (
+    About,
+    Created,
+    Event,
+    Ids,
+    MessageAdded,
+    Numbered,
+    PostRefused,
+    about_of,
+    entries_of,
+    events_of,
+    state_of,
+)
 from .log import Log, Owner, Turn
 from .snapshot import EncodedParts, read_snapshot, read_task, size_of
 from .views import Tail, View
@@ -34,9 +45,12 @@ def stopping() -> Unavailable:
 
 
 def going_on(ids: Ids) -> Unavailable:
-    """The server is stopping, and this task is not over: sent again without a key, its work would be done twice."""
+    """The server is stopping, and this task is not over: sent again without a key, its work would
+    be done twice.
+    """
     return Unavailable(
-        f"the server is stopping, and task {ids.task_id} goes on when it is back: get it by its id, "
+        f"the server is stopping, and task {ids.task_id} goes on when it is back: get it "
+        "by its id, "
         "or send again with the same idempotency key",
         retry_after_s=1,
         taskId=ids.task_id,
@@ -55,8 +69,11 @@ class Tasks:
         self.writer.on_outage = self._wake_views
         self.writer.on_idle = self.release
         self.writer.on_lost = self._lost
-        self.on_mail: Callable[[Collection[int] | None], None] = lambda tasks: None  # called when there may be posts for us
-        # What is stored was allowed when it was said: a lower limit of today does not make it unreadable.
+        self.on_mail: Callable[[Collection[int] | None], None] = lambda tasks: (
+            None
+        )  # called when there may be posts for us
+        # What is stored was allowed when it was said: a lower limit of today does not make it
+        # unreadable.
         self._stored_limits = msgspec.structs.replace(limits, artifacts=sys.maxsize)
         self.logs: dict[tuple[Namespace, str], Log] = {}
         self._by_key: dict[int, Log] = {}  # the same
@@ -108,15 +125,27 @@ class Tasks:
     # Tasks we own
 
     def create(
-        self, namespace: Namespace, task: Task, skill: str, about: About, at_ms: int, modes: tuple[str, ...] = ()
+        self,
+        namespace: Namespace,
+        task: Task,
+        skill: str,
+        about: About,
+        at_ms: int,
+        modes: tuple[str, ...] = (),
     ) -> tuple[Log, Turn]:
         """Return the log of a new task, which is its first entry, and the turn of its message."""
-        log = Log(self.writer, self.writer.new_key(), namespace, Fold(task), skill, about, at_ms=at_ms)
+        log = Log(
+            self.writer, self.writer.new_key(), namespace, Fold(task), skill, about, at_ms=at_ms
+        )
         self._hold(log)
         return log, Turn(log.append(Created(task, modes)), task.history[0], modes)
 
-    async def own(self, namespace: Namespace, task_id: str, *, reopen: bool = False) -> Log | Record | None:
-        """Return the log of a task if it is ours now; else the task as it stands: ended, or another's; None if there is none."""
+    async def own(
+        self, namespace: Namespace, task_id: str, *, reopen: bool = False
+    ) -> Log | Record | None:
+        """Return the log of a task if it is ours now; else the task as it stands: ended, or
+        another's; None if there is none.
+        """
         place = (namespace, task_id)
         while True:
             self._check_open()
@@ -133,13 +162,19 @@ class Tasks:
             claiming = self._claiming[place] = self.loop.create_future()
             try:
                 aside = self._resting.get(place) or self.logs.get(place)
-                known = aside.pos if aside is not None and aside.state not in FINAL and not aside.is_lost else 0
+                known = (
+                    aside.pos
+                    if aside is not None and aside.state not in FINAL and not aside.is_lost
+                    else 0
+                )
                 record = await self.store.claim(namespace, task_id, reopen=reopen, known=known)
                 if record is None or record.owner != self.store.replica:
                     return record
                 log = self._wake_log(place)
                 if log is None or log.pos != record.pos:
-                    if record.pos == known:  # it came without what we thought to have: it was put aside meanwhile
+                    if (
+                        record.pos == known
+                    ):  # it came without what we thought to have: it was put aside meanwhile
                         record = await self.store.claim(namespace, task_id, reopen=reopen) or record
                     log = await self.adopt(record)
                 log.is_claimed = log.is_stored
@@ -149,7 +184,9 @@ class Tasks:
                 claiming.set_result(None)
 
     async def adopt(self, record: Record) -> Log:
-        """Return the log of a stored task that is ours. Raises ValueError if it is not what was written."""
+        """Return the log of a stored task that is ours. Raises ValueError if it is not what was
+        written.
+        """
         fold, parts = await offload(size_of(record), read_task, record, self._stored_limits)
         log = self._log_of(record, fold, parts)
         self._hold(log)
@@ -160,10 +197,14 @@ class Tasks:
         self.logs[log.namespace, log.ids.task_id] = self._by_key[log.key] = log
         if (tail := self._tails.get(log.key)) is not None:
             log.tail, tail.log = tail, log
-            tail.reset(*log.stored_at, log.stored_state)  # others may have written since it was last read
+            tail.reset(
+                *log.stored_at, log.stored_state
+            )  # others may have written since it was last read
 
     def _live(self, place: tuple[Namespace, str]) -> Log | None:
-        """The log of a task that is ours. One that was lost to another process is no longer what the task is."""
+        """The log of a task that is ours. One that was lost to another process is no longer what
+        the task is.
+        """
         log = self.logs.get(place)
         if log is None or not log.is_lost:
             return log
@@ -180,7 +221,9 @@ class Tasks:
                 tail.wake()  # nothing more is told of it here
 
     def _lost(self, log: Log) -> None:
-        """Another process owns this task: views go on with what that writes, where it can be seen from here."""
+        """Another process owns this task: views go on with what that writes, where it can be seen
+        from here.
+        """
         tail = log.tail
         if self._by_key.get(log.key) is log:
             self._drop(log)
@@ -232,11 +275,15 @@ class Tasks:
             self._rest(log)
 
     def _rest(self, log: Log) -> None:
-        """Keep an open task that nothing happens to for its next message, while there is room: loading it costs its length."""
+        """Keep an open task that nothing happens to for its next message, while there is room:
+        loading it costs its length.
+        """
         before = self._resting.pop((log.namespace, log.ids.task_id), None)
         self._resting[log.namespace, log.ids.task_id] = log
         self._resting_bytes += log.size - (before.size if before is not None else 0)
-        while self._resting and (len(self._resting) > RESTING or self._resting_bytes > RESTING_BYTES):
+        while self._resting and (
+            len(self._resting) > RESTING or self._resting_bytes > RESTING_BYTES
+        ):
             _, oldest = self._resting.popitem(last=False)
             self._resting_bytes -= oldest.size
 
@@ -265,7 +312,9 @@ class Tasks:
 
     # Looking at tasks
 
-    async def peek(self, namespace: Namespace, task_id: str, history_length: int | None = None) -> Snapshot | None:
+    async def peek(
+        self, namespace: Namespace, task_id: str, history_length: int | None = None
+    ) -> Snapshot | None:
         """Return the task as it stands, everything in it stored; None if there is no such task."""
         self._check_open()
         log = self._live((namespace, task_id))
@@ -274,7 +323,9 @@ class Tasks:
             return made
         record = await self.store.load(namespace, task_id)
         return (
-            await read_snapshot(record, history_length, self._stored_limits, is_trusted=self.store.is_volatile)
+            await read_snapshot(
+                record, history_length, self._stored_limits, is_trusted=self.store.is_volatile
+            )
             if record is not None
             else None
         )
@@ -285,7 +336,9 @@ class Tasks:
 
     async def shown(self, record: Record, history_length: int | None) -> Snapshot:
         """Return a task of a page. Raises ValueError if it is not what was written."""
-        return await read_snapshot(record, history_length, self._stored_limits, is_trusted=self.store.is_volatile)
+        return await read_snapshot(
+            record, history_length, self._stored_limits, is_trusted=self.store.is_volatile
+        )
 
     async def origin(self, namespace: Namespace, task_id: str) -> str:
         """Return the version a task was made by; empty if there is no such task."""
@@ -295,13 +348,17 @@ class Tasks:
         record = await self.store.load(namespace, task_id)
         return about_of(record.about).origin if record is not None else ""
 
-    async def conversation(self, namespace: Namespace, context_id: str, limit: int) -> list[tuple[Task, int]]:
+    async def conversation(
+        self, namespace: Namespace, context_id: str, limit: int
+    ) -> list[tuple[Task, int]]:
         """Return the newest tasks of a conversation, newest first, each with its position."""
         page = await self.page(Query(namespace, limit, context_id=context_id))
         return [((await self.shown(record, None)).task, record.pos) for record in page.tasks]
 
     async def at(self, namespace: Namespace, task_id: str, pos: int) -> Task | None:
-        """Return a task as it stood at a position, or if its log is gone as it is; None if there is no such task."""
+        """Return a task as it stood at a position, or if its log is gone as it is; None if there is
+        no such task.
+        """
         record = await self.store.load(namespace, task_id)
         if record is None:
             return None
@@ -311,25 +368,43 @@ class Tasks:
         if record.pos > pos and record.snap > pos:
             rows = await self.store.read({record.key: 0})
             while rows and rows[-1].pos + rows[-1].data.count(b"\n") < pos:
-                more = await self.store.read({record.key: rows[-1].pos + rows[-1].data.count(b"\n")})
+                more = await self.store.read(
+                    {record.key: rows[-1].pos + rows[-1].data.count(b"\n")}
+                )
                 if not more:
                     break
                 rows += more
             if rows and rows[0].pos == 1:
                 record = msgspec.structs.replace(record, snap=0, head=b"", artifacts=b"", rows=rows)
         if record.pos <= pos or record.snap > pos:
-            return await read_snapshot(record, history_length, self._stored_limits, is_trusted=self.store.is_volatile)
+            return await read_snapshot(
+                record, history_length, self._stored_limits, is_trusted=self.store.is_volatile
+            )
         fold, parts = await offload(size_of(record), read_task, record, self._stored_limits, pos)
         seq = max(
-            (event.seq for event in events_of(record.rows, Ids(record.id, record.context_id)) if event.pos <= pos),
+            (
+                event.seq
+                for event in events_of(record.rows, Ids(record.id, record.context_id))
+                if event.pos <= pos
+            ),
             default=record.seq,
         )
         return (parts or EncodedParts()).snapshot(fold.joined(), seq, history_length)
 
     # Views
 
-    async def view(self, of: Log | Record, *, seq: int, pos: int | None = None, turn: int = 0, first: Event | None = None) -> View:
-        """Return a cursor on a task, after event `seq`. With a turn, it ends where that is answered."""
+    async def view(
+        self,
+        of: Log | Record,
+        *,
+        seq: int,
+        pos: int | None = None,
+        turn: int = 0,
+        first: Event | None = None,
+    ) -> View:
+        """Return a cursor on a task, after event `seq`. With a turn, it ends where that is
+        answered.
+        """
         if pos is None:
             pos = await self.store.locate(of.key, seq) if seq else 0
         return View(self, self._tail(of), seq=seq, pos=pos, turn=turn, first=first)
@@ -343,14 +418,20 @@ class Tasks:
         tail = self._tail(of)
         if tail.pos < turn:  # nothing after it is stored
             return View(self, tail, seq=tail.seq, pos=tail.pos, turn=turn)
-        return View(self, tail, seq=0, pos=turn, turn=turn)  # it was sent before: its answer may be there
+        return View(
+            self, tail, seq=0, pos=turn, turn=turn
+        )  # it was sent before: its answer may be there
 
-    async def view_now(self, of: Log | Record, *, turn: int = 0, history_length: int | None = None) -> View:
+    async def view_now(
+        self, of: Log | Record, *, turn: int = 0, history_length: int | None = None
+    ) -> View:
         """Return a cursor on a task that begins with the task as it is."""
         if isinstance(of, Log):
             of.holds += 1  # while its commit is awaited
             pos = of.pos
-            is_answered = turn not in of.turns and all(waiting.number != turn for waiting in of.inbox)
+            is_answered = turn not in of.turns and all(
+                waiting.number != turn for waiting in of.inbox
+            )
             try:
                 snapshot: Snapshot = await of.stored(of.snapshot(history_length))
             finally:
@@ -367,13 +448,17 @@ class Tasks:
         pos = turn
         while rows := await self.store.read({of.key: pos}):
             events = list(events_of(rows, Ids(of.id, of.context_id)))
-            shown = [event for event in events if event.pos <= of.pos]  # what came since is still to be shown
+            shown = [
+                event for event in events if event.pos <= of.pos
+            ]  # what came since is still to be shown
             if any(turn in event.answers or turn in event.refuses for event in shown):
                 return True
             pos = rows[-1].pos + rows[-1].data.count(b"\n")
         return state_of(of.state) in FINAL
 
-    async def stored_snapshot(self, of: Log | Record, history_length: int | None = None) -> Snapshot:
+    async def stored_snapshot(
+        self, of: Log | Record, history_length: int | None = None
+    ) -> Snapshot:
         """Return a task as it is, everything in it stored."""
         if not isinstance(of, Log):
             return await self.shown(of, history_length)
@@ -381,7 +466,9 @@ class Tasks:
         return made
 
     async def turn_of(self, of: Log | Record, post: int) -> int:
-        """Return the turn of a message that was posted, once its owner has read it. Raises the error it was refused with."""
+        """Return the turn of a message that was posted, once its owner has read it. Raises the
+        error it was refused with.
+        """
         ids = of.ids if isinstance(of, Log) else Ids(of.id, of.context_id)
         view = await self.view(of, seq=of.seq, pos=of.pos)
         try:
@@ -400,13 +487,17 @@ class Tasks:
         return heard
 
     async def find(self, namespace: Namespace, task_id: str) -> Log | Record | None:
-        """Return a task to look at: its log if it is live here, else as it is stored, and watched."""
+        """Return a task to look at: its log if it is live here, else as it is stored, and
+        watched.
+        """
         self._check_open()
         log = self._live((namespace, task_id))
         return log if log is not None else await self.watch(namespace, task_id)
 
     async def watch(self, namespace: Namespace, task_id: str) -> Record | None:
-        """Return a task as it is stored. From here on, what its owner writes is read as long as there is a view of it."""
+        """Return a task as it is stored. From here on, what its owner writes is read as long as
+        there is a view of it.
+        """
         while True:
             record = await self.store.load(namespace, task_id, watch=True)
             if record is None:
@@ -424,11 +515,29 @@ class Tasks:
         of = self._by_key.get(of.key, of)
         if isinstance(of, Log):
             pos, seq = of.stored_at
-            tail = Tail(of.key, of.ids, of.namespace, pos=pos, seq=seq, state=of.stored_state, log=of, artifacts=[])
+            tail = Tail(
+                of.key,
+                of.ids,
+                of.namespace,
+                pos=pos,
+                seq=seq,
+                state=of.stored_state,
+                log=of,
+                artifacts=[],
+            )
             of.tail = tail
         else:
             ids = Ids(of.id, of.context_id)
-            tail = Tail(of.key, ids, of.namespace, pos=of.pos, seq=of.seq, state=state_of(of.state), log=None, artifacts=[])
+            tail = Tail(
+                of.key,
+                ids,
+                of.namespace,
+                pos=of.pos,
+                seq=of.seq,
+                state=state_of(of.state),
+                log=None,
+                artifacts=[],
+            )
             if self.store.is_shared and of.key not in self._watched:
                 self._begin_watching(tail)
         self._tails[of.key] = tail
@@ -459,7 +568,9 @@ class Tasks:
                 self._unwatch(tail.key)
 
     def check_views(self, namespace: Namespace, task_id: str) -> None:
-        """Raise TooManyRequests if one more stream would be too many; before anything is done for it."""
+        """Raise TooManyRequests if one more stream would be too many; before anything is done for
+        it.
+        """
         if self.writer.is_fenced:
             raise self.refusal()  # nothing would ever be told of it here
         log = self.logs.get((namespace, task_id))
@@ -472,7 +583,9 @@ class Tasks:
             (self.views, limits.streams, "this server"),
         ):
             if count >= most:
-                raise TooManyRequests(f"{count} streams of {whose} are open, the most allowed", retry_after_s=5)
+                raise TooManyRequests(
+                    f"{count} streams of {whose} are open, the most allowed", retry_after_s=5
+                )
 
     @property
     def outage_s(self) -> float:
@@ -485,7 +598,9 @@ class Tasks:
             raise Lost()
         log = tail.log
         is_stopping = self.is_closing or (self.is_draining and (log is None or log.run is None))
-        if is_stopping and (log is None or log.is_lost or log.is_stored):  # else the end of this task is still to come
+        if is_stopping and (
+            log is None or log.is_lost or log.is_stored
+        ):  # else the end of this task is still to come
             raise self.parting(tail.ids)
 
     async def events(self, tail: Tail, pos: int) -> list[Event]:
@@ -520,7 +635,9 @@ class Tasks:
     def post(
         self, record: Record, kind: PostKind, body: bytes, idempotency: Idempotency | None = None
     ) -> tuple[int, asyncio.Future[bool]]:
-        """Send something to the owner of a task. Return the id of the post, and whether it was stored."""
+        """Send something to the owner of a task. Return the id of the post, and whether it was
+        stored.
+        """
         post_id = self.writer.new_key()
         if idempotency is not None:
             idempotency.post = post_id
@@ -539,7 +656,11 @@ class Tasks:
     async def _read_woken(self) -> None:
         while self._woken is None or self._woken:
             woken, self._woken = self._woken, set()
-            tails = {key: tail for key, tail in self._tails.items() if tail.log is None and (woken is None or key in woken)}
+            tails = {
+                key: tail
+                for key, tail in self._tails.items()
+                if tail.log is None and (woken is None or key in woken)
+            }
             if not tails:
                 continue
             try:
@@ -580,7 +701,9 @@ class Tasks:
         return "the store can't be written" if self.writer.fault else ""
 
     def parting(self, ids: Ids) -> A2AError:
-        """What someone is told who waits for a task that does not end here: get it from the next process, if that will know it."""
+        """What someone is told who waits for a task that does not end here: get it from the next
+        process, if that will know it.
+        """
         return stopping() if self.store.is_volatile and not self.store.is_shared else going_on(ids)
 
     def refusal(self) -> A2AError:
@@ -588,26 +711,36 @@ class Tasks:
         if self.is_draining:
             return stopping()
         if self.writer.is_fenced:
-            return Unavailable("another server has taken over from this one; send it there", retry_after_s=5)
+            return Unavailable(
+                "another server has taken over from this one; send it there", retry_after_s=5
+            )
         return not_stored()
 
     def check_room(self, *, is_answer: bool = False) -> None:
         """Raise TooManyRequests if as much is being worked on as may be.
 
-        What waits for its client is not work, and its answer is taken by a full server too: else one full of questions would stay
-        so. Only as many as may wait in memory are taken beyond the limit: what is worked on ends without anyone's help.
+        What waits for its client is not work, and its answer is taken by a full server too: else
+        one full of questions would stay so. Only as many as may wait in memory are taken beyond the
+        limit: what is worked on ends without anyone's help.
         """
         count = len(self.working)
         if count >= self.limits.tasks + (MAX_WAITING if is_answer else 0):
-            raise TooManyRequests(f"{count} tasks are being worked on, the most this server does at once", retry_after_s=1)
+            raise TooManyRequests(
+                f"{count} tasks are being worked on, the most this server does at once",
+                retry_after_s=1,
+            )
 
     def _check_open(self) -> None:
-        """Raise Unavailable if the server is stopping: nothing new is begun that could not be stored any more."""
+        """Raise Unavailable if the server is stopping: nothing new is begun that could not be
+        stored any more.
+        """
         if self.is_closing:
             raise stopping()
 
     def _drop_all(self) -> None:
-        """Other processes go on with our tasks: what is in memory here is no longer what they are."""
+        """Other processes go on with our tasks: what is in memory here is no longer what
+        they are.
+        """
         for log in self.live():
             log.lose(self.refusal())
         self.logs.clear()

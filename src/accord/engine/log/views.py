@@ -1,18 +1,17 @@
 """The read side of tasks: what is committed, to whoever reads along, in this process or any other.
 
-A view is a cursor on the committed log: it costs an integer, however slow its reader is. All views of one task share a tail, its
-newest events. The tail is fed by our own commits, or by reading the store when another process has written; views do not know
-which.
+A view is a cursor on the committed log: it costs an integer, however slow its reader is. All views
+of one task share a tail, its newest events. The tail is fed by our own commits, or by reading the
+store when another process has written; views do not know which.
 """
 
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from ...codec.contract import Snapshot
-from ...model import FINAL, A2AError, Limits, TaskState, UnsupportedOperation
-from ...model.errors import error_of
+from ...model import FINAL, A2AError, Limits, TaskState, UnsupportedOperation, error_of
+from ...protocol import Snapshot
 from ...store import Namespace, Row
-from ..offload import offload
+from ..offloading import offload
 from .entries import Event, Ids, MessageAdded, PostRefused, entries_of, event_of, events_of
 from .snapshot import shorten
 from .writer import PATIENCE_S, not_stored
@@ -100,11 +99,19 @@ class Tail:
         self.log = log  # if this process owns the task
         self.artifacts = artifacts  # their ids, in order, if the log is not here to ask
         self.events: list[Event] = []
-        self.senders: dict[int, int] = {}  # turns whose senders wait here for the task as it stands at their end, and how many
+        self.senders: dict[
+            int, int
+        ] = {}  # turns whose senders wait here for the task as it stands at their end, and how many
         self.views = 0
-        self.is_lost = False  # another process goes on with the task, and nothing is told of it here
-        self._waiters: dict[asyncio.Future[None], int] = {}  # with the turn whose end it waits for; 0 for everything
-        self._posts: dict[int, int | PostRefused] = {}  # what became of posts: the turn, or why there is none
+        self.is_lost = (
+            False  # another process goes on with the task, and nothing is told of it here
+        )
+        self._waiters: dict[
+            asyncio.Future[None], int
+        ] = {}  # with the turn whose end it waits for; 0 for everything
+        self._posts: dict[
+            int, int | PostRefused
+        ] = {}  # what became of posts: the turn, or why there is none
 
     def hear(self, posts: dict[int, int | PostRefused]) -> None:
         """The owner has dealt with these posts."""
@@ -136,7 +143,11 @@ class Tail:
     def _tell(self, events: list[Event]) -> None:
         """Wake who waits for one of these events."""
         ended = {turn for event in events for turn in (*event.answers, *event.refuses)}
-        woken = [waiter for waiter, turn in self._waiters.items() if not turn or turn in ended or self.state in FINAL]
+        woken = [
+            waiter
+            for waiter, turn in self._waiters.items()
+            if not turn or turn in ended or self.state in FINAL
+        ]
         for waiter in woken:
             del self._waiters[waiter]
             if not waiter.done():
@@ -167,14 +178,18 @@ class Tail:
             self.wake()
 
     def after(self, seq: int) -> list[Event] | None:
-        """The committed events after `seq` that are in memory; None if they have to be read from the store."""
+        """The committed events after `seq` that are in memory; None if they have to be read from
+        the store.
+        """
         if seq >= self.seq:
             return _NONE
         first = self.seq - len(self.events) + 1
         return self.events[seq + 1 - first :] if seq + 1 >= first else None
 
     def post(self, post_id: int) -> int | PostRefused | None:
-        """What became of a post: the number of its turn, or why there is none; None if that is not known yet."""
+        """What became of a post: the number of its turn, or why there is none; None if that is not
+        known yet.
+        """
         return self._posts.pop(post_id, None)
 
     def changed(self, loop: asyncio.AbstractEventLoop, turn: int = 0) -> asyncio.Future[None]:
@@ -198,7 +213,11 @@ class Tail:
 
     def index(self, artifact_id: str) -> int:
         """An artifact's place among those of its task."""
-        known = [one.artifact_id for one in self.log.draft.artifacts] if self.log is not None else self.artifacts
+        known = (
+            [one.artifact_id for one in self.log.draft.artifacts]
+            if self.log is not None
+            else self.artifacts
+        )
         return known.index(artifact_id) if artifact_id in known else 0
 
     def _trim(self) -> None:
@@ -233,7 +252,16 @@ class View:
         "limits",
     )
 
-    def __init__(self, source: Source, tail: Tail, *, seq: int, pos: int, turn: int = 0, first: Event | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        tail: Tail,
+        *,
+        seq: int,
+        pos: int,
+        turn: int = 0,
+        first: Event | None = None,
+    ) -> None:
         self._source = source
         self._tail = tail
         self._turn = turn
@@ -310,7 +338,9 @@ class View:
                         if event.snapshot is not None and history_length is None:
                             return event.snapshot
                         if event.snapshot is not None:
-                            return await offload(len(event.snapshot.head), shorten, event.snapshot, history_length)
+                            return await offload(
+                                len(event.snapshot.head), shorten, event.snapshot, history_length
+                            )
                         return await self._source.snapshot_at(tail, event.pos, history_length)
                     if turn in event.refuses:
                         raise self._refused(event)
@@ -318,7 +348,9 @@ class View:
                     self.cursor, self._pos = found[-1].seq, found[-1].pos
                     continue
                 if tail.state in FINAL and tail.pos >= turn:
-                    return await self._source.snapshot_now(tail)  # the log has gone: what it told is in the task
+                    return await self._source.snapshot_now(
+                        tail
+                    )  # the log has gone: what it told is in the task
                 self._source.check_open(tail)
                 if self._source.outage_s > PATIENCE_S:
                     raise not_stored()
@@ -333,7 +365,9 @@ class View:
                 del tail.senders[turn]
 
     async def heard(self, post_id: int) -> int | PostRefused:
-        """Wait until the owner has dealt with a post: the number of its turn, or why there is none."""
+        """Wait until the owner has dealt with a post: the number of its turn, or why there
+        is none.
+        """
         while (found := self._tail.post(post_id)) is None:
             self._source.check_open(self._tail)
             await self._wait()
@@ -352,7 +386,9 @@ class View:
         return self._is_over and self._refusal is None
 
     def _set_timer(self, patience_s: float) -> None:
-        """Wait no longer than this. One timer serves many waits: most end long before it would ring."""
+        """Wait no longer than this. One timer serves many waits: most end long before it would
+        ring.
+        """
         loop = self._source.loop
         self._until = loop.time() + patience_s
         if self._timer is None:
@@ -369,7 +405,9 @@ class View:
             self._timer = loop.call_at(self._until, self._ring)
 
     async def _gap(self) -> Event:
-        """What was to come next has been purged: the task as it is takes its place, which says that something is missing."""
+        """What was to come next has been purged: the task as it is takes its place, which says that
+        something is missing.
+        """
         snapshot = await self._source.snapshot_now(self._tail)
         return Event(snapshot.seq, self._tail.pos, b'{"task":%b}' % snapshot.data, snapshot.state)
 
@@ -385,10 +423,14 @@ class View:
         return found
 
     def ends_at(self, event: Event) -> bool:
-        """Whether the stream is over after this event. A turn may outlast the end of its task, if its message reopens that."""
+        """Whether the stream is over after this event. A turn may outlast the end of its task, if
+        its message reopens that.
+        """
         if not self._turn:
             return event.state in FINAL
-        return self._turn in event.refuses or (self._turn in event.answers and event.state is not TaskState.AUTH_REQUIRED)
+        return self._turn in event.refuses or (
+            self._turn in event.answers and event.state is not TaskState.AUTH_REQUIRED
+        )
 
     def _refused(self, event: Event) -> A2AError:
         """The task ended first, or the message does not fit. It stays in the history."""

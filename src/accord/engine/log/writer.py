@@ -1,4 +1,6 @@
-"""The group-commit writer: whatever has gathered in all logs is stored by one commit, again and again."""
+"""The group-commit writer: whatever has gathered in all logs is stored by one commit, again and
+again.
+"""
 
 import asyncio
 import logging
@@ -7,8 +9,18 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...model import A2AError, Limits, Unavailable
-from ...store import Append, CommitFailed, Create, Fenced, Idempotency, Item, Post, Store
-from ...store.failpoints import is_armed, point
+from ...store import (
+    Append,
+    CommitFailed,
+    Create,
+    Fenced,
+    Idempotency,
+    Item,
+    Post,
+    Store,
+    is_armed,
+    point,
+)
 
 __all__ = ["Lost", "Writer", "not_stored"]
 
@@ -32,7 +44,9 @@ class Lost(Unavailable):
     """Another process goes on with a task."""
 
     def __init__(self) -> None:
-        super().__init__("another process has taken over this task; try again in a moment", retry_after_s=1)
+        super().__init__(
+            "another process has taken over this task; try again in a moment", retry_after_s=1
+        )
 
 
 class Writable(Protocol):
@@ -47,8 +61,9 @@ class Writable(Protocol):
 class Writer:
     """Stores what logs hand over, and then tells them so.
 
-    What happens on the loop in one turn, to however many tasks, is one commit. While the store fails nothing is given up: the same
-    commit is tried again until it works, and runs are held meanwhile.
+    What happens on the loop in one turn, to however many tasks, is one commit. While the store
+    fails nothing is given up: the same commit is tried again until it works, and runs are held
+    meanwhile.
     """
 
     def __init__(self, store: Store, limits: Limits) -> None:
@@ -59,8 +74,12 @@ class Writer:
         self.is_fenced = False
         self.is_closing = False
         self.on_fenced: Callable[[], None] = lambda: None
-        self.on_lost: Callable[[Any], None] = lambda log: None  # called with a log that another process owns
-        self.on_idle: Callable[[Any], None] = lambda log: None  # called with a log that is stored and has no run
+        self.on_lost: Callable[[Any], None] = lambda log: (
+            None
+        )  # called with a log that another process owns
+        self.on_idle: Callable[[Any], None] = lambda log: (
+            None
+        )  # called with a log that is stored and has no run
         self.on_outage: Callable[[], None] = lambda: None  # called with every try after PATIENCE_S
         self._failed_s = 0.0
         self._logs: list[Writable] = []
@@ -146,7 +165,9 @@ class Writer:
                 point("publish.after")
 
     def _taken(self, logs: list[Writable]) -> tuple[list[Writable], list[Item]]:
-        """What the logs hand over. One that can't be written is given up, lest it stop the others."""
+        """What the logs hand over. One that can't be written is given up, lest it stop the
+        others.
+        """
         taken: list[Writable] = []
         batch: list[Item] = []
         for log in logs:
@@ -159,9 +180,15 @@ class Writer:
         return taken, batch
 
     async def _gather(self) -> list[Writable]:
-        """What has come, and what comes in the next turns of the loop: fewer commits, each of more."""
+        """What has come, and what comes in the next turns of the loop: fewer commits, each
+        of more.
+        """
         logs, self._logs = self._logs, []
-        await asyncio.sleep(0)  # a run that was started with these entries may end in this turn: then one commit holds it all
+        await asyncio.sleep(
+            0
+            # a run that was started with these entries may end in this turn: then one commit holds
+            # it all
+        )
         for _ in range(TURNS):
             if not self._logs:
                 break
@@ -170,7 +197,9 @@ class Writer:
             await asyncio.sleep(0)
         return logs
 
-    async def _commit(self, batch: list[Item], logs: list[Writable], waiters: list[asyncio.Future[bool]]) -> list[bool]:
+    async def _commit(
+        self, batch: list[Item], logs: list[Writable], waiters: list[asyncio.Future[bool]]
+    ) -> list[bool]:
         """Store a batch, however long that takes; only a process that stops gives up.
 
         Raises:
@@ -206,7 +235,10 @@ class Writer:
         """The store has not taken something. Said once for each outage."""
         if isinstance(error, Fenced) and not self.is_fenced:
             self.is_fenced = True
-            log_.critical("%s: nothing done here counts any more, and no more work is taken; stop this process", error)
+            log_.critical(
+                "%s: nothing done here counts any more, and no more work is taken; stop this process",  # noqa: E501
+                error,
+            )
             self.on_fenced()
         if not self.fault:
             self.fault, self._failed_s = str(error) or type(error).__name__, time.monotonic()
@@ -214,11 +246,15 @@ class Writer:
                 log_.error("the store can't be written, and is tried again: %s", error)
 
     def has_beaten(self) -> None:
-        """A heartbeat was stored. Of a commit that failed only a commit can say that it works again."""
+        """A heartbeat was stored. Of a commit that failed only a commit can say that it works
+        again.
+        """
         if self.fault and not self.is_failing:
             self._works()
 
     def _works(self) -> None:
         if not self.is_fenced:
-            log_.warning("the store works again; it had failed for %.1f s: %s", self.outage_s, self.fault)
+            log_.warning(
+                "the store works again; it had failed for %.1f s: %s", self.outage_s, self.fault
+            )
             self.fault, self.is_failing = "", False

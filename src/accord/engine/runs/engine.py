@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable
 
 from ...auth import Caller
-from ...codec.contract import Snapshot
 from ...model import (
     FINAL,
     INTERRUPTED,
@@ -25,21 +24,19 @@ from ...model import (
     UnsupportedOperation,
     new_id,
 )
+from ...protocol import Snapshot
 from ...store import Idempotency, Namespace, Store
 from ...store import Mail as Letter
-from ..durable.history import History, read_history
-from ..log.entries import Answered, Asked, Entry, MessageAdded, Numbered, state_of
-from ..log.log import Log, Turn
-from ..log.writer import Lost
-from ..skills.agent import Agent
-from ..skills.skill import Skill
-from .mail import Mail
+from ..durable import History, read_history
+from ..log import Answered, Asked, Entry, Log, Lost, MessageAdded, Numbered, Turn, state_of
+from ..skills import Agent, Skill
+from .posts import Mail
 from .recovery import INTERRUPTED as INTERRUPTED_TEXT
 from .recovery import Recovery
 from .reply import call_reply
+from .retention import Retention, Upkeep
 from .run import FORGOTTEN, Run
 from .runs import Accepted, Runs
-from .upkeep import Retention, Upkeep
 
 __all__ = ["Accepted", "Engine", "not_found"]
 
@@ -57,7 +54,9 @@ class Engine:
     - A task has at most one run; messages for a busy one wait in order.
     """
 
-    def __init__(self, agent: Agent, store: Store, limits: Limits, retention: Retention | None = None) -> None:
+    def __init__(
+        self, agent: Agent, store: Store, limits: Limits, retention: Retention | None = None
+    ) -> None:
         agent.resolve()
         self.agent = agent
         self.limits = limits
@@ -78,17 +77,25 @@ class Engine:
         self._warn()
         await self._recovery.open()
         self._mail.open()
-        self._tending = [asyncio.create_task(self._upkeep.run()), asyncio.create_task(self._recovery.try_held())]
+        self._tending = [
+            asyncio.create_task(self._upkeep.run()),
+            asyncio.create_task(self._recovery.try_held()),
+        ]
 
     def _warn(self) -> None:
         """Say, once for each agent, if work is called durable and is not."""
         durable = [skill.id for skill in self.agent.skills.values() if skill.is_durable]
         if durable and not self.runs.can_go_on and self.agent not in _WARNED:
             _WARNED.add(self.agent)
-            log_.warning("tasks are kept in memory: durable work (%s) ends with this process too", ", ".join(durable))
+            log_.warning(
+                "tasks are kept in memory: durable work (%s) ends with this process too",
+                ", ".join(durable),
+            )
 
     async def drain(self, grace_s: float) -> None:
-        """Take no new work, give up what can go on elsewhere, and give the rest `grace_s` to end."""
+        """Take no new work, give up what can go on elsewhere, and give the rest `grace_s` to
+        end.
+        """
         self.tasks.drain()
         for run in self.runs.running():
             if run.is_waiting and not self.runs.can_go_on:
@@ -129,7 +136,8 @@ class Engine:
         idempotency: Idempotency | None = None,
         reopen: bool = False,
     ) -> Accepted:
-        """Take a message to the task it names. With `reopen`, one that has ended begins anew, keeping all it has.
+        """Take a message to the task it names. With `reopen`, one that has ended begins anew,
+        keeping all it has.
 
         Raises:
             TaskNotFound: There is none, or it is not the caller's.
@@ -143,18 +151,29 @@ class Engine:
             found = await self.tasks.own(namespace, task_id, reopen=reopen)
             if found is None:
                 raise not_found(task_id)
-            # Under a key it is a post where others use the store too, also to ourselves: key and message are then one item.
-            if isinstance(found, Log) and not (idempotency is not None and self.tasks.store.is_shared):
+            # Under a key it is a post where others use the store too, also to ourselves: key and
+            # message are then one item.
+            if isinstance(found, Log) and not (
+                idempotency is not None and self.tasks.store.is_shared
+            ):
                 try:
-                    return await self.hand_over(found, request, caller, idempotency=idempotency, reopen=reopen)
-                except _Rested:  # another message was faster, and has been answered: this one's turn comes
+                    return await self.hand_over(
+                        found, request, caller, idempotency=idempotency, reopen=reopen
+                    )
+                except (
+                    _Rested
+                ):  # another message was faster, and has been answered: this one's turn comes
                     continue
                 except Lost:
                     refused += 1
                     continue
             if isinstance(found, Log):
                 await found.stored()
-            record = found if not isinstance(found, Log) else await self.tasks.store.load(namespace, task_id)
+            record = (
+                found
+                if not isinstance(found, Log)
+                else await self.tasks.store.load(namespace, task_id)
+            )
             if record is None:
                 raise not_found(task_id)
             _check_context(request.message, record.id, record.context_id)
@@ -166,10 +185,14 @@ class Engine:
             if idempotency is not None and await self._is_used(idempotency):
                 raise Lost()  # another process was faster with the same key
             refused += 1
-        raise Unavailable("the task changes hands too often right now; try again in a moment", retry_after_s=1)
+        raise Unavailable(
+            "the task changes hands too often right now; try again in a moment", retry_after_s=1
+        )
 
     async def _is_used(self, key: Idempotency) -> bool:
-        return await self.tasks.store.idempotency(key.namespace, key.key, key.expired_ms) is not None
+        return (
+            await self.tasks.store.idempotency(key.namespace, key.key, key.expired_ms) is not None
+        )
 
     async def hand_over(
         self,
@@ -187,7 +210,9 @@ class Engine:
             return await self._hand_over(log, request, caller, idempotency, reopen, letter)
         finally:
             log.holds -= 1
-            self.tasks.release(log)  # refused, it would be kept for nothing; taken, there is something going on
+            self.tasks.release(
+                log
+            )  # refused, it would be kept for nothing; taken, there is something going on
 
     async def _hand_over(
         self,
@@ -204,7 +229,8 @@ class Engine:
         while idempotency is not None and log.has_key:  # one key goes with one commit
             await log.stored()
             recorded = await self._recorded(log)
-        # From here on nothing is awaited: what is seen of the task now is so when the message is logged.
+        # From here on nothing is awaited: what is seen of the task now is so when the message is
+        # logged.
         _check_context(message, *log.ids)
         run = log.run
         if log.state in FINAL and (run is not None or not reopen):
@@ -213,7 +239,9 @@ class Engine:
         if len(log.inbox) >= self.limits.waiting_messages:
             what = f"{len(log.inbox)} messages already wait for task {log.ids.task_id}"
             raise TooManyRequests(what, retry_after_s=1, taskId=log.ids.task_id)
-        if run is None and log.is_resting and letter is None:  # with a post that is not read, its owner has not left
+        if (
+            run is None and log.is_resting and letter is None
+        ):  # with a post that is not read, its owner has not left
             raise _Rested
         if run is None:
             self.tasks.check_room(is_answer=log.state not in FINAL)
@@ -235,10 +263,21 @@ class Engine:
             turn = self._start_again(log, message, caller, add)
         return Accepted(log, turn.number, False)
 
-    def _answer(self, log: Log, asked: Asked, before: History, entries: list[Numbered], add: Callable[[], Turn]) -> Turn:
-        """A function that is not in memory waits for this message: it is called again, and finds its answer in the log."""
+    def _answer(
+        self,
+        log: Log,
+        asked: Asked,
+        before: History,
+        entries: list[Numbered],
+        add: Callable[[], Turn],
+    ) -> Turn:
+        """A function that is not in memory waits for this message: it is called again, and finds
+        its answer in the log.
+        """
         skill = self.runs.skill_of(log)
-        values = skill.binding.values(before.message(before.turn))  # refused before anything is stored
+        values = skill.binding.values(
+            before.message(before.turn)
+        )  # refused before anything is stored
         turn = add()
         log.turns.append(turn.number)
         answered = Answered(asked.branch, asked.n, turn.number)
@@ -252,7 +291,9 @@ class Engine:
         Run(self.runs, log, skill, first, values, Caller(log.namespace.caller), history=history)
         return turn
 
-    def _start_again(self, log: Log, message: Message, caller: Caller, add: Callable[[], Turn]) -> Turn:
+    def _start_again(
+        self, log: Log, message: Message, caller: Caller, add: Callable[[], Turn]
+    ) -> Turn:
         """Nothing waits for this message: it starts the next run of the task."""
         skill = self.runs.skill_of(log)
         values = skill.binding.values(message)  # refused before anything is stored
@@ -271,7 +312,9 @@ class Engine:
         letter: Letter | None,
         reopen: bool,
     ) -> Turn:
-        turn = log.add_message(message, modes, post=letter.id if letter is not None else 0, reopens=reopen)
+        turn = log.add_message(
+            message, modes, post=letter.id if letter is not None else 0, reopens=reopen
+        )
         if letter is not None:
             log.heard = letter.n  # in the commit that stores the message, no sooner and no later
         if idempotency is not None:
@@ -279,20 +322,27 @@ class Engine:
         return turn
 
     async def _recorded(self, log: Log) -> tuple[History, list[Numbered]] | None:
-        """What a function recorded that waited for an answer when its process ended; None if nothing has to be replayed."""
+        """What a function recorded that waited for an answer when its process ended; None if
+        nothing has to be replayed.
+        """
         while log.run is None and not log.is_clear and log.state in INTERRUPTED:
             pos = log.pos
             await log.stored()
             entries = await self.tasks.entries(log)
-            if log.pos == pos:  # else another message was faster, and what was read is no longer all of it
+            if (
+                log.pos == pos
+            ):  # else another message was faster, and what was read is no longer all of it
                 history = read_history(entries, self.limits)
                 return (history, entries) if history is not None else None
         return None
 
     # Cancelling
 
-    async def cancel(self, namespace: Namespace, task_id: str, *, twice_fails: bool = False) -> Snapshot:
-        """End a task as canceled and return it; one that is canceled already too, unless `twice_fails`.
+    async def cancel(
+        self, namespace: Namespace, task_id: str, *, twice_fails: bool = False
+    ) -> Snapshot:
+        """End a task as canceled and return it; one that is canceled already too, unless
+        `twice_fails`.
 
         Raises:
             TaskNotFound: There is none, or it is not the caller's.
@@ -309,9 +359,13 @@ class Engine:
             self.tasks.release(found)
         else:
             was_over = state_of(found.state) in FINAL
-            snapshot = await (self._mail.cancel(found) if not was_over else self.tasks.shown(found, None))
+            snapshot = await (
+                self._mail.cancel(found) if not was_over else self.tasks.shown(found, None)
+            )
         if snapshot.state is not TaskState.CANCELED or (was_over and twice_fails):
-            raise TaskNotCancelable(f"task {task_id} is already {snapshot.state.word}", taskId=task_id)
+            raise TaskNotCancelable(
+                f"task {task_id} is already {snapshot.state.word}", taskId=task_id
+            )
         return snapshot
 
     async def cancel_log(self, log: Log) -> None:

@@ -1,4 +1,6 @@
-"""The questions of one run: asked of its client, and found again with their answers when the function is called again."""
+"""The questions of one run: asked of its client, and found again with their answers when the
+function is called again.
+"""
 
 import asyncio
 import contextlib
@@ -6,10 +8,9 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any
 
 from ...model import InvalidParams, Message, Part, Role, TaskState
-from ..durable.branches import Branch
-from ..log.entries import Answered, Asked, AskLeft
-from ..log.log import Turn
-from ..skills.schema import Shape
+from ..durable import Branch
+from ..log import Answered, Asked, AskLeft, Turn
+from ..skills import Shape
 from .say import read_answer
 
 if TYPE_CHECKING:
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["Questions", "parts_of"]
 
 _SCHEMA = "application/schema+json"
-_AUTH = "authorization"  # what authorizations are known by: their texts hold addresses made for one time
+# what authorizations are known by: their texts hold addresses made for one time
+_AUTH = "authorization"
 
 
 class Questions:
     """Asks a run's client, one question at a time: a message can't say which of two it answers.
 
-    A question is known by its branch and number, and by what is asked: text and type, or its name and the type.
+    A question is known by its branch and number, and by what is asked: text and type, or its name
+    and the type.
     """
 
     __slots__ = ("_answer", "_asking", "_run")
@@ -32,7 +35,9 @@ class Questions:
     def __init__(self, run: "Run") -> None:
         self._run = run
         self._asking = asyncio.Lock()
-        self._answer: tuple[Branch, int, asyncio.Future[Turn]] | None = None  # the question that is open
+        self._answer: tuple[Branch, int, asyncio.Future[Turn]] | None = (
+            None  # the question that is open
+        )
 
     @property
     def is_open(self) -> bool:
@@ -73,7 +78,9 @@ class Questions:
             await run.loop.create_future()
         async with self._turn():
             await run.may_begin()
-            if not (run.history is not None and _is_same(run.history.question, asked)):  # else it was said, and nothing came of it
+            if not (
+                run.history is not None and _is_same(run.history.question, asked)
+            ):  # else it was said, and nothing came of it
                 run.status(TaskState.AUTH_REQUIRED, text)
                 self._note(asked)
             if until is None:
@@ -117,7 +124,9 @@ class Questions:
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Questions wait for each other. A branch whose question waits, waits for the client too."""
+        """Questions wait for each other. A branch whose question waits, waits for the client
+        too.
+        """
         run = self._run
         run.pause()
         try:
@@ -164,11 +173,15 @@ class Questions:
         run.taken, run.message = turn, turn.message
         run.log.turns.append(turn.number)
         run.note(Answered(branch.path, n, turn.number))
-        run.status(TaskState.WORKING)  # in the commit that stores the message: nobody is shown the old question
+        run.status(
+            TaskState.WORKING
+        )  # in the commit that stores the message: nobody is shown the old question
 
 
 def parts_of(question: str | Message, type_: Any) -> list[Part]:
-    """What the client is shown of a question: its text, and the schema of an answer if that is not just any text."""
+    """What the client is shown of a question: its text, and the schema of an answer if that is not
+    just any text.
+    """
     parts = list(question.parts) if isinstance(question, Message) else [Part(text=question)]
     if type_ is not None and type_ not in (str, Message):
         parts.append(Part(data=Shape(type_).schema(), media_type=_SCHEMA))

@@ -1,4 +1,6 @@
-"""Taking up what dead processes left: durable work goes on, other work has failed, what waits for its client waits on."""
+"""Taking up what dead processes left: durable work goes on, other work has failed, what waits for
+its client waits on.
+"""
 
 import asyncio
 import logging
@@ -7,9 +9,8 @@ from typing import TYPE_CHECKING
 from ...auth import Caller
 from ...model import A2AError, TaskState, Unavailable, now_ms
 from ...store import Can, Record
-from ..durable.history import History, read_history
-from ..log.entries import FORMAT, Attempt, Created, Mismatched, Numbered
-from ..log.log import Log, Turn
+from ..durable import History, read_history
+from ..log import FORMAT, Attempt, Created, Log, Mismatched, Numbered, Turn
 from .run import Run
 from .say import set_status
 from .state import State
@@ -21,7 +22,10 @@ __all__ = ["INTERRUPTED", "MAX_ATTEMPTS", "Recovery"]
 
 log_ = logging.getLogger("accord")
 
-INTERRUPTED = "interrupted: the server stopped while the agent was working; send the message again, under a new key if it had one"
+INTERRUPTED = (
+    "interrupted: the server stopped while the agent was working; send the message again, "
+    "under a new key if it had one"
+)
 UNANSWERED = "no answer: the question was open for too long"
 
 RECENT_MS = 10_000  # what was recorded so shortly before a death may have to do with it
@@ -49,7 +53,9 @@ class Recovery:
         engine.runs.on_mismatch = self._mismatch
 
     async def open(self) -> None:
-        """Take up all there is, and return when it is stored: nobody is shown any of it as it was."""
+        """Take up all there is, and return when it is stored: nobody is shown any of it as
+        it was.
+        """
         goes_on = await self._take_up_all(await self._orphans())
         taken_up, failed = sum(goes_on), len(goes_on) - sum(goes_on)
         await self._tasks.flush()
@@ -77,8 +83,14 @@ class Recovery:
                 await self.take_up(found, died=False)
 
     async def take_up(self, log: Log, *, died: bool) -> None:
-        """Go on with a task of ours that is worked on, and by nobody; not before its time, if it is to be tried again later."""
-        if log.run is None and log.state in (TaskState.SUBMITTED, TaskState.WORKING) and not self.is_retried(log):
+        """Go on with a task of ours that is worked on, and by nobody; not before its time, if it is
+        to be tried again later.
+        """
+        if (
+            log.run is None
+            and log.state in (TaskState.SUBMITTED, TaskState.WORKING)
+            and not self.is_retried(log)
+        ):
             await self._go_on(log, died=died)
 
     def is_retried(self, log: Log) -> bool:
@@ -86,8 +98,8 @@ class Recovery:
         return any(waiting.key == log.key for _, waiting in self._retries)
 
     async def _orphans(self, is_clock_sure: bool = True) -> list[Record]:
-        """The tasks of dead processes, and those nobody has answered in time; ours now. All of them: which was at work when its
-        process died is told by comparing them.
+        """The tasks of dead processes, and those nobody has answered in time; ours now. All of
+        them: which was at work when its process died is told by comparing them.
         """
         engine = self._engine
         unanswered_ms = engine.retention.unanswered_ms() if is_clock_sure else 0
@@ -100,9 +112,14 @@ class Recovery:
     async def _take_up_all(self, orphans: list[Record]) -> list[bool]:
         """Deal with orphans. Return of each whether it goes on.
 
-        A death counts against those runs of a process that had recorded something shortly before it, or against all if none had.
+        A death counts against those runs of a process that had recorded something shortly before
+        it, or against all if none had.
         """
-        blamed = [record for record in orphans if record.died_ms and record.died_ms - record.committed_ms < RECENT_MS]
+        blamed = [
+            record
+            for record in orphans
+            if record.died_ms and record.died_ms - record.committed_ms < RECENT_MS
+        ]
         deaths = {record.died_ms for record in blamed}
         found: list[bool] = []
         for record in orphans:
@@ -133,20 +150,33 @@ class Recovery:
             self._tasks.release(log)
 
     async def _watch_again(self, log: Log) -> bool:
-        """Call a function again that did not wait for its client alone: what it waits for may come without a message."""
+        """Call a function again that did not wait for its client alone: what it waits for may come
+        without a message.
+        """
         try:
             entries = await self._tasks.entries(log)
             history = read_history(entries, self._engine.limits)
-            if history is not None and history.question is not None and history.question.is_watching and log.run is None:
+            if (
+                history is not None
+                and history.question is not None
+                and history.question.is_watching
+                and log.run is None
+            ):
                 _restore_turns(log, history)
                 if self._run(log, history).is_held:
-                    log.append(Attempt(history.attempts))  # the function is called when this is stored
+                    log.append(
+                        Attempt(history.attempts)
+                    )  # the function is called when this is stored
         except (A2AError, *_BROKEN):
-            log_.exception("task %s waits for an authorization, and can't be taken up again", log.ids.task_id)
+            log_.exception(
+                "task %s waits for an authorization, and can't be taken up again", log.ids.task_id
+            )
         return True
 
     async def _go_on(self, log: Log, *, died: bool) -> bool:
-        """Go on with a run that was cut off, if its skill is durable; else fail it. Return whether it goes on."""
+        """Go on with a run that was cut off, if its skill is durable; else fail it. Return whether
+        it goes on.
+        """
         skill = self._engine.agent.skills.get(log.skill)
         try:
             entries = await self._tasks.entries(log)
@@ -165,7 +195,9 @@ class Recovery:
                 return True
             attempts = history.attempts + (died and not history.is_released)
             if attempts > MAX_ATTEMPTS:
-                return self._give_up(log, f"the server died {attempts} times in a row while the agent worked on this")
+                return self._give_up(
+                    log, f"the server died {attempts} times in a row while the agent worked on this"
+                )
             run = self._run(log, history, is_held=attempts >= CAREFUL)
         except Unavailable:  # the store could not be read: that is no reason to end anything
             self._retries.append((self._tasks.loop.time() + READ_RETRY_S, log))
@@ -189,19 +221,37 @@ class Recovery:
         assert isinstance(made, Created)  # every log begins with its task
         turn = Turn(1, made.task.history[0], made.modes)
         skill = self._engine.runs.skill_of(log)
-        Run(self._engine.runs, log, skill, turn, skill.binding.values(turn.message), Caller(log.namespace.caller))
+        Run(
+            self._engine.runs,
+            log,
+            skill,
+            turn,
+            skill.binding.values(turn.message),
+            Caller(log.namespace.caller),
+        )
 
     def _run(self, log: Log, history: History, *, is_held: bool = False) -> Run:
         """Call a function again from the top."""
         skill = self._engine.runs.skill_of(log)
         values = skill.binding.values(history.message(history.turn))
         turn = Turn(history.turn, history.message(history.turn), history.modes(history.turn))
-        return Run(self._engine.runs, log, skill, turn, values, Caller(log.namespace.caller), history=history, is_held=is_held)
+        return Run(
+            self._engine.runs,
+            log,
+            skill,
+            turn,
+            values,
+            Caller(log.namespace.caller),
+            history=history,
+            is_held=is_held,
+        )
 
     # Runs that may be what kills their process
 
     async def try_held(self) -> None:
-        """Start runs that died several times: one at a time, each after a pause, those first that died least."""
+        """Start runs that died several times: one at a time, each after a pause, those first that
+        died least.
+        """
         while True:
             await self._has_held.wait()
             self._held.sort(key=lambda one: one[0])
@@ -222,7 +272,9 @@ class Recovery:
     # Functions that have changed
 
     def _mismatch(self, run: Run, reason: str) -> None:
-        """The function does not do what is recorded. Another version of it may: it is tried again for an hour."""
+        """The function does not do what is recorded. Another version of it may: it is tried again
+        for an hour.
+        """
         log, history = run.log, run.history
         known = history.mismatched if history is not None else None
         since_ms = known.since_ms if known is not None else now_ms()
@@ -236,7 +288,13 @@ class Recovery:
 
 
 def _restore_turns(log: Log, history: History) -> None:
-    """Whoever waits for a message of an earlier process, or sends it again, is answered by what becomes of the task now."""
+    """Whoever waits for a message of an earlier process, or sends it again, is answered by what
+    becomes of the task now.
+    """
     log.turns = list(history.begun)
     known = {turn.number for turn in log.inbox}
-    log.inbox.extendleft(Turn(number, history.message(number)) for number in reversed(history.waiting) if number not in known)
+    log.inbox.extendleft(
+        Turn(number, history.message(number))
+        for number in reversed(history.waiting)
+        if number not in known
+    )

@@ -6,8 +6,7 @@ from typing import Any
 
 from ...auth import Caller
 from ...model import A2AError, Message
-from ..skills.context import Context, Fail, Reject
-from ..skills.skill import Skill
+from ..skills import Context, Fail, Reject, Skill
 from ..threads import Threads
 from .say import said
 
@@ -16,7 +15,9 @@ __all__ = ["call_reply"]
 log_ = logging.getLogger("accord")
 
 
-async def call_reply(skill: Skill, values: dict[str, Any], caller: Caller, context_id: str, threads: Threads) -> Message:
+async def call_reply(
+    skill: Skill, values: dict[str, Any], caller: Caller, context_id: str, threads: Threads
+) -> Message:
     """Call a skill that answers without a task.
 
     Raises:

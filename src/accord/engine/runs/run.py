@@ -1,4 +1,5 @@
-"""A run: one call of a skill's function for a task, from its message to its end. All it says goes into the task's log.
+"""A run: one call of a skill's function for a task, from its message to its end. All it says goes
+into the task's log.
 
 One asyncio task per run, no queue. Nothing else writes the log of a task while its run lives.
 """
@@ -15,16 +16,31 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ...auth import Caller
-from ...model import FINAL, Artifact, ArtifactUpdate, InvalidAgentResponse, Message, Metadata, Part, TaskState
-from ..durable.branches import PLACE, Branch, Delegates, Place, place_in
-from ..durable.history import History, Mismatch
-from ..durable.output import Output, Send
-from ..durable.steps import StepFailed, Steps
-from ..log.entries import ArtifactChanged, Entry, Released, RunStarted, Worked
-from ..log.log import NOWHERE, Log, Origin, Turn
-from ..skills.context import Context, Fail, Reject
-from ..skills.skill import Skill
-from ..skills.values import Ask, Reply, to_parts
+from ...model import (
+    FINAL,
+    Artifact,
+    ArtifactUpdate,
+    InvalidAgentResponse,
+    Message,
+    Metadata,
+    Part,
+    TaskState,
+)
+from ..durable import (
+    PLACE,
+    Branch,
+    Delegates,
+    History,
+    Mismatch,
+    Output,
+    Place,
+    Send,
+    StepFailed,
+    Steps,
+    place_in,
+)
+from ..log import NOWHERE, ArtifactChanged, Entry, Log, Origin, Released, RunStarted, Turn, Worked
+from ..skills import Ask, Context, Fail, Reject, Reply, Skill, to_parts
 from ..threads import Threads
 from .questions import Questions, parts_of
 from .say import said
@@ -38,7 +54,10 @@ __all__ = ["Run"]
 log_ = logging.getLogger("accord")
 
 CANCEL_GRACE_S = 3.0
-FORGOTTEN = "interrupted: the server stopped, and what it kept was in memory; send the message again, under a new key if it had one"
+FORGOTTEN = (
+    "interrupted: the server stopped, and what it kept was in memory; send the message again, "
+    "under a new key if it had one"
+)
 _SURE_S = 0.1
 _PAUSE_EVENTS = 64  # after so many events in one go, the rest of the loop has a turn
 
@@ -96,7 +115,9 @@ class Run:
         self.skill = skill
         self.caller = caller
         self.turn = turn.number  # of the message the function is called with
-        self.taken = turn  # the newest the function has taken; in a later attempt, as it comes to them
+        self.taken = (
+            turn  # the newest the function has taken; in a later attempt, as it comes to them
+        )
         self.message = turn.message
         self.output_modes = turn.modes
         self.history = history  # what an earlier run of this function recorded
@@ -148,7 +169,9 @@ class Run:
 
     @property
     def is_held(self) -> bool:
-        """It starts when its message is stored: what is to be taken up again has to be known before it does anything."""
+        """It starts when its message is stored: what is to be taken up again has to be known before
+        it does anything.
+        """
         return self.state is State.HELD and not self.has_wait
 
     @property
@@ -162,7 +185,9 @@ class Run:
 
     @property
     def is_stopping(self) -> bool:
-        """The function is being stopped, by whomever: what it no longer waits for was not its own decision."""
+        """The function is being stopped, by whomever: what it no longer waits for was not its own
+        decision.
+        """
         return self.is_stopped or self.state is State.RELEASING
 
     @property
@@ -190,7 +215,10 @@ class Run:
             return
         self.has_wait = False
         self.since_s = self.progressed_s = time.monotonic()
-        context, self._context = self._context, None  # in which the run will stand: held on to, it would hold itself
+        context, self._context = (
+            self._context,
+            None,
+        )  # in which the run will stand: held on to, it would hold itself
         name = f"skill {self.skill.id}, task {self.log.ids.task_id}"
         self.task = self.loop.create_task(self._drive(), name=name, context=context)
 
@@ -214,7 +242,9 @@ class Run:
             self._end_with(TaskState.REJECTED, str(reason))
         except Fail as reason:
             self._end_with(TaskState.FAILED, str(reason))
-        except StepFailed as error:  # what ended a step in this way ends the task, if nobody caught it
+        except (
+            StepFailed
+        ) as error:  # what ended a step in this way ends the task, if nobody caught it
             if error.type == Fail.__name__:
                 self._end_with(TaskState.FAILED, error.message)
             elif error.type == Reject.__name__:
@@ -306,7 +336,13 @@ class Run:
         if self.is_over or self._is_another():
             return
         reference = secrets.token_hex(4)
-        log_.error("skill %s failed, reference %s", self.skill.id, reference, exc_info=error, extra={"task_id": self.task_id})
+        log_.error(
+            "skill %s failed, reference %s",
+            self.skill.id,
+            reference,
+            exc_info=error,
+            extra={"task_id": self.task_id},
+        )
         self._end(TaskState.FAILED, f"The agent failed. Reference: {reference}")
 
     def _end_with(self, state: TaskState, word: str) -> None:
@@ -315,7 +351,9 @@ class Run:
             self._end(state, word)
 
     def _is_another(self) -> bool:
-        """Whether the function has ended without all that is recorded: then it is not the one that recorded it."""
+        """Whether the function has ended without all that is recorded: then it is not the one that
+        recorded it.
+        """
         if self.history is None or self.is_over:
             return False
         try:
@@ -326,7 +364,9 @@ class Run:
         return False
 
     def _differs(self, reason: Mismatch) -> None:
-        """The function has changed since it was recorded: the run is given up, and tried again later."""
+        """The function has changed since it was recorded: the run is given up, and tried again
+        later.
+        """
         if self.state is State.CANCELING:
             self._end(TaskState.CANCELED)
         elif self._move(Move.LEAVE):
@@ -352,7 +392,9 @@ class Run:
         return threading.get_ident() == self.thread
 
     def act(self, action: Callable[[], None]) -> None:
-        """Do something to the log at once, or from another thread as soon as the loop gets to it."""
+        """Do something to the log at once, or from another thread as soon as the loop gets
+        to it.
+        """
         if self.is_here:
             action()
             return
@@ -366,7 +408,13 @@ class Run:
         except InvalidAgentResponse as error:
             log_.warning("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
 
-    def status(self, state: TaskState, word: Any = None, metadata: Metadata | None = None, origin: Origin = NOWHERE) -> None:
+    def status(
+        self,
+        state: TaskState,
+        word: Any = None,
+        metadata: Metadata | None = None,
+        origin: Origin = NOWHERE,
+    ) -> None:
         if self.is_over or self.log.state in FINAL:
             self._drop()
             return
@@ -380,7 +428,9 @@ class Run:
             self.status(TaskState.WORKING, text, metadata, origin)
 
     def emit(self, value: Any, *, is_last: bool = False) -> None:
-        """Add what was yielded or returned: an Artifact is its own, anything else is a chunk of the branch's one."""
+        """Add what was yielded or returned: an Artifact is its own, anything else is a chunk of the
+        branch's one.
+        """
         if isinstance(value, (Reply, Message)):
             self._last_word = self._message(value)
             return
@@ -405,15 +455,33 @@ class Run:
         self.progressed_s = time.monotonic()
         task_id, context_id = self.log.ids
         update = ArtifactUpdate(
-            task_id=task_id, context_id=context_id, artifact=send.artifact, append=send.append, last_chunk=send.last_chunk
+            task_id=task_id,
+            context_id=context_id,
+            artifact=send.artifact,
+            append=send.append,
+            last_chunk=send.last_chunk,
         )
         self.log.append(ArtifactChanged(update, origin.branch, origin.step), is_ours=is_ours)
 
     def add_artifact(
-        self, content: tuple[Any, ...], *, name: str, description: str, artifact_id: str, metadata: Metadata | None
+        self,
+        content: tuple[Any, ...],
+        *,
+        name: str,
+        description: str,
+        artifact_id: str,
+        metadata: Metadata | None,
     ) -> None:
         parts = [part for value in content for part in to_parts(value)]
-        self.emit(Artifact(artifact_id=artifact_id, parts=parts, name=name, description=description, metadata=metadata))
+        self.emit(
+            Artifact(
+                artifact_id=artifact_id,
+                parts=parts,
+                name=name,
+                description=description,
+                metadata=metadata,
+            )
+        )
 
     def _origin(self) -> tuple[Branch, Origin]:
         """Where in the function we are."""
@@ -426,12 +494,19 @@ class Run:
         return branch, Origin(branch.path, step) if branch.path or step else NOWHERE
 
     def _output(self) -> Output:
-        return Output(self.history, self.history.artifacts if self.history is not None else len(self.log.draft.artifacts))
+        return Output(
+            self.history,
+            self.history.artifacts if self.history is not None else len(self.log.draft.artifacts),
+        )
 
     def _drop(self) -> None:
         """After the end nothing is heard: a cancelled thread may go on talking for a while."""
         if self.state is not State.RELEASED:  # else its next run says it
-            log_.warning("skill %s: output after the end was dropped", self.skill.id, extra={"task_id": self.task_id})
+            log_.warning(
+                "skill %s: output after the end was dropped",
+                self.skill.id,
+                extra={"task_id": self.task_id},
+            )
 
     def _message(self, word: Any) -> Message:
         return said(word, *self.log.ids)
@@ -448,7 +523,9 @@ class Run:
 
     @property
     def heard(self) -> list[Message]:
-        """What has been said in this task; as long as earlier runs are gone through, what had been said by then."""
+        """What has been said in this task; as long as earlier runs are gone through, what had been
+        said by then.
+        """
         history = self.log.draft.history
         if self.history is not None and self.history.is_replaying(""):
             return history[: self.history.history_length(self.taken.number)]
@@ -487,11 +564,14 @@ class Run:
     @property
     def delegates(self) -> Delegates:
         if self._runs.delegates is None:
-            raise TypeError("ctx.delegate needs an agent that is served: use accord.Agent, and its app() or run()")
+            raise TypeError(
+                "ctx.delegate needs an agent that is served: use accord.Agent, and its app() or run()"  # noqa: E501
+            )
         return self._runs.delegates()
 
     async def may_begin(self) -> None:
-        """Return if something new may be begun. If the run is being given up, that is never: its function is about to be cancelled.
+        """Return if something new may be begun. If the run is being given up, that is never: its
+        function is about to be cancelled.
 
         Nor is anything begun while another process may have taken the task.
         """
@@ -519,14 +599,21 @@ class Run:
         return self._questions
 
     def deliver(self, turn: Turn) -> None:
-        """A message for this run, already logged: taken at once if it is waited for, else it waits for its turn."""
+        """A message for this run, already logged: taken at once if it is waited for, else it waits
+        for its turn.
+        """
         if self._questions is None or not self._questions.deliver(turn):
             self.log.inbox.append(turn)
 
     def pause(self) -> None:
         """A branch waits: for the client, or for branches of its own."""
         self._busy -= 1
-        if self._busy <= 0 and self._questions is not None and self._questions.is_open and self._move(Move.WAIT):
+        if (
+            self._busy <= 0
+            and self._questions is not None
+            and self._questions.is_open
+            and self._move(Move.WAIT)
+        ):
             self.worked_s += time.monotonic() - self.since_s
             self._runs.waits(self)
 
@@ -541,7 +628,9 @@ class Run:
 
     def worked(self) -> float:
         """How many seconds the function has worked, in all its runs."""
-        return self.worked_s + (0.0 if self.state in (State.WAITING, State.HELD) else time.monotonic() - self.since_s)
+        return self.worked_s + (
+            0.0 if self.state in (State.WAITING, State.HELD) else time.monotonic() - self.since_s
+        )
 
     def note_work(self) -> None:
         """Have the next run know how long this one has worked."""
@@ -564,12 +653,18 @@ class Run:
             self._runs.ended(self)  # cancelled before its first step, it has not said so itself
 
     def release(self) -> None:
-        """Give the run up where another can go on: at once, or when the steps it is in have been done."""
-        if self.state in (State.WAITING, State.HELD) or (self._move(Move.RELEASE) and not self._steps_under_way):
+        """Give the run up where another can go on: at once, or when the steps it is in have been
+        done.
+        """
+        if self.state in (State.WAITING, State.HELD) or (
+            self._move(Move.RELEASE) and not self._steps_under_way
+        ):
             self.leave()
 
     def leave(self) -> None:
-        """Give the run up now. Its function is cancelled, and nothing it does from here on is recorded."""
+        """Give the run up now. Its function is cancelled, and nothing it does from here on is
+        recorded.
+        """
         was, worked_s = self.state, self.worked()
         if not self._move(Move.LEAVE):
             return
@@ -585,7 +680,9 @@ class Run:
             self._halt()
 
     def interrupt(self, reason: str) -> None:
-        """Stop the function and fail its task, for a reason of the server's; one that is being cancelled is."""
+        """Stop the function and fail its task, for a reason of the server's; one that is being
+        cancelled is.
+        """
         if self.state is State.CANCELING:
             self._end(TaskState.CANCELED)
         else:

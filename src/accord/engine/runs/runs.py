@@ -7,14 +7,22 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...auth import Caller
-from ...model import FINAL, A2AError, Limits, SendMessageRequest, Task, TaskState, TaskStatus, UnsupportedOperation, moment, new_id
+from ...model import (
+    FINAL,
+    A2AError,
+    Limits,
+    SendMessageRequest,
+    Task,
+    TaskState,
+    TaskStatus,
+    UnsupportedOperation,
+    moment,
+    new_id,
+)
 from ...store import Idempotency, Namespace, Record, Store
-from ..durable.branches import Delegates
-from ..log.entries import About
-from ..log.log import Log
-from ..log.tasks import Tasks
-from ..skills.agent import Agent
-from ..skills.skill import Skill
+from ..durable import Delegates
+from ..log import About, Log, Tasks
+from ..skills import Agent, Skill
 from ..threads import Threads
 from .run import FORGOTTEN, Run
 from .state import State
@@ -40,7 +48,9 @@ class Runs:
         self.limits = limits
         self.tasks = Tasks(store, limits)
         self.threads = Threads()
-        self.delegates: Callable[[], Delegates] | None = None  # put in by the app, which knows the client
+        self.delegates: Callable[[], Delegates] | None = (
+            None  # put in by the app, which knows the client
+        )
         self.on_mismatch: Callable[[Run, str], None] = lambda run, reason: None
         self._next_end: asyncio.Future[None] | None = None
         self._leaving: dict[asyncio.Task[None], Skill] = {}  # cancelled and not over
@@ -62,19 +72,24 @@ class Runs:
         origin: str = "",
         task_id: str = "",
     ) -> Accepted:
-        """Make a task of a message and start its run. `task_id`, if given, is one no task of this process has."""
+        """Make a task of a message and start its run. `task_id`, if given, is one no task of this
+        process has.
+        """
         message, configuration = request.message, request.configuration
         values = skill.binding.values(message)
         message.task_id = task_id or new_id()
         message.context_id = message.context_id or new_id()
         at_ms, now = moment()
         status = TaskStatus(state=TaskState.SUBMITTED, timestamp=now)
-        task = Task(id=message.task_id, context_id=message.context_id, status=status, history=[message])
+        task = Task(
+            id=message.task_id, context_id=message.context_id, status=status, history=[message]
+        )
         modes = tuple(configuration.accepted_output_modes) if configuration is not None else ()
         log, turn = self.tasks.create(namespace, task, skill.id, About(origin), at_ms, modes)
         if idempotency is not None:
             log.keep(idempotency, turn)
-        # Another process may have used the key, or made a task of that id: the function is not called before the commit.
+        # Another process may have used the key, or made a task of that id: the function is not
+        # called before the commit.
         may_be_refused = self.tasks.store.is_shared and (idempotency is not None or bool(task_id))
         Run(self, log, skill, turn, values, caller, waits_for_commit=may_be_refused)
         return Accepted(log, turn.number, True)
@@ -90,7 +105,9 @@ class Runs:
             self._next_end.set_result(None)
         if self.tasks.is_closing or log.is_lost:
             return
-        is_for_next = self.tasks.is_draining and run.skill.is_durable and self.can_go_on  # process, which goes on with this
+        is_for_next = (
+            self.tasks.is_draining and run.skill.is_durable and self.can_go_on
+        )  # process, which goes on with this
         if run.state is not State.RELEASED and not is_for_next:
             self._start_next(log, run.caller)
         if log.run is None:
@@ -136,7 +153,11 @@ class Runs:
             _, deaf = await asyncio.wait(list(self._leaving), timeout=patience_s)
             for task in deaf:
                 place = _place_of(task)
-                log_.warning("skill %s did not end when it was cancelled; it is left behind at %s", self._leaving[task].id, place)
+                log_.warning(
+                    "skill %s did not end when it was cancelled; it is left behind at %s",
+                    self._leaving[task].id,
+                    place,
+                )
 
     def next_end(self) -> asyncio.Future[None]:
         """Done when a run is over, and what waited for it has begun."""
@@ -152,7 +173,8 @@ class Runs:
         if skill is None:
             task_id = task.ids.task_id if isinstance(task, Log) else task.id
             raise UnsupportedOperation(
-                f"task {task_id} was begun by skill {task.skill!r}, which this agent no longer has", taskId=task_id
+                f"task {task_id} was begun by skill {task.skill!r}, which this agent no longer has",
+                taskId=task_id,
             )
         return skill
 

@@ -5,14 +5,15 @@ from typing import Any
 import msgspec
 
 from ...model import Message, Metadata, Part, Role, TaskState, new_id
-from ..log.log import Log
-from ..skills.schema import Shape
-from ..skills.values import Reply, to_parts
+from ..log import Log
+from ..skills import Reply, Shape, to_parts
 
 __all__ = ["read_answer", "said", "set_status"]
 
 
-def set_status(log: Log, state: TaskState, word: Any = None, metadata: Metadata | None = None) -> None:
+def set_status(
+    log: Log, state: TaskState, word: Any = None, metadata: Metadata | None = None
+) -> None:
     """Give a task a new status, now."""
     log.set_status(state, None if word is None else said(word, *log.ids), metadata)
 
@@ -20,11 +21,17 @@ def set_status(log: Log, state: TaskState, word: Any = None, metadata: Metadata 
 def said(word: Any, task_id: str, context_id: str) -> Message:
     """What the agent says, as a message of this task."""
     if isinstance(word, Message):
-        return msgspec.structs.replace(word, role=Role.AGENT, task_id=task_id, context_id=context_id)
+        return msgspec.structs.replace(
+            word, role=Role.AGENT, task_id=task_id, context_id=context_id
+        )
     if isinstance(word, Reply):
         return word.message(context_id, task_id)
-    parts = word if isinstance(word, list) and word and isinstance(word[0], Part) else to_parts(word)
-    return Message(message_id=new_id(), role=Role.AGENT, parts=parts, context_id=context_id, task_id=task_id)
+    parts = (
+        word if isinstance(word, list) and word and isinstance(word[0], Part) else to_parts(word)
+    )
+    return Message(
+        message_id=new_id(), role=Role.AGENT, parts=parts, context_id=context_id, task_id=task_id
+    )
 
 
 def read_answer(answer: Message, type_: Any) -> Any:

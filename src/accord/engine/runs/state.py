@@ -6,7 +6,9 @@ __all__ = ["OVER", "TRANSITIONS", "Move", "State"]
 
 
 class State(enum.Enum):
-    HELD = "held"  # its function has not been called: its message is being stored, or it is not its turn to be tried again
+    # its function has not been called: its message is being stored, or it is not its turn to be
+    # tried again
+    HELD = "held"
     WORKING = "working"
     WAITING = "waiting"  # for its client, in every branch
     RELEASING = "releasing"  # begins no step; those under way are done
@@ -32,7 +34,8 @@ class Move(enum.Enum):
     __hash__ = object.__hash__
 
 
-# What is not in the table does not happen: a run that is over stays so, whatever its function still does.
+# What is not in the table does not happen: a run that is over stays so, whatever its function still
+# does.
 TRANSITIONS: dict[State, dict[Move, State]] = {
     State.HELD: {
         Move.START: State.WORKING,
@@ -58,8 +61,14 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
         Move.CANCEL: State.CANCELING,
         Move.END: State.ENDED,
     },
-    State.RELEASING: {Move.LEAVE: State.RELEASED, Move.LOSE: State.RELEASED, Move.CANCEL: State.CANCELING, Move.END: State.ENDED},
-    # Its client was promised an end, and its function may have undone its work: nobody goes on with it.
+    State.RELEASING: {
+        Move.LEAVE: State.RELEASED,
+        Move.LOSE: State.RELEASED,
+        Move.CANCEL: State.CANCELING,
+        Move.END: State.ENDED,
+    },
+    # Its client was promised an end, and its function may have undone its work: nobody goes on with
+    # it.
     State.CANCELING: {Move.LOSE: State.RELEASED, Move.END: State.ENDED},
     State.RELEASED: {},
     State.ENDED: {},

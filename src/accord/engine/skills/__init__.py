@@ -1,0 +1,35 @@
+"""Agents and skills as users write them."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .agent import Agent as Agent
+    from .context import Context as Context
+    from .context import Fail as Fail
+    from .context import Reject as Reject
+    from .schema import Shape as Shape
+    from .schema import load_model as load_model
+    from .skill import Skill as Skill
+    from .values import Ask as Ask
+    from .values import File as File
+    from .values import Reply as Reply
+    from .values import to_parts as to_parts
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Agent": "agent",
+        "Ask": "values",
+        "Context": "context",
+        "Fail": "context",
+        "File": "values",
+        "Reject": "context",
+        "Reply": "values",
+        "Shape": "schema",
+        "Skill": "skill",
+        "load_model": "schema",
+        "to_parts": "values",
+    },
+)

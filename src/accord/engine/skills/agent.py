@@ -31,7 +31,8 @@ def _named(metadata: Metadata | None) -> Any:
 class Agent:
     """An agent made of functions.
 
-    Every field of the agent card has a keyword; what can be derived (skills, modes, interfaces, capabilities) is.
+    Every field of the agent card has a keyword; what can be derived (skills, modes, interfaces,
+    capabilities) is.
 
     Args:
         name: What people call it.
@@ -40,10 +41,12 @@ class Agent:
         provider: Who runs it.
         documentation_url: Where people read more.
         icon_url: Its picture.
-        input_modes: The media types its skills take, unless they say otherwise; text and JSON by default.
+        input_modes: The media types its skills take, unless they say otherwise; text and JSON by
+          default.
         output_modes: The media types they give, likewise.
         extensions: Extensions of the protocol it knows, beside ours.
-        strict_modes: Refuse a part whose media type is none of the input modes; without it, the modes are advice.
+        strict_modes: Refuse a part whose media type is none of the input modes; without it, the
+          modes are advice.
     """
 
     def __init__(
@@ -124,17 +127,23 @@ class Agent:
             input_modes: The media types it takes; the agent's by default.
             output_modes: The media types it gives; the agent's by default.
             default: Take messages that name no skill, instead of the first one defined.
-            durable: Go on after a crash, which otherwise fails the run: the function is called again and what is in the log is
-                replayed, so effects belong in `ctx.step`.
-            run_s: Fail a run that has worked for so many seconds, in all its attempts; waiting in `ctx.ask` does not count.
-            idle_s: Fail a run that has said nothing and ended no step for so many seconds; nor does it here.
+            durable: Go on after a crash, which otherwise fails the run: the function is called
+              again and what is in the log is replayed, so effects belong in `ctx.step`.
+            run_s: Fail a run that has worked for so many seconds, in all its attempts; waiting in
+              `ctx.ask` does not count.
+            idle_s: Fail a run that has said nothing and ended no step for so many seconds; nor does
+              it here.
         """
-        names = dict(sys._getframe(1).f_locals)  # so that annotations may name types local to the caller
+        names = dict(
+            sys._getframe(1).f_locals
+        )  # so that annotations may name types local to the caller
 
         def add(function: F) -> F:
             skill_id = id or function.__name__
             if skill_id in self.skills:
-                raise ValueError(f"agent {self.name!r} already has a skill {skill_id!r}; give one of them id=")
+                raise ValueError(
+                    f"agent {self.name!r} already has a skill {skill_id!r}; give one of them id="
+                )
             title = name or skill_id.replace("_", " ").strip().capitalize()
             card = AgentSkill(
                 id=skill_id,
@@ -146,14 +155,22 @@ class Agent:
                 output_modes=output_modes or [],
             )
             self.skills[skill_id] = Skill(
-                function, card, is_default=default, is_durable=durable, run_s=run_s, idle_s=idle_s, names=names
+                function,
+                card,
+                is_default=default,
+                is_durable=durable,
+                run_s=run_s,
+                idle_s=idle_s,
+                names=names,
             )
             return function
 
         return add if function is None else add(function)
 
     def route(self, function: F) -> F:
-        """Let a function choose: it gets the message and returns a skill's id, or None for the default skill."""
+        """Let a function choose: it gets the message and returns a skill's id, or None for the
+        default skill.
+        """
         self.router = function
         return function
 
@@ -165,12 +182,16 @@ class Agent:
     def resolve(self) -> None:
         """Check all skills. Raises TypeError or ValueError for what a user wrote wrong."""
         if not self.skills:
-            raise ValueError(f"agent {self.name!r} has no skill yet; decorate a function with @agent.skill")
+            raise ValueError(
+                f"agent {self.name!r} has no skill yet; decorate a function with @agent.skill"
+            )
         if sum(skill.is_default for skill in self.skills.values()) > 1:
             raise ValueError(f"agent {self.name!r} has more than one default skill")
         for skill in self.skills.values():
             skill.resolve()
-        self.default = next((s for s in self.skills.values() if s.is_default), next(iter(self.skills.values())))
+        self.default = next(
+            (s for s in self.skills.values() if s.is_default), next(iter(self.skills.values()))
+        )
 
     def check_modes(self, skill: Skill, message: Message) -> None:
         """Raise ContentTypeNotSupported for a part of a type the skill does not take."""
@@ -179,11 +200,14 @@ class Agent:
             kind = part.media_type.partition(";")[0].strip().lower()
             if kind and not any(fnmatch(kind, mode.lower()) for mode in taken):
                 raise ContentTypeNotSupported(
-                    f"part {i} is {kind!r:.80}; this skill takes {', '.join(taken)}", parameter=f"message.parts[{i}].mediaType"
+                    f"part {i} is {kind!r:.80}; this skill takes {', '.join(taken)}",
+                    parameter=f"message.parts[{i}].mediaType",
                 )
 
     async def choose(self, request: SendMessageRequest) -> Skill:
-        """Return the skill a message is for: the one it names, else the route's choice, else the default."""
+        """Return the skill a message is for: the one it names, else the route's choice, else the
+        default.
+        """
         named = _named(request.message.metadata) or _named(request.metadata)
         if named is None and self.router is not None:
             named = self.router(request.message)

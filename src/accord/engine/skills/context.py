@@ -8,8 +8,8 @@ from ...auth import Caller
 from ...model import Message, Task
 
 if TYPE_CHECKING:
-    from ..durable.branches import Branch
-    from ..runs.run import Run
+    from ..durable import Branch
+    from ..runs import Run
 
 __all__ = ["Context", "Fail", "Reject"]
 
@@ -37,10 +37,10 @@ class Done:
 
 
 class Context:
-    """The task a skill works on, and what it can do with it: report, write, ask, call others, decline.
+    """The task a skill works on, and what it can do: report, write, ask, call others, decline.
 
-    `status`, `write` and `artifact` act at once and may be called from any thread; awaiting them lets a fast agent wait for
-    a slow disk. `ask` waits for the client, for as long as it takes.
+    `status`, `write` and `artifact` act at once and may be called from any thread; awaiting them
+    lets a fast agent wait for a slow disk. `ask` waits for the client, for as long as it takes.
     """
 
     __slots__ = ("_run", "caller", "context_id")
@@ -53,26 +53,40 @@ class Context:
     @property
     def _task_run(self) -> "Run":
         if self._run is None:
-            raise TypeError("a skill annotated -> Reply has no task; drop the annotation to use this")
+            raise TypeError(
+                "a skill annotated -> Reply has no task; drop the annotation to use this"
+            )
         return self._run
 
     def _waiting(self, verb: str) -> "Run":
-        """The run, for something that has to be awaited: said at the call, since nobody awaits it in a plain function."""
+        """The run, for something that has to be awaited: said at the call, since nobody awaits it
+        in a plain function.
+        """
         run = self._task_run
         if not run.is_here:
-            raise TypeError(f"ctx.{verb} has to be awaited, which a plain function can't; write async def {run.skill.id}")
+            raise TypeError(
+                f"ctx.{verb} has to be awaited, which a plain function can't; write async "
+                f"def {run.skill.id}"
+            )
         return run
 
-    async def _question(self, verb: str, ask: "Callable[[Branch], Coroutine[Any, Any, Any]]") -> Any:
+    async def _question(
+        self, verb: str, ask: "Callable[[Branch], Coroutine[Any, Any, Any]]"
+    ) -> Any:
         """Ask in the branch that awaits this: a member of `gather` is called outside of its own."""
-        from ..durable.branches import place_in  # brings asyncio, which someone who only names a Context need not load
+        from ..durable import (
+            place_in,  # brings asyncio, which someone who only names a Context need not load
+        )
 
         place = place_in(self._task_run)
         if place is None:
             raise TypeError(f"ctx.{verb} was called in a task that was not started by its skill")
         if place.step:
             step = place.step.rpartition("#")[0]
-            raise TypeError(f"ctx.{verb} was called within step {step!r}; call it beside the step, and hand the result to it")
+            raise TypeError(
+                f"ctx.{verb} was called within step {step!r}; call it beside the step, and "
+                "hand the result to it"
+            )
         return await ask(place.branch)
 
     @property
@@ -88,8 +102,8 @@ class Context:
     def history(self) -> list[Message]:
         """Everything said in this task, oldest first, the newest message included.
 
-        After a restart, while what was done before is gone through again, it is what it was then: up to the message the function
-        had taken.
+        After a restart, while what was done before is gone through again, it is what it was then:
+        up to the message the function had taken.
         """
         return self._task_run.heard
 
@@ -99,8 +113,10 @@ class Context:
         return list(self._task_run.output_modes)
 
     def conversation(self, limit: int = 20) -> Coroutine[Any, Any, list[Task]]:
-        """The newest earlier tasks of this conversation (the same contextId), oldest of them first, this one left out."""
-        from ..runs.conversation import conversation
+        """The newest earlier tasks of this conversation (the same contextId), oldest of them first,
+        this one left out.
+        """
+        from ..runs import conversation
 
         return conversation(self._waiting("conversation"), limit)
 
@@ -126,23 +142,33 @@ class Context:
     ) -> Awaitable[None]:
         """Add a whole artifact."""
         run = self._task_run
-        run.act(lambda: run.add_artifact(content, name=name, description=description, artifact_id=id, metadata=metadata))
+        run.act(
+            lambda: run.add_artifact(
+                content, name=name, description=description, artifact_id=id, metadata=metadata
+            )
+        )
         return Done(run)
 
     @overload
     def ask(self, question: str | Message, *, name: str = "") -> Coroutine[Any, Any, str]: ...
 
     @overload
-    def ask(self, question: str | Message, type: type[T], *, name: str = "") -> Coroutine[Any, Any, T]: ...
+    def ask(
+        self, question: str | Message, type: type[T], *, name: str = ""
+    ) -> Coroutine[Any, Any, T]: ...
 
-    def ask(self, question: str | Message, type: Any = str, *, name: str = "") -> Coroutine[Any, Any, Any]:
+    def ask(
+        self, question: str | Message, type: Any = str, *, name: str = ""
+    ) -> Coroutine[Any, Any, Any]:
         """Ask the client and wait for the answer: the task is input-required until then.
 
-        With a type other than `str` the question carries its JSON Schema and the answer is checked; a wrong one is asked
-        again, saying what was wrong. With `Message` the whole answer is returned.
+        With a type other than `str` the question carries its JSON Schema and the answer is checked;
+        a wrong one is asked again, saying what was wrong. With `Message` the whole answer is
+        returned.
 
-        After a restart the answer is found again by the question's text and type. If something in the text is another every
-        time (a time, a price of now), give the question a `name`, which then counts instead.
+        After a restart the answer is found again by the question's text and type. If something in
+        the text is another every time (a time, a price of now), give the question a `name`, which
+        then counts instead.
         """
         run = self._waiting("ask")
         return self._question("ask", lambda branch: run.questions.ask(branch, question, type, name))
@@ -156,37 +182,47 @@ class Context:
         retries: int = 0,
         timeout: float | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Call a function once, even if the process dies after it: its result is in the log before this returns.
+        """Call a function once, even if the process dies after it: its result is in the log before
+        this returns.
 
-        After a restart the recorded result is given back and the function is not called. It may be called twice if the
-        process dies during it: make it safe to repeat, or hand `ctx.step_key` on as an idempotency key.
+        After a restart the recorded result is given back and the function is not called. It may be
+        called twice if the process dies during it: make it safe to repeat, or hand `ctx.step_key`
+        on as an idempotency key.
 
-        A step is known by its name, the function's own by default, and by its number among the calls of that name. JSON values
-        come back as they are; everything else by the function's return annotation, or by `returns`. What it raises in the end is
-        recorded too, and raised as `StepFailed`. `retries` is how often it is called again if it raises, with growing pauses;
-        `timeout` is how many seconds it may take in all. An async generator function writes each chunk as it comes, and gives the
-        joined text. What a step says with `write`, `status` and `artifact` is said once.
+        A step is known by its name, the function's own by default, and by its number among the
+        calls of that name. JSON values come back as they are; everything else by the function's
+        return annotation, or by `returns`. What it raises in the end is recorded too, and raised as
+        `StepFailed`. `retries` is how often it is called again if it raises, with growing pauses;
+        `timeout` is how many seconds it may take in all. An async generator function writes each
+        chunk as it comes, and gives the joined text. What a step says with `write`, `status` and
+        `artifact` is said once.
         """
         run = self._run
         if run is None or run.thread != threading.get_ident():
             run = self._waiting("step")  # says what is wrong
-        return run.steps.step(function, args, name=name, returns=returns, retries=retries, timeout=timeout)
+        return run.steps.step(
+            function, args, name=name, returns=returns, retries=retries, timeout=timeout
+        )
 
     def gather(self, *members: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, list[Any]]:
-        """Run coroutines side by side and return their results in order: `a, b = await ctx.gather(ctx.step(f), ctx.step(g))`.
+        """Run coroutines side by side and return their results in order: `a, b = await
+        ctx.gather(ctx.step(f), ctx.step(g))`.
 
-        Each member is a branch of its own: after a restart its steps are known whichever of them comes first. All are
-        waited for; then the first failure by position is raised.
+        Each member is a branch of its own: after a restart its steps are known whichever of them
+        comes first. All are waited for; then the first failure by position is raised.
         """
         return self._waiting("gather").steps.gather(*members)
 
     @property
     def step_key(self) -> str:
-        """What the step we are in is called, the same after every restart: an idempotency key for what the step calls."""
+        """What the step we are in is called, the same after every restart: an idempotency key for
+        what the step calls.
+        """
         return self._task_run.steps.step_key
 
     def patched(self, name: str) -> bool:
-        """Whether a change of the function applies to this run: False if it had gone past this place before the change.
+        """Whether a change of the function applies to this run: False if it had gone past this
+        place before the change.
 
         if ctx.patched("pricing"): price = await ctx.step(new_price)
         else: price = await ctx.step(old_price)
@@ -195,25 +231,35 @@ class Context:
 
     @property
     def is_canceled(self) -> bool:
-        """Whether the client cancelled the task. A function that is cancelled for any other reason is called again later."""
+        """Whether the client cancelled the task. A function that is cancelled for any other reason
+        is called again later.
+        """
         return self._task_run.is_canceled
 
     def delegate(self, agent: Any, message: Any, *, name: str = "") -> Coroutine[Any, Any, Any]:
-        """Have another agent do a part of this task, and return its reply (as `connect(agent).send` does).
+        """Have another agent do a part of this task, and return its reply (as `connect(agent).send`
+        does).
 
-        `agent` is a URL, a card, an Agent or a client. Its progress becomes ours, its questions are asked of our own client,
-        and cancelling this task cancels its. If it fails or declines, this raises `Fail`, and so fails this task unless
-        caught. It is known again after a restart as a step is: the other agent goes on with the same task.
+        `agent` is a URL, a card, an Agent or a client. Its progress becomes ours, its questions are
+        asked of our own client, and cancelling this task cancels its. If it fails or declines, this
+        raises `Fail`, and so fails this task unless caught. It is known again after a restart as a
+        step is: the other agent goes on with the same task.
         """
         return self._waiting("delegate").steps.delegate(agent, message, name=name)
 
-    def require_auth(self, text: str, *, until: Awaitable[T] | None = None) -> Coroutine[Any, Any, T | Message]:
-        """Say what has to be authorized and wait: for `until`, if given, or for a message of the client.
+    def require_auth(
+        self, text: str, *, until: Awaitable[T] | None = None
+    ) -> Coroutine[Any, Any, T | Message]:
+        """Say what has to be authorized and wait: for `until`, if given, or for a message of the
+        client.
 
-        Open streams stay open meanwhile (spec ITA-3). A message is returned as it is; it authorizes nothing by itself.
+        Open streams stay open meanwhile (spec ITA-3). A message is returned as it is; it authorizes
+        nothing by itself.
         """
         run = self._waiting("require_auth")
-        return self._question("require_auth", lambda branch: run.questions.require_auth(branch, text, until))
+        return self._question(
+            "require_auth", lambda branch: run.questions.require_auth(branch, text, until)
+        )
 
     def reject(self, reason: str) -> NoReturn:
         """Decline the task. Nothing after this is run."""

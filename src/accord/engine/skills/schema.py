@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import msgspec
 
-from ...codec import lenient, text
 from ...model import InvalidParams, ParseError
+from ...protocol import lenient, text
 
 __all__ = ["Shape", "is_data_type", "load_model", "load_other", "to_builtins"]
 
@@ -24,7 +24,9 @@ class Shape:
         self.type = type_
 
     def read(self, value: Any, where: str) -> Any:
-        """Return the JSON value as this type, or raise InvalidParams naming the field below `where`."""
+        """Return the JSON value as this type, or raise InvalidParams naming the field below
+        `where`.
+        """
         if hasattr(self.type, "model_validate"):
             return self._read_pydantic(value, where)
         try:
@@ -33,7 +35,9 @@ class Shape:
             raise _below(where, lenient.bad_field(error).violations) from None
 
     def read_text(self, value: str, where: str) -> Any:
-        """Return what a person typed: JSON if that fits, else the bare text (a 16 may be meant as "16")."""
+        """Return what a person typed: JSON if that fits, else the bare text (a 16 may be meant as
+        "16").
+        """
         if self.type is str:
             return value
         try:
@@ -65,32 +69,45 @@ class _Misfit(ValueError):
     """A pydantic model refuses a value."""
 
     def __init__(self, violations: tuple[tuple[str, str], ...]) -> None:
-        super().__init__("; ".join(f"{field}: {what}" if field else what for field, what in violations))
+        super().__init__(
+            "; ".join(f"{field}: {what}" if field else what for field, what in violations)
+        )
         self.violations = violations
 
 
 def load_model(type_: Any, value: Any, *, by_name: bool = False) -> Any:
-    """Return the JSON value as this pydantic model; `by_name`, if its fields stand under their own names, not their aliases.
+    """Return the JSON value as this pydantic model; `by_name`, if its fields stand under their own
+    names, not their aliases.
 
     Raises:
         ValueError: It does not fit.
     """
-    options = {"by_name": True} if by_name and "by_name" in inspect.signature(type_.model_validate).parameters else {}
+    options = (
+        {"by_name": True}
+        if by_name and "by_name" in inspect.signature(type_.model_validate).parameters
+        else {}
+    )
     try:
         return type_.model_validate(value, **options)
-    except ValueError as error:  # pydantic.ValidationError is one, and pydantic may not be installed
+    except (
+        ValueError
+    ) as error:  # pydantic.ValidationError is one, and pydantic may not be installed
         errors = getattr(error, "errors", None)
         if errors is None:
             raise
         try:
-            return type_.model_validate_json(msgspec.json.encode(value), **options)  # strict models take a date as text only there
+            return type_.model_validate_json(
+                msgspec.json.encode(value), **options
+            )  # strict models take a date as text only there
         except ValueError:
             found = [(".".join(str(step) for step in e["loc"]), str(e["msg"])) for e in errors()]
             raise _Misfit(tuple(found)) from None
 
 
 def load_other(type_: Any, value: Any) -> Any:
-    """Return the JSON value as a class of the user's that is a kind of text or number, or a path. Raises TypeError for others."""
+    """Return the JSON value as a class of the user's that is a kind of text or number, or a path.
+    Raises TypeError for others.
+    """
     class_ = typing.get_origin(type_) or type_
     if isinstance(class_, type):
         if isinstance(value, class_):
@@ -101,7 +118,9 @@ def load_other(type_: Any, value: Any) -> Any:
 
 
 def _load_foreign(type_: Any, value: Any) -> Any:
-    return load_model(type_, value) if hasattr(type_, "model_validate") else load_other(type_, value)
+    return (
+        load_model(type_, value) if hasattr(type_, "model_validate") else load_other(type_, value)
+    )
 
 
 def is_data_type(type_: Any) -> bool:
@@ -128,15 +147,19 @@ def _dump_foreign(value: Any) -> Any:
         if inspect.iscoroutine(value):
             value.close()  # nobody will await it
         raise TypeError(
-            f"a {type(value).__name__} can't be sent: write `await` before the call that made it, as in `await ctx.step(...)`"
+            f"a {type(value).__name__} can't be sent: write `await` before the call that "
+            "made it, as in `await ctx.step(...)`"
         )
     raise TypeError(
-        f"a {type(value).__name__} can't be sent: return str, a dataclass, msgspec or pydantic object, dict, list, File or Part"
+        f"a {type(value).__name__} can't be sent: return str, a dataclass, msgspec or "
+        "pydantic object, dict, list, File or Part"
     )
 
 
 def _plain(value: str, type_: Any) -> Any:
-    """A person's yes is a bool's true; anything else stays the text it is, for the type to refuse."""
+    """A person's yes is a bool's true; anything else stays the text it is, for the type to
+    refuse.
+    """
     if type_ is bool and value.strip().lower() in ("yes", "y", "ok", "true"):
         return True
     if type_ is bool and value.strip().lower() in ("no", "n", "false"):
@@ -145,5 +168,8 @@ def _plain(value: str, type_: Any) -> Any:
 
 
 def _below(where: str, violations: tuple[tuple[str, str], ...]) -> InvalidParams:
-    named = tuple((where if field in ("", "params") else f"{where}.{field}", what) for field, what in violations)
+    named = tuple(
+        (where if field in ("", "params") else f"{where}.{field}", what)
+        for field, what in violations
+    )
     return InvalidParams("; ".join(f"{field}: {what}" for field, what in named), violations=named)

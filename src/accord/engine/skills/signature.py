@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 
 from ...auth import Caller
-from ...codec import text
 from ...model import ContentTypeNotSupported, InvalidParams, Message, ParseError
+from ...protocol import text
 from .schema import Shape, is_data_type
 from .values import File, files_of
 
@@ -56,16 +56,25 @@ def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type
     """Read a function's signature.
 
     Raises:
-        TypeError: A parameter has no annotation, one we can't fill, or one another parameter has already.
+        TypeError: A parameter has no annotation, one we can't fill, or one another parameter has
+          already.
     """
     slots: list[Slot] = []
     context = caller = ""
     for parameter in inspect.signature(function).parameters.values():
         name = parameter.name
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise TypeError(f"{function.__qualname__}: a skill takes named parameters; write out {parameter}")
+        if parameter.kind in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+            parameter.POSITIONAL_ONLY,
+        ):
+            raise TypeError(
+                f"{function.__qualname__}: a skill takes named parameters; write out {parameter}"
+            )
         if name not in hints:
-            raise TypeError(f"{function.__qualname__}: say what {name!r} is, for example {name}: str")
+            raise TypeError(
+                f"{function.__qualname__}: say what {name!r} is, for example {name}: str"
+            )
         type_, is_optional = _without_none(hints[name])
         if type_ is context_type:
             context = name
@@ -75,7 +84,10 @@ def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type
             continue
         slot = _slot(function, name, type_, is_optional or parameter.default is not parameter.empty)
         if any(other.kind == slot.kind for other in slots):
-            raise TypeError(f"{function.__qualname__}: {name!r} and another parameter both take the {slot.kind} of a message")
+            raise TypeError(
+                f"{function.__qualname__}: {name!r} and another parameter both take the "
+                f"{slot.kind} of a message"
+            )
         slots.append(slot)
     return Binding(tuple(slots), context, caller)
 
@@ -94,8 +106,10 @@ def _slot(function: Callable[..., Any], name: str, type_: Any, is_optional: bool
     if is_data_type(type_):
         return Slot(name, "data", Shape(type_), not is_optional)
     raise TypeError(
-        f"{function.__qualname__}: {name!r} is a {getattr(type_, '__name__', type_)}, which no message holds; "
-        "use str, Message, File, list[File], bytes, dict, a dataclass, msgspec or pydantic type, Context or Caller"
+        f"{function.__qualname__}: {name!r} is a {getattr(type_, '__name__', type_)}, "
+        "which no message holds; "
+        "use str, Message, File, list[File], bytes, dict, a dataclass, msgspec or pydantic "
+        "type, Context or Caller"
     )
 
 
@@ -110,7 +124,8 @@ def _without_none(type_: Any) -> tuple[Any, bool]:
 def _missing(slot: Slot, what: str) -> Any:
     if slot.is_required:
         raise ContentTypeNotSupported(
-            f"this skill needs {what} in the message, for its parameter {slot.name!r}", parameter=slot.name
+            f"this skill needs {what} in the message, for its parameter {slot.name!r}",
+            parameter=slot.name,
         )
     return UNSET
 
@@ -141,7 +156,9 @@ def _take_bytes(message: Message, slot: Slot, _: bool) -> Any:
         return _missing(slot, "a file")
     if found[0].data is None:
         raise ContentTypeNotSupported(
-            f"this skill needs the file's bytes for {slot.name!r}; a url part is not fetched, send it as raw", parameter=slot.name
+            f"this skill needs the file's bytes for {slot.name!r}; a url part is not "
+            "fetched, send it as raw",
+            parameter=slot.name,
         )
     return found[0].data
 

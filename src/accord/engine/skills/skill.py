@@ -16,7 +16,8 @@ __all__ = ["Skill"]
 class Skill:
     """A function an agent can be asked to run.
 
-    `kind` says how it is called: `coroutine`, `stream` (async generator), `thread` or `thread stream`.
+    `kind` says how it is called: `coroutine`, `stream` (async generator), `thread` or `thread
+    stream`.
     """
 
     def __init__(
@@ -43,17 +44,23 @@ class Skill:
         self.makes_task = True
 
     def resolve(self) -> None:
-        """Read the signature, once every name it uses exists. Raises TypeError for one that can't be filled."""
+        """Read the signature, once every name it uses exists. Raises TypeError for one that can't
+        be filled.
+        """
         hints = typing.get_type_hints(self.function, localns=self._names)
         self.binding = bind(self.function, hints, Context)
         self.makes_task = hints.get("return") is not Reply
         if self.is_durable and self.kind in ("thread", "thread stream"):
             raise TypeError(
-                f"{self.function.__qualname__}: a durable skill has to be async def, since ctx.step is awaited; "
+                f"{self.function.__qualname__}: a durable skill has to be async def, since "
+                "ctx.step is awaited; "
                 "its steps may be plain functions"
             )
         if not self.makes_task and self.kind in ("stream", "thread stream"):
-            raise TypeError(f"{self.function.__qualname__}: a skill that answers with a Reply returns it, it can't yield")
+            raise TypeError(
+                f"{self.function.__qualname__}: a skill that answers with a Reply returns "
+                "it, it can't yield"
+            )
 
 
 def _kind(function: Callable[..., Any]) -> str:

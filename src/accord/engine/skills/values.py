@@ -13,8 +13,8 @@ __all__ = ["Ask", "File", "Reply", "files_of", "to_parts"]
 class Reply:
     """An answer that is just a message: no task is kept of it.
 
-    A skill annotated `-> Reply` runs without a task. Returned by any other skill, it becomes the message of the
-    completing status.
+    A skill annotated `-> Reply` runs without a task. Returned by any other skill, it becomes the
+    message of the completing status.
     """
 
     __slots__ = ("metadata", "parts")
@@ -35,7 +35,7 @@ class Reply:
 
 
 class Ask:
-    """Returned by a skill: end the turn with a question and leave the task open for the next message."""
+    """Returned by a skill: ends the turn with a question; the next message answers it."""
 
     __slots__ = ("question", "type")
 

@@ -1,7 +1,21 @@
-"""The default store: one SQLite file, used by one process."""
+"""The store in a SQLite file."""
 
-from .files import check_file, inspect, size_of
-from .migrations import newest
-from .store import SqliteStore
+from typing import TYPE_CHECKING
 
-__all__ = ["SqliteStore", "check_file", "inspect", "newest", "size_of"]
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .files import check_file as check_file
+    from .files import inspect as inspect
+    from .files import size_of as size_of
+    from .store import SqliteStore as SqliteStore
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "SqliteStore": "store",
+        "check_file": "files",
+        "inspect": "files",
+        "size_of": "files",
+    },
+)

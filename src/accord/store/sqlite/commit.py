@@ -1,7 +1,8 @@
 """One commit: what becomes of each item, and the few statements that store those that are fine.
 
-First everything an item's condition depends on is read, then the outcomes are decided, one item after the other as if each had been
-stored before the next; then all is written. Nothing written can fail for what is in it, so no item harms its neighbours.
+First everything an item's condition depends on is read, then the outcomes are decided, one item
+after the other as if each had been stored before the next; then all is written. Nothing written can
+fail for what is in it, so no item harms its neighbours.
 """
 
 import sqlite3
@@ -23,22 +24,34 @@ Values = tuple[Any, ...]
 
 COUNT = "INSERT INTO counts VALUES (?,?,?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
 
-# Joined, each is one look into the index; with `(namespace, id) IN (VALUES ...)` SQLite reads all of it.
-_TAKEN_IDS = "WITH a(n, i) AS (VALUES (?,?)) SELECT namespace, id FROM a CROSS JOIN tasks ON namespace=n AND id=i"
-_TAKEN_KEYS = "WITH a(n, k) AS (VALUES (?,?)) SELECT namespace, key, at_ms FROM a CROSS JOIN keys ON namespace=n AND key=k"
-_STANDING = "SELECT key, owner, pos, state, at_ms, format, posts, heard, folded FROM tasks WHERE key IN (VALUES (?))"
+# Joined, each is one look into the index; with `(namespace, id) IN (VALUES ...)` SQLite reads all
+# of it.
+_TAKEN_IDS = (
+    "WITH a(n, i) AS (VALUES (?,?)) SELECT namespace, id FROM a CROSS JOIN tasks ON "
+    "namespace=n AND id=i"
+)
+_TAKEN_KEYS = (
+    "WITH a(n, k) AS (VALUES (?,?)) SELECT namespace, key, at_ms FROM a CROSS JOIN keys ON "
+    "namespace=n AND key=k"
+)
+_STANDING = (
+    "SELECT key, owner, pos, state, at_ms, format, posts, heard, folded FROM tasks WHERE key "
+    "IN (VALUES (?))"
+)
 
-# An error rolls all of a commit back: with OR FAIL a statement need not be able to undo itself, for which SQLite would copy every
-# page it changes, and many of them into a file.
+# An error rolls all of a commit back: with OR FAIL a statement need not be able to undo itself, for
+# which SQLite would copy every page it changes, and many of them into a file.
 _NEW = (
-    "INSERT OR FAIL INTO tasks (key, namespace, state, at_ms, pos, seq, snap, owner, posts, heard, committed_ms, format, id,"
+    "INSERT OR FAIL INTO tasks (key, namespace, state, at_ms, pos, seq, snap, owner, "
+    "posts, heard, committed_ms, format, id,"
     " context, skill, about, head, artifacts) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 _LOGGED = "INSERT OR FAIL INTO events VALUES (?,?,?,?,?)"
 _POSTED = "INSERT OR FAIL INTO posts VALUES (?,?,?,?,?)"
 _KEY = "INSERT OR REPLACE INTO keys VALUES (?,?,?,?,?,?,?,?)"
 
-# What is set, even to the same, is written to every index it is in: a task is moved only if it has another place.
+# What is set, even to the same, is written to every index it is in: a task is moved only if it has
+# another place.
 _GROWN = "UPDATE tasks SET pos=?, seq=?, format=?, owner=?, heard=?, committed_ms=?"
 _MOVED = ", state=?, at_ms=?, folded=0"
 _SNAPSHOT = ", snap=?, head=?, artifacts=?"
@@ -70,7 +83,12 @@ class Commit:
     """Items on their way into the database, within a transaction of the caller."""
 
     def __init__(
-        self, db: sqlite3.Connection, replica: int, claimed: Collection[int], namespaces: Mapping[Namespace, int], at_ms: int
+        self,
+        db: sqlite3.Connection,
+        replica: int,
+        claimed: Collection[int],
+        namespaces: Mapping[Namespace, int],
+        at_ms: int,
     ) -> None:
         self._db = db
         self._replica = replica
@@ -113,8 +131,13 @@ class Commit:
             if key is not None:
                 keys.append((self._number(key.namespace), key.key))
         self._ids = set(select_in(self._db, _TAKEN_IDS, ids))
-        self._standing = {row[0]: _Standing(*row[1:]) for row in select_in(self._db, _STANDING, tasks)}
-        self._used = {(namespace, key): at_ms for namespace, key, at_ms in select_in(self._db, _TAKEN_KEYS, keys)}
+        self._standing = {
+            row[0]: _Standing(*row[1:]) for row in select_in(self._db, _STANDING, tasks)
+        }
+        self._used = {
+            (namespace, key): at_ms
+            for namespace, key, at_ms in select_in(self._db, _TAKEN_KEYS, keys)
+        }
 
     def _number(self, namespace: Namespace) -> int:
         number = self._known.get(namespace) or self._fresh.get(namespace)
@@ -134,7 +157,9 @@ class Commit:
         return self._take_key(item)
 
     def _take_key(self, key: Idempotency | None) -> bool:
-        """Use an idempotency key, if one is given: the last condition of an item. Return whether it was free."""
+        """Use an idempotency key, if one is given: the last condition of an item. Return whether it
+        was free.
+        """
         if key is None:
             return True
         number = self._number(key.namespace)
@@ -142,7 +167,9 @@ class Commit:
         if used_ms is not None and used_ms >= key.expired_ms:
             return False
         self._used[number, key.key] = key.at_ms
-        self._keys.append((number, key.key, key.at_ms, key.turn, key.post, key.digest, key.task_id, key.reply))
+        self._keys.append(
+            (number, key.key, key.at_ms, key.turn, key.post, key.digest, key.task_id, key.reply)
+        )
         return True
 
     def _create(self, item: Create) -> bool:
@@ -151,23 +178,57 @@ class Commit:
             return False
         self._ids.add((namespace, item.id))
         owner = None if is_released(item.leaves, 0, 0) else self._replica
-        self._standing[item.key] = _Standing(owner, item.pos, item.state, item.at_ms, item.format, 0, 0, 0)
+        self._standing[item.key] = _Standing(
+            owner, item.pos, item.state, item.at_ms, item.format, 0, 0, 0
+        )
         data, head, artifacts, snap = item.data, b"", b"", 0
         if item.head is not None:
             snap = item.pos
             data, head, artifacts = split(self._db, item.key, data, item.head, item.artifacts)
-        place = (item.key, namespace, item.state, item.at_ms, item.pos, item.seq, snap, owner, 0, 0, self._at_ms, item.format)
-        self._new.append((*place, item.id, item.context_id, item.skill, blob(item.about), blob(head), blob(artifacts)))
+        place = (
+            item.key,
+            namespace,
+            item.state,
+            item.at_ms,
+            item.pos,
+            item.seq,
+            snap,
+            owner,
+            0,
+            0,
+            self._at_ms,
+            item.format,
+        )
+        self._new.append(
+            (
+                *place,
+                item.id,
+                item.context_id,
+                item.skill,
+                blob(item.about),
+                blob(head),
+                blob(artifacts),
+            )
+        )
         self._events.append((item.key, 1, item.seq, self._at_ms, blob(data)))
         self._change[namespace, item.state] += 1
         return True
 
     def _append(self, item: Append) -> bool:
         there = self._standing.get(item.key)
-        if there is None or not self._is_ours(item.key, there) or there.pos != item.before or not self._take_key(item.idempotency):
+        if (
+            there is None
+            or not self._is_ours(item.key, there)
+            or there.pos != item.before
+            or not self._take_key(item.idempotency)
+        ):
             return False
         there.pos, there.format = item.pos, max(there.format, item.format)
-        heard = there.posts if item.leaves is Leaves.END else min(max(there.heard, item.heard), there.posts)
+        heard = (
+            there.posts
+            if item.leaves is Leaves.END
+            else min(max(there.heard, item.heard), there.posts)
+        )
         if heard > there.heard:
             there.heard = heard
             self._heard.append((item.key, heard))
@@ -193,12 +254,17 @@ class Commit:
 
     def _post(self, item: Post) -> bool:
         there = self._standing.get(item.task)
-        if there is None or not self._is_ours(item.task, there) or there.posts - there.heard >= MAX_POSTS:
+        if (
+            there is None
+            or not self._is_ours(item.task, there)
+            or there.posts - there.heard >= MAX_POSTS
+        ):
             return False
         if not self._take_key(item.idempotency):
             return False
         there.posts += 1
-        there.owner = self._replica  # to be written, if it was only claimed: a task without an owner must have no unread posts
+        # to be written, if it was only claimed: a task without an owner must have no unread posts
+        there.owner = self._replica
         self._posts.append((item.task, there.posts, item.id, int(item.kind), item.body))
         return True
 
@@ -220,7 +286,9 @@ class Commit:
             db.executemany("UPDATE tasks SET posts=?, owner=? WHERE key=?", rows)
         if self._heard:
             db.executemany("DELETE FROM posts WHERE task=? AND n<=?", self._heard)
-        if counted := [(namespace, state, n) for (namespace, state), n in self._change.items() if n]:
+        if counted := [
+            (namespace, state, n) for (namespace, state), n in self._change.items() if n
+        ]:
             insert(db, COUNT, counted)
         point("commit.counts")
         if self._fresh:

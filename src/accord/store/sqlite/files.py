@@ -1,4 +1,6 @@
-"""The file of the SQLite store: whether it is ours, who holds it, what is in it, and whether it is still there."""
+"""The file of the SQLite store: whether it is ours, who holds it, what is in it, and whether it is
+still there.
+"""
 
 import contextlib
 import errno
@@ -24,7 +26,10 @@ __all__ = ["Watch", "check_file", "count", "hold", "inspect", "reason", "size_of
 
 _MAGIC = b"SQLite format 3\0"
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_STUCK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # which of them SQLite says depends on the file that could not grow
+_STUCK = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+)  # which of them SQLite says depends on the file that could not grow
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # for all, for this user, for this process
 _PROBE = 64 << 10
 _HEADER = 100  # bytes; the size of a page stands at 16, how many there are at 28
@@ -34,7 +39,8 @@ _HEADER = 100  # bytes; the size of a page stands at 16, how many there are at 2
 
 
 def hold(path: Path) -> BinaryIO:
-    """Hold `path` for this process until the returned file is closed. Its folder is made if need be.
+    """Hold `path` for this process until the returned file is closed. Its folder is made if need
+    be.
 
     Raises:
         RuntimeError: Another process holds it, or nothing can be written there.
@@ -55,7 +61,8 @@ def hold(path: Path) -> BinaryIO:
             lock.seek(0)
             holder = lock.read(32).decode(errors="replace").strip()
             raise RuntimeError(
-                f"{path} is in use by {_named(holder)}; stop that first, or use another file with --store sqlite:///other.db"
+                f"{path} is in use by {_named(holder)}; stop that first, or use another "
+                "file with --store sqlite:///other.db"
             ) from None
         forks.keep(lock, lambda lock: [lock.fileno()])
         try:
@@ -97,22 +104,36 @@ def check_file(path: Path) -> int:
     """
     try:
         if path.is_dir():
-            raise RuntimeError(f"{path} is a folder; name a file in it, as in --store sqlite:///accord.db")
+            raise RuntimeError(
+                f"{path} is a folder; name a file in it, as in --store sqlite:///accord.db"
+            )
         if not path.exists() or path.stat().st_size == 0:
             return 0
         with path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
-                raise RuntimeError(f"{path} can't be used as a database: it is none; give another file with --store")
+                raise RuntimeError(
+                    f"{path} can't be used as a database: it is none; give another file "
+                    "with --store"
+                )
     except OSError as error:
         raise RuntimeError(f"{path} can't be opened: {error.strerror}") from error
     with _reading(path) as db:
         ((schema,),) = db.execute("PRAGMA user_version")
-        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    is_ours = tables >= {"tasks", "events", "keys", "counts"} and tables & {"scopes", "namespaces"}  # in every schema
+        tables = {
+            name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        }
+    is_ours = tables >= {"tasks", "events", "keys", "counts"} and tables & {
+        "scopes",
+        "namespaces",
+    }  # in every schema
     if tables and not (schema and is_ours):
-        raise RuntimeError(f"{path} is a database, but not Accord's; give another file with --store")
+        raise RuntimeError(
+            f"{path} is a database, but not Accord's; give another file with --store"
+        )
     if schema > newest():
-        raise RuntimeError(f"{path} has schema {schema}, this Accord knows up to {newest()}; use a newer Accord")
+        raise RuntimeError(
+            f"{path} has schema {schema}, this Accord knows up to {newest()}; use a newer Accord"
+        )
     return int(schema)
 
 
@@ -123,16 +144,28 @@ def inspect(path: Path) -> Stats:
 
 
 def count(db: sqlite3.Connection, path: Path) -> Stats:
-    tasks = Counter(dict(db.execute("SELECT state, sum(n) FROM counts GROUP BY state HAVING sum(n) > 0").fetchall()))
-    if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'begun'").fetchone():  # not in every schema
-        tasks += Counter(dict(db.execute("SELECT state, count(*) FROM begun GROUP BY state").fetchall()))
+    tasks = Counter(
+        dict(
+            db.execute(
+                "SELECT state, sum(n) FROM counts GROUP BY state HAVING sum(n) > 0"
+            ).fetchall()
+        )
+    )
+    if db.execute(
+        "SELECT 1 FROM sqlite_master WHERE name = 'begun'"
+    ).fetchone():  # not in every schema
+        tasks += Counter(
+            dict(db.execute("SELECT state, count(*) FROM begun GROUP BY state").fetchall())
+        )
     ((events,),) = db.execute("SELECT count(*) FROM events")
     ((keys,),) = db.execute("SELECT count(*) FROM keys")
     return Stats(tasks=dict(tasks), events=events, keys=keys, size=size_of(path))
 
 
 def size_of(path: Path) -> int:
-    """Return how many bytes a database takes, with what has not found its way from the log into the file."""
+    """Return how many bytes a database takes, with what has not found its way from the log into the
+    file.
+    """
     return sum(file.stat().st_size for file in (path, _log_of(path)) if file.exists())
 
 
@@ -140,7 +173,8 @@ def unusable(path: Path, error: sqlite3.Error) -> RuntimeError:
     """What a person is told of a file that can't be opened."""
     if _code(error) in _DAMAGED:
         return RuntimeError(
-            f"{path} is damaged: {error}. Put a copy of it back, or begin a new one with --store; what can still be read may be "
+            f"{path} is damaged: {error}. Put a copy of it back, or begin a new one with "
+            "--store; what can still be read may be "
             f"saved with SQLite's own tool: sqlite3 {path} .recover"
         )
     return RuntimeError(f"{path} can't be used as a database: {reason(path, error)}")
@@ -149,7 +183,9 @@ def unusable(path: Path, error: sqlite3.Error) -> RuntimeError:
 def reason(path: Path, error: Exception) -> str:
     """Say in plain words why something could not be written."""
     code = _code(error)
-    if (code in _STUCK or (isinstance(error, OSError) and error.errno in _NO_ROOM)) and _is_full(path.parent):
+    if (code in _STUCK or (isinstance(error, OSError) and error.errno in _NO_ROOM)) and _is_full(
+        path.parent
+    ):
         return "the disk is full"
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return f"another program holds {path}"
@@ -157,7 +193,9 @@ def reason(path: Path, error: Exception) -> str:
 
 
 def _code(error: Exception) -> int:
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF  # the rest of the number says where it was seen
+    return (
+        int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+    )  # the rest of the number says where it was seen
 
 
 def _is_full(folder: Path) -> bool:
@@ -175,7 +213,9 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     """The file, opened so that nothing is written; without a log beside it not even one is made."""
     how = "mode=ro" if _log_of(path).exists() else "immutable=1"
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?{how}", uri=True)) as db:
+        with contextlib.closing(
+            sqlite3.connect(f"file:{quote(str(path.absolute()))}?{how}", uri=True)
+        ) as db:
             yield db
     except sqlite3.DatabaseError as error:
         raise unusable(path, error) from error
@@ -191,14 +231,16 @@ def _log_of(path: Path) -> Path:
 class Watch:
     """Notices a file that is deleted, replaced or truncated while it is open.
 
-    SQLite would go on writing to a file that has no name any more: all that is acknowledged then is lost.
+    SQLite would go on writing to a file that has no name any more: all that is acknowledged then is
+    lost.
     """
 
     def __init__(self, path: Path) -> None:
         self._file, self._log = str(path), str(_log_of(path))
         self._identity, self._identity_of_log = _identity(self._file), _identity(self._log)
         self._is_lost = False
-        # Open as long as the database is: to close any file of it would give up the locks SQLite holds for this process.
+        # Open as long as the database is: to close any file of it would give up the locks SQLite
+        # holds for this process.
         self._open = [os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))]
         forks.keep(self, lambda watch: watch._open)
 
@@ -208,14 +250,18 @@ class Watch:
             os.close(self._open.pop())
 
     def check(self) -> None:
-        """Raise CommitFailed if the file is not the one that was opened. One call of the system: it is made for every commit."""
+        """Raise CommitFailed if the file is not the one that was opened. One call of the system: it
+        is made for every commit.
+        """
         if (found := _identity(self._file)) != self._identity:
             raise _lost(self._file, "deleted" if found is None else "replaced")
         if self._is_lost:
             self.check_all()
 
     def check_all(self) -> None:
-        """The same of the log beside it, and of what is in the file; while something is wrong with these, no commit is made."""
+        """The same of the log beside it, and of what is in the file; while something is wrong with
+        these, no commit is made.
+        """
         self._is_lost = True
         self._check_all()
         self._is_lost = False
@@ -235,7 +281,9 @@ class Watch:
 
 
 def _lost(file: str, how: str) -> CommitFailed:
-    return CommitFailed(f"the database file {file} was {how} while it was in use; put it back or restart")
+    return CommitFailed(
+        f"the database file {file} was {how} while it was in use; put it back or restart"
+    )
 
 
 def _identity(file: str) -> tuple[int, int] | None:

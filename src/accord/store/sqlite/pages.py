@@ -1,8 +1,9 @@
 """Pages of tasks: never more work than a page is worth.
 
-A page is read in two steps: which tasks, from indexes that have them in order, then these. Where no index orders what is asked
-for (the tasks of a context in one state, for example) the best one is read, no more than SCAN entries of it: such a page may be
-short, or empty, and its `next` still goes on.
+A page is read in two steps: which tasks, from indexes that have them in order, then these. Where no
+index orders what is asked for (the tasks of a context in one state, for example) the best one is
+read, no more than SCAN entries of it: such a page may be short, or empty, and its `next` still goes
+on.
 """
 
 import heapq
@@ -36,7 +37,9 @@ class _Range(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Where the tasks of a query are found: in ranges to be merged; and what is still to be compared."""
+    """Where the tasks of a query are found: in ranges to be merged; and what is still to be
+    compared.
+    """
 
     ranges: list[_Range]
     columns: str  # to be compared, each after a comma
@@ -48,7 +51,9 @@ class _Plan(NamedTuple):
 
 
 def page(db: sqlite3.Connection, query: Query, namespaces: Mapping[Namespace, int]) -> Page:
-    """Return the tasks of a page, and how many match in all. The caller holds a snapshot of the database."""
+    """Return the tasks of a page, and how many match in all. The caller holds a snapshot of the
+    database.
+    """
     if query.namespace is not None:
         namespaces = {query.namespace: namespaces.get(query.namespace, 0)}
         plan = _plan(db, query, namespaces[query.namespace])
@@ -56,43 +61,72 @@ def page(db: sqlite3.Connection, query: Query, namespaces: Mapping[Namespace, in
         namespaces = dict(namespaces)  # the writer's thread adds to it
         plan = _plan_of_operator(db, query, namespaces)
     total, is_exact = (plan.total, True) if plan.total is not None else _count(db, query, plan)
-    tasks, next_ = _fitting(db, query, plan, {number: namespace for namespace, number in namespaces.items()})
+    tasks, next_ = _fitting(
+        db, query, plan, {number: namespace for namespace, number in namespaces.items()}
+    )
     return Page(tasks=tasks, total=total, next=next_, is_exact=is_exact)
 
 
 def _plan(db: sqlite3.Connection, query: Query, namespace: int) -> _Plan:
     if query.context_id:
         return _plan_of_context(query, namespace)
-    counts = dict(db.execute("SELECT state, n FROM counts WHERE namespace=? AND n>0", (namespace,)).fetchall())
+    counts = dict(
+        db.execute("SELECT state, n FROM counts WHERE namespace=? AND n>0", (namespace,)).fetchall()
+    )
     states = [query.state] if query.state else list(counts)
     total = sum(counts.get(state, 0) for state in states) if query.since_ms is None else None
-    return _Plan([_Range("tasks_by_state", "namespace=? AND state=?", (namespace, state)) for state in states], "", (), total)
+    return _Plan(
+        [
+            _Range("tasks_by_state", "namespace=? AND state=?", (namespace, state))
+            for state in states
+        ],
+        "",
+        (),
+        total,
+    )
 
 
 def _plan_of_context(query: Query, namespace: int) -> _Plan:
     """Submitted and working tasks are not in the index by context: they are few."""
     where = "namespace=? AND state=? AND context=?"
-    running = [_Range("tasks_by_state", where, (namespace, state, query.context_id)) for state in _RUNNING]
+    running = [
+        _Range("tasks_by_state", where, (namespace, state, query.context_id)) for state in _RUNNING
+    ]
     if query.state in _RUNNING:
         return _Plan([running[_RUNNING.index(query.state)]], "", (), None)
-    others = _Range("tasks_by_context", f"namespace=? AND context=? AND {_NOT_RUNNING}", (namespace, query.context_id))
+    others = _Range(
+        "tasks_by_context",
+        f"namespace=? AND context=? AND {_NOT_RUNNING}",
+        (namespace, query.context_id),
+    )
     if query.state:
         return _Plan([others], ", state", ((query.state,),), None)
     return _Plan([others, *running], "", (), None)
 
 
-def _plan_of_operator(db: sqlite3.Connection, query: Query, namespaces: Mapping[Namespace, int]) -> _Plan:
-    numbers = {number for namespace, number in namespaces.items() if query.agent in ("", namespace.agent)}
-    is_shared = len(numbers) < len(namespaces)  # with other agents, whose tasks are in the same index
+def _plan_of_operator(
+    db: sqlite3.Connection, query: Query, namespaces: Mapping[Namespace, int]
+) -> _Plan:
+    numbers = {
+        number for namespace, number in namespaces.items() if query.agent in ("", namespace.agent)
+    }
+    is_shared = len(numbers) < len(
+        namespaces
+    )  # with other agents, whose tasks are in the same index
     counts: Counter[int] = Counter()
     ranges: list[_Range] = []
     for namespace, state, n in db.execute("SELECT namespace, state, n FROM counts WHERE n>0"):
         if namespace in numbers and query.state in (0, state):
             counts[state] += n
             if state in _RUNNING:
-                ranges.append(_Range("tasks_by_state", "namespace=? AND state=?", (namespace, state)))
+                ranges.append(
+                    _Range("tasks_by_state", "namespace=? AND state=?", (namespace, state))
+                )
     for state in counts.keys() - set(_RUNNING):
-        ranges += [_Range("tasks_by_age", f"folded=? AND state=? AND {_NOT_RUNNING}", (folded, state)) for folded in (0, 1)]
+        ranges += [
+            _Range("tasks_by_age", f"folded=? AND state=? AND {_NOT_RUNNING}", (folded, state))
+            for folded in (0, 1)
+        ]
     columns = (", namespace" if is_shared else "") + (", context" if query.context_id else "")
     wanted: tuple[Collection[Any], ...] = (
         *((numbers,) if is_shared else ()),
@@ -102,13 +136,16 @@ def _plan_of_operator(db: sqlite3.Connection, query: Query, namespaces: Mapping[
     return _Plan(ranges, columns, wanted, total)
 
 
-def _entries(db: sqlite3.Connection, query: Query, plan: _Plan, before: Place | None) -> Iterator[Entry]:
+def _entries(
+    db: sqlite3.Connection, query: Query, plan: _Plan, before: Place | None
+) -> Iterator[Entry]:
     """The entries of the plan's ranges, newest first."""
     since_ms = query.since_ms if query.since_ms is not None else -1
     streams = [
         db.execute(
             f"SELECT at_ms, key{plan.columns} FROM tasks INDEXED BY {part.name} "
-            f"WHERE {part.where} AND at_ms>=? AND at_ms<=? AND (at_ms, key) < (?,?) ORDER BY at_ms DESC, key DESC",
+            f"WHERE {part.where} AND at_ms>=? AND at_ms<=? AND (at_ms, key) < (?,?) ORDER "
+            "BY at_ms DESC, key DESC",
             (*part.values, since_ms, (before or (_FAR,))[0], *(before or (_FAR, _FAR))),
         )
         for part in plan.ranges
@@ -128,11 +165,15 @@ def _count(db: sqlite3.Connection, query: Query, plan: _Plan) -> tuple[int, bool
         left = SCAN - seen
         sql = f"FROM tasks INDEXED BY {part.name} WHERE {part.where} AND at_ms>=? LIMIT ?"
         if plan.columns:
-            found = db.execute(f"SELECT 0, 0{plan.columns} {sql}", (*part.values, since_ms, left + 1)).fetchall()
+            found = db.execute(
+                f"SELECT 0, 0{plan.columns} {sql}", (*part.values, since_ms, left + 1)
+            ).fetchall()
             total += sum(map(plan.matches, found[:left]))
             seen += len(found)
         else:
-            ((n,),) = db.execute(f"SELECT count(*) FROM (SELECT 1 {sql})", (*part.values, since_ms, left + 1))
+            ((n,),) = db.execute(
+                f"SELECT count(*) FROM (SELECT 1 {sql})", (*part.values, since_ms, left + 1)
+            )
             total += min(n, left)
             seen += n
         if seen > SCAN:
@@ -147,7 +188,9 @@ def _fitting(
     columns = COLUMNS if query.has_artifacts else _BARE
     tasks: list[Record] = []
     size, last = 0, None
-    for entry in itertools.islice(_entries(db, query, plan, query.before), SCAN if plan.columns else None):
+    for entry in itertools.islice(
+        _entries(db, query, plan, query.before), SCAN if plan.columns else None
+    ):
         if not plan.matches(entry):
             last = _place(entry)
             continue
@@ -155,10 +198,18 @@ def _fitting(
             return tasks, (tasks[-1].at_ms, tasks[-1].key)
         (row,) = db.execute(f"SELECT {columns}, committed_ms FROM tasks WHERE key=?", (entry[1],))
         record = record_of(db, row, namespaces[row[1]])
-        size += len(record.head) + (len(record.artifacts) if query.has_artifacts else 0) + sum(len(r.data) for r in record.rows)
+        size += (
+            len(record.head)
+            + (len(record.artifacts) if query.has_artifacts else 0)
+            + sum(len(r.data) for r in record.rows)
+        )
         if tasks and size > query.size:
             return tasks, (tasks[-1].at_ms, tasks[-1].key)
         tasks.append(record)
         last = _place(entry)
-    is_more = bool(plan.columns) and last is not None and next(_entries(db, query, plan, last), None) is not None
+    is_more = (
+        bool(plan.columns)
+        and last is not None
+        and next(_entries(db, query, plan, last), None) is not None
+    )
     return tasks, last if is_more else None

@@ -1,8 +1,8 @@
 """Large values, stored once.
 
-What a message or an artifact brings stands in two texts of one commit: in the log and in the snapshot. What is long and stands in
-both is taken out of both and has a row of its own, keyed by task and number. In its place stands its number, between two bytes
-no JSON has.
+What a message or an artifact brings stands in two texts of one commit: in the log and in the
+snapshot. What is long and stands in both is taken out of both and has a row of its own, keyed by
+task and number. In its place stands its number, between two bytes no JSON has.
 """
 
 import sqlite3
@@ -18,21 +18,32 @@ _MARK = b"\0"
 Hole = tuple[int, int, int]  # from, to, the number of the piece that was there
 
 
-def split(db: sqlite3.Connection, task: int, data: bytes, head: bytes, artifacts: bytes) -> tuple[bytes, bytes, bytes]:
-    """Store what is long and stands both in a row of the log and in the snapshot; return the three without it."""
+def split(
+    db: sqlite3.Connection, task: int, data: bytes, head: bytes, artifacts: bytes
+) -> tuple[bytes, bytes, bytes]:
+    """Store what is long and stands both in a row of the log and in the snapshot; return the three
+    without it.
+    """
     if len(head) + len(artifacts) < LONG:
         return data, head, artifacts
     ((last,),) = db.execute("SELECT coalesce(max(n), 0) FROM pieces WHERE task=?", (task,))
     (data,), (head, artifacts), pieces = cut([data], (head, artifacts), last + 1)
-    db.executemany("INSERT INTO pieces VALUES (?,?,?)", [(task, n, piece) for n, piece in enumerate(pieces, last + 1)])
+    db.executemany(
+        "INSERT INTO pieces VALUES (?,?,?)",
+        [(task, n, piece) for n, piece in enumerate(pieces, last + 1)],
+    )
     return data, head, artifacts
 
 
 def whole(db: sqlite3.Connection, task: int, text: bytes) -> bytes:
-    """Return the text with its pieces; as it is, which nobody can decode, if one of them is not there."""
+    """Return the text with its pieces; as it is, which nobody can decode, if one of them is not
+    there.
+    """
 
     def piece(number: int) -> bytes:
-        found: tuple[Any] | None = db.execute("SELECT data FROM pieces WHERE task=? AND n=?", (task, number)).fetchone()
+        found: tuple[Any] | None = db.execute(
+            "SELECT data FROM pieces WHERE task=? AND n=?", (task, number)
+        ).fetchone()
         if found is None:
             raise ValueError(f"piece {number} of task {task} is missing")
         return bytes(found[0])
@@ -43,8 +54,12 @@ def whole(db: sqlite3.Connection, task: int, text: bytes) -> bytes:
         return text
 
 
-def cut(lines: list[bytes], snapshot: Sequence[bytes], first: int = 0) -> tuple[list[bytes], list[bytes], list[memoryview]]:
-    """Return the lines and the snapshot without the long pieces that are in both, and these pieces, numbered from `first` on."""
+def cut(
+    lines: list[bytes], snapshot: Sequence[bytes], first: int = 0
+) -> tuple[list[bytes], list[bytes], list[memoryview]]:
+    """Return the lines and the snapshot without the long pieces that are in both, and these pieces,
+    numbered from `first` on.
+    """
     pieces: list[memoryview] = []
     runs = [(i, start, end) for i, line in enumerate(lines) for start, end in _runs(line)]
     if not runs:
@@ -56,7 +71,11 @@ def cut(lines: list[bytes], snapshot: Sequence[bytes], first: int = 0) -> tuple[
         for start, end in _runs(text):
             piece = memoryview(text)[start:end]
             if piece not in pieces:
-                same = [(i, at, to) for i, at, to in runs if to - at == end - start and lines[i].startswith(piece, at)]
+                same = [
+                    (i, at, to)
+                    for i, at, to in runs
+                    if to - at == end - start and lines[i].startswith(piece, at)
+                ]
                 if not same:
                     continue
                 for i, at, to in same:
@@ -64,7 +83,11 @@ def cut(lines: list[bytes], snapshot: Sequence[bytes], first: int = 0) -> tuple[
                 pieces.append(piece)
             mine.append((start, end, first + pieces.index(piece)))
         rest.append(_without(text, mine))
-    return [_without(line, sorted(gone)) for line, gone in zip(lines, holes, strict=True)], rest, pieces
+    return (
+        [_without(line, sorted(gone)) for line, gone in zip(lines, holes, strict=True)],
+        rest,
+        pieces,
+    )
 
 
 def fill(text: bytes, piece: Callable[[int], bytes]) -> bytes:

@@ -1,4 +1,6 @@
-"""How tasks and their logs stand in the tables: which columns, and how many rows are written at once."""
+"""How tasks and their logs stand in the tables: which columns, and how many rows are written at
+once.
+"""
 
 import functools
 import itertools
@@ -9,10 +11,22 @@ from typing import Any
 from ..contract import Namespace, Record, Row
 from .pieces import whole
 
-__all__ = ["BARE_COLUMNS", "COLUMNS", "bare_record_of", "blob", "insert", "record_of", "rows_of", "select_in"]
+__all__ = [
+    "BARE_COLUMNS",
+    "COLUMNS",
+    "bare_record_of",
+    "blob",
+    "insert",
+    "record_of",
+    "rows_of",
+    "select_in",
+]
 
 # The order of Record, the namespace by its number.
-COLUMNS = "key, namespace, id, context, skill, about, state, at_ms, pos, seq, format, owner, posts, heard, snap, head, artifacts"
+COLUMNS = (
+    "key, namespace, id, context, skill, about, state, at_ms, pos, seq, format, owner, posts, "
+    "heard, snap, head, artifacts"
+)
 BARE_COLUMNS = COLUMNS.replace("head, artifacts", "x'', x''")  # without the snapshot
 _FIELDS = len(COLUMNS.split(","))
 
@@ -34,13 +48,18 @@ def record_of(db: sqlite3.Connection, row: tuple[Any, ...], namespace: Namespace
     record = bare_record_of(row, namespace)
     record.head, record.artifacts = whole(db, key, record.head), whole(db, key, record.artifacts)
     if pos > snap:
-        after = db.execute("SELECT task, pos, seq, at_ms, data FROM events WHERE task=? AND pos>? ORDER BY pos", (key, snap))
+        after = db.execute(
+            "SELECT task, pos, seq, at_ms, data FROM events WHERE task=? AND pos>? ORDER BY pos",
+            (key, snap),
+        )
         record.rows = list(rows_of(db, after))
     return record
 
 
 def rows_of(db: sqlite3.Connection, found: sqlite3.Cursor) -> Iterator[Row]:
-    return (Row(task, pos, seq, at_ms, whole(db, task, data)) for task, pos, seq, at_ms, data in found)
+    return (
+        Row(task, pos, seq, at_ms, whole(db, task, data)) for task, pos, seq, at_ms, data in found
+    )
 
 
 @functools.cache
@@ -52,21 +71,31 @@ def _together(sql: str, count: int) -> str:
 
 
 def insert(db: sqlite3.Connection, sql: str, rows: list[tuple[Any, ...]]) -> None:
-    """Insert many rows with few statements: each costs a look at the whole, and a struggle with the loop for Python's lock."""
+    """Insert many rows with few statements: each costs a look at the whole, and a struggle with the
+    loop for Python's lock.
+    """
     for start in range(0, len(rows), _TOGETHER):
         piece = rows[start : start + _TOGETHER]
         db.execute(_together(sql, len(piece)), list(itertools.chain.from_iterable(piece)))
 
 
-def select_in(db: sqlite3.Connection, sql: str, rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return what a query finds for many values, instead of the one group of question marks it has."""
+def select_in(
+    db: sqlite3.Connection, sql: str, rows: list[tuple[Any, ...]]
+) -> list[tuple[Any, ...]]:
+    """Return what a query finds for many values, instead of the one group of question marks
+    it has.
+    """
     found: list[tuple[Any, ...]] = []
     for start in range(0, len(rows), _TOGETHER):
         piece = rows[start : start + _TOGETHER]
-        found += db.execute(_together(sql, len(piece)), list(itertools.chain.from_iterable(piece))).fetchall()
+        found += db.execute(
+            _together(sql, len(piece)), list(itertools.chain.from_iterable(piece))
+        ).fetchall()
     return found
 
 
 def blob(data: bytes) -> bytes | bytearray:
-    """A value as sqlite3 takes it without a search for an adapter, which costs more than copying what is not large."""
+    """A value as sqlite3 takes it without a search for an adapter, which costs more than copying
+    what is not large.
+    """
     return bytearray(data) if len(data) < _WORTH_A_SEARCH else data

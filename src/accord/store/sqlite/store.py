@@ -1,8 +1,9 @@
 """Tasks in one SQLite file: one writer thread, one flush per batch.
 
-Commits run in the writer thread, which has the only connection that writes. Point look-ups are made on the event loop, on a
-read-only connection: in WAL mode they never wait for the writer, and a change of threads would cost more than the read. Lists
-and statistics may take longer, and run in a thread with a connection of their own.
+Commits run in the writer thread, which has the only connection that writes. Point look-ups are made
+on the event loop, on a read-only connection: in WAL mode they never wait for the writer, and a
+change of threads would cost more than the read. Lists and statistics may take longer, and run in a
+thread with a connection of their own.
 """
 
 import contextlib
@@ -47,27 +48,36 @@ T = TypeVar("T")
 
 log_ = logging.getLogger("accord")
 
-_UNWRITABLE = (UnicodeError, OverflowError, sqlite3.DataError, sqlite3.InterfaceError)  # whatever is tried: it is the content
+_UNWRITABLE = (
+    UnicodeError,
+    OverflowError,
+    sqlite3.DataError,
+    sqlite3.InterfaceError,
+)  # whatever is tried: it is the content
 
 _ALIVE = "SELECT 1 FROM replicas WHERE replica=? AND is_dead=0"
-_HEARD_MS = 1000  # how often it is written that we are alive: with every commit, it would be a page more for each
+# how often it is written that we are alive: with every commit, it would be a page more for each
+_HEARD_MS = 1000
 # Tasks of an agent, or of any, that have an owner which is not us. What has ended has none.
 _ORPHANED = (
-    "namespace IN (SELECT namespace FROM namespaces WHERE agent=coalesce(?, agent)) AND state IN (1, 2, 6, 8) "
+    "namespace IN (SELECT namespace FROM namespaces WHERE agent=coalesce(?, agent)) AND "
+    "state IN (1, 2, 6, 8) "
     "AND owner IS NOT NULL AND owner<>?"
 )
 _OLD = (
-    "SELECT key FROM tasks INDEXED BY tasks_by_age WHERE folded=? AND state NOT IN (1, 2) AND state=? AND at_ms<? AND owner IS NULL"
+    "SELECT key FROM tasks INDEXED BY tasks_by_age WHERE folded=? AND state NOT IN (1, 2) AND "
+    "state=? AND at_ms<? AND owner IS NULL"
 )
 
 
 class SqliteStore:
     """Tasks in one file, which this process alone may use.
 
-    - A commit that has returned is on the disk (`synchronous=FULL`), not only in the system's memory.
+    - A commit that has returned is on the disk (`synchronous=FULL`), not only in the system's
+      memory.
     - A second process on the same file is refused at `open`, by name.
-    - Since nobody else writes, a task whose owner is not this process has no living owner: to claim it needs no write. Its next
-      commit says that it is ours.
+    - Since nobody else writes, a task whose owner is not this process has no living owner: to claim
+      it needs no write. Its next commit says that it is ours.
     """
 
     is_volatile = False
@@ -79,9 +89,13 @@ class SqliteStore:
         self.is_sure = True
         self._namespaces: dict[Namespace, int] = {}
         self._heard_ms = 0
-        self._claimed: set[int] = set()  # tasks that are ours though the database does not say so yet
+        self._claimed: set[int] = (
+            set()
+        )  # tasks that are ours though the database does not say so yet
         self._died_ms: dict[int, int] = {}  # when other replicas were last heard of
-        self._orphans: dict[str, list[int]] = {}  # by agent: tasks of dead owners that nobody has taken up
+        self._orphans: dict[
+            str, list[int]
+        ] = {}  # by agent: tasks of dead owners that nobody has taken up
         self._wake: Wake = lambda tasks: None
         self._worker: Worker | None = None
 
@@ -108,11 +122,15 @@ class SqliteStore:
         self._db.execute("PRAGMA synchronous = FULL")
         migrate(self._db)
         point("open.migrated")
-        self._cursor = self._db.cursor()  # for what is done again and again: a connection remembers each it made, for a while
+        self._cursor = (
+            self._db.cursor()
+        )  # for what is done again and again: a connection remembers each it made, for a while
         for reader in (self._reader, self._lister):
             reader.execute("PRAGMA query_only = ON")
         self._read_namespaces()
-        replica = self._db.execute("INSERT INTO replicas (heard_ms) VALUES (?)", (now_ms(),)).lastrowid
+        replica = self._db.execute(
+            "INSERT INTO replicas (heard_ms) VALUES (?)", (now_ms(),)
+        ).lastrowid
         assert replica is not None  # the row has just been inserted
         self.replica = replica
         point("open.owned")
@@ -123,16 +141,25 @@ class SqliteStore:
         self._namespaces = {Namespace(*names): number for *names, number in rows}
 
     def _take_over(self) -> None:
-        """This process alone holds the file: every other one is dead, and may not write any more."""
+        """This process alone holds the file: every other one is dead, and may not write any
+        more.
+        """
         point("take-over.before")
         with self._transaction() as db:
             db.execute("UPDATE replicas SET is_dead=1 WHERE replica<>?", (self.replica,))
             # A dead one is remembered while a task names it: when it was last heard of, or wrote.
             last = f"SELECT owner, max(committed_ms) FROM tasks WHERE {_ORPHANED} GROUP BY owner"
             written_ms = dict(db.execute(last, (None, self.replica)).fetchall())
-            heard_ms = dict(db.execute("SELECT replica, heard_ms FROM replicas WHERE is_dead=1").fetchall())
-            self._died_ms = {replica: max(heard_ms.get(replica, 0), ms) for replica, ms in written_ms.items()}
-            db.executemany("DELETE FROM replicas WHERE replica=?", [(replica,) for replica in heard_ms.keys() - written_ms.keys()])
+            heard_ms = dict(
+                db.execute("SELECT replica, heard_ms FROM replicas WHERE is_dead=1").fetchall()
+            )
+            self._died_ms = {
+                replica: max(heard_ms.get(replica, 0), ms) for replica, ms in written_ms.items()
+            }
+            db.executemany(
+                "DELETE FROM replicas WHERE replica=?",
+                [(replica,) for replica in heard_ms.keys() - written_ms.keys()],
+            )
             point("take-over.fenced")
         self._claimed, self._orphans = set(), {}
         point("take-over.after")
@@ -154,7 +181,9 @@ class SqliteStore:
         self._lock.close()
 
     def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, cached_statements=512)
+        return sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, cached_statements=512
+        )
 
     async def adopt(self, agent: str) -> None:
         if not any(namespace.agent == "" for namespace in self._namespaces):
@@ -175,7 +204,9 @@ class SqliteStore:
             at_ms = now_ms()
             with self._transaction(at_ms) as db:
                 point("commit.begun")
-                batch = Commit(db, self.replica, self._claimed, self._namespaces, at_ms).store(items)
+                batch = Commit(db, self.replica, self._claimed, self._namespaces, at_ms).store(
+                    items
+                )
             self._namespaces.update(batch.namespaces)
             self._claimed.difference_update(batch.written)
             point("commit.after")
@@ -189,13 +220,17 @@ class SqliteStore:
             if len(items) == 1:
                 log_.error("something can't be stored, and is given up: %s", error)
                 return [False]
-            return [outcome for item in items for outcome in await self.commit([item])]  # to find out which
+            return [
+                outcome for item in items for outcome in await self.commit([item])
+            ]  # to find out which
         if posted:
             self._wake(posted)
         return outcomes
 
     async def _in_writer(self, work: Callable[[], T]) -> T:
-        """Have the writer thread do something; raise CommitFailed, with a plain reason, if the database will not."""
+        """Have the writer thread do something; raise CommitFailed, with a plain reason, if the
+        database will not.
+        """
         assert self._worker is not None  # it is open
         try:
             return await self._worker.do(work)
@@ -209,7 +244,9 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _transaction(self, at_ms: int = 0) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and only while this process has not been taken for dead and the file is where it was."""
+        """All or nothing, and only while this process has not been taken for dead and the file is
+        where it was.
+        """
         db, own = self._db, self._cursor
         own.execute("BEGIN IMMEDIATE")
         try:
@@ -240,13 +277,21 @@ class SqliteStore:
         log_.error("reading %s failed: %s", self.path, error)
         return Unavailable("the store can't be read now; try again later", retry_after_s=5)
 
-    async def load(self, namespace: Namespace, task_id: str, *, watch: bool = False) -> Record | None:
+    async def load(
+        self, namespace: Namespace, task_id: str, *, watch: bool = False
+    ) -> Record | None:
         # Nothing to watch: what changes is changed here.
         with self._reading() as db:
-            return self._found(db, namespace, "namespace=? AND id=?", self._namespaces.get(namespace), task_id)
+            return self._found(
+                db, namespace, "namespace=? AND id=?", self._namespaces.get(namespace), task_id
+            )
 
-    def _found(self, db: sqlite3.Connection, namespace: Namespace, where: str, *values: Any) -> Record | None:
-        row = db.execute(f"SELECT {COLUMNS}, committed_ms FROM tasks WHERE {where}", values).fetchone()
+    def _found(
+        self, db: sqlite3.Connection, namespace: Namespace, where: str, *values: Any
+    ) -> Record | None:
+        row = db.execute(
+            f"SELECT {COLUMNS}, committed_ms FROM tasks WHERE {where}", values
+        ).fetchone()
         if row is None:
             return None
         record = record_of(db, row, namespace)
@@ -262,8 +307,8 @@ class SqliteStore:
             for task, pos in after.items():
                 # From the row that holds the next position, if there is one.
                 rows = db.execute(
-                    "SELECT task, pos, seq, at_ms, data FROM events WHERE task=?1 AND (SELECT pos FROM tasks WHERE key=?1) > ?2 "
-                    "AND pos >= coalesce((SELECT max(pos) FROM events WHERE task=?1 AND pos <= ?2 + 1), 0) ORDER BY pos LIMIT ?3",
+                    "SELECT task, pos, seq, at_ms, data FROM events WHERE task=?1 AND (SELECT pos FROM tasks WHERE key=?1) > ?2 "  # noqa: E501
+                    "AND pos >= coalesce((SELECT max(pos) FROM events WHERE task=?1 AND pos <= ?2 + 1), 0) ORDER BY pos LIMIT ?3",  # noqa: E501
                     (task, pos, PIECE_ROWS),
                 )
                 size = 0
@@ -275,22 +320,31 @@ class SqliteStore:
         return found
 
     async def locate(self, task: int, seq: int) -> int:
-        # The first row that reaches this number has it, unless rows before it are gone. Both numbers only grow: halving finds it.
+        # The first row that reaches this number has it, unless rows before it are gone. Both
+        # numbers only grow: halving finds it.
         with self._reading() as db:
-            last = db.execute("SELECT pos, seq FROM events WHERE task=? ORDER BY pos DESC LIMIT 1", (task,)).fetchone()
+            last = db.execute(
+                "SELECT pos, seq FROM events WHERE task=? ORDER BY pos DESC LIMIT 1", (task,)
+            ).fetchone()
             if last is None or (seq := min(seq, last[1])) <= 0:
                 return 0
             low, found = 1, last[0]
             while low < found:
                 middle = (low + found) // 2
                 row = db.execute(
-                    "SELECT pos, seq FROM events WHERE task=? AND pos<=? ORDER BY pos DESC LIMIT 1", (task, middle)
+                    "SELECT pos, seq FROM events WHERE task=? AND pos<=? ORDER BY pos DESC LIMIT 1",
+                    (task, middle),
                 ).fetchone()
                 if row is not None and row[1] >= seq:
                     found = row[0]
                 else:
                     low = middle + 1
-            is_first = db.execute("SELECT 1 FROM events WHERE task=? AND pos<? LIMIT 1", (task, found)).fetchone() is None
+            is_first = (
+                db.execute(
+                    "SELECT 1 FROM events WHERE task=? AND pos<? LIMIT 1", (task, found)
+                ).fetchone()
+                is None
+            )
         return found if found == 1 or not is_first else 0
 
     async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
@@ -300,13 +354,20 @@ class SqliteStore:
                 rows = select_in(db, wanted + "task IN (VALUES (?))", [(task,) for task in tasks])
             else:
                 rows = db.execute(wanted + "owner=?", (self.replica,)).fetchall()
-                rows += select_in(db, wanted + "task IN (VALUES (?))", [(task,) for task in self._claimed.copy()])
-        return [Mail(task, n, id_, PostKind(kind), body) for task, n, id_, kind, body in sorted(set(rows))]
+                rows += select_in(
+                    db, wanted + "task IN (VALUES (?))", [(task,) for task in self._claimed.copy()]
+                )
+        return [
+            Mail(task, n, id_, PostKind(kind), body)
+            for task, n, id_, kind, body in sorted(set(rows))
+        ]
 
-    async def idempotency(self, namespace: Namespace, key: str, since_ms: int) -> Idempotency | None:
+    async def idempotency(
+        self, namespace: Namespace, key: str, since_ms: int
+    ) -> Idempotency | None:
         with self._reading() as db:
             row = db.execute(
-                "SELECT digest, at_ms, 0, task, turn, post, reply FROM keys WHERE namespace=? AND key=? AND at_ms>=?",
+                "SELECT digest, at_ms, 0, task, turn, post, reply FROM keys WHERE namespace=? AND key=? AND at_ms>=?",  # noqa: E501
                 (self._namespaces.get(namespace), key, since_ms),
             ).fetchone()
         return Idempotency(namespace, key, *row) if row is not None else None
@@ -346,20 +407,29 @@ class SqliteStore:
 
     # Ownership
 
-    async def claim(self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0) -> Record | None:
+    async def claim(
+        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
+    ) -> Record | None:
         record = self._known(namespace, task_id, known) if known else None
         if record is None:
             record = await self.load(namespace, task_id)
-        if record is not None and record.owner != self.replica and (reopen or record.state not in ENDED):
+        if (
+            record is not None
+            and record.owner != self.replica
+            and (reopen or record.state not in ENDED)
+        ):
             self._claim(record)
         return record
 
     def _known(self, namespace: Namespace, task_id: str, known: int) -> Record | None:
-        """A task without snapshot and rows, if its log is as long as the caller knows it; None if it is not."""
+        """A task without snapshot and rows, if its log is as long as the caller knows it; None if
+        it is not.
+        """
         place = (self._namespaces.get(namespace), task_id, known)
         with self._reading() as db:
             row = db.execute(
-                f"SELECT {BARE_COLUMNS}, committed_ms FROM tasks WHERE namespace=? AND id=? AND pos=?", place
+                f"SELECT {BARE_COLUMNS}, committed_ms FROM tasks WHERE namespace=? AND id=? AND pos=?",  # noqa: E501
+                place,
             ).fetchone()
         if row is None:
             return None
@@ -396,9 +466,12 @@ class SqliteStore:
         return found
 
     def _take_up(self, db: sqlite3.Connection, key: int, can: Can, found: list[Record]) -> bool:
-        """Take up a task if we can. One of a skill we don't have too: no other process will ever come for it."""
+        """Take up a task if we can. One of a skill we don't have too: no other process will ever
+        come for it.
+        """
         agent, tenant, caller, format_ = db.execute(
-            "SELECT agent, tenant, caller, format FROM tasks JOIN namespaces USING (namespace) WHERE key=?", (key,)
+            "SELECT agent, tenant, caller, format FROM tasks JOIN namespaces USING (namespace) WHERE key=?",  # noqa: E501
+            (key,),
         ).fetchone()
         if agent != can.agent or format_ > can.format:
             return False
@@ -409,13 +482,17 @@ class SqliteStore:
         return True
 
     def _find_orphans(self, can: Can) -> list[int]:
-        """The tasks of an agent that dead owners left. Those that only wait for input are left without an owner."""
+        """The tasks of an agent that dead owners left. Those that only wait for input are left
+        without an owner.
+        """
         with self._transaction() as db:
             db.execute(
-                f"UPDATE tasks SET owner=NULL WHERE {_ORPHANED} AND state=? AND posts=heard AND at_ms>=?",
+                f"UPDATE tasks SET owner=NULL WHERE {_ORPHANED} AND state=? AND posts=heard AND at_ms>=?",  # noqa: E501
                 (can.agent, self.replica, INPUT_REQUIRED, can.unanswered_ms),
             )
-            rows = db.execute(f"SELECT key FROM tasks WHERE {_ORPHANED} ORDER BY key", (can.agent, self.replica)).fetchall()
+            rows = db.execute(
+                f"SELECT key FROM tasks WHERE {_ORPHANED} ORDER BY key", (can.agent, self.replica)
+            ).fetchall()
         return [key for (key,) in rows]
 
     async def beat(self) -> None:
@@ -437,25 +514,36 @@ class SqliteStore:
             folded = self._old(db, 0, ages.events_ms, limit)
             db.executemany("UPDATE tasks SET folded=1 WHERE key=?", folded)
             # Without a snapshot the log is all there is of a task.
-            db.executemany("DELETE FROM events WHERE task=?1 AND (SELECT snap=pos FROM tasks WHERE key=?1)", folded)
+            db.executemany(
+                "DELETE FROM events WHERE task=?1 AND (SELECT snap=pos FROM tasks WHERE key=?1)",
+                folded,
+            )
             point("purge.events")
             old = self._old(db, 1, ages.tasks_ms, limit)
             gone: Counter[tuple[int, int]] = Counter()
             for (key,) in old:
-                gone.update(db.execute("DELETE FROM tasks WHERE key=? RETURNING namespace, state", (key,)).fetchall())
+                gone.update(
+                    db.execute(
+                        "DELETE FROM tasks WHERE key=? RETURNING namespace, state", (key,)
+                    ).fetchall()
+                )
             for table in ("events", "pieces", "posts"):
                 db.executemany(f"DELETE FROM {table} WHERE task=?", old)
-            db.executemany(COUNT, [(namespace, state, -n) for (namespace, state), n in gone.items()])
+            db.executemany(
+                COUNT, [(namespace, state, -n) for (namespace, state), n in gone.items()]
+            )
             point("purge.tasks")
             keys = db.execute(
-                "DELETE FROM keys WHERE (namespace, key) IN (SELECT namespace, key FROM keys WHERE at_ms<? LIMIT ?)",
+                "DELETE FROM keys WHERE (namespace, key) IN (SELECT namespace, key FROM keys WHERE at_ms<? LIMIT ?)",  # noqa: E501
                 (ages.keys_ms, limit),
             ).rowcount
             point("purge.keys")
         point("purge.after")
         return len(old) + len(folded) + keys
 
-    def _old(self, db: sqlite3.Connection, folded: int, before_ms: int, limit: int) -> list[tuple[int]]:
+    def _old(
+        self, db: sqlite3.Connection, folded: int, before_ms: int, limit: int
+    ) -> list[tuple[int]]:
         """Ended tasks that nobody owns."""
         found: list[tuple[int]] = []
         for state in ENDED:

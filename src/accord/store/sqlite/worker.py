@@ -1,8 +1,9 @@
 """A thread that works for an event loop.
 
-Whoever rings the other does so by a byte in a pipe, a call during which Python's lock is free: the one that wakes finds it so. With
-queues of the standard library, and `call_soon_threadsafe`, the lock is held while the other is woken, who then has to go back to
-sleep until it is given up: ten switches between the threads for each job instead of five.
+Whoever rings the other does so by a byte in a pipe, a call during which Python's lock is free: the
+one that wakes finds it so. With queues of the standard library, and `call_soon_threadsafe`, the
+lock is held while the other is woken, who then has to go back to sleep until it is given up: ten
+switches between the threads for each job instead of five.
 """
 
 import asyncio

@@ -1,5 +1,17 @@
-"""Schemas of the SQLite file, from the first to the newest: numbered SQL files, each applied once."""
+"""Changes of the schema, in order."""
 
-from .migrate import migrate, newest, scripts
+from typing import TYPE_CHECKING
 
-__all__ = ["migrate", "newest", "scripts"]
+from ....lazy import lazy
+
+if TYPE_CHECKING:
+    from .runner import migrate as migrate
+    from .runner import newest as newest
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "migrate": "runner",
+        "newest": "runner",
+    },
+)

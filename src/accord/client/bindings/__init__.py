@@ -1,0 +1,35 @@
+"""The client side of JSON-RPC, HTTP+JSON and gRPC."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .asgi import BASE_URL as BASE_URL
+    from .asgi import InProcess as InProcess
+    from .contract import Binding as Binding
+    from .contract import Extra as Extra
+    from .contract import Item as Item
+    from .contract import Items as Items
+    from .contract import seconds as seconds
+    from .grpc import Grpc as Grpc
+    from .jsonrpc import JsonRpc as JsonRpc
+    from .jsonrpc import JsonRpc02 as JsonRpc02
+    from .rest import Rest as Rest
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "BASE_URL": "asgi",
+        "Binding": "contract",
+        "Extra": "contract",
+        "Grpc": "grpc",
+        "InProcess": "asgi",
+        "Item": "contract",
+        "Items": "contract",
+        "JsonRpc": "jsonrpc",
+        "JsonRpc02": "jsonrpc",
+        "Rest": "rest",
+        "seconds": "contract",
+    },
+)

@@ -1,0 +1,199 @@
+"""The gRPC binding. The only file of the client that needs grpcio; it comes with `accord[grpc]`."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from ...model import A2AError
+from ...protocol.protobuf import GrpcDialect
+from ...protocol.protobuf import client as peer_grpc
+from ..auth import Chosen, ClientCert
+from ..budget import Budget
+from ..errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
+from .contract import Extra, Item, understood
+
+__all__ = ["Grpc"]
+
+_DETAILS = "grpc-status-details-bin"
+# other servers take pings that come more often than every five minutes for an attack, and hang up
+_PING_S = 310.0
+# What grpcio says of itself, not of the agent. There is no other way to tell: the status is the
+# same.
+_NO_CONNECTION = re.compile(
+    r"failed to connect|DNS resolution|Connection refused|name resolution|handshake", re.IGNORECASE
+)
+_TOO_LARGE = re.compile(r"larger than max", re.IGNORECASE)
+_BROKE_OFF = re.compile(
+    r"socket closed|connection reset|RST_STREAM|GOAWAY|broken pipe|end of (tcp )?stream|"
+    r"connection timed out|keepalive|ping timeout|too.many.pings",
+    re.IGNORECASE,
+)
+
+
+class Grpc:
+    """Talks gRPC to one address."""
+
+    name = "GRPC"
+
+    def __init__(
+        self,
+        url: str,
+        dialect: GrpcDialect,
+        budget: Budget,
+        headers: Mapping[str, str],
+        *,
+        is_secure: bool,
+        is_ours: bool,
+        chosen: Chosen,
+        tls: ClientCert | None = None,
+        ca: str | Path | None = None,
+        proxy: str | bool | None = None,
+    ) -> None:
+        self.url = url
+        self.version = dialect.version
+        self._dialect = dialect
+        self._budget = budget
+        self._chosen = chosen
+        self._metadata = [(name.lower(), value) for name, value in headers.items()] + [
+            ("a2a-version", dialect.version)
+        ]
+        options = [
+            ("grpc.primary_user_agent", "accord"),  # agents of 0.3 tell clients apart by it
+            ("grpc.max_receive_message_length", budget.answer_bytes),
+            ("grpc.max_send_message_length", -1),
+            # How long grpcio answers for a server that was away before it looks again: by default
+            # up to two minutes.
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 1000),
+            (
+                "grpc.min_reconnect_backoff_ms",
+                _ms(budget.connect_s),
+            ),  # despite its name: how long a connection may take
+            # While a call waits, pings ask whether anybody is still there.
+            ("grpc.keepalive_time_ms", _ms(max(budget.lost_s / 2, 0.0 if is_ours else _PING_S))),
+            ("grpc.keepalive_timeout_ms", _ms(budget.lost_s / 2)),
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
+        if isinstance(proxy, str):
+            options.append(("grpc.http_proxy", proxy))
+        elif proxy is False:
+            options.append(
+                ("grpc.enable_http_proxy", 0)
+            )  # else grpcio takes one from the environment
+        address = url.partition("://")[2].rstrip("/") if "://" in url else url
+        if is_secure:
+            self._channel = grpc.aio.secure_channel(address, _secure(tls, ca), options=options)
+        else:
+            self._channel = grpc.aio.insecure_channel(address, options=options)
+
+    async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
+        data = self._dialect.request(operation, request)
+        call = self._channel.unary_unary(self._dialect.rpc(operation))
+        try:
+            answer = await call(data, metadata=await self._with(extra), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise self._fault(operation, error, timeout_s) from None
+        return understood(
+            self.url, f"the answer to {operation}", self._dialect.result, operation, answer, request
+        )
+
+    async def stream(
+        self, operation: str, request: Any, extra: Extra, timeout_s: float
+    ) -> AsyncGenerator[list[Item], None]:
+        data = self._dialect.request(operation, request)
+        call = self._channel.unary_stream(self._dialect.rpc(operation))(
+            data, metadata=await self._with(extra)
+        )
+        read = self._dialect.frames(operation, request)
+        idle_s = self._budget.idle_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                seq = _number(await call.initial_metadata())
+            yield []
+            while True:
+                async with asyncio.timeout(idle_s):
+                    frame = await call.read()
+                if frame is grpc.aio.EOF:
+                    return
+                yield [Item(understood(self.url, "an event", read, frame), str(seq) if seq else "")]
+                seq = seq + 1 if seq else 0
+        except TimeoutError:
+            raise TooSlow(self.url, f"nothing came for {idle_s:g} s") from None
+        except grpc.aio.AioRpcError as error:
+            raise self._fault(operation, error, timeout_s) from None
+        finally:
+            call.cancel()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def _with(self, extra: Extra) -> tuple[tuple[str, str], ...]:
+        metadata = list(self._metadata)
+        if extra.extensions:
+            metadata.append((self._dialect.extensions, extra.extensions))
+        if extra.key:
+            metadata.append(("idempotency-key", extra.key))
+        if extra.after:
+            metadata.append(("last-event-id", extra.after))
+        if self._chosen:
+            headers: dict[str, str] = {}
+            for credential, scheme in self._chosen:
+                await credential.apply(scheme, headers, {})
+            metadata += [(name.lower(), value) for name, value in headers.items()]
+        return tuple(metadata)
+
+    def _fault(
+        self, operation: str, error: grpc.aio.AioRpcError, timeout_s: float
+    ) -> A2AError | AgentFault:
+        trailers = {str(name): value for name, value in error.trailing_metadata() or ()}
+        details, text = trailers.get(_DETAILS), error.details() or ""
+        status = error.code().name
+        if details is None:
+            if status == "DEADLINE_EXCEEDED":
+                return TooSlow(self.url, f"no answer within {timeout_s:g} s")
+            if status == "RESOURCE_EXHAUSTED" and _TOO_LARGE.search(
+                text
+            ):  # the work is done, only the answer is not wanted
+                return BadAnswer(
+                    self.url, f"the answer is larger than {self._budget.answer_bytes} bytes"
+                )
+            if status == "UNAVAILABLE" and _NO_CONNECTION.search(text):
+                return Unreachable(self.url, f"no connection: {text[:200]}")
+            if status == "CANCELLED" or (
+                status in ("UNAVAILABLE", "INTERNAL", "UNKNOWN") and _BROKE_OFF.search(text)
+            ):
+                return ConnectionLost(self.url, f"the connection broke off: {text[:200]}")
+        details = details if isinstance(details, bytes) else None
+        return peer_grpc.error(
+            operation, status, text[:2000], details, _text(trailers.get("retry-after"))
+        )
+
+
+def _secure(tls: ClientCert | None, ca: str | Path | None) -> Any:
+    trusted = (tls.authority if tls is not None else None) or ca
+    if trusted is not None and Path(trusted).is_dir():
+        raise ValueError("for gRPC the authorities are one file, not a folder")
+    roots = Path(trusted).read_bytes() if trusted is not None else None
+    return (
+        grpc.ssl_channel_credentials(roots, *tls.pems())
+        if tls is not None
+        else grpc.ssl_channel_credentials(roots)
+    )
+
+
+def _ms(seconds: float) -> int:
+    return int(min(seconds, 1e6) * 1000)  # no more than grpcio counts; `math.inf` is a time too
+
+
+def _number(metadata: Any) -> int:
+    """The number of a stream's first frame, from agents that number them."""
+    value = _text({str(name): item for name, item in metadata or ()}.get("accord-seq")) or ""
+    return int(value) if value.isdigit() and len(value) < 16 else 0
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

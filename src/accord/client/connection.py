@@ -1,0 +1,409 @@
+"""The line to one agent: found once, then calls over the interface that works, repeated where that
+is safe.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from ..model import (
+    IDEMPOTENT,
+    RESUME,
+    A2AError,
+    AgentCard,
+    AgentInterface,
+    InvalidRequest,
+    MethodNotFound,
+    VersionNotSupported,
+)
+from .bindings import Binding, Extra, Items
+from .budget import Budget
+from .errors import AgentFault, BadAnswer, TooSlow, Unreachable, about_task, task_of
+from .retry import Failures, Pause, Retry, is_cut, may_repeat
+
+__all__ = ["Found", "Line", "Options"]
+
+log_ = logging.getLogger("accord")
+
+# What every agent of every version understands: if one of these is not known, it is the version
+# that is wrong.
+_FIRST_WORDS = ("SendMessage", "SendStreamingMessage", "GetTask")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller of `connect` may decide."""
+
+    tenant: str | None = None
+    extensions: tuple[str, ...] = ()
+    retry: Retry = Retry()
+    budget: Budget = Budget()
+
+
+class Found(msgspec.Struct):
+    """An agent that was found: its card, and the ways to talk to it, the preferred one first."""
+
+    card: AgentCard
+    interfaces: list[AgentInterface]
+    bind: Callable[[AgentInterface], Binding]
+    notes: list[str]
+    close: Callable[[], Awaitable[None]]
+    # it told its card itself; one that was handed over says nothing of whether anybody is there
+    is_met: bool = True
+
+
+class Line:
+    """Finds the agent at first use, and falls back to its next interface while none has
+    worked yet.
+    """
+
+    def __init__(self, find: Callable[[], Awaitable[Found]], options: Options) -> None:
+        self.retry = options.retry
+        self.budget = options.budget
+        self._find = find
+        self._options = options
+        self._finding: asyncio.Task[Found] | None = None
+        self._found: Found | None = None
+        self._interface: AgentInterface | None = None
+        self._binding: Binding | None = None
+        self._is_proven = False
+        self._is_reached = (
+            False  # someone was there: from then on it is waited for, not passed over
+        )
+        self._away: set[str] = set()  # where nobody was, since the preferred interface was tried
+        self._is_closed = False
+        self._extra = Extra()
+        self._tenant = ""
+        self._offered: frozenset[str] = frozenset()
+
+    @property
+    def found(self) -> Found:
+        if self._found is None:
+            raise RuntimeError(
+                "not connected yet: use `async with connect(...)` or `await connect(...)`"
+            )
+        return self._found
+
+    @property
+    def interface(self) -> AgentInterface:
+        """The one in use."""
+        if self._interface is None:
+            raise RuntimeError(
+                "not connected yet: use `async with connect(...)` or `await connect(...)`"
+            )
+        return self._interface
+
+    @property
+    def name(self) -> str:
+        """The agent, as errors name it."""
+        if self._found is None or self._interface is None:
+            return "the agent"
+        return f"{self._found.card.name or 'agent'} ({self._interface.url})"
+
+    # Opening and closing
+
+    async def open(self) -> None:
+        """Find the agent and choose how to talk to it, waiting for it if it is away. Done once,
+        however many ask.
+        """
+        failures = Failures(self.retry)
+        while True:
+            try:
+                return await self._open()
+            except (A2AError, AgentFault) as error:
+                pause = self.pause_after(error, failures, None) if is_cut(error) else None
+                if pause is None:
+                    raise
+                if pause.attempt == 1 and self.retry.on_pause is None:
+                    log_.warning("%s; trying again", error)
+                await self.pause(pause)
+
+    async def _open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("this client is closed; connect again")
+        if self._found is None:
+            if self._finding is None:
+                self._finding = asyncio.ensure_future(self._find())
+            try:
+                self._found = await asyncio.shield(self._finding)
+            except Exception:
+                self._finding = None
+                raise
+            if self._interface is None:
+                self._use(self._found, self._found.interfaces[0])
+
+    async def close(self) -> None:
+        """Let go of all connections. Streams that are still read end with an error."""
+        self._is_closed = True
+        finding, self._finding = self._finding, None
+        if finding is not None and not finding.done():
+            finding.cancel()
+        found, self._found = self._found, None
+        self._binding = self._interface = None
+        if found is not None:
+            await found.close()
+
+    # Streams
+
+    async def can_stream(self) -> bool:
+        await self._open()
+        return self.found.card.capabilities.streaming is True
+
+    @property
+    def can_resume(self) -> bool:
+        """The agent goes on with a stream after any event it is named."""
+        return self._offers(RESUME)
+
+    @property
+    def snapshots_first(self) -> bool:
+        """A subscription starts with the task as it stands."""
+        return self._interface is not None and self._interface.protocol_version.startswith("1.")
+
+    def may_send_again(self, key: str) -> bool:
+        """Whether a message may be sent twice: the agent recognises one it has had, or the caller
+        takes the risk.
+        """
+        return bool(key) or self.retry.unsafe or self.deduplicates
+
+    @property
+    def deduplicates(self) -> bool:
+        """The agent recognises a message it has had: by its id, which 0.1 has no place for."""
+        return self._offers(IDEMPOTENT) and not self.names_tasks
+
+    @property
+    def names_tasks(self) -> bool:
+        """New tasks get their id from us, as in 0.1: the id of the first message."""
+        return self._interface is not None and self._interface.protocol_version == "0.1"
+
+    async def open_stream(
+        self,
+        operation: str,
+        request: Any,
+        *,
+        key: str = "",
+        after: str = "",
+        timeout_s: float | None = None,
+    ) -> AsyncGenerator[Items, None]:
+        """Yield what comes; errors as they are."""
+        while True:
+            binding = self._binding or await self._opened()
+            if self._tenant and not request.tenant:
+                request.tenant = self._tenant
+            extra = self._with(key, after)
+            try:
+                # Closed with us: a connection must not live on because nobody has collected its
+                # generator yet.
+                async with aclosing(
+                    binding.stream(operation, request, extra, timeout_s or self.budget.work_s)
+                ) as source:
+                    async for items in source:
+                        self._is_proven = self._is_proven or bool(items)
+                        yield items
+                return
+            except (A2AError, AgentFault) as error:
+                if not self._fall_back(operation, error, binding):
+                    raise
+
+    # Calls
+
+    async def call(
+        self,
+        operation: str,
+        request: Any,
+        *,
+        is_send: bool = False,
+        key: str = "",
+        deadline: float | None = None,
+        on_repeat: Callable[[], None] | None = None,
+    ) -> Any:
+        """Return an operation's result.
+
+        A send is done twice only if the agent will notice, or if told to; anything else may be.
+        `on_repeat` is called before that.
+        """
+        loop = asyncio.get_running_loop()
+        failures: Failures | None = None
+        before: Exception | None = None
+        task_id = ""
+        binding: Binding | None = None
+        while True:
+            try:
+                binding = self._binding or await self._opened()
+                if self._tenant and not request.tenant:
+                    request.tenant = self._tenant
+                timeout_s = self._time_for(is_send, deadline, loop.time())
+                result = await binding.call(
+                    operation, request, self._with(key) if key else self._extra, timeout_s
+                )
+            except (A2AError, AgentFault) as error:
+                if self._fall_back(operation, error, binding):
+                    continue
+                failures = failures or Failures(self.retry)
+                task_id = task_of(error) or task_id
+                is_safe = not is_send or self.may_send_again(key)
+                pause = (
+                    self.pause_after(error, failures, deadline)
+                    if may_repeat(error, is_safe=is_safe)
+                    else None
+                )
+                if pause is None:
+                    if isinstance(error, TooSlow) and before is not None:
+                        error.fault = (
+                            f"not done in time; the attempt before this one ended with: {before}"
+                        )
+                    raise about_task(self.named(error), task_id) from None
+                before = error
+                if on_repeat is not None and not isinstance(error, Unreachable):
+                    on_repeat()
+                await self.pause(pause)
+            else:
+                self._is_proven = True
+                return result
+
+    def _time_for(self, is_send: bool, deadline: float | None, now: float) -> float:
+        """How long one attempt may take: a send all there is, anything else no longer than such a
+        thing takes.
+        """
+        left_s = max(deadline - now, 0.001) if deadline is not None else self.budget.call_s
+        return left_s if is_send else min(left_s, self.budget.call_s)
+
+    def pause_after(
+        self, error: A2AError | AgentFault, failures: Failures, deadline: float | None
+    ) -> Pause | None:
+        """Return the pause before the next attempt, or None if it is time to give up."""
+        now = asyncio.get_running_loop().time()
+        if not isinstance(error, Unreachable) or self._is_met:
+            return failures.pause(error, now, deadline)
+        pause = (
+            failures.pause(error, now, deadline, is_first=True) if not error.is_lasting else None
+        )
+        if pause is None and not error.is_lasting:
+            error.fault += f"; nobody has ever answered there, {failures.tried(now)}: check the address, and that the agent runs"  # noqa: E501
+        return pause
+
+    @property
+    def _is_met(self) -> bool:
+        """Somebody has answered there before."""
+        return (
+            (self._found is not None and self._found.is_met) or self._is_proven or self._is_reached
+        )
+
+    async def pause(self, pause: Pause) -> None:
+        """Wait before the next attempt. While nobody was there, that begins with the preferred
+        interface again.
+        """
+        if self.retry.on_pause is not None:
+            self.retry.on_pause(pause)
+        found = self._found
+        if (
+            found is not None
+            and self._away
+            and not self._is_reached
+            and self._interface is not found.interfaces[0]
+        ):
+            self._use(found, found.interfaces[0])
+        self._away.clear()
+        await asyncio.sleep(pause.seconds)
+
+    async def _opened(self) -> Binding:
+        await self._open()
+        assert self._binding is not None  # that is what opening is
+        return self._binding
+
+    def named(self, error: A2AError | AgentFault) -> A2AError | AgentFault:
+        """Return an error that names this agent."""
+        if isinstance(error, AgentFault):
+            if self._found is not None:
+                error.agent = self.name
+        elif not getattr(error, "__notes__", None):
+            error.add_note(f"said by {self.name}")
+        return error
+
+    # Choosing
+
+    def _use(self, found: Found, interface: AgentInterface) -> None:
+        self._interface = interface
+        self._is_reached = False
+        self._binding = found.bind(interface)
+        self._offered = frozenset(extension.uri for extension in found.card.capabilities.extensions)
+        self._tenant = (
+            self._options.tenant if self._options.tenant is not None else interface.tenant
+        )
+        wanted = list(self._options.extensions)
+        for extension in found.card.capabilities.extensions:
+            if extension.required and extension.uri not in (*wanted, IDEMPOTENT, RESUME):
+                found.notes.append(
+                    f"the agent requires the extension {extension.uri}; activate it with extensions="  # noqa: E501
+                )
+        if self.retry.is_on:
+            wanted += [
+                uri for uri in (IDEMPOTENT, RESUME) if self._offers(uri) and uri not in wanted
+            ]
+        self._extra = Extra(extensions=", ".join(wanted))
+
+    def _fall_back(
+        self, operation: str, error: A2AError | AgentFault, used: Binding | None
+    ) -> bool:
+        """Turn to the agent's next interface, if the one used has never worked and the error says
+        it won't.
+        """
+        found, interface = self._found, self._interface
+        if self._is_proven or found is None or interface is None or used is None:
+            return False
+        if used is not self._binding:
+            return True  # another call has found out before, and turned
+        rest = found.interfaces[found.interfaces.index(interface) + 1 :]
+        if isinstance(error, Unreachable):
+            self._away.add(_place(interface))
+            # What is served at the same place is away with it; and where a message has arrived, it
+            # is sent again.
+            rest = (
+                []
+                if self._is_reached
+                else [other for other in rest if _place(other) not in self._away]
+            )
+        else:
+            self._is_reached = True
+        if not rest or not (
+            isinstance(error, Unreachable) or _is_wrong_door(operation, error, interface, rest[0])
+        ):
+            return False
+        note = f"{_words(interface)} did not work ({error}); went on with {_words(rest[0])}"
+        if note not in found.notes:
+            found.notes.append(note)
+        self._use(found, rest[0])
+        return True
+
+    def _offers(self, uri: str) -> bool:
+        return uri in self._offered
+
+    def _with(self, key: str = "", after: str = "") -> Extra:
+        return Extra(self._extra.extensions, key, after) if key or after else self._extra
+
+
+def _words(interface: AgentInterface) -> str:
+    return f"{interface.protocol_binding} {interface.protocol_version} at {interface.url}"
+
+
+def _is_wrong_door(
+    operation: str, error: A2AError | AgentFault, used: AgentInterface, other: AgentInterface
+) -> bool:
+    """Whether an agent refused an interface as such, not what was asked of it."""
+    # The same door under another version is a guess: there an old agent may refuse the new words in
+    # any way it likes.
+    is_guess = other.url == used.url and other.protocol_binding == used.protocol_binding
+    is_nowhere = isinstance(error, BadAnswer) and error.http_status in (400, 404, 405)
+    is_refused = (
+        is_guess
+        and isinstance(error, (MethodNotFound, InvalidRequest))
+        and operation in _FIRST_WORDS
+    )
+    return isinstance(error, VersionNotSupported) or is_nowhere or is_refused
+
+
+def _place(interface: AgentInterface) -> str:
+    """The host and port it is at."""
+    return (interface.url.partition("://")[2] or interface.url).partition("/")[0]

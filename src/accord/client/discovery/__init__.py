@@ -1,0 +1,25 @@
+"""Finding an agent: its card, its repair, and who may be reached."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .cards import Cards as Cards
+    from .cards import card_of as card_of
+    from .cards import fetch_card as fetch_card
+    from .cards import open_card as open_card
+    from .origins import ByOrigin as ByOrigin
+    from .origins import is_allowed as is_allowed
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "ByOrigin": "origins",
+        "Cards": "cards",
+        "card_of": "cards",
+        "fetch_card": "cards",
+        "is_allowed": "origins",
+        "open_card": "cards",
+    },
+)

@@ -1,0 +1,241 @@
+"""Finding an agent's card: at its well-known places, at a URL of its own, in a file, or handed
+over.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urljoin
+
+import msgspec
+
+from ...model import AgentCard, ParseError, PermissionDenied, Unauthenticated
+from ...net import Answer, Http, host_of, parse_url, safe_url
+from ...protocol import status_error, text
+from ..bindings import seconds
+from ..budget import Budget, check_depth
+from ..errors import AgentFault, BadAnswer, BadCard
+from .repair import read_card
+
+__all__ = ["PLACES", "Cards", "fetch_card", "open_card"]
+
+PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+MAX_SIGNATURES = 8
+_REDIRECTS = 3
+_NOT_NOW = (429, 502, 503, 504)
+_KEEP_S = 3600.0
+
+_json = msgspec.json.Decoder()
+
+
+class _Kept(msgspec.Struct):
+    body: bytes
+    etag: str
+    modified: str
+    until: float
+    server: str
+
+
+class Cards:
+    """Cards fetched before: used again while they are fresh, asked for by their tag after that (of
+    RFC 9111, what matters).
+    """
+
+    def __init__(
+        self,
+        limit: int = 256,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        trusts_loopback: bool = True,
+    ) -> None:
+        # On one's own machine agents come and go, and the next one may have the port: there a card
+        # is asked for each time.
+        self._trusts_loopback = trusts_loopback
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._limit = limit
+        self._clock = clock
+
+    def fresh(self, url: str) -> bytes | None:
+        kept = self._kept.get(url)
+        if kept is None or self._clock() >= kept.until:
+            return None
+        return kept.body if self._trusts_loopback or host_of(url) not in LOOPBACK else None
+
+    def server(self, url: str) -> str:
+        """What gave a card that is kept: its `Server` header."""
+        kept = self._kept.get(url)
+        return kept.server if kept is not None else ""
+
+    def conditions(self, url: str) -> dict[str, str]:
+        """The headers that ask whether a card has changed."""
+        kept = self._kept.get(url)
+        if kept is None:
+            return {}
+        return {"If-None-Match": kept.etag} if kept.etag else {"If-Modified-Since": kept.modified}
+
+    def take(self, url: str, answer: Answer) -> bytes:
+        """Return the card of an answer, an unchanged one included, and keep it if that is
+        allowed.
+        """
+        kept = self._kept.get(url)
+        rules = _directives(answer.headers.get("Cache-Control") or "")
+        age = rules.get("max-age", "")
+        until = self._clock() + (min(int(age), _KEEP_S) if age.isdigit() and len(age) < 10 else 0.0)
+        if answer.status == 304 and kept is not None:
+            kept.until = until
+            return kept.body
+        etag, modified = answer.headers.get("ETag") or "", answer.headers.get("Last-Modified") or ""
+        if "no-store" not in rules and (etag or modified or age):
+            self._kept[url] = _Kept(
+                answer.body, etag, modified, until, answer.headers.get("Server") or ""
+            )
+            self._kept.move_to_end(url)
+            if len(self._kept) > self._limit:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.pop(url, None)
+        return answer.body
+
+
+def _directives(header: str) -> dict[str, str]:
+    pairs = (item.strip().partition("=") for item in header[:1000].split(","))
+    return {name.lower(): value.strip('"') for name, _, value in pairs}
+
+
+async def fetch_card(
+    url: str, http: Http, budget: Budget, cards: Cards | None, notes: list[str]
+) -> tuple[AgentCard, str]:
+    """Return the card of the agent at `url`, and what the server that gave it calls itself; empty
+    if it does not say.
+
+    Raises:
+        BadCard: There is none, or none that can be used.
+        AgentFault: The agent can't be reached.
+        Unavailable, TooManyRequests: Not now.
+        Unauthenticated, PermissionDenied: The card is not for everyone.
+    """
+    tried: list[str] = []
+    not_now: Answer | None = None
+    for place in _places(url):
+        answer = await _get(place, http, budget, cards)
+        if answer.status == 200 and _may_be_card(answer, place, url):
+            if tried:
+                notes.append(f"no card at {tried[0]}; found at {safe_url(place)}")
+            return open_card(answer.body, place, budget, notes), answer.headers.get("Server") or ""
+        if answer.status == 401:
+            raise Unauthenticated(
+                f"{safe_url(place)}: the card is not for everyone; connect with auth="
+            )
+        if answer.status == 403:
+            raise PermissionDenied(f"{safe_url(place)}: these credentials do not open the card")
+        tried.append(f"{safe_url(place)} (HTTP {answer.status})")
+        if answer.status in _NOT_NOW:
+            not_now = answer
+    what = "no agent card there; looked at " + ", ".join(tried)
+    if not_now is not None:
+        refused = status_error(
+            not_now.status, f"{safe_url(url)}: {what}", seconds(not_now.headers.get("Retry-After"))
+        )
+        assert refused is not None  # that is what `_NOT_NOW` lists
+        raise refused
+    raise BadCard(safe_url(url), what)
+
+
+def open_card(body: bytes, url: str, budget: Budget, notes: list[str]) -> AgentCard:
+    """Return the card in `body`. Raises BadCard."""
+    where = safe_url(url) if url else "the card given"
+    if len(body) > budget.card_bytes:
+        raise BadCard(where, f"the card is larger than {budget.card_bytes} bytes")
+    try:
+        check_depth(body, budget.card_depth)
+        value = _json.decode(body)
+    except ParseError as error:
+        raise BadCard(where, f"the card is {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadCard(where, f"the card is not JSON: {text.parse_error(error)}") from None
+    return card_of(value, url, notes)
+
+
+def card_of(value: Any, url: str, notes: list[str]) -> AgentCard:
+    """Return the card in a JSON value. Raises BadCard."""
+    where = safe_url(url) if url else "the card given"
+    if (
+        isinstance(value, dict)
+        and isinstance(value.get("signatures"), list)
+        and len(value["signatures"]) > MAX_SIGNATURES
+    ):
+        raise BadCard(where, f"the card has more than {MAX_SIGNATURES} signatures")
+    try:
+        return read_card(value, url, notes)
+    except (ValueError, RecursionError) as error:
+        raise BadCard(where, str(error)) from None
+
+
+def _places(url: str) -> list[str]:
+    """Where the card of `url` may be, the likeliest first."""
+    where = parse_url(url)
+    if where.path.endswith(".json") or "/.well-known/" in where.path:
+        return [url]
+    path = where.path.rstrip("/")
+    roots = [path, ""] if path else [""]
+    found = [str(where._replace(path=root + place, query="")) for root in roots for place in PLACES]
+    if path:
+        found.insert(2, url)
+    return found
+
+
+def _may_be_card(answer: Answer, place: str, url: str) -> bool:
+    """The agent's own address may answer with anything; only JSON counts there."""
+    return (
+        place != url
+        or "json" in (answer.headers.get("Content-Type") or "")
+        or place.endswith(".json")
+    )
+
+
+async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> Answer:
+    """Fetch a card, a few redirects along, unless the one kept will do."""
+    kept = cards.fresh(place) if cards is not None else None
+    if kept is not None:
+        return Answer(
+            200,
+            {
+                "Content-Type": "application/json",
+                "Server": cards.server(place) if cards is not None else "",
+            },
+            kept,
+        )
+    url = place
+    headers = {"Accept": "application/json", "A2A-Version": "1.0"} | (
+        cards.conditions(place) if cards is not None else {}
+    )
+    for _ in range(_REDIRECTS + 1):
+        try:
+            answer = await http.fetch(
+                "GET", url, headers, None, limit=budget.card_bytes, timeout_s=budget.card_s
+            )
+        except BadAnswer as error:
+            raise BadCard(safe_url(url), error.fault) from None
+        except AgentFault as error:
+            error.agent = safe_url(url)
+            raise
+        location = answer.headers.get("Location")
+        if answer.status not in (301, 302, 303, 307, 308) or not location:
+            if cards is not None and answer.status in (200, 304):
+                return Answer(200, answer.headers, cards.take(place, answer))
+            return answer
+        try:
+            target = parse_url(urljoin(url, location))
+        except ValueError:
+            raise BadCard(
+                safe_url(url), f"redirects to {location[:200]!r}, which is no URL to follow"
+            ) from None
+        if url.startswith("https") and target.scheme == "http":
+            raise BadCard(
+                safe_url(url),
+                f"redirects to {safe_url(str(target))[:200]}, which is not safe to follow",
+            )
+        url = str(target)
+    raise BadCard(safe_url(place), f"redirects more than {_REDIRECTS} times")

@@ -1,0 +1,86 @@
+"""Who carries a request: the agent's own origin is reached as the user set it up, other places its
+card names with care.
+
+A card is a stranger's word. What it names beside the origin the user gave gets none of the user's
+session, and no proxy of the environment; and it may be a private address only if the agent itself
+is at one (see `accord.net.Guard`).
+"""
+
+from collections.abc import Callable, Mapping
+
+from ...net import Answer, Body, Guard, Http, host_of, origin_of
+
+__all__ = ["ByOrigin", "is_allowed"]
+
+
+class ByOrigin:
+    """Keeps the `Http` contract with one `Http` for the agent's origin and another for all others,
+    made when first needed.
+    """
+
+    def __init__(self, home: Http, elsewhere: Callable[[Guard | None], Http]) -> None:
+        self.origin = ""  # the agent's; empty while it is not known: then every place is its own
+        self._home = home
+        self._make = elsewhere
+        self._elsewhere: Http | None = None
+
+    async def fetch(
+        self,
+        verb: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        limit: int,
+        timeout_s: float,
+    ) -> Answer:
+        http = self._home if self._is_home(url) else await self._other()
+        return await http.fetch(verb, url, headers, body, limit=limit, timeout_s=timeout_s)
+
+    async def open(
+        self,
+        verb: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        timeout_s: float,
+        idle_s: float,
+    ) -> Body:
+        http = self._home if self._is_home(url) else await self._other()
+        return await http.open(verb, url, headers, body, timeout_s=timeout_s, idle_s=idle_s)
+
+    async def close(self) -> None:
+        await self._home.close()
+        if self._elsewhere is not None:
+            await self._elsewhere.close()
+
+    def _is_home(self, url: str) -> bool:
+        if not self.origin or url.startswith(f"{self.origin}/"):
+            return True
+        try:
+            return origin_of(url) == self.origin
+        except ValueError:
+            return True  # no URL at all: refused there
+
+    async def _other(self) -> Http:
+        if self._elsewhere is None:
+            self._elsewhere = self._make(await self.guard())
+        return self._elsewhere
+
+    async def guard(self) -> Guard | None:
+        """What other places are looked at with: nothing, if the agent itself is in a private
+        network.
+        """
+        guard = Guard()
+        return guard if await is_allowed(host_of(self.origin), guard) else None
+
+
+async def is_allowed(host: str, guard: Guard) -> bool:
+    """Whether all addresses of a host may be connected to, as far as they are known now."""
+    from ...net import resolve  # brings aiohttp, which is loaded by now
+
+    try:
+        return all(guard.allows(address) for _, address in await resolve(host))
+    except OSError:
+        return True  # nothing to connect to

@@ -1,0 +1,19 @@
+"""Streams that survive a lost connection."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .resume import Stream as Stream
+    from .seen import Gap as Gap
+    from .seen import has_come as has_come
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Gap": "seen",
+        "Stream": "resume",
+        "has_come": "seen",
+    },
+)

@@ -1,0 +1,508 @@
+"""A stream that is not lost when its connection is.
+
+On a cut it goes on by the best way the agent has: after the last event seen, with our resume
+extension; else with a new subscription, whose first frame (the task as it stands) is brought
+together with what was seen; else by asking for the task until it has settled. Whoever reads it sees
+each event once and in order, or is told of a gap.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...model import (
+    FINAL,
+    INTERRUPTED,
+    A2AError,
+    ArtifactUpdate,
+    Message,
+    SendMessageRequest,
+    StatusUpdate,
+    SubscribeRequest,
+    Task,
+    TaskNotFound,
+    TaskState,
+    TaskStatus,
+    join_text,
+)
+from ...protocol import Frame
+from ..bindings import Item
+from ..errors import AgentFault, ConnectionLost, TooSlow, about_task, task_of
+from ..reply import Reply
+from ..retry import Failures, is_cut, may_repeat
+from .seen import Echo, Gap, apply, has_come, own, reconcile, unseen
+
+if TYPE_CHECKING:
+    from ..client import Client
+
+__all__ = ["Stream", "StreamEvent"]
+
+StreamEvent: TypeAlias = Task | StatusUpdate | ArtifactUpdate | Message | Gap
+
+# What the next frame of a task means: the next thing that happened, or how it stands after a cut.
+_LIVE, _RESUMED, _SNAPSHOT = "live", "resumed", "snapshot"
+
+_LAST_BYTES_S = 0.2
+_POLL_MOST_S = 2.0
+
+
+class Stream:
+    """The events of one task, as an async iterator. Reconnects by itself.
+
+    - Each event comes once, in the order the agent made them; a gap that can't be closed is a
+      `Gap`.
+    - It ends with the task, or with a question of the agent (when it began with a message), never
+      silently: otherwise it raises.
+    - `task` is the task as far as it has been read, at the end with the chunks of a text as one
+      part.
+    - `cursor` is the place behind the last event read, for agents that number them.
+    """
+
+    def __init__(
+        self,
+        client: "Client",
+        request: SendMessageRequest | SubscribeRequest,
+        *,
+        key: str = "",
+        after: str = "",
+        timeout_s: float | None = None,
+    ) -> None:
+        self.task: Task | None = None
+        self.message: Message | None = None
+        self.cursor = after
+        self._client = client
+        self._request = request
+        self._is_send = isinstance(request, SendMessageRequest)
+        self._key = key
+        self._at = after  # behind what has been received; `cursor` is behind what has been read
+        self._timeout_s = timeout_s
+        self._deadline: float | None = None  # runs from the first read
+        self._ready: deque[tuple[StreamEvent, str]] = deque()
+        self._source: AsyncIterator[list[Item]] | None = None
+        self._answered_at = 0.0  # since when this connection is a stream
+        self._mode = _LIVE
+        self._failures = Failures(client.line.retry)
+        self._sends = 0
+        self._polls = 0
+        self._is_over = False
+        self._chunked: set[str] = set()  # artifacts that came in pieces
+        self._is_asking = False  # by calls, which are patient themselves
+        self._is_restarting = False
+        self._is_blind = (
+            False  # went on without knowing for sure: to be compared with the task in the end
+        )
+        self._echo: Echo | None = None
+
+    def __aiter__(self) -> "Stream":
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        while not self._ready:
+            if not self._is_over:
+                await (
+                    self._more() if self._timeout_s is None else self._more_in_time(self._timeout_s)
+                )
+            elif self._is_blind:
+                self._is_blind = False
+                await self._look()
+            else:
+                self._join_texts()
+                await self._let_go()
+                raise StopAsyncIteration
+        event, self.cursor = self._ready.popleft()
+        if self._is_over and not self._ready and not self._is_blind:
+            self._join_texts()  # the last event: many readers stop here, without asking for the end
+        return event
+
+    async def __aenter__(self) -> "Stream":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop reading. The task goes on."""
+        self._is_over = True
+        self._ready.clear()
+        await self._drop()
+
+    @property
+    def task_id(self) -> str:
+        """The task this stream is about; empty while it is not known."""
+        if self.task is not None:
+            return self.task.id
+        return (
+            self._request.id
+            if isinstance(self._request, SubscribeRequest)
+            else self._request.message.task_id
+        )
+
+    @property
+    def reply(self) -> Reply:
+        """The answer as far as it has been read."""
+        found = self.task or self.message
+        if found is None:
+            raise ValueError("nothing has been read from this stream yet")
+        return Reply(self._client, found)
+
+    # Reading
+
+    def _join_texts(self) -> None:
+        """Make one text of the chunks in the task. Once, at the end: after every chunk the cost
+        would be quadratic.
+        """
+        for artifact in self.task.artifacts if self._chunked and self.task is not None else ():
+            if (
+                artifact.artifact_id in self._chunked
+            ):  # else its parts are what its agent wanted them to be
+                artifact.parts = join_text(artifact.parts)
+
+    async def _more_in_time(self, timeout_s: float) -> None:
+        """As `_more`, until all of the stream has taken longer than its reader allows."""
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + timeout_s
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                await self._more()
+        except TimeoutError as error:
+            await self._drop()
+            if isinstance(error, AgentFault):
+                raise
+            late = TooSlow(
+                self._client.line.name, f"the stream did not end within {timeout_s:.3g} s"
+            )
+            raise about_task(late, self.task_id) from None
+
+    async def _more(self) -> None:
+        try:
+            if self._source is None:
+                self._source = await self._open()
+            items = await anext(self._source)
+        except StopAsyncIteration:
+            self._source = None
+            await self._ended()
+        except (A2AError, AgentFault) as error:
+            self._source = None
+            await self._recover(error)
+        else:
+            if not items:
+                self._answered_at = asyncio.get_running_loop().time()
+            self._take(items)
+            if self._is_restarting:
+                self._is_restarting = False
+                await self._drop()
+
+    async def _open(self) -> AsyncIterator[list[Item]]:
+        line = self._client.line
+        if self._polls:
+            return self._poll()
+        if self.task is None:
+            if not await line.can_stream():
+                return self._begin_polling()
+            if not self._is_send and not line.snapshots_first and not line.can_resume:
+                return self._listen_and_look(self._request.tenant)
+            self._sends += 1
+            operation = "SendStreamingMessage" if self._is_send else "SubscribeToTask"
+            return line.open_stream(
+                operation, self._request, key=self._key, after=self._at, timeout_s=self._timeout_s
+            )
+        request = SubscribeRequest(id=self.task.id, tenant=self._request.tenant)
+        if self._at and line.can_resume:
+            self._mode = _RESUMED
+            return line.open_stream("SubscribeToTask", request, after=self._at)
+        self._mode = _SNAPSHOT
+        return (
+            line.open_stream("SubscribeToTask", request)
+            if line.snapshots_first
+            else self._listen_and_look(request.tenant)
+        )
+
+    async def _listen_and_look(self, tenant: str) -> AsyncIterator[list[Item]]:
+        """Subscribe with an old agent, which starts with whatever comes next: ask how the task
+        stands, and compare in the end.
+
+        The subscription begins with the question, not when the reader has dealt with the answer:
+        less is missed in between.
+        """
+        request = SubscribeRequest(id=self.task_id, tenant=tenant)
+        async with aclosing(self._client.line.open_stream("SubscribeToTask", request)) as source:
+            first = asyncio.ensure_future(anext(source, None))
+            try:
+                await self._look()
+                self._mode = _SNAPSHOT
+                yield []
+                if self._is_over:
+                    return
+                self._is_blind = True
+                items = await first
+            finally:
+                first.cancel()
+                await asyncio.gather(first, return_exceptions=True)
+            if items is not None:
+                yield items
+                async for items in source:
+                    yield items
+
+    def _take(self, items: list[Item]) -> None:
+        for item in items:
+            for event in item.frame.events:
+                self._accept(event, item.cursor)
+                if self._is_restarting:
+                    return
+            if item.frame.is_last:
+                self._is_over = True
+            if self._is_over:
+                return
+
+    def _accept(self, event: Task | StatusUpdate | ArtifactUpdate | Message, cursor: str) -> None:
+        self._failures.forget()
+        if self._is_known(cursor):
+            return
+        mode, self._mode = self._mode, _LIVE
+        if isinstance(event, Message):
+            self.message = event
+            self._is_over = True
+        elif isinstance(event, Task):
+            if not self._accept_task(event, cursor, mode):
+                return
+        else:
+            if self.task is None:
+                status = TaskStatus(
+                    state=TaskState.UNSPECIFIED
+                )  # an agent that does not begin with the task
+                self.task = Task(id=event.task_id, context_id=event.context_id, status=status)
+            elif (
+                isinstance(event, StatusUpdate)
+                and event.status == self.task.status
+                and event.status.timestamp
+            ):
+                return  # said before the cut, and once more after it
+            elif isinstance(event, ArtifactUpdate):
+                fresh = self._fresh(self.task, event)
+                if fresh is None:
+                    return
+                event = fresh
+            apply(self.task, event)
+            if isinstance(event, ArtifactUpdate) and event.append:
+                self._chunked.add(event.artifact.artifact_id)
+            if isinstance(event, StatusUpdate):
+                self._settle(event.status.state)
+        self._at = cursor or self._at
+        self._ready.append((event, self._at))
+
+    def _is_known(self, cursor: str) -> bool:
+        """Whether an event of an agent that numbers them has come before."""
+        at = self._at
+        if len(cursor) > len(at) or (len(cursor) == len(at) and cursor > at):
+            return False  # as numbers that grow, nearly always, and at little cost
+        return (
+            cursor.isdecimal()
+            and at.isdecimal()
+            and int(cursor) <= int(at)
+            and self._client.line.can_resume
+        )
+
+    def _fresh(self, task: Task, event: ArtifactUpdate) -> ArtifactUpdate | None:
+        """Return what of an artifact's event is new, after a cut that no cursor bridges."""
+        if event.append:
+            if self._echo is not None and self._echo.is_repeat(event):
+                self._is_blind = True
+                return None
+        elif self._is_blind:
+            return unseen(
+                task, event
+            )  # some old agents begin a subscription by telling all artifacts again
+        return event
+
+    def _accept_task(self, task: Task, cursor: str, mode: str) -> bool:
+        """Take a task frame in; return whether it is to be passed on as it is."""
+        seen, self.task = self.task, own(task)
+        if seen is None:
+            if (
+                self._sends > 1
+                and cursor not in ("", "1")
+                and self._client.line.can_resume
+                and self._is_new_task
+            ):
+                # Sent a second time and recognised: what the first answer would have told is still
+                # in the log.
+                self._at, self._is_restarting = "0", True
+                return False
+        elif mode == _SNAPSHOT:
+            self._ready.extend((missed, self._at) for missed in reconcile(seen, task))
+            self._echo = Echo(task)
+            self._settle(task.status.state)
+            return False
+        elif mode == _RESUMED and self._at != "0":
+            self._at = cursor or self._at
+            self._ready.append(
+                (Gap(task, "the agent no longer has the events after the last one seen"), self._at)
+            )
+            self._settle(task.status.state)
+            return False
+        # The first frame of an answer to a question may still show the question.
+        if (
+            seen is not None
+            or self._is_new_task
+            or task.status.state is not TaskState.INPUT_REQUIRED
+        ):
+            self._settle(task.status.state)
+        return True
+
+    @property
+    def _is_new_task(self) -> bool:
+        return isinstance(self._request, SendMessageRequest) and not self._request.message.task_id
+
+    def _settle(self, state: TaskState) -> None:
+        """A stream that began with a message ends with the agent's question; every stream ends with
+        the task.
+        """
+        if state in FINAL or (self._is_send and state is TaskState.INPUT_REQUIRED):
+            self._is_over = True
+
+    # Going on after a cut
+
+    async def _ended(self) -> None:
+        """The connection was closed in good order. That is an end only if the task has one."""
+        if self._is_over:
+            return
+        if self.task is not None and self.task.status.state in INTERRUPTED:
+            self._is_over = True
+            return
+        if self._polls:
+            return
+        state = (
+            f"while the task was {self.task.status.state.word}"
+            if self.task is not None
+            else "before anything came"
+        )
+        await self._recover(ConnectionLost(self._client.line.name, f"the stream ended {state}"))
+
+    async def _recover(self, error: A2AError | AgentFault) -> None:
+        line = self._client.line
+        if not is_cut(error):
+            if self._mode == _LIVE or isinstance(error, AgentFault):
+                raise line.named(error)
+            await self._instead_of_subscribing()
+            return
+        now = asyncio.get_running_loop().time()
+        if self._answered_at and now - self._answered_at > line.retry.most_s:
+            self._failures.forget()  # it was there for a while, with nothing to say
+        self._answered_at = 0.0
+        pause = line.pause_after(error, self._failures, self._deadline)
+        is_lost = (
+            self.task is None
+            and self._is_send
+            and not may_repeat(error, is_safe=line.may_send_again(self._key))
+        )
+        if pause is None or self._is_asking or (is_lost and not self._name_after(error)):
+            raise about_task(line.named(error), self.task_id or task_of(error))
+        await line.pause(pause)
+        if is_lost:
+            await self._find(self._name_after(error), error)
+
+    def _name_after(self, error: A2AError | AgentFault) -> str:
+        """The id of the task a message became, though no answer came: as we named it, or as the
+        agent says.
+        """
+        assert isinstance(self._request, SendMessageRequest)  # only a message makes a task
+        named = (
+            self._request.message.message_id
+            if self._client.line.names_tasks and self._is_new_task
+            else ""
+        )
+        return named or task_of(error)
+
+    async def _find(self, task_id: str, error: A2AError | AgentFault) -> None:
+        """Ask for a task: what was begun is gone on with; under a name of ours, what never arrived
+        can be sent again.
+        """
+        line = self._client.line
+        try:
+            found = await self._client.get(task_id)
+        except TaskNotFound:
+            if line.names_tasks:
+                return
+            raise line.named(error) from None
+        except (A2AError, AgentFault) as gone:
+            raise about_task(gone, task_id) from None
+        if not has_come(self._request, found):
+            raise line.named(error)
+        self._accept(found, "")
+
+    async def _instead_of_subscribing(self) -> None:
+        """The agent refuses the subscription: the task has ended meanwhile, or can only be asked
+        for.
+        """
+        await self._look()
+        if not self._is_over:
+            self._polls = 1
+
+    async def _look(self) -> None:
+        """Ask for the task and pass on what has happened to it."""
+        now = await self._client.get(self.task_id)
+        if self.task is None:
+            self._accept(now, "")
+            return
+        seen, self.task = self.task, own(now)
+        self._ready.extend((missed, self._at) for missed in reconcile(seen, now))
+        self._settle(now.status.state)
+        if now.status.state in INTERRUPTED and self._is_send:
+            self._is_over = True
+
+    # Without streaming
+
+    async def _begin_polling(self) -> AsyncIterator[list[Item]]:
+        self._is_asking = True
+        request = self._request
+        if isinstance(request, SendMessageRequest):
+            found = await self._client.send_request(
+                request, key=self._key, wait=False, timeout_s=self._timeout_s
+            )
+        else:
+            found = await self._client.get(request.id)
+        self._polls = 1
+        yield [Item(Frame((found,)), "")]
+
+    async def _poll(self) -> AsyncIterator[list[Item]]:
+        """Ask for the task again and again, at growing intervals while nothing changes."""
+        self._is_asking = True
+        while not self._is_over:
+            await asyncio.sleep(
+                min(self._client.line.retry.first_s * 2 ** min(self._polls, 8), _POLL_MOST_S)
+            )
+            await self._look()
+            self._polls = 1 if self._ready else self._polls + 1
+            if self._ready:
+                yield []
+
+    # Letting go
+
+    async def _let_go(self) -> None:
+        """Read the last bytes, so that the connection can be used again; but don't wait for them
+        long.
+        """
+        source = self._source
+        if source is None:
+            return
+        try:
+            async with asyncio.timeout(_LAST_BYTES_S):
+                async for _ in source:
+                    pass
+        except (TimeoutError, A2AError, AgentFault):
+            pass
+        await self._drop()
+
+    async def _drop(self) -> None:
+        source, self._source = self._source, None
+        close: Any = getattr(source, "aclose", None)
+        if close is not None:
+            await close()

@@ -1,1 +1,0 @@
-"""Bytes to model and back. Pure: no clock, no store, no network."""

@@ -1,1 +1,0 @@
-"""The protocol's protobuf schemas: `.proto` files, and what the compiler makes of them."""

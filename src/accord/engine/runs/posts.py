@@ -1,0 +1,147 @@
+"""Messages and cancels between processes: who does not own a task writes to who does, through the
+store.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ...auth import Caller
+from ...model import A2AError, SendMessageRequest, Unavailable, error_of
+from ...protocol import Snapshot
+from ...protocol.v1 import codec as v1
+from ...store import Idempotency, PostKind, Record
+from ...store import Mail as Letter
+from ..log import PostRefused, View
+from .runs import Accepted
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+__all__ = ["Mail"]
+
+log_ = logging.getLogger("accord")
+
+RETRY_S = 1.0
+HEARD_S = 30.0  # after which a sender is told that its message is stored, and not more
+
+_decode = msgspec.json.Decoder(SendMessageRequest).decode
+
+
+class Mail:
+    """Sends posts to other processes, and reads those to this one."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._woken: set[int] | None = set()  # tasks that may have posts, None for all
+        self._reading: asyncio.Task[None] | None = None
+        self._canceling: dict[int, asyncio.Future[None]] = {}  # by key of the task
+
+    def open(self) -> None:
+        self._engine.tasks.on_mail = self._wake
+        self._wake(None)
+
+    # To the owner of a task
+
+    async def send(
+        self, record: Record, request: SendMessageRequest, idempotency: Idempotency | None
+    ) -> Accepted | None:
+        """Send a message to a task another process owns; None if that has left it meanwhile."""
+        view = await self._watch(record)
+        if view is None:
+            return None
+        try:
+            if idempotency is not None:
+                idempotency.task_id = record.id
+            post_id = await self._post(record, PostKind.MESSAGE, v1.encode(request), idempotency)
+            if post_id is None:
+                return None
+            async with asyncio.timeout(HEARD_S):
+                heard = await view.heard(post_id)
+        except TimeoutError:
+            raise Unavailable(
+                f"the message for task {record.id} is stored, and its process has not "
+                "taken it yet; get the task in a while",
+                retry_after_s=5,
+                taskId=record.id,
+            ) from None
+        finally:
+            view.close()
+        if isinstance(heard, PostRefused):
+            raise error_of(heard.error, heard.text)
+        now = await self._engine.tasks.store.load(record.namespace, record.id)
+        return Accepted(now or record, heard, False)  # with the message in it
+
+    async def cancel(self, record: Record) -> Snapshot:
+        """Have the owner of a task end it as canceled; return the task as it ended."""
+        view = await self._watch(record)
+        if view is not None:
+            try:
+                if await self._post(record, PostKind.CANCEL, b"", None) is not None:
+                    while await view.next(HEARD_S):
+                        pass
+            finally:
+                view.close()
+        found = await self._engine.tasks.peek(record.namespace, record.id)
+        if found is None:
+            raise Unavailable("the task is gone")
+        return found
+
+    async def _watch(self, record: Record) -> View | None:
+        tasks = self._engine.tasks
+        now = await tasks.watch(record.namespace, record.id)
+        return await tasks.view(now, seq=now.seq, pos=now.pos) if now is not None else None
+
+    async def _post(
+        self, record: Record, kind: PostKind, body: bytes, idempotency: Idempotency | None
+    ) -> int | None:
+        post_id, stored = self._engine.tasks.post(record, kind, body, idempotency)
+        return post_id if await stored else None
+
+    # To our own tasks
+
+    def _wake(self, tasks: Collection[int] | None) -> None:
+        if tasks is None:
+            self._woken = None
+        elif self._woken is not None:
+            self._woken.update(tasks)
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        while self._woken is None or self._woken:
+            woken, self._woken = self._woken, set()
+            try:
+                for letter in await self._engine.tasks.store.mail(woken):
+                    await self._take(letter)
+            except A2AError:
+                log_.warning(
+                    "reading messages of other processes failed, and is tried again", exc_info=True
+                )
+                await asyncio.sleep(RETRY_S)
+                self._woken = None
+
+    async def _take(self, letter: Letter) -> None:
+        """Deal with a post. That it was, is stored with what came of it, and not before: else a
+        crash in between would lose it.
+        """
+        log = self._engine.tasks.by_key(letter.task)
+        if log is None or letter.n <= log.heard or log.key in self._canceling:
+            return
+        if letter.kind is PostKind.CANCEL:  # the end of the task is what is stored of it
+            canceling = self._canceling[log.key] = asyncio.ensure_future(
+                self._engine.cancel_log(log)
+            )
+            canceling.add_done_callback(lambda _: self._canceling.pop(letter.task))
+            return
+        try:
+            await self._engine.hand_over(
+                log, _decode(letter.body), Caller(log.namespace.caller), letter=letter
+            )
+        except (A2AError, msgspec.DecodeError) as error:
+            if not log.is_lost:
+                log.append(PostRefused(letter.id, type(error).__name__, str(error)))
+                log.heard = letter.n

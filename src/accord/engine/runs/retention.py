@@ -1,0 +1,165 @@
+"""What an engine does beside its work: heartbeat, time limits of runs, old things going."""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ...model import now_ms
+from ...store import Ages, CommitFailed
+from ..log import tasks as tasks_
+from .run import Run
+from .state import State
+
+if TYPE_CHECKING:
+    from .runs import Runs
+
+__all__ = ["Retention", "Upkeep", "before_ms"]
+
+log_ = logging.getLogger("accord")
+
+LOOK_S = 1.0
+BEAT_S = 5.0
+NOTE_S = 60.0  # of work, after which the log is told of it
+PURGE_S = 60.0
+CLOCK_S = 3600.0  # that the clock may gain on the time that has passed, before it is not believed
+BATCH = 500
+
+_DAY_S = 24 * 3600
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How many seconds tasks, logs, idempotency keys and unanswered questions are kept."""
+
+    tasks_s: float = 30 * _DAY_S  # after they ended
+    events_s: float = _DAY_S  # after their task ended: its snapshot says the same
+    keys_s: float = _DAY_S  # idempotency keys
+    unanswered_s: float = 30 * _DAY_S  # a question nobody answers; the task then fails
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if not getattr(self, name) >= 0:  # nor is NaN
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}; give seconds, 0 or more (math.inf: for ever)"
+                )
+
+    def unanswered_ms(self) -> int:
+        """Since when a question must have been open for its task to fail."""
+        return before_ms(self.unanswered_s)
+
+
+def before_ms(kept_s: float) -> int:
+    """Return when that began which is kept for so long and no longer, in milliseconds since 1970; 0
+    if all of it is kept.
+    """
+    return 0 if math.isinf(kept_s) else max(now_ms() - int(kept_s * 1000), 0)
+
+
+class Upkeep:
+    """Looks after an engine's tasks once a second, as long as `run` runs."""
+
+    def __init__(
+        self,
+        runs: "Runs",
+        retention: Retention,
+        *,
+        look: Callable[[bool], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._runs = runs
+        self._tasks = runs.tasks
+        self._retention = retention
+        self._look = look  # for what others left, and whether the clock may be believed
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._beat_at = self._purge_at = clock()
+        self._wall_at = wall_clock()  # at the last purge
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self.tend()
+            except CommitFailed as error:
+                self._tasks.writer.fails(error)
+            except Exception:  # whatever it is, the next heartbeat must come
+                log_.exception("upkeep failed, and is tried again")
+
+    async def tend(self) -> None:
+        """Do what is due."""
+        now, writer = self._clock(), self._tasks.writer
+        if writer.is_fenced:
+            return
+        runs = self._runs.running()
+        self._limit_time(runs)
+        self._limit_waiting(runs)
+        self._runs.threads.look()
+        if (
+            now - self._beat_at >= BEAT_S or writer.fault
+        ):  # no work comes to find out that it works again
+            self._beat_at = now
+            await self._tasks.store.beat()
+            writer.has_beaten()
+        # A clock that was set forward is not believed at once: what seems old may have been made a
+        # minute ago.
+        wall = self._wall_clock()
+        gained_s = (wall - self._wall_at) - (now - self._purge_at)
+        if self._look is not None:
+            await self._look(gained_s <= CLOCK_S)
+        if now - self._purge_at >= PURGE_S:
+            self._purge_at, self._wall_at = now, wall
+            if gained_s > CLOCK_S:
+                log_.warning(
+                    "the clock has moved %.0f s more than the time that passed; nothing is deleted in this round",  # noqa: E501
+                    gained_s,
+                )
+            else:
+                await self.purge()
+
+    def _limit_time(self, runs: list[Run]) -> None:
+        now = time.monotonic()
+        for run in runs:
+            if run.state not in (State.WORKING, State.RELEASING):
+                continue
+            skill, worked_s = run.skill, run.worked()
+            if worked_s > skill.run_s:
+                run.interrupt(f"the agent did not finish within {skill.run_s:g} s")
+            elif skill.idle_s is not None and now - run.progressed_s > skill.idle_s:
+                run.interrupt(f"the agent said nothing for {skill.idle_s:g} s")
+            elif (
+                skill.is_durable
+                and worked_s - run.noted_s > min(NOTE_S, skill.run_s / 10)
+                and not run.log.is_lost
+            ):
+                run.note_work()
+
+    def _limit_waiting(self, runs: list[Run]) -> None:
+        """Give up the oldest waiting functions: they are called again when their answer comes."""
+        waiting = [run for run in runs if run.is_waiting]
+        too_many = len(waiting) - tasks_.MAX_WAITING
+        if too_many > 0:
+            waiting.sort(key=lambda run: run.since_s)
+            for run in waiting[:too_many]:
+                run.leave()
+
+    async def purge(self) -> None:
+        """Delete what is too old, in batches small enough that nobody waits for them; fail what
+        nobody answers.
+        """
+        keep = self._retention
+        ages = Ages(
+            tasks_ms=before_ms(keep.tasks_s),
+            events_ms=before_ms(min(keep.events_s, keep.tasks_s)),  # a log goes with its task
+            keys_ms=before_ms(keep.keys_s),
+        )
+        while await self._tasks.store.purge(ages, BATCH):
+            pass
+        unanswered_ms = keep.unanswered_ms()
+        for run in self._runs.running():  # those without a run come to us as orphans
+            if run.is_waiting and run.log.at_ms < unanswered_ms:
+                run.interrupt("no answer: the question was open for too long")

@@ -1,0 +1,37 @@
+"""The operations of A2A, each once, for every version and binding."""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .call import IDEMPOTENT as IDEMPOTENT
+    from .call import RESUME as RESUME
+    from .call import Call as Call
+    from .service import Service as Service
+    from .table import ASSUMED as ASSUMED
+    from .table import OPERATIONS as OPERATIONS
+    from .table import Operation as Operation
+    from .table import Version as Version
+    from .table import known_version as known_version
+    from .table import methods as methods
+    from .table import numbers as numbers
+    from .table import served as served
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "ASSUMED": "table",
+        "Call": "call",
+        "IDEMPOTENT": "call",
+        "OPERATIONS": "table",
+        "Operation": "table",
+        "RESUME": "call",
+        "Service": "service",
+        "Version": "table",
+        "known_version": "table",
+        "methods": "table",
+        "numbers": "table",
+        "served": "table",
+    },
+)

@@ -1,0 +1,22 @@
+"""One call: who asks, under which tenant, with which options beside the request."""
+
+import msgspec
+
+from ..auth import ANONYMOUS, Caller
+from ..model import IDEMPOTENT, RESUME
+from ..protocol import NOW, Semantics
+
+__all__ = ["IDEMPOTENT", "RESUME", "Call"]
+
+
+class Call(msgspec.Struct):
+    """What travels beside a request, whatever the binding."""
+
+    caller: Caller = ANONYMOUS
+    extensions: frozenset[str] = frozenset()
+    idempotency_key: str = ""
+    last_event: int | None = None
+    version: str = ""  # of the protocol, as the caller names it
+    origin: str = ""
+    semantics: Semantics = NOW
+    headers: tuple[tuple[bytes, bytes], ...] = ()  # of the answer: what has no place in its body

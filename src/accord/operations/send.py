@@ -1,0 +1,149 @@
+"""SendMessage and SendStreamingMessage: a message becomes a task, a turn of one, or a bare
+reply.
+"""
+
+from ..engine.log import Log, Lost, View
+from ..engine.runs import Accepted
+from ..model import Message, PushNotificationNotSupported, Role, SendMessageRequest
+from ..protocol import Snapshot
+from ..protocol.v1 import codec as v1
+from ..store import Idempotency
+from .call import Call
+from .idempotency import key_of
+from .service import Service
+from .validation import check_id, check_send
+
+__all__ = ["send_message", "send_streaming_message"]
+
+
+async def send_message(
+    service: Service, call: Call, request: SendMessageRequest
+) -> Snapshot | Message:
+    """Return the task when it has settled or, with `returnImmediately`, as soon as it exists; or a
+    bare reply.
+    """
+    accepted = await _accept(service, call, request)
+    if isinstance(accepted, Message):
+        return accepted
+    task, turn, _ = accepted
+    configuration, tasks = request.configuration, service.tasks
+    history_length = configuration.history_length if configuration is not None else None
+    if configuration is not None and configuration.return_immediately:
+        return await tasks.stored_snapshot(task, history_length)
+    view = tasks.view_turn(task, turn)
+    try:
+        return await view.end(history_length)
+    finally:
+        view.close()
+
+
+async def send_streaming_message(
+    service: Service, call: Call, request: SendMessageRequest
+) -> View | Message:
+    """Return the events of the task from its first on; of a task that existed, the task as it is,
+    then what follows.
+    """
+    tasks = service.tasks
+    task_id = request.message.task_id or call.semantics.new_task_id
+    tasks.check_views(service.namespace(request.tenant, call), task_id)
+    accepted = await _accept(service, call, request)
+    if isinstance(accepted, Message):
+        return accepted
+    task, turn, is_new = accepted
+    configuration = request.configuration
+    history_length = configuration.history_length if configuration is not None else None
+    if is_new and isinstance(task, Log) and (history_length is None or history_length > 0):
+        return tasks.view_new(task, turn=turn)  # a new task's history is the one message
+    return await tasks.view_now(task, turn=turn, history_length=history_length)
+
+
+async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:
+    tasks, limits = service.tasks, service.limits
+    if tasks.trouble:
+        raise tasks.refusal()
+    if service.required:
+        service.check_extensions(call)
+    message, configuration = request.message, request.configuration
+    if not (  # nothing is wrong with the usual message: that is seen at a glance
+        len(message.parts) == 1
+        and message.parts[0].metadata is None
+        and (message.metadata is None or len(v1.encode(message.metadata)) <= limits.metadata)
+        and request.metadata is None
+        and (configuration is None or configuration.history_length is None)
+        and message.role is not Role.UNSPECIFIED
+        and message.message_id
+        and len(ids := message.message_id + message.task_id + message.context_id + request.tenant)
+        <= limits.id_length
+        and ids.isprintable()
+    ):
+        check_send(request, limits)
+    if configuration is not None and configuration.task_push_notification_config is not None:
+        raise PushNotificationNotSupported()
+    if not call.idempotency_key and not call.extensions:
+        return await _begin(service, call, request, None)
+    key = key_of(call, request)
+    if not key:
+        return await _begin(service, call, request, None)
+    namespace = service.namespace(request.tenant, call)
+    return await service.sends.once(
+        namespace, key, request, lambda record: _begin(service, call, request, record)
+    )
+
+
+async def _begin(
+    service: Service, call: Call, request: SendMessageRequest, idempotency: Idempotency | None
+) -> Accepted | Message:
+    engine, semantics = service.engine, call.semantics
+    namespace = service.namespace(request.tenant, call)
+    if request.message.task_id:
+        accepted = await engine.resume(
+            request, namespace, call.caller, idempotency=idempotency, reopen=semantics.reopen
+        )
+        return await _stored(service, accepted) if idempotency is not None else accepted
+    agent, message, task_id = engine.agent, request.message, semantics.new_task_id
+    if not task_id and len(engine.tasks.working) >= service.limits.tasks:
+        engine.tasks.check_room()
+    is_plain = message.metadata is None and request.metadata is None and agent.router is None
+    skill = agent.default if is_plain else await agent.choose(request)
+    if not is_plain and engine.tasks.trouble:
+        raise engine.tasks.refusal()  # since it was looked at, somebody was asked
+    if agent.strict_modes:
+        agent.check_modes(skill, message)
+    if task_id:
+        check_id("id", task_id, "", service.limits)
+        if (namespace, task_id) in engine.tasks.logs or await engine.tasks.store.load(
+            namespace, task_id
+        ) is not None:
+            request.message.task_id = task_id
+            return await engine.resume(
+                request, namespace, call.caller, idempotency=idempotency, reopen=semantics.reopen
+            )
+        engine.tasks.check_room()
+    if skill.makes_task or semantics.always_task:
+        # Nothing is awaited since it was looked for: two senders of one new id can't both make it
+        # here.
+        accepted = engine.runs.start(
+            skill,
+            request,
+            namespace,
+            call.caller,
+            idempotency=idempotency,
+            origin=call.origin,
+            task_id=task_id,
+        )
+        return await _stored(service, accepted) if idempotency is not None or task_id else accepted
+    reply = await engine.reply(skill, request, call.caller)
+    if idempotency is not None:
+        idempotency.reply = v1.encode(reply)
+        if not await engine.tasks.writer.submit(idempotency):
+            raise Lost()
+    return reply
+
+
+async def _stored(service: Service, accepted: Accepted) -> Accepted:
+    """Where other processes use the store too, one may have used the key, or made a task of that
+    id: its commit may be refused.
+    """
+    if service.tasks.store.is_shared and isinstance(accepted.task, Log):
+        await accepted.task.stored()
+    return accepted

@@ -1,0 +1,351 @@
+"""The operations and their names, as data (spec 3.1). Bindings find a row here and hold no names of
+their own.
+
+A version of the protocol is a row of `VERSIONS`: its codecs and its names for the operations.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..model import A2AError, VersionNotSupported
+from ..protocol import Choice, Codec, RestCodec
+from ..protocol import legacy as old
+from ..protocol import legacy_card as card_old
+from ..protocol.v01 import codec as v01
+from ..protocol.v03 import codec as v03
+from ..protocol.v03 import grpc as v03grpc
+from ..protocol.v03 import rest as v03rest
+from ..protocol.v1 import codec as v1
+from .call import Call
+from .card import get_card, get_extended_card
+from .push import create_push_config, delete_push_config, get_push_config, list_push_configs
+from .send import send_message, send_streaming_message
+from .service import Service
+from .tasks import cancel_task, get_task, list_tasks, subscribe_to_task
+
+__all__ = [
+    "ASSUMED",
+    "OPERATIONS",
+    "VERSIONS",
+    "Method",
+    "Operation",
+    "Route",
+    "Version",
+    "known_version",
+    "methods",
+    "numbers",
+    "served",
+]
+
+# The version of a caller who names none, where nothing else tells (spec 1.0, 3.6).
+ASSUMED = "0.3"
+
+
+class Operation(NamedTuple):
+    name: str  # 1.0's
+    run: Callable[[Service, Call, Any], Awaitable[Any]]
+    is_stream: bool = False
+    is_droppable: bool = (
+        False  # may be left when its caller is: what it has done by then stands on its own
+    )
+
+
+class Route(NamedTuple):
+    """A verb and a path of HTTP+JSON; `{name}` is one segment, and a field of the request."""
+
+    verb: str
+    path: str
+    operation: str
+    codec: RestCodec | None = None  # instead of its version's
+    is_anywhere: bool = False  # below any path, not only below the base of HTTP+JSON
+
+
+class Version(NamedTuple):
+    """What one version of the protocol calls the operations, and how it writes them."""
+
+    number: str
+    rpc: dict[str, str]  # JSON-RPC method -> operation
+    rpc_codec: Codec
+    rest: tuple[Route, ...]
+    rest_codec: RestCodec
+    aliases: tuple[str, ...] = ()  # other numbers that mean the same
+    is_lax: bool = False  # its requests may leave out `jsonrpc`
+    has_tenants: bool = False  # its paths may have a tenant in front
+    dialects: Choice | None = None  # where HTTP+JSON has more than `rest_codec`
+    rest_for: Callable[[RestCodec, str], RestCodec] | None = (
+        None  # a codec as it is for callers of some user agent
+    )
+    is_its: Callable[[bytes], bool] | None = (
+        None  # whether a body can be nothing but its, whatever the header says
+    )
+    card: Callable[[dict[str, Any]], None] | None = (
+        None  # adds what its readers need to the 1.0 card
+    )
+    card_path: str = ""  # where its readers look for the card, if not at 1.0's place
+    grpc: dict[str, str] = {}  # rpc -> operation
+    grpc_service: str = ""
+    grpc_codec: Codec = v1.CODEC
+    grpc_for: Callable[[str], Codec] | None = (
+        None  # instead of `grpc_codec`: the one for callers of some user agent
+    )
+    grpc_text: Callable[[A2AError], str] = str  # what an error says
+
+
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation("SendMessage", send_message, is_droppable=True),
+        Operation(
+            "SendStreamingMessage", send_streaming_message, is_stream=True, is_droppable=True
+        ),
+        Operation("GetTask", get_task, is_droppable=True),
+        Operation("ListTasks", list_tasks, is_droppable=True),
+        Operation("CancelTask", cancel_task),
+        Operation("SubscribeToTask", subscribe_to_task, is_stream=True, is_droppable=True),
+        Operation("CreateTaskPushNotificationConfig", create_push_config),
+        Operation("GetTaskPushNotificationConfig", get_push_config),
+        Operation("ListTaskPushNotificationConfigs", list_push_configs),
+        Operation("DeleteTaskPushNotificationConfig", delete_push_config),
+        Operation("GetExtendedAgentCard", get_extended_card),
+        Operation(
+            "GetAgentCard", get_card, is_droppable=True
+        ),  # 0.3 on gRPC, where no well-known address is
+    )
+}
+
+_CONFIGS = "/tasks/{taskId}/pushNotificationConfigs"
+
+V1_0 = Version(
+    "1.0",
+    {name: name for name in OPERATIONS if name != "GetAgentCard"}
+    | {  # the names of the drafts before 1.0
+        "SetTaskPushNotificationConfig": "CreateTaskPushNotificationConfig",
+        "ListTaskPushNotificationConfig": "ListTaskPushNotificationConfigs",
+    },
+    v1.CODEC,
+    (
+        Route("POST", "/message:send", "SendMessage"),
+        Route("POST", "/message:stream", "SendStreamingMessage"),
+        Route("GET", "/tasks", "ListTasks"),
+        Route("GET", "/tasks/{id}", "GetTask"),
+        Route("POST", "/tasks/{id}:cancel", "CancelTask"),
+        # The text says POST, the proto GET (spec 7, A1).
+        Route("POST", "/tasks/{id}:subscribe", "SubscribeToTask"),
+        Route("GET", "/tasks/{id}:subscribe", "SubscribeToTask"),
+        Route("POST", _CONFIGS, "CreateTaskPushNotificationConfig"),
+        Route("GET", _CONFIGS, "ListTaskPushNotificationConfigs"),
+        Route("GET", _CONFIGS + "/{id}", "GetTaskPushNotificationConfig"),
+        Route("DELETE", _CONFIGS + "/{id}", "DeleteTaskPushNotificationConfig"),
+        Route("GET", "/extendedAgentCard", "GetExtendedAgentCard"),
+    ),
+    v1.CODEC,
+    has_tenants=True,
+    grpc={name: name for name in OPERATIONS if name != "GetAgentCard"},
+    grpc_service="lf.a2a.v1.A2AService",
+)
+
+_OLD_ROUTES = (
+    Route("POST", "/message:send", "SendMessage"),
+    Route("POST", "/message:stream", "SendStreamingMessage"),
+    Route("GET", "/tasks", "ListTasks"),
+    Route("GET", "/tasks/{id}", "GetTask"),
+    Route("POST", "/tasks/{id}:cancel", "CancelTask"),
+    Route("GET", "/tasks/{id}:subscribe", "SubscribeToTask"),
+    Route("POST", "/tasks/{id}:subscribe", "SubscribeToTask"),
+    Route("POST", _CONFIGS, "CreateTaskPushNotificationConfig"),
+    Route("GET", _CONFIGS, "ListTaskPushNotificationConfigs"),
+    Route("GET", _CONFIGS + "/{id}", "GetTaskPushNotificationConfig"),
+    Route("DELETE", _CONFIGS + "/{id}", "DeleteTaskPushNotificationConfig"),
+    Route("GET", "/card", "GetExtendedAgentCard"),
+    Route("GET", "/extendedAgentCard", "GetExtendedAgentCard"),
+)
+
+# The proto of 0.2 was published with slips of the pen that clients made from it repeat.
+_SLIPS = (
+    Route("POST", "/v1//message:send", "SendMessage"),
+    Route("POST", "/v1/task/{taskId}/pushNotificationConfigs", "CreateTaskPushNotificationConfig"),
+    Route("POST", "/v1/task/{taskId}/pushNotifications", "CreateTaskPushNotificationConfig"),
+    Route("POST", "/v1/tasks/{taskId}/pushNotifications", "CreateTaskPushNotificationConfig"),
+    Route("GET", "/v1/tasks/{taskId}/pushNotifications", "ListTaskPushNotificationConfigs"),
+    Route("GET", "/v1/tasks/{taskId}/pushNotifications/{id}", "GetTaskPushNotificationConfig"),
+)
+
+V0_3 = Version(
+    "0.3",
+    {
+        "message/send": "SendMessage",
+        "message/stream": "SendStreamingMessage",
+        "tasks/get": "GetTask",
+        "tasks/list": "ListTasks",
+        "tasks/cancel": "CancelTask",
+        "tasks/resubscribe": "SubscribeToTask",
+        "tasks/pushNotificationConfig/set": "CreateTaskPushNotificationConfig",
+        "tasks/pushNotificationConfig/get": "GetTaskPushNotificationConfig",
+        "tasks/pushNotificationConfig/list": "ListTaskPushNotificationConfigs",
+        "tasks/pushNotificationConfig/delete": "DeleteTaskPushNotificationConfig",
+        "agent/getAuthenticatedExtendedCard": "GetExtendedAgentCard",
+        # The prose of 0.2.6, and a stale link in the drafts.
+        "agent/authenticatedExtendedCard": "GetExtendedAgentCard",
+        "tasks/subscribe": "SubscribeToTask",
+    },
+    v03.CODEC,
+    (
+        *(Route(verb, "/v1" + path, name) for verb, path, name, *_ in _OLD_ROUTES),
+        *_SLIPS,
+        *_OLD_ROUTES,  # for callers whose header says 0.3
+        Route(
+            "GET",
+            "/agent/authenticatedExtendedCard",
+            "GetExtendedAgentCard",
+            v03rest.CARD,
+            is_anywhere=True,
+        ),
+    ),
+    v03rest.PROTO,
+    aliases=("0.2",),
+    dialects=v03rest.DIALECTS,
+    rest_for=v03rest.for_caller,
+    is_its=v03rest.is_its,
+    card=card_old.add_v03,
+    card_path="/.well-known/agent.json",
+    grpc={
+        "SendMessage": "SendMessage",
+        "SendStreamingMessage": "SendStreamingMessage",
+        "GetTask": "GetTask",
+        "CancelTask": "CancelTask",
+        "TaskSubscription": "SubscribeToTask",
+        "CreateTaskPushNotificationConfig": "CreateTaskPushNotificationConfig",
+        "GetTaskPushNotificationConfig": "GetTaskPushNotificationConfig",
+        "ListTaskPushNotificationConfig": "ListTaskPushNotificationConfigs",
+        "DeleteTaskPushNotificationConfig": "DeleteTaskPushNotificationConfig",
+        "GetAgentCard": "GetAgentCard",
+        # Up to 0.2.4, and in the prose of later versions.
+        "CreateTaskPushNotification": "CreateTaskPushNotificationConfig",
+        "GetTaskPushNotification": "GetTaskPushNotificationConfig",
+        "ListTaskPushNotification": "ListTaskPushNotificationConfigs",
+        "DeleteTaskPushNotification": "DeleteTaskPushNotificationConfig",
+        "ListTask": "ListTasks",
+        # In the drafts between 0.3 and 1.0.
+        "ListTasks": "ListTasks",
+        "SubscribeToTask": "SubscribeToTask",
+        "SetTaskPushNotificationConfig": "CreateTaskPushNotificationConfig",
+        "GetExtendedAgentCard": "GetAgentCard",
+    },
+    grpc_service="a2a.v1.A2AService",
+    grpc_codec=v03grpc.CODEC,
+    grpc_for=v03grpc.for_caller,
+    grpc_text=v03grpc.error_text,
+)
+
+V0_1 = Version(
+    "0.1",
+    {
+        "tasks/send": "SendMessage",
+        "tasks/sendSubscribe": "SendStreamingMessage",
+        "tasks/get": "GetTask",
+        "tasks/cancel": "CancelTask",
+        "tasks/resubscribe": "SubscribeToTask",
+        "tasks/pushNotification/set": "CreateTaskPushNotificationConfig",
+        "tasks/pushNotification/get": "GetTaskPushNotificationConfig",
+    },
+    v01.CODEC,
+    (),
+    v1.CODEC,  # has no HTTP+JSON
+    is_lax=True,
+    card=card_old.add_v01,
+    card_path="/.well-known/agent.json",
+)
+
+VERSIONS = (V1_0, V0_3, V0_1)
+
+
+def served(wanted: Sequence[str] | None) -> tuple[Version, ...]:
+    """Return the versions of these numbers, all of them for None; raises ValueError for one that is
+    not known.
+    """
+    if wanted is None:
+        return VERSIONS
+    found = tuple(
+        version for version in VERSIONS if {version.number, *version.aliases} & set(wanted)
+    )
+    unknown = set(wanted) - numbers(found)
+    if unknown or not found:
+        raise ValueError(
+            f"versions {', '.join(sorted(unknown)) or '(none)'}: choose from "
+            f"{', '.join(sorted(numbers(VERSIONS)))}"
+        )
+    return found
+
+
+def numbers(versions: Sequence[Version]) -> frozenset[str]:
+    """All the version numbers a caller may name."""
+    return frozenset(
+        number for version in versions for number in (version.number, *version.aliases)
+    )
+
+
+def known_version(given: str, known: frozenset[str]) -> str:
+    """Return a version as Major.Minor, empty for none; raises VersionNotSupported for one that is
+    not known.
+    """
+    version = ".".join(given.strip().split(".")[:2])
+    if version and version not in known:
+        supported = ", ".join(sorted(known))
+        raise VersionNotSupported(
+            f"A2A version {given!r:.40} is not supported here; use {supported}",
+            requested=given[:40],
+            supported=supported,
+        )
+    return version
+
+
+class Method(NamedTuple):
+    """A JSON-RPC method: what it does, in which codec or choice of codecs."""
+
+    operation: Operation
+    codec: Codec
+    choice: Choice | None = None
+    is_lax: bool = False
+
+
+def methods(versions: Sequence[Version]) -> dict[str, Method]:
+    """Return the JSON-RPC methods of these versions; one that several have under the same name is a
+    choice between them.
+    """
+    having: dict[str, list[Version]] = {}
+    for version in versions:
+        for method in version.rpc:
+            having.setdefault(method, []).append(version)
+    return {
+        method: Method(
+            OPERATIONS[found[0].rpc[method]],
+            found[0].rpc_codec,
+            Shared(found) if len(found) > 1 else None,
+            len(found) == 1 and found[0].is_lax,
+        )
+        for method, found in having.items()
+    }
+
+
+class Shared:
+    """One method name with two result shapes: the version named decides, else the one the task was
+    made in.
+    """
+
+    def __init__(self, versions: Sequence[Version]) -> None:
+        self._first = versions[0].rpc_codec
+        self._by_number = {
+            number: v.rpc_codec for v in versions for number in (v.number, *v.aliases)
+        }
+        self._by_origin = {v.rpc_codec.origin: v.rpc_codec for v in versions}
+
+    def told(self, operation: str, hint: str, params: bytes) -> Codec | str:
+        if hint in self._by_number:
+            return self._by_number[hint]
+        task_id = old.task_id_of(old.load(params))
+        return (
+            task_id if isinstance(task_id, str) else self._first
+        )  # which says what is wrong with it
+
+    def made(self, origin: str) -> Codec:
+        return self._by_origin.get(origin, self._first)

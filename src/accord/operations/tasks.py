@@ -1,0 +1,173 @@
+"""GetTask, ListTasks, CancelTask, SubscribeToTask."""
+
+import asyncio
+import base64
+import binascii
+import logging
+
+from ..engine import LARGE
+from ..engine.log import STATE_NUMBER, Log, View, state_of
+from ..engine.runs import not_found
+from ..model import (
+    FINAL,
+    CancelTaskRequest,
+    GetTaskRequest,
+    InvalidParams,
+    ListTasksRequest,
+    SubscribeRequest,
+    UnsupportedOperation,
+)
+from ..protocol import Snapshot, Tasks
+from ..store import Page, Query, Record
+from .call import RESUME, Call
+from .service import Service
+from .validation import check_history_length, check_id, check_list, since_ms
+
+__all__ = ["cancel_task", "get_task", "list_tasks", "subscribe_to_task"]
+
+DEFAULT_PAGE = 50
+INEXACT = (
+    (b"accord-total", b"at-least"),
+)  # counting all tasks that match would take too long: totalSize is how far that went
+
+log_ = logging.getLogger("accord")
+
+
+async def get_task(service: Service, call: Call, request: GetTaskRequest) -> Snapshot:
+    """Return the task, or raise TaskNotFound if it is not this caller's to see."""
+    check_id("id", request.id, request.tenant, service.limits)
+    check_history_length(request.history_length)
+    snapshot = await service.tasks.peek(
+        service.namespace(request.tenant, call), request.id, request.history_length
+    )
+    if snapshot is None:
+        raise not_found(request.id)
+    return snapshot
+
+
+async def list_tasks(service: Service, call: Call, request: ListTasksRequest) -> Tasks:
+    """Return a page of the caller's tasks, newest status first."""
+    check_list(request, service.limits)
+    size = request.page_size or DEFAULT_PAGE
+    query = Query(
+        namespace=service.namespace(request.tenant, call),
+        limit=size,
+        context_id=request.context_id,
+        state=STATE_NUMBER[request.status],
+        since_ms=since_ms(request.status_timestamp_after),
+        before=_read_token(request.page_token),
+        size=service.limits.page,
+        has_artifacts=bool(request.include_artifacts),
+    )
+    page = await service.tasks.page(query)
+    if not page.is_exact:
+        call.headers = INEXACT
+    tasks = await _fitting(service, page, request)
+    return Tasks([task for task in tasks if task], _write_token(page.next), size, page.total)
+
+
+async def _fitting(service: Service, page: Page, request: ListTasksRequest) -> list[bytes]:
+    """The tasks of a page as a list shows them. What has grown since it was stored may be too much
+    for one: then it ends there.
+    """
+    tasks: list[bytes] = []
+    size = paused = 0
+    is_plain = (
+        service.tasks.store.is_volatile
+        and request.history_length is None
+        and not request.include_artifacts
+    )
+    for i, record in enumerate(page.tasks):
+        task = (
+            record.head
+            if is_plain and not record.is_stale
+            else await _listed(service, record, request)
+        )
+        size += len(task)
+        if i and size > service.limits.page:
+            before = page.tasks[i - 1]
+            page.next = (before.at_ms, before.key)
+            break
+        tasks.append(task)
+        if size - paused > LARGE:
+            paused = size
+            await asyncio.sleep(0)  # a page of large ones is a long way
+    return tasks
+
+
+async def _listed(service: Service, record: Record, request: ListTasksRequest) -> bytes:
+    """The task as a list shows it; nothing for one that can't be read, which must not hide the
+    others.
+    """
+    try:
+        snapshot = await service.tasks.shown(record, request.history_length)
+    except ValueError:
+        log_.exception("task %s can't be read, and is left out of a list", record.id)
+        return b""
+    # Artifacts are absent unless asked for; if asked for present, even if empty (spec LST-5).
+    return (
+        b'%b,"artifacts":%b}' % (snapshot.head[:-1], snapshot.artifacts)
+        if request.include_artifacts
+        else snapshot.head
+    )
+
+
+async def cancel_task(service: Service, call: Call, request: CancelTaskRequest) -> Snapshot:
+    """End a task as canceled. Cancelling a canceled one returns it; other ends are not
+    cancelable.
+    """
+    check_id("id", request.id, request.tenant, service.limits)
+    return await service.engine.cancel(
+        service.namespace(request.tenant, call),
+        request.id,
+        twice_fails=call.semantics.cancel_twice_fails,
+    )
+
+
+async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequest) -> View:
+    """Return the task as it is and what follows; with the resume extension and a cursor, only what
+    follows the cursor.
+    """
+    check_id("id", request.id, request.tenant, service.limits)
+    tasks, namespace = service.tasks, service.namespace(request.tenant, call)
+    tasks.check_views(namespace, request.id)
+    task = await tasks.find(namespace, request.id)
+    if task is None:
+        raise not_found(request.id)
+    if RESUME in call.extensions and call.last_event is not None:
+        if call.last_event <= task.seq:
+            return await tasks.view(task, seq=call.last_event)
+        return await tasks.view_now(
+            task
+        )  # a cursor beyond the log: the task as it is, which is the sign of a gap
+    state = task.state if isinstance(task, Log) else state_of(task.state)
+    if state in FINAL and not call.semantics.ends_with_snapshot:
+        await tasks.stored_snapshot(
+            task
+        )  # an end is told when it is stored, also as the reason of a refusal
+        raise UnsupportedOperation(f"task {request.id} is already {state.word}", taskId=request.id)
+    return await tasks.view_now(task)
+
+
+def _write_token(place: tuple[int, int] | None) -> str:
+    if place is None:
+        return ""
+    return base64.urlsafe_b64encode(b"%d.%d" % place).decode().rstrip("=")
+
+
+def _read_token(token: str) -> tuple[int, int] | None:
+    if not token:
+        return None
+    try:
+        at_ms, key = (
+            base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+            .decode()
+            .split(".")
+        )
+        place = (int(at_ms), int(key))
+        if not (0 <= place[0] < 2**53 and 0 <= place[1] < 2**53):
+            raise ValueError
+        return place
+    except (ValueError, binascii.Error):
+        what = "is not a token this server gave; start again without one"
+        raise InvalidParams(f"pageToken: {what}", violations=(("pageToken", what),)) from None

@@ -1,1 +1,0 @@
-"""The eleven operations of A2A, once, and the table of their names."""

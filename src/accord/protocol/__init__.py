@@ -1,0 +1,43 @@
+"""The protocol on the wire: bytes to model and back, one folder per version. Pure: no clock, no
+store, no network.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .client import Dialect as Dialect
+    from .client import Frame as Frame
+    from .client import JsonObject as JsonObject
+    from .client import status_error as status_error
+    from .contract import NOW as NOW
+    from .contract import Choice as Choice
+    from .contract import Codec as Codec
+    from .contract import RestCodec as RestCodec
+    from .contract import Semantics as Semantics
+    from .contract import Snapshot as Snapshot
+    from .contract import Tasks as Tasks
+    from .contract import weight as weight
+    from .shallow import outline as outline
+    from .shallow import texts as texts
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Choice": "contract",
+        "Codec": "contract",
+        "Dialect": "client",
+        "Frame": "client",
+        "JsonObject": "client",
+        "NOW": "contract",
+        "RestCodec": "contract",
+        "Semantics": "contract",
+        "Snapshot": "contract",
+        "Tasks": "contract",
+        "outline": "shallow",
+        "status_error": "client",
+        "texts": "shallow",
+        "weight": "contract",
+    },
+)

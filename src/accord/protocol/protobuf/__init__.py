@@ -1,0 +1,25 @@
+"""Protobuf for gRPC: the schemas of every version, and messages as plain values."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .client import GrpcDialect as GrpcDialect
+    from .messages import kind as kind
+    from .rpc import Rpc as Rpc
+    from .rpc import rpcs as rpcs
+    from .rpc import status as status
+    from .schema import POOL as POOL
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "GrpcDialect": "client",
+        "POOL": "schema",
+        "Rpc": "rpc",
+        "kind": "messages",
+        "rpcs": "rpc",
+        "status": "rpc",
+    },
+)

@@ -1,0 +1,192 @@
+"""A2A over gRPC from the client's side: the JSON of a version in protobuf, and the errors in its
+trailers.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ...model import (
+    A2AError,
+    InvalidParams,
+    MethodNotFound,
+    PermissionDenied,
+    TaskNotCancelable,
+    TaskNotFound,
+    TooManyRequests,
+    Unauthenticated,
+    Unavailable,
+    UnsupportedOperation,
+)
+from ..client import Frames, error_of
+from ..v03 import Form, RestV03, form_of_server
+from ..v03 import proto_json as v03proto
+from ..v03 import rest_client as peer_rest_v03
+from ..v1 import client as peer_v1
+from .messages import kind
+from .schema import POOL
+
+__all__ = ["V03", "V03_TEXT", "V1", "GrpcDialect", "error", "spoken_by"]
+
+_encode = msgspec.json.Encoder().encode
+
+# What a status means when nothing else is said.
+_BY_STATUS: dict[str, type[A2AError]] = {
+    "NOT_FOUND": TaskNotFound,
+    "INVALID_ARGUMENT": InvalidParams,
+    "FAILED_PRECONDITION": UnsupportedOperation,
+    "UNIMPLEMENTED": MethodNotFound,
+    "UNAUTHENTICATED": Unauthenticated,
+    "PERMISSION_DENIED": PermissionDenied,
+    "RESOURCE_EXHAUSTED": TooManyRequests,
+    "UNAVAILABLE": Unavailable,
+}
+
+
+class GrpcDialect:
+    """One package of the protocol: its rpcs, and how requests and answers look as JSON."""
+
+    def __init__(
+        self,
+        version: str,
+        service: str,
+        *,
+        rpcs: dict[str, str],
+        write: Callable[[str, Any], dict[str, Any]],
+        result: Callable[[str, bytes, Any], Any],
+        frames: Callable[[Any], Frames],
+        extensions: str,
+    ) -> None:
+        self.version = version
+        self.extensions = extensions
+        self._service = service
+        self._rpcs = rpcs
+        self._write = write
+        self._result = result
+        self._frames = frames
+
+    def rpc(self, operation: str) -> str:
+        """Return the path of an operation's rpc."""
+        return f"/{self._service}/{self._rpcs.get(operation, operation)}"
+
+    def _method(self, operation: str) -> Any:
+        name = self._rpcs.get(operation, operation)
+        found = POOL.FindServiceByName(self._service).methods_by_name.get(name)
+        if found is None:
+            raise UnsupportedOperation(f"{operation} is not part of A2A {self.version} over gRPC")
+        return found
+
+    def request(self, operation: str, request: Any) -> bytes:
+        return kind(self._method(operation).input_type.full_name).encode(
+            self._write(operation, request)
+        )
+
+    def result(self, operation: str, data: bytes, request: Any) -> Any:
+        if operation == "DeleteTaskPushNotificationConfig":
+            return None
+        return self._result(operation, self._json(operation, data), request)
+
+    def frames(self, operation: str, request: Any) -> Frames:
+        read = self._frames(request)
+        return lambda data: read(self._json(operation, data))
+
+    def _json(self, operation: str, data: bytes) -> bytes:
+        return _encode(kind(self._method(operation).output_type.full_name).decode(data))
+
+
+def _write_v03(objects: RestV03, operation: str, request: Any) -> dict[str, Any]:
+    """Requests of 0.3 name tasks and configs by resource name."""
+    given: dict[str, Any] = msgspec.to_builtins(request)
+    match operation:
+        case "SendMessage" | "SendStreamingMessage":
+            return objects.write_send(given)
+        case "GetTask" | "CancelTask" | "SubscribeToTask":
+            named = {"name": v03proto.task_name(given["id"])}
+            return named | {name: given[name] for name in ("historyLength",) if given.get(name)}
+        case "CreateTaskPushNotificationConfig":
+            config_id = given.get("id") or given["taskId"]
+            config = v03proto.write_push({**given, "id": config_id})
+            return {
+                "parent": v03proto.task_name(given["taskId"]),
+                "configId": config_id,
+                "config": config,
+            }
+        case "GetTaskPushNotificationConfig" | "DeleteTaskPushNotificationConfig":
+            return {"name": v03proto.config_name(given["taskId"], given["id"])}
+        case "ListTaskPushNotificationConfigs":
+            return {"parent": v03proto.task_name(given["taskId"])}
+    return given
+
+
+V1 = GrpcDialect(
+    "1.0",
+    "lf.a2a.v1.A2AService",
+    rpcs={},
+    write=lambda operation, request: msgspec.to_builtins(request),
+    result=peer_v1.result,
+    frames=peer_v1.frames,
+    extensions="a2a-extensions",
+)
+
+
+def _v03(objects: RestV03) -> GrpcDialect:
+    """0.3, its objects as on HTTP+JSON."""
+    return GrpcDialect(
+        "0.3",
+        "a2a.v1.A2AService",
+        rpcs={
+            "SubscribeToTask": "TaskSubscription",
+            "ListTaskPushNotificationConfigs": "ListTaskPushNotificationConfig",
+            "GetExtendedAgentCard": "GetAgentCard",
+        },
+        write=functools.partial(_write_v03, objects),
+        result=objects.result,
+        frames=objects.frames,
+        extensions="x-a2a-extensions",
+    )
+
+
+V03, V03_TEXT = _v03(peer_rest_v03.RAW), _v03(peer_rest_v03.TEXT)
+
+
+def spoken_by(server: str) -> GrpcDialect | None:
+    """Return the dialect of 0.3 of the agent behind a `Server` header, which came with its card;
+    None if that does not tell.
+    """
+    return V03_TEXT if form_of_server(server) is Form.TEXT else None
+
+
+def error(
+    operation: str, status: str, text: str, details: bytes | None, retry_after: str | None
+) -> A2AError:
+    """Return the error of a call: by the typed details in its trailer, the name in front of its
+    text, or its status.
+    """
+    name, _, rest = text.partition(": ")
+    code = peer_rest_v03.NAMES.get(name)
+    if code is not None:
+        text = rest
+    found = error_of(code, text, _details(details) if details else None)
+    if type(found) is A2AError and status in _BY_STATUS:
+        is_final = (
+            operation == "CancelTask" and status == "FAILED_PRECONDITION"
+        )  # all that @a2a-js/sdk 0.3 says
+        found = TaskNotCancelable(text) if is_final else _BY_STATUS[status](text)
+    if retry_after is not None and retry_after.isdigit() and len(retry_after) < 8:
+        found.retry_after_s = int(retry_after)
+    return found
+
+
+def _details(data: bytes) -> list[dict[str, Any]]:
+    found = []
+    try:
+        for detail in kind("google.rpc.Status").decode(data).get("details", []):
+            url = detail.get("typeUrl", "")
+            found.append(
+                {"@type": url, **kind(url.rpartition("/")[2]).decode(detail.get("value", b""))}
+            )
+    except (A2AError, KeyError, TypeError, ValueError):
+        return found  # details we do not know are as good as none
+    return found

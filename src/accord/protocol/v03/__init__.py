@@ -1,0 +1,21 @@
+"""A2A 0.2 and 0.3 in every binding: the codecs of the server and of the client."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .client import read as read
+    from .file_bytes import Form as Form
+    from .file_bytes import form_of_server as form_of_server
+    from .rest_client import RestV03 as RestV03
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Form": "file_bytes",
+        "RestV03": "rest_client",
+        "form_of_server": "file_bytes",
+        "read": "client",
+    },
+)

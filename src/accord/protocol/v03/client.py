@@ -1,0 +1,132 @@
+"""A2A 0.3 and 0.2 over JSON-RPC from the client's side: the shapes are those of `v03`, in the other
+direction.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from ...model import (
+    A2AError,
+    AgentCard,
+    InvalidParams,
+    ListPushConfigsResponse,
+    ListTasksResponse,
+    SendMessageResponse,
+    StreamResponse,
+    Task,
+    TaskPushNotificationConfig,
+    UnsupportedOperation,
+)
+from .. import legacy as old
+from .. import legacy_card as card_old
+from ..client import Frame, Frames, JsonObject, error_of
+from . import codec as v03
+
+__all__ = ["error", "extensions_header", "frames", "method", "params", "read", "result", "version"]
+
+T = TypeVar("T")
+
+version = "0.3"
+extensions_header = "X-A2A-Extensions"
+
+_METHODS = {
+    "SendMessage": "message/send",
+    "SendStreamingMessage": "message/stream",
+    "GetTask": "tasks/get",
+    "ListTasks": "tasks/list",  # of a draft; agents without it say so
+    "CancelTask": "tasks/cancel",
+    "SubscribeToTask": "tasks/resubscribe",
+    "CreateTaskPushNotificationConfig": "tasks/pushNotificationConfig/set",
+    "GetTaskPushNotificationConfig": "tasks/pushNotificationConfig/get",
+    "ListTaskPushNotificationConfigs": "tasks/pushNotificationConfig/list",
+    "DeleteTaskPushNotificationConfig": "tasks/pushNotificationConfig/delete",
+    "GetExtendedAgentCard": "agent/getAuthenticatedExtendedCard",
+}
+
+_json = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
+
+
+def method(operation: str) -> str:
+    found = _METHODS.get(operation)
+    if found is None:
+        raise UnsupportedOperation(f"{operation} is not part of A2A {version}")
+    return found
+
+
+def params(operation: str, request: Any) -> bytes:
+    given = msgspec.to_builtins(request)
+    match operation:
+        case "SendMessage" | "SendStreamingMessage":
+            given.setdefault(
+                "configuration", {}
+            )  # what is not said means different things to different agents: say it
+            written = v03.write_send(given)
+        case "GetTask" | "CancelTask" | "SubscribeToTask":
+            written = v03.write_query(given)
+        case "ListTasks":
+            written = v03.write_list(given)
+        case "CreateTaskPushNotificationConfig":
+            written = v03.write_push(given)
+        case "GetTaskPushNotificationConfig" | "DeleteTaskPushNotificationConfig":
+            written = {"id": given["taskId"], "pushNotificationConfigId": given["id"]}
+        case "ListTaskPushNotificationConfigs":
+            written = {"id": given["taskId"]}
+        case _:
+            written = {}
+    return _encode(written)
+
+
+def result(operation: str, raw: bytes, request: Any) -> Any:
+    value = _json.decode(raw)
+    return read(lambda: _result(operation, value))
+
+
+def _result(operation: str, value: Any) -> Any:
+    match operation:
+        case "SendMessage":
+            found = v03.read_event(value)
+            if "task" not in found and "message" not in found:
+                raise ValueError("the answer holds neither a task nor a message")
+            return old.convert(found, SendMessageResponse)
+        case "GetTask" | "CancelTask":
+            return old.convert(v03.read_task(value), Task)
+        case "ListTasks":
+            page = old.need(value, "result")
+            tasks = [v03.read_task(task) for task in page.get("tasks") or []]
+            return old.convert({**page, "tasks": tasks}, ListTasksResponse)
+        case "CreateTaskPushNotificationConfig" | "GetTaskPushNotificationConfig":
+            return old.convert(v03.read_push(old.need(value, "result")), TaskPushNotificationConfig)
+        case "ListTaskPushNotificationConfigs":
+            configs = (
+                value if isinstance(value, list) else old.need(value, "result").get("configs") or []
+            )
+            return old.convert(
+                {"configs": [v03.read_push(config) for config in configs]}, ListPushConfigsResponse
+            )
+        case "GetExtendedAgentCard":
+            return old.convert(card_old.read_card(value), AgentCard)
+    return None
+
+
+def frames(request: Any) -> Frames:
+    return _frame
+
+
+def _frame(raw: bytes) -> Frame:
+    value = _json.decode(raw)
+    event = read(lambda: old.convert(v03.read_event(value), StreamResponse).event)
+    return Frame((event,), isinstance(value, dict) and value.get("final") is True)
+
+
+def error(error: JsonObject) -> A2AError:
+    return error_of(error.get("code"), error.get("message"), error.get("data"))
+
+
+def read(make: Any) -> Any:
+    """Return `make()`; what the old shapes do not allow is the agent's mistake, not ours."""
+    try:
+        return make()
+    except InvalidParams as wrong:
+        raise ValueError(str(wrong)) from None

@@ -1,0 +1,208 @@
+"""A2A 0.3 over HTTP+JSON from the client's side: `/v1/...`, in the JSON of its protobuf
+definition.
+"""
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from ...model import (
+    A2AError,
+    AgentCard,
+    ListPushConfigsResponse,
+    ListTasksResponse,
+    SendMessageResponse,
+    StreamResponse,
+    Task,
+    TaskPushNotificationConfig,
+)
+from .. import legacy as old
+from .. import legacy_card as card_old
+from ..client import Frame, Frames, JsonObject, error_of
+from ..v1 import Route
+from . import codec as v03
+from . import proto_json as v03proto
+from .client import read
+from .file_bytes import Form, form_of_server
+
+__all__ = ["NAMES", "RAW", "TEXT", "RestV03", "spoken_by"]
+
+NAMES = {
+    "TaskNotFoundError": -32001,
+    "TaskNotCancelableError": -32002,
+    "PushNotificationNotSupportedError": -32003,
+    "UnsupportedOperationError": -32004,
+    "ContentTypeNotSupportedError": -32005,
+    "InvalidAgentResponseError": -32006,
+    "AuthenticatedExtendedCardNotConfiguredError": -32007,
+    "JSONParseError": -32700,
+    "InvalidRequestError": -32600,
+    "MethodNotFoundError": -32601,
+    "InvalidParamsError": -32602,
+}
+# What a status alone means (legacy 4.3); 404 is about a task wherever there is one in the path.
+_STATUS = {
+    400: -32602,
+    422: -32602,
+    404: -32001,
+    405: -32601,
+    409: -32002,
+    415: -32005,
+    501: -32004,
+    502: -32006,
+}
+
+_json = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
+
+
+class RestV03:
+    """0.3 as one kind of agent speaks it: `form` is how file bytes travel."""
+
+    version = "0.3"
+    extensions_header = "X-A2A-Extensions"
+
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._names = v03proto.RELEASED._replace(form=form)
+
+    def route(self, operation: str, request: Any) -> Route:
+        given = msgspec.to_builtins(request)
+        task = "/v1/tasks/" + quote(given.get("taskId") or given.get("id") or "", safe="")
+        configs = task + "/pushNotificationConfigs"
+        match operation:
+            case "SendMessage":
+                return Route("POST", "/v1/message:send", _encode(self.write_send(given)))
+            case "SendStreamingMessage":
+                return Route("POST", "/v1/message:stream", _encode(self.write_send(given)))
+            case "GetTask":
+                length = request.history_length
+                return Route(
+                    "GET", task if length is None else f"{task}?historyLength={length}", None
+                )
+            case "ListTasks":
+                query = "&".join(
+                    f"{name}={quote(_text(value), safe='')}"
+                    for name, value in v03.write_list(given).items()
+                )
+                return Route("GET", "/v1/tasks" + (f"?{query}" if query else ""), None)
+            case "CancelTask":
+                return Route(
+                    "POST", task + ":cancel", _encode({"name": v03proto.task_name(given["id"])})
+                )
+            case "SubscribeToTask":
+                return Route(
+                    "POST", task + ":subscribe", _encode({"name": v03proto.task_name(given["id"])})
+                )
+            case "CreateTaskPushNotificationConfig":
+                config_id = given.get("id") or given["taskId"]
+                body = {
+                    "parent": v03proto.task_name(given["taskId"]),
+                    "configId": config_id,
+                    "config": v03proto.write_push({**given, "id": config_id}),
+                }
+                # The whole request is all that the Python SDK reads, the config in it all that
+                # @a2a-js/sdk 1.x does (legacy 4.3).
+                return Route("POST", configs, _encode(body), _encode(body["config"]))
+            case "ListTaskPushNotificationConfigs":
+                return Route("GET", configs, None)
+            case "GetExtendedAgentCard":
+                return Route("GET", "/v1/card", None)
+        verb = "DELETE" if operation == "DeleteTaskPushNotificationConfig" else "GET"
+        return Route(verb, f"{configs}/{quote(given['id'], safe='')}", None)
+
+    def write_send(self, request: JsonObject) -> JsonObject:
+        return v03proto.write_send(request, self._names)
+
+    def result(self, operation: str, raw: bytes, request: Any) -> Any:
+        if operation == "DeleteTaskPushNotificationConfig":
+            return None
+        value = _json.decode(raw)
+        return read(lambda: _result(operation, value, request, self._form))
+
+    def frames(self, request: Any) -> Frames:
+        return self._frame
+
+    def _frame(self, raw: bytes) -> Frame:
+        value = _json.decode(raw)
+        event = read(lambda: old.convert(_event(value, self._form), StreamResponse).event)
+        update = value.get("statusUpdate") or value.get("status_update") or value
+        return Frame((event,), isinstance(update, dict) and update.get("final") is True)
+
+    def error(self, status: int, body: JsonObject) -> A2AError | None:
+        """Return the error in a body; each library had its own shape."""
+        found = body.get("error")
+        if isinstance(found, dict):  # as 1.0 writes it
+            return error_of(_STATUS.get(status), found.get("message"), found.get("details"))
+        name = body.get("type") if isinstance(body.get("type"), str) else found
+        code = body.get("code")
+        if isinstance(name, str) and name in NAMES:
+            code = NAMES[name]
+        if not isinstance(code, int):
+            code = _STATUS.get(status, -32603)
+        message = body.get("message") or body.get("detail")
+        if message is None and name is None and "code" not in body:
+            return None
+        return error_of(code, message, body.get("data"))
+
+
+RAW, TEXT = RestV03(Form.RAW), RestV03(Form.TEXT)
+
+
+def spoken_by(server: str) -> RestV03 | None:
+    """Return the dialect of the agent behind a `Server` header; None if the header does not
+    tell.
+    """
+    return TEXT if form_of_server(server) is Form.TEXT else None
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _result(operation: str, value: Any, request: Any, form: Form) -> Any:
+    match operation:
+        case "SendMessage":
+            return old.convert(_event(value, form), SendMessageResponse)
+        case "GetTask" | "CancelTask":
+            return old.convert(_task(value, form), Task)
+        case "ListTasks":
+            page = old.need(value, "result")
+            return old.convert(
+                {**page, "tasks": [_task(task, form) for task in page.get("tasks") or []]},
+                ListTasksResponse,
+            )
+        case "CreateTaskPushNotificationConfig" | "GetTaskPushNotificationConfig":
+            return old.convert(
+                v03proto.read_push(value, request.task_id), TaskPushNotificationConfig
+            )
+        case "ListTaskPushNotificationConfigs":
+            configs = (
+                value if isinstance(value, list) else old.need(value, "result").get("configs") or []
+            )
+            read_all = [v03proto.read_push(config, request.task_id) for config in configs]
+            return old.convert({"configs": read_all}, ListPushConfigsResponse)
+    return old.convert(card_old.read_card(value), AgentCard)
+
+
+def _task(value: Any, form: Form) -> Any:
+    return v03.read_task(value) if _is_prose(value) else v03proto.read_task(value, form=form)
+
+
+def _event(value: Any, form: Form) -> Any:
+    """Return the StreamResponse; the objects inside may also be those of JSON-RPC, as the prose of
+    0.3 has them.
+    """
+    inner = (
+        next(iter(value.values()), None) if isinstance(value, dict) and len(value) == 1 else None
+    )
+    if _is_prose(inner):
+        return v03.read_event(inner)
+    if _is_prose(value):
+        return v03.read_event(value)
+    return v03proto.read_event(value, form)
+
+
+def _is_prose(value: Any) -> bool:
+    return isinstance(value, dict) and "kind" in value

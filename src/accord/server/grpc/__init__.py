@@ -1,0 +1,17 @@
+"""The gRPC endpoint, on HTTP/2 by h2."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .listener import GrpcServer as GrpcServer
+    from .service import GrpcDoor as GrpcDoor
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "GrpcDoor": "service",
+        "GrpcServer": "listener",
+    },
+)

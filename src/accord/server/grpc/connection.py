@@ -1,0 +1,840 @@
+"""An HTTP/2 server's side of one connection (RFC 9113). Frames, header compression and windows are
+h2's; the limits are ours.
+
+What the client gets wrong ends the stream or the connection it concerns, with the code the protocol
+has for it. What its streams mean is another's matter.
+"""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from h2.config import H2Configuration
+from h2.connection import ConnectionState, H2Connection
+from h2.errors import ErrorCodes
+from h2.events import (
+    DataReceived,
+    PingAckReceived,
+    RemoteSettingsChanged,
+    RequestReceived,
+    StreamEnded,
+    StreamReset,
+    TrailersReceived,
+    WindowUpdated,
+)
+from h2.exceptions import InvalidBodyLengthError, ProtocolError
+from h2.settings import SettingCodes, Settings
+from hpack.exceptions import HPACKError
+from hyperframe.frame import GoAwayFrame
+
+from ...model import Limits
+from ...sockets import reset
+from ..transport import BACKLOG, TURN_S, UNREAD, Flood, RateLimit, Reading, Unread
+from .frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEADERS,
+    PING,
+    PRIORITY,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    Frame,
+    Frames,
+    TooLarge,
+)
+from .headers import Malformed, Pair, check_trailers, size_of
+from .stream import Stream
+
+__all__ = ["HEADER_BYTES", "LEAVING", "STREAMS", "WINDOW", "WINDOW_MOST", "Connection", "Listener"]
+
+log_ = logging.getLogger("accord")
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+STREAMS = 1_000  # open at once on one connection
+SWEEP = 64  # streams, before we look which of them are over
+CLOSED = 1_000  # streams that are over, whose last frames may still be on the way
+WINDOW = 65_535  # what may be sent before anything is said about windows
+WINDOW_MOST = 2**31 - 1
+CONNECTION_WINDOW = 16 << 20  # what a client may send before it hears from us
+TABLE_BYTES = (
+    4_096  # of headers remembered for what we send, even if the client would remember more
+)
+SETTINGS_MOST = 64  # different ones; h2 keeps also those that nobody knows
+
+HEADER_BYTES = 16 << 10  # of one list of headers
+BLOCK_BYTES = (
+    128 << 10
+)  # of the same, packed and unpacked: who sends too many is told so on the stream, up to here
+KNOWN_BYTES = 2 << 10  # of a list that is remembered
+USUAL_FIELDS = 64  # of a list of headers; more are counted
+USUAL_KIB = 4
+
+PACKED_MOST = 100  # times its size may a large message be, unpacked, before it is counted
+PACKED_COST = 100
+
+SMALL_BYTES = 256  # a frame with less costs us more than its sender
+# small ones that go with every call, and with every frame of an answer: pings, windows, a reset
+FREE_FRAMES = 4
+FREE_MOST = 4_000
+YOUNG_S = 1.0  # a stream that is reset later is no flood: only so many are open at once
+
+FLUSH_BYTES = 256 << 10
+UNREAD_BYTES = (
+    1 << 20
+    # on the way to a client that takes nothing, before we stop reading: data stops long before,
+    # headers do not
+)
+FRAME_MOST = 64 << 10  # that we send, whatever the client would take
+
+QUIET_S = 300.0  # before a connection without streams is asked whether it still lives
+PONG_S = 20.0  # for the answer
+LINGER_S = 2.0  # for the last word to be heard
+
+LEAVING = b"leaving!"
+
+_REQUEST = re.compile(rb"[A-Z]{3,10} ")
+_ADVICE = b"This port speaks gRPC, over HTTP/2 only. HTTP has a port of its own.\n"
+_OTHERWISE = (
+    b"HTTP/1.1 505 HTTP Version Not Supported\r\ncontent-type: text/plain; "
+    b"charset=utf-8\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b" % (len(_ADVICE), _ADVICE)
+)
+
+# What comes is checked by `head`, which ends a stream where h2 would end the connection. What we
+# send, we write as it must be.
+_CONFIG = H2Configuration(
+    client_side=False,
+    validate_inbound_headers=False,
+    normalize_inbound_headers=False,
+    validate_outbound_headers=False,
+    normalize_outbound_headers=False,
+)
+
+
+class Listener(Protocol):
+    """Where a connection belongs."""
+
+    limits: Limits
+    unread: Unread
+    unpacking: asyncio.Semaphore
+    stream_window: int  # bytes a stream may send before it hears from us
+
+    @property
+    def is_full(self) -> bool:
+        """More has come in part than there is room for."""
+
+    def read(self, pairs: list[Pair] | None) -> Any:
+        """Return what the headers of a request say; None if there were too many. Raises
+        Malformed.
+        """
+
+    def open(self, connection: "Connection", id: int, head: Any) -> Stream:
+        """Return a new stream, begun with what `read` returned."""
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Go on in a later turn of the loop, when it is this connection's."""
+
+    def hold(self, holder: Any, size: int) -> None:
+        """So much more, or less, of a message of `holder` has come in part."""
+
+    def joined(self, link: Any) -> None:
+        """There is a new connection."""
+
+    def left(self, link: Any) -> None:
+        """A connection is gone."""
+
+
+class _Broken(Exception):
+    """The client broke a rule that ends the connection."""
+
+    def __init__(self, code: ErrorCodes | int, what: str) -> None:
+        super().__init__(what)
+        self.code = code
+
+
+class _H2(H2Connection):
+    """h2's side of the matter, with our bounds."""
+
+    MAX_CLOSED_STREAMS = CLOSED
+
+    def __init__(self, stream_window: int) -> None:
+        super().__init__(_CONFIG)
+        values = {
+            SettingCodes.MAX_CONCURRENT_STREAMS: STREAMS,
+            SettingCodes.INITIAL_WINDOW_SIZE: stream_window,
+            SettingCodes.MAX_HEADER_LIST_SIZE: HEADER_BYTES,
+        }
+        self.local_settings = Settings(client=False, initial_values=values)
+        self.decoder.max_header_list_size = BLOCK_BYTES
+        self._sweep_at = SWEEP
+
+    @property
+    def open_inbound_streams(self) -> int:
+        """h2 goes through all streams to count them, for every new one, and ends the connection if
+        there are too many.
+
+        We count ourselves, and refuse only the stream. Here those that are over are swept out, now
+        and then.
+        """
+        if len(self.streams) >= self._sweep_at:
+            self._sweep_at = 2 * super().open_inbound_streams + SWEEP
+        return 0
+
+
+class Connection(Reading):
+    """One client. What its streams have ready leaves in one write per turn of the loop."""
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__()
+        self.listener = listener
+        self.loop = asyncio.get_running_loop()
+        self.h2 = _H2(listener.stream_window)
+        self.streams: dict[int, Stream] = {}
+        self.is_write_paused = False
+        self.is_over = False  # the last word has been said
+        self.unsent = 0  # bytes that wait in all streams together
+        self.taken_at = 0.0  # when the client last took some of them
+        self._is_greeted = False
+        self._is_leaving = False
+        self._has_left = False  # streams that are opened now were not seen
+        self._is_left = False  # by the client, which opens no more
+        self._named = WINDOW_MOST  # the last stream that a GOAWAY of ours has said is served
+        # Reading
+        self._frames = Frames()
+        self._received = 0  # bytes of data that the connection's window has not been given back for
+        self._in_block = False  # headers whose rest is still to come
+        self._block_bytes = 0
+        self._last_pairs: list[Pair] | None = None  # of the last call, as they were understood
+        self._last_head: Any = None
+        self._free = FREE_FRAMES
+        self._small = RateLimit(2_000, 500)
+        self._resets = RateLimit(2_000, 200)
+        # Writing
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._is_flush_due = False
+        self._waiting: dict[
+            int, Stream
+        ] = {}  # for the connection's window, or for the client to take what is on the way
+        self._queued: dict[
+            int, Stream
+        ] = {}  # calls that wait until the client has read other answers
+        self._is_starting = False
+        # Time
+        self._has_heard = False
+        self._since = self.loop.time()
+        self._pinged_at = 0.0
+        self._stuck_since, self._stuck_bytes = 0.0, 0
+        self._dropped = 0
+
+    # The transport's side
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        transport.set_write_buffer_limits(high=FLUSH_BYTES)
+        self.listener.joined(self)
+        secure = transport.get_extra_info("ssl_object")
+        if secure is not None and secure.selected_alpn_protocol() != "h2":
+            self._turn_away(b"GET ")
+
+    def pause_writing(self) -> None:
+        self.is_write_paused = True
+        self._stuck_since, self._stuck_bytes = (
+            self.loop.time(),
+            self.transport.get_write_buffer_size(),
+        )
+
+    def resume_writing(self) -> None:
+        self.is_write_paused = False
+        self._stuck_since = 0.0
+        self.resume_reading(UNREAD)
+        self.pump()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_over = True
+        self.transport = None  # which holds us, and would be held by us
+        self._lose_streams()
+        self.listener.left(self)
+        self.listener.unread.discard(self)
+
+    # Reading
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_over:
+            self._drop(len(data))
+            return
+        self._has_heard = True
+        self._frames.feed(data)
+        if not self.is_paused_for(BACKLOG):
+            self._work()
+
+    def _work(self) -> None:
+        """Take the frames that have come, for as long as a turn lasts; the rest in a later one."""
+        self._is_flush_due = True  # at the end of this
+        is_done = True
+        try:
+            is_done = self._is_worked_off()
+        except Flood as flood:
+            self._give_up(ErrorCodes.ENHANCE_YOUR_CALM, str(flood))
+        except TooLarge as large:
+            self._give_up(ErrorCodes.FRAME_SIZE_ERROR, str(large))
+        except _Broken as broken:
+            self._give_up(broken.code, str(broken))
+        except Exception:
+            log_.exception("a gRPC connection failed")
+            self._give_up(ErrorCodes.INTERNAL_ERROR, "")
+        self.flush()
+        if is_done or self.is_over:
+            self.resume_reading(BACKLOG)
+        else:
+            self.pause_reading(BACKLOG)
+            self.listener.later(self._work)
+
+    def _is_worked_off(self) -> bool:
+        if self.is_over or not (self._is_greeted or self._greet()):
+            return True
+        frames, until = self._frames, time.perf_counter() + TURN_S
+        while (frame := frames.next()) is not None:
+            self._take(frame)
+            if self.is_over:
+                return True
+            if time.perf_counter() > until:
+                return False
+        return True
+
+    def _greet(self) -> bool:
+        """Take the preface, if it has come."""
+        data = self._frames.rest
+        if not data.startswith(PREFACE):
+            if not PREFACE.startswith(data):
+                self._turn_away(data)
+            return False
+        if len(data) < len(PREFACE) + 5:
+            return False
+        if data[len(PREFACE) + 3] != SETTINGS or data[len(PREFACE) + 4] & ACK:
+            raise _Broken(ErrorCodes.PROTOCOL_ERROR, "the first frame must be SETTINGS")
+        self._is_greeted = True
+        self._frames.skip(len(PREFACE))
+        self.h2.initiate_connection()
+        self.h2.increment_flow_control_window(CONNECTION_WINDOW - WINDOW)
+        self.h2.receive_data(PREFACE)
+        return True
+
+    def _take(self, frame: Frame) -> None:
+        kind, _, id_, size, data = frame
+        self._count(frame)
+        if kind == HEADERS:
+            self._block_bytes, self._in_block = size, not frame.flags & END_HEADERS
+        elif self._in_block:
+            self._block_bytes += size
+            if self._block_bytes > BLOCK_BYTES:
+                raise Flood(f"bytes of headers: more than {BLOCK_BYTES}")
+            self._in_block = not (kind == CONTINUATION and frame.flags & END_HEADERS)
+        elif kind == GOAWAY:
+            self._on_goaway(
+                frame
+            )  # h2 would do nothing after it, and there may be streams to be answered
+            return
+        elif kind == RST_STREAM and id_ > self.h2.highest_inbound_stream_id:
+            raise _Broken(ErrorCodes.PROTOCOL_ERROR, f"stream {id_} is not open")
+        self._collect()
+        try:
+            events = self.h2.receive_data(data)
+        except ProtocolError as error:
+            self._on_error(error, frame)
+            return
+        for event in events:
+            handle = _ON.get(type(event))
+            if handle is not None:
+                handle(self, event)
+
+    def _count(self, frame: Frame) -> None:
+        """Count frames that cost their sender nothing. Some are free: those that go with calls and
+        with answers.
+        """
+        kind = frame.kind
+        if kind == HEADERS:
+            return  # counted when they are read
+        if kind in (DATA, CONTINUATION):
+            is_last = frame.flags & END_STREAM and frame.id in self.streams
+            if is_last or frame.size >= SMALL_BYTES:
+                return
+        elif kind == RST_STREAM and frame.id in self.streams:
+            return  # counted as what it is
+        elif kind not in (RST_STREAM, PING, WINDOW_UPDATE):
+            self._small.spend(_NAMES.get(kind, "frames of unknown kinds"))
+            return
+        if self._free:
+            self._free -= 1
+        else:
+            self._small.spend(_NAMES[kind])
+
+    def _on_error(self, error: ProtocolError, frame: Frame) -> None:
+        """h2 has ended the connection. A malformed request ends its stream only (RFC 9113,
+        8.1.1).
+        """
+        is_request = frame.kind in (DATA, HEADERS, CONTINUATION) and not self._in_block
+        is_plain = (
+            type(error) in (ProtocolError, InvalidBodyLengthError) and error.__cause__ is None
+        )
+        if is_request and is_plain and frame.id in self.h2.streams:
+            self.h2.state_machine.state = ConnectionState.SERVER_OPEN
+            self.h2.clear_outbound_data_buffer()  # of its GOAWAY; all else has been collected
+            if frame.kind == DATA:
+                self._gave(frame.size)
+            self.reset(frame.id, ErrorCodes.PROTOCOL_ERROR)
+            return
+        code = error.error_code
+        if type(error) is ProtocolError and isinstance(error.__cause__, HPACKError):
+            code = ErrorCodes.COMPRESSION_ERROR
+        raise _Broken(code, str(error))
+
+    def _on_request(self, event: RequestReceived) -> None:
+        id_, pairs = event.stream_id, event.headers
+        self._count_headers(len(pairs))
+        if self._has_left:
+            return  # after our GOAWAY: the client knows that it was not seen
+        try:
+            head = self._head(pairs)
+        except Malformed:
+            self._small.spend("malformed requests")
+            self.reset(id_, ErrorCodes.PROTOCOL_ERROR)
+            return
+        if len(self.streams) >= STREAMS:
+            self._small.spend("streams")
+            self.reset(id_, ErrorCodes.REFUSED_STREAM)
+            return
+        self._grant()
+        stream = self.streams[id_] = self.listener.open(self, id_, head)
+        stream.is_ended = event.stream_ended is not None
+        stream.opened()
+
+    def _head(self, pairs: list[Pair]) -> Any:
+        """Read the headers of a call; most clients send the same with every call, and reading them
+        again takes 5 % of it.
+        """
+        if pairs == self._last_pairs:
+            return self._last_head
+        size = size_of(pairs)
+        head = self.listener.read(pairs if size <= HEADER_BYTES else None)
+        if size <= KNOWN_BYTES:
+            self._last_pairs, self._last_head = pairs, head
+        return head
+
+    def _on_trailers(self, event: TrailersReceived) -> None:
+        self._count_headers(len(event.headers))
+        stream = self.streams.get(event.stream_id)
+        if stream is None:
+            return
+        try:
+            check_trailers(event.headers)
+        except Malformed:
+            self.reset(stream.id, ErrorCodes.PROTOCOL_ERROR)
+        else:
+            stream.is_ended = True
+
+    def _count_headers(self, fields: int) -> None:
+        extra = max(fields - USUAL_FIELDS, 0) + max((self._block_bytes >> 10) - USUAL_KIB, 0)
+        if extra:
+            self._small.spend("headers", extra)
+
+    def count_unpacked(self, packed: int, size: int) -> None:
+        """A large message was unpacked. Few bytes that stand for many are counted."""
+        if size > PACKED_MOST * packed:
+            try:
+                self._small.spend("packed messages", PACKED_COST)
+            except Flood as flood:
+                self._give_up(ErrorCodes.ENHANCE_YOUR_CALM, str(flood))
+
+    def _on_data(self, event: DataReceived) -> None:
+        size, data = event.flow_controlled_length, event.data
+        self._gave(size)
+        stream = self.streams.get(event.stream_id)
+        if stream is None:
+            return
+        stream.is_ended = event.stream_ended is not None
+        if size > len(data) and not stream.is_ended:
+            self.give_back(stream, size - len(data))  # padding
+        if data:
+            stream.received(data)
+
+    def _gave(self, size: int) -> None:
+        """The client used some of the connection's window. It is given back at once: what is held
+        is bounded elsewhere.
+        """
+        self._received += size
+        if self._received > CONNECTION_WINDOW // 2:
+            self.h2.increment_flow_control_window(self._received)
+            self._received = 0
+            self.flush_soon()
+
+    def _on_ended(self, event: StreamEnded) -> None:
+        stream = self.streams.get(event.stream_id)
+        if stream is not None:
+            stream.ended()
+
+    def _on_reset(self, event: StreamReset) -> None:
+        stream = self.streams.get(event.stream_id)
+        if stream is None:
+            return
+        if not event.remote_reset or self.loop.time() - stream.since < YOUNG_S:
+            self._resets.spend("streams that are opened and reset")  # each cost us a beginning
+        self._forget(stream)
+        stream.lost()
+
+    def _on_window(self, event: WindowUpdated) -> None:
+        if not event.stream_id:
+            self.pump()
+        elif (stream := self.streams.get(event.stream_id)) is not None:
+            stream.pump()
+
+    def _on_settings(self, event: RemoteSettingsChanged) -> None:
+        if len(self.h2.remote_settings) > SETTINGS_MOST:
+            raise Flood("settings")
+        if (
+            SettingCodes.HEADER_TABLE_SIZE in event.changed_settings
+            and self.h2.encoder.header_table_size > TABLE_BYTES
+        ):
+            self.h2.encoder.header_table_size = TABLE_BYTES
+        if SettingCodes.INITIAL_WINDOW_SIZE in event.changed_settings:
+            for stream in list(self.streams.values()):
+                stream.pump()
+
+    def _on_pong(self, event: PingAckReceived) -> None:
+        if event.ping_data == LEAVING and self._is_leaving:
+            self._leave_now()
+
+    def _on_goaway(self, frame: Frame) -> None:
+        if frame.id or frame.size < 8:
+            raise _Broken(
+                ErrorCodes.PROTOCOL_ERROR if frame.id else ErrorCodes.FRAME_SIZE_ERROR,
+                "a broken GOAWAY",
+            )
+        self._is_left = True
+        self._close_if_done()
+
+    # Writing
+
+    @property
+    def frame_bytes(self) -> int:
+        return min(self.h2.max_outbound_frame_size, FRAME_MOST)
+
+    @property
+    def header_bytes(self) -> int:
+        """How many bytes of headers the client takes, if it said so."""
+        said = self.h2.remote_settings.max_header_list_size
+        return 1 << 20 if said is None else said
+
+    def send_headers(self, id: int, pairs: list[Pair], *, is_last: bool = False) -> None:
+        self.h2.send_headers(id, pairs, end_stream=is_last)
+        self.flush_soon()
+
+    def send_data(self, id: int, data: bytes) -> None:
+        """Send as much as there is room for, as the caller has seen to."""
+        self.h2.send_data(id, data)
+        self._grant()
+        self._out_bytes += len(data)
+        if self._out_bytes > FLUSH_BYTES:
+            self.flush()
+        self.flush_soon()
+
+    def _grant(self) -> None:
+        self._free = min(self._free + FREE_FRAMES, FREE_MOST)
+
+    def flush_soon(self) -> None:
+        """Send what is ready, together with all else that is by the end of this turn."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self.loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        self._is_flush_due = False
+        self._collect()
+        out = self._out
+        if out:
+            if self.transport is not None:
+                self.transport.write(b"".join(out) if len(out) > 1 else out[0])
+                if self.is_write_paused and self.transport.get_write_buffer_size() > UNREAD_BYTES:
+                    self.pause_reading(UNREAD)
+            out.clear()
+            self._out_bytes = 0
+
+    def _collect(self) -> None:
+        """Take from h2 what it has to send: it drops that when it ends the connection."""
+        data = self.h2.data_to_send()
+        if data:
+            self._out.append(data)
+
+    def _goaway(self, last: int, code: ErrorCodes | int, what: str = "") -> None:
+        """Not by h2, which would do nothing after it."""
+        self._collect()
+        self._out.append(
+            GoAwayFrame(
+                last_stream_id=last, error_code=code, additional_data=what.encode()
+            ).serialize()
+        )
+        self.flush_soon()
+
+    def wait(self, stream: Stream) -> None:
+        """Have `stream` wait for its turn."""
+        self._waiting[stream.id] = stream
+
+    def pump(self) -> None:
+        """Send what waits, a frame of each stream in turn."""
+        waiting = self._waiting
+        while waiting and self.h2.outbound_flow_control_window > 0 and not self.is_write_paused:
+            waiting.pop(next(iter(waiting))).pump(self.frame_bytes)
+
+    def held(self, size: int) -> None:
+        """So many bytes more wait for the client."""
+        if not self.unsent:
+            self.taken_at = self.loop.time()
+            self.listener.unread.add(self)
+        self.unsent += size
+
+    def freed(self, size: int) -> None:
+        """So many bytes wait no longer: begin calls that waited for that."""
+        self.unsent -= size
+        if not self.unsent:
+            self.listener.unread.discard(self)
+        else:
+            self.listener.unread.freed()
+        if self._queued and not self._is_starting and not self.is_full:
+            self._is_starting = True
+            self.loop.call_soon(self._start_queued)
+
+    @property
+    def is_full(self) -> bool:
+        """So much waits for the client that no further call of it is begun."""
+        return self.unsent > self.listener.limits.unread_per_connection
+
+    def queue(self, stream: Stream) -> None:
+        """Have a call begin when the client has read enough of what waits for it."""
+        self._queued[stream.id] = stream
+
+    def _start_queued(self) -> None:
+        self._is_starting = False
+        while self._queued and not self.is_full:
+            self._queued.pop(next(iter(self._queued))).begin()
+
+    def unread(self) -> int:
+        return self.unsent + (
+            self.transport.get_write_buffer_size() if self.transport is not None else 0
+        )
+
+    def give_back(self, stream: Stream, size: int) -> None:
+        """Let the client send `size` more bytes on a stream."""
+        self.h2.increment_flow_control_window(size, stream.id)
+        self.flush_soon()
+
+    def finished(self, stream: Stream) -> None:
+        """All has been sent on a stream. What its client still wants to say is not needed."""
+        if not stream.is_ended:
+            self.h2.reset_stream(stream.id, ErrorCodes.NO_ERROR)
+        self._forget(stream)
+
+    def reset(self, id: int, code: ErrorCodes) -> None:
+        """End a stream without a word."""
+        stream = self.streams.get(id)
+        if stream is not None:
+            self._resets.spend(
+                "streams that are opened and broken"
+            )  # as good as reset (CVE-2025-8671)
+        try:
+            self.h2.reset_stream(id, code)
+        except ProtocolError:
+            raise _Broken(code, f"stream {id} is broken") from None
+        self.flush_soon()
+        if stream is not None:
+            self._forget(stream)
+            stream.lost()
+
+    def _forget(self, stream: Stream) -> None:
+        self.streams.pop(stream.id, None)
+        self._waiting.pop(stream.id, None)
+        self._queued.pop(stream.id, None)
+        stream.clear()
+        if not self.streams:
+            self._close_if_done()
+
+    # Its end
+
+    def _give_up(self, code: ErrorCodes | int, what: str) -> None:
+        """Say why, and no more."""
+        if not self.is_over:
+            self.is_over = True
+            self.h2.clear_outbound_data_buffer()  # of its GOAWAY
+            self._goaway(min(self.h2.highest_inbound_stream_id, self._named), code, what)
+            self._lose_streams()
+            self._linger()
+
+    def _turn_away(self, data: bytes) -> None:
+        """Whoever this is speaks something else."""
+        self.is_over = True
+        if _REQUEST.match(data):
+            self._out.append(_OTHERWISE)
+        self._linger()
+
+    def _linger(self) -> None:
+        """Close when the client has heard us, or a moment later: at once, a TCP reset could
+        overtake the last word.
+        """
+        self._say_the_last()
+        if self.transport is None:
+            return
+        if (
+            not self.transport.can_write_eof()
+        ):  # over TLS there is no way to say "that was all" and listen on
+            self.transport.close()
+            return
+        try:
+            self.transport.write_eof()
+        except OSError:  # it has hung up already
+            self.transport.abort()
+
+    def _drop(self, size: int) -> None:
+        """Something came after the end."""
+        self._dropped += size
+        if self._dropped > self.listener.limits.body:
+            self.abort()
+
+    def leave(self) -> None:
+        """Ask the client to open no more streams; those that are on the way are still served."""
+        if not self._is_greeted:
+            self.abort()
+        elif not self.is_over:
+            self._is_leaving = True
+            self._goaway(WINDOW_MOST, ErrorCodes.NO_ERROR)
+            self.h2.ping(LEAVING)
+
+    def _leave_now(self) -> None:
+        """The client has heard it: what it opened before has come."""
+        if not self._has_left:
+            self._has_left = True
+            self._named = self.h2.highest_inbound_stream_id
+            self._goaway(self._named, ErrorCodes.NO_ERROR)
+            self._close_if_done()
+
+    def end(self) -> None:
+        """End all streams, with a word to each, and the connection."""
+        if self.is_over:
+            return  # it had its last word, which may still be on its way
+        for stream in list(self.streams.values()):
+            stream.stopped()
+        self._leave_now()
+        self._close()
+
+    def _close_if_done(self) -> None:
+        if (self._has_left or self._is_left) and not self.streams:
+            self._close()
+
+    def _close(self) -> None:
+        self._say_the_last()
+        if self.transport is not None:
+            self.transport.close()
+
+    def _say_the_last(self) -> None:
+        self.flush()
+        self.is_over = True
+        self._since = self.loop.time()
+        self._stuck_bytes = (
+            self.transport.get_write_buffer_size() if self.transport is not None else 0
+        )
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+    def reset_connection(self) -> None:
+        if self.transport is not None:
+            reset(self.transport)
+
+    def fileno(self) -> int:
+        return (
+            int(self.transport.get_extra_info("socket").fileno())
+            if self.transport is not None
+            else -1
+        )
+
+    def _lose_streams(self) -> None:
+        streams = list(self.streams.values())
+        self.streams.clear()
+        self._waiting.clear()
+        self._queued.clear()
+        for stream in streams:
+            stream.clear()
+            stream.lost()
+
+    # Once in a while
+
+    def look(self, now: float) -> None:
+        """Close the connection of who does not come to the point, takes nothing, or does not
+        answer.
+        """
+        limits = self.listener.limits
+        if self.is_over:
+            self._look_closing(now)
+            return
+        if not self._is_greeted:
+            if now - self._since > limits.header_s:
+                self.abort()
+            return
+        if self._stuck_since and self._is_stuck(now):
+            self.abort()
+            return
+        for stream in list(self.streams.values()):
+            stream.look(now)
+        if self._has_heard:
+            self._since, self._pinged_at, self._has_heard = now, 0.0, False
+        elif self._pinged_at:
+            if now - self._pinged_at > min(PONG_S, limits.stalled_s):
+                self.abort()
+        elif now - self._since > (limits.keep_alive_comment_s if self.streams else QUIET_S):
+            self._pinged_at = now
+            self.h2.ping(b"\0" * 8)
+            self.flush_soon()
+
+    def _look_closing(self, now: float) -> None:
+        waiting = self.transport.get_write_buffer_size()
+        if waiting < self._stuck_bytes:
+            self._since, self._stuck_bytes = now, waiting  # the last word is still on its way
+        elif now - self._since > LINGER_S:
+            self.abort()
+
+    def _is_stuck(self, now: float) -> bool:
+        waiting = self.transport.get_write_buffer_size()
+        if waiting < self._stuck_bytes:
+            self._stuck_since, self._stuck_bytes = now, waiting  # slow, but it takes something
+            return False
+        return now - self._stuck_since > self.listener.limits.stalled_s
+
+
+_ON: dict[type, Callable[[Connection, Any], None]] = {
+    RequestReceived: Connection._on_request,
+    TrailersReceived: Connection._on_trailers,
+    DataReceived: Connection._on_data,
+    StreamEnded: Connection._on_ended,
+    StreamReset: Connection._on_reset,
+    WindowUpdated: Connection._on_window,
+    RemoteSettingsChanged: Connection._on_settings,
+    PingAckReceived: Connection._on_pong,
+}
+
+_NAMES: dict[int, str] = {
+    DATA: "small frames of data",
+    PRIORITY: "priorities",
+    RST_STREAM: "resets of closed streams",
+    SETTINGS: "settings",
+    PING: "pings",
+    WINDOW_UPDATE: "windows that grow",
+    CONTINUATION: "small continuations",
+    GOAWAY: "goodbyes",
+}

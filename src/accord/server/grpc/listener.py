@@ -1,0 +1,90 @@
+"""A port for gRPC."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from ...model import Limits
+from ..transport import Port, Tls, Unread
+from . import headers as heads
+from .call import Exchange, Method
+from .connection import HEADER_BYTES, WINDOW, WINDOW_MOST, Connection
+from .headers import Head, Pair
+from .health import Health
+from .reflection import reflection
+
+__all__ = ["GrpcServer"]
+
+
+class Door(Protocol):
+    """What is served."""
+
+    services: list[str]
+    methods: dict[str, Method]
+
+
+class GrpcServer(Port):
+    """A port of its own for the gRPC door, with health and reflection."""
+
+    alpn = "h2"
+
+    def __init__(
+        self,
+        door: Door,
+        host: str,
+        port: int,
+        limits: Limits,
+        tls: Tls | None = None,
+        unread: Unread | None = None,
+        is_ready: Callable[[], bool] = lambda: True,
+    ) -> None:
+        super().__init__(host, port, limits, tls, unread)
+        self._health = Health(door.services, is_ready)
+        self._methods = (
+            door.methods | self._health.methods | reflection([*door.services, *Health.SERVICES])
+        )
+        self.unpacking = asyncio.Semaphore(1)
+        # No less than usual: streams may open before the client knows of it.
+        self.stream_window = min(max(limits.body + 5, WINDOW), WINDOW_MOST)
+
+    async def start(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen.
+
+        Raises:
+            RuntimeError: The port is taken, or the address is not this machine's.
+        """
+        try:
+            await super().start(sockets)
+        except OSError:
+            address = (
+                f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+            )
+            raise RuntimeError(
+                f"gRPC cannot listen on {address}: the port is taken, or the address is not ours"
+            ) from None
+
+    def connected(self) -> Connection:
+        return Connection(self)
+
+    def drain(self) -> None:
+        """Tell who asks for our health that no new work should come."""
+        self._health.stop()
+
+    async def stop(self) -> None:
+        self.drain()
+        await super().stop()
+
+    # What a connection asks of its listener
+
+    def read(self, pairs: list[Pair] | None) -> Head:
+        if pairs is None:
+            head = Head()
+            head.problem = "RESOURCE_EXHAUSTED", f"more than {HEADER_BYTES} bytes of metadata"
+            return head
+        head = heads.read(pairs)
+        head.method = self._methods.get(head.path)
+        return head
+
+    def open(self, connection: Connection, id: int, head: Head) -> Exchange:
+        return Exchange(connection, id, head)

@@ -1,0 +1,103 @@
+"""The agent card at its well-known place, cacheable."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ...model import AgentCard
+from ...operations import Version, numbers
+from ...protocol.v1 import codec as v1
+from ..request import JSON, Answer, Request, http_date
+
+__all__ = ["CARD_PATH", "CardDoor"]
+
+CARD_PATH = "/.well-known/agent-card.json"
+MAX_AGE_S = 60
+
+
+class CardDoor:
+    """Serves the card, with the address the caller used where that can be trusted.
+
+    Without a configured URL the Host header counts only if it names this machine's loopback or the
+    address the server is bound to: a card must not send clients wherever a stranger's header says.
+    """
+
+    def __init__(
+        self,
+        card: Callable[[str], AgentCard],
+        url: str | None,
+        started_s: float,
+        versions: Sequence[Version],
+    ) -> None:
+        self.paths = frozenset(
+            [CARD_PATH, *(version.card_path for version in versions if version.card_path)]
+        )
+        self._versions = versions
+        self._numbers = numbers(versions)
+        self._card = card
+        self._url = url.rstrip("/") if url else None
+        self._modified = http_date(started_s)
+        self._made: dict[tuple[str, bool], tuple[bytes, bytes, bool]] = {}
+
+    def __call__(self, request: Request) -> Answer:
+        headers = request.headers
+        body, tag, is_signed = self._encoded(
+            self._base(request), headers.get(b"a2a-version", b"").startswith(b"1.")
+        )
+        cache = (
+            (b"etag", tag),
+            (b"cache-control", b"public, max-age=%d" % MAX_AGE_S),
+            (b"last-modified", self._modified),
+            *(((b"vary", b"A2A-Version"),) if is_signed else ()),
+        )
+        known = headers.get(b"if-none-match", b"")
+        is_same = known == b"*" or tag in [
+            item.strip().removeprefix(b"W/") for item in known.split(b",")
+        ]
+        if is_same or (not known and headers.get(b"if-modified-since") == self._modified):
+            return Answer(304, headers=cache)
+        return Answer(200, body, JSON, cache)  # to HEAD a server sends the headers alone
+
+    def _encoded(self, base: str, says_1: bool) -> tuple[bytes, bytes, bool]:
+        made = self._made.get((base, says_1))
+        if made is None:
+            card = self._card(base)
+            is_signed = bool(card.signatures) and len(self._versions) > 1
+            body = v1.encode(card if says_1 and is_signed else self._union(card))
+            tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:16].encode()
+            if len(self._made) > 64:
+                self._made.clear()
+            made = self._made[base, says_1] = (body, tag, is_signed)
+        return made
+
+    def _union(self, card: AgentCard) -> dict[str, Any]:
+        """The card with what the readers of every version served need, and only their interfaces.
+
+        A signature holds for the 1.0 card alone, which is what those who say 1.0 get of a signed
+        one.
+        """
+        value: dict[str, Any] = msgspec.to_builtins(card)
+        for version in self._versions:
+            if version.card is not None:
+                version.card(value)
+        value["supportedInterfaces"] = [
+            i for i in value["supportedInterfaces"] if i["protocolVersion"] in self._numbers
+        ]
+        return value
+
+    def _base(self, request: Request) -> str:
+        if self._url is not None:
+            return self._url
+        scheme, (name, port), root = request.place()
+        host = request.headers.get(b"host", b"").decode("latin-1")
+        if _name(host) not in ("localhost", "127.0.0.1", "[::1]", name):
+            address = f"[{name}]" if ":" in name else name
+            host = f"{address}:{port}" if port is not None else address
+        return f"{scheme}://{host}{root}"
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]

@@ -1,0 +1,143 @@
+"""The JSON-RPC door: POST to the RPC path."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...engine import offload
+from ...model import A2AError, InvalidRequest, Limits, MethodNotFound
+from ...operations import ASSUMED, Operation, Service, Version, methods
+from ...protocol import Codec, text
+from ...protocol.v1 import codec as v1
+from ..request import (
+    JSON,
+    Answer,
+    Headers,
+    Pairs,
+    Request,
+    Stream,
+    check_json,
+    error_headers,
+    opaque,
+)
+from ..transport import Unread
+from .router import HttpDoor
+from .sse import EVENTS, EVENTS_HEADERS, Frames, answer_of
+
+__all__ = ["JsonRpcDoor"]
+
+
+class JsonRpcDoor(HttpDoor):
+    """Answers JSON-RPC requests of one agent."""
+
+    def __init__(
+        self, service: Service, limits: Limits, versions: Sequence[Version], unread: Unread
+    ) -> None:
+        super().__init__(service, limits, versions, unread)
+        self._methods = methods(versions)
+        self._codecs = {
+            number: version.rpc_codec
+            for version in versions
+            for number in (version.number, *version.aliases)
+        }
+
+    async def __call__(self, request: Request) -> Answer | Stream:
+        id_: bytes = text.NO_ID
+        codec: Codec = v1.CODEC
+        operation: Operation | None = None
+        extra: Pairs = ()
+        headers = request.headers
+        try:
+            if headers.get(b"content-type") != JSON:
+                check_json(headers)
+            if request.problem is not None:
+                raise request.problem
+            size = len(request.body)
+            envelope = await offload(size, text.open_envelope, request.body, self._limits)
+            id_ = envelope.id
+            call = self._call(request)
+            method = self._methods.get(envelope.method)
+            if method is None:
+                codec = self._codecs.get(call.version or ASSUMED, v1.CODEC)
+                raise MethodNotFound(
+                    f"no method {envelope.method!r:.80}; there are {', '.join(self._methods)}"
+                )
+            operation, codec, choice, is_lax = method
+            if envelope.jsonrpc != "2.0" and (envelope.jsonrpc or not is_lax):
+                raise InvalidRequest('Request payload validation error: jsonrpc must be "2.0"')
+            if choice is not None:
+                codec = await self._service.choose(choice, operation.name, envelope.params, call)
+            call.origin = codec.origin
+            params, call.semantics = await offload(
+                size, codec.decode, operation.name, envelope.params
+            )
+            if call.extensions:
+                extra = self._activated(call, headers)
+            if operation.is_stream:
+                found = await self._perform(operation, call, params)
+            else:
+                result = await self._encoded(codec, operation, call, params)
+                return Answer(
+                    200,
+                    b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result),
+                    JSON,
+                    (*extra, *call.headers),
+                )
+        except A2AError as error:
+            if isinstance(error, InvalidRequest) and id_ == text.NO_ID:
+                id_ = text.id_of(request.body)
+            if (
+                operation is None and codec is v1.CODEC
+            ):  # not read far enough to tell; the header may
+                codec = self._codecs.get(
+                    headers.get(b"a2a-version", b"")[:3].decode("latin-1"), codec
+                )
+            status, problem = (
+                error.status if error.is_http_level else 200,
+                _error(id_, codec.error(error)),
+            )
+            is_event = operation is not None and operation.is_stream and codec.errors_in_streams
+            if is_event and status == 200 and _takes_events(headers):
+                return Answer(200, b"data: %b\n\n" % problem, EVENTS, (*EVENTS_HEADERS, *extra))
+            return Answer(status, problem, JSON, (*error_headers(error), *extra))
+        except Exception:
+            return Answer(200, _error(id_, codec.error(opaque())))
+        return answer_of(found, _frames(codec, id_), extra, self._unread)
+
+
+class _Frames(Frames):
+    """Events around which stands an answer of JSON-RPC."""
+
+    __slots__ = ()
+
+    def error(self, error: A2AError) -> bytes:
+        return b'%b"error":%b}' % (
+            self._prefix.removesuffix(_RESULT),
+            v1.encode(self._codec.error(error)),
+        )
+
+
+class _OldFrames(_Frames):
+    """The same for clients that know no names of events: an error is one like any other."""
+
+    __slots__ = ()
+
+    error_event = b""
+
+
+_RESULT = b'"result":'
+
+
+def _frames(codec: Codec, id_: bytes) -> Frames:
+    return (_OldFrames if codec.errors_in_streams else _Frames)(
+        codec, b'{"jsonrpc":"2.0","id":%b,%b' % (id_, _RESULT), b"}"
+    )
+
+
+def _error(id_: bytes, problem: dict[str, Any]) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, v1.encode(problem))
+
+
+def _takes_events(headers: Headers) -> bool:
+    """Whether the caller would read an event stream; who does not say would."""
+    accept = headers.get(b"accept", b"")
+    return not accept or b"text/event-stream" in accept or b"*/*" in accept

@@ -1,0 +1,249 @@
+"""What a door is, and the HTTP front, which finds the one for a request.
+
+The front is an ASGI app to any server; our own asks it without that in between.
+"""
+
+import abc
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from ... import observe
+from ...engine import LARGE, offload
+from ...engine.log import View
+from ...model import Limits, MethodNotAllowed
+from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
+from ...protocol import Codec, weight
+from ...protocol.v1 import codec as v1
+from ..request import Answer, Headers, Pairs, Request, Stream, Target, query_of
+from ..transport import Connection, Unread
+from .asgi import Receive, Scope, Send, converse
+from .card import CARD_PATH, CardDoor
+
+__all__ = ["Door", "Front", "HttpDoor"]
+
+_READS = frozenset(["GetTask", "ListTasks"])
+_READY = b'{"status":"ready"}'
+_VERBS = b"GET, HEAD, POST, DELETE, OPTIONS"
+_OPTIONS = frozenset(
+    [b"a2a-extensions", b"x-a2a-extensions", b"traceparent", b"idempotency-key", b"last-event-id"]
+)
+
+
+class Door:
+    """The way of one binding to an agent: reads what is asked for, has it done, and writes what
+    came of it.
+    """
+
+    def __init__(
+        self, service: Service, limits: Limits, versions: Sequence[Version], unread: Unread
+    ) -> None:
+        self._service = service
+        self._limits = limits
+        self._unread = unread
+        self._numbers = numbers(versions)
+
+    def _perform(self, operation: Operation, call: Call, request: Any) -> Awaitable[Any]:
+        """Run an operation, to its end even if the caller is gone before, where half of it would be
+        worse than none.
+        """
+        work = operation.run(self._service, call, request)
+        if operation.is_droppable and not (call.idempotency_key or IDEMPOTENT in call.extensions):
+            return work
+        return _to_the_end(asyncio.ensure_future(work))
+
+    async def _result(
+        self,
+        operation: Operation,
+        call: Call,
+        request: Any,
+        encode: Callable[[Any], Awaitable[bytes]],
+        connection: Connection | None = None,
+    ) -> bytes:
+        """Run an operation and return its encoded result, which has to be sent at once: there is
+        room for it now.
+
+        What can be read again is not kept while it waits for room.
+        """
+        found = await self._perform(operation, call, request)
+        size = weight(found)
+        if size <= LARGE:
+            return await encode(found)
+        while not self._unread.is_room(size, connection):
+            if operation.name not in _READS:
+                await self._unread.wait(size, connection)
+                continue
+            found = None
+            await self._unread.wait(size, connection)
+            found = await self._perform(operation, call, request)
+            size = weight(found)
+        with await self._unread.room(size, connection):
+            return await encode(found)
+
+
+class HttpDoor(Door, abc.ABC):
+    """A door whose calls are HTTP requests."""
+
+    @abc.abstractmethod
+    async def __call__(self, request: Request) -> Answer | Stream:
+        """Answer a request. What goes wrong is an answer too."""
+
+    def _call(self, request: Request) -> Call:
+        """Return what the headers say about a call.
+
+        Raises:
+            VersionNotSupported: They name a version that is not served here.
+        """
+        headers = request.headers
+        version = headers.get(b"a2a-version")
+        if version == b"1.0" and "1.0" in self._numbers:
+            call = Call(version="1.0")
+        elif version is not None or request.target.query:
+            call = Call(version=self._version(version, request.target))
+        else:
+            call = Call()
+        if _OPTIONS.isdisjoint(headers):
+            return call
+        if b"a2a-extensions" in headers or b"x-a2a-extensions" in headers:
+            names = b",".join(
+                v for k, v in request.pairs if k in (b"a2a-extensions", b"x-a2a-extensions")
+            )
+            call.extensions = frozenset(
+                name for part in names.decode("latin-1").split(",") if (name := part.strip())
+            )
+        if b"traceparent" in headers:
+            observe.enter(headers[b"traceparent"].decode("latin-1"))
+        if b"idempotency-key" in headers:
+            call.idempotency_key = headers[b"idempotency-key"].decode("latin-1").strip()
+        if b"last-event-id" in headers:
+            cursor = headers[b"last-event-id"].strip()
+            call.last_event = int(cursor) if cursor.isdigit() and len(cursor) < 16 else None
+        return call
+
+    async def _encoded(self, codec: Codec, operation: Operation, call: Call, request: Any) -> bytes:
+        """Run an operation and return its result as the codec writes it."""
+
+        async def encode(found: Any) -> bytes:
+            # An answer of 1.0 is spliced from stored bytes: one copy, which is not worth a thread.
+            size = 0 if codec is v1.CODEC else weight(found)
+            return await offload(size, codec.result, operation.name, found)
+
+        return await self._result(operation, call, request, encode)
+
+    def _version(self, given: bytes | None, target: Target) -> str:
+        """The version the caller asks for, as Major.Minor; empty if it does not say."""
+        if given is not None:
+            return known_version(given.decode("latin-1"), self._numbers)
+        if b"2" not in target.query:
+            return ""
+        named = {name.lower(): values for name, values in query_of(target).items()}
+        return known_version(named.get("a2a-version", [""])[0], self._numbers)
+
+    def _activated(self, call: Call, headers: Headers) -> Pairs:
+        """The answer names the extensions that are in force (spec EXT-3), in the header the caller
+        used: old ones had an X.
+        """
+        active = call.extensions & self._service.offered
+        name = b"a2a-extensions" if b"a2a-extensions" in headers else b"x-a2a-extensions"
+        return ((name, ", ".join(sorted(active)).encode()),) if active else ()
+
+
+class Front(abc.ABC):
+    """Routes HTTP requests: JSON-RPC at its path, the card and health at theirs, HTTP+JSON all
+    others.
+    """
+
+    is_open = False
+    unread: Unread
+
+    def __init__(
+        self, rpc: HttpDoor, rest: HttpDoor, card: CardDoor, *, rpc_path: str, limits: Limits
+    ) -> None:
+        self._rpc = rpc
+        self._rest = rest
+        self._card = card
+        self._rpc_path = rpc_path.rstrip("/")
+        self.limits = limits
+
+    @abc.abstractmethod
+    async def open(self) -> None:
+        """Get ready to answer; once, however many ask."""
+
+    @abc.abstractmethod
+    async def close(self, grace_s: float = 0.0) -> None:
+        """Take no new work, give what runs `grace_s` to end, then end it."""
+
+    @property
+    @abc.abstractmethod
+    def trouble(self) -> str:
+        """Why no new work should come; empty if it may."""
+
+    @abc.abstractmethod
+    async def live(self, receive: Receive, send: Send) -> None:
+        """Follow the life of the server this app runs in."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await converse(self.answer, scope, receive, send, self.limits)
+        elif scope["type"] == "lifespan":
+            await self.live(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+    def answer(self, request: Request) -> Coroutine[Any, Any, Answer | Stream]:
+        """Answer a request. What goes wrong is an answer too."""
+        if not self.is_open:
+            return self._prepared(request)
+        if request.target.path.rstrip("/") != self._rpc_path or request.target.verb != "POST":
+            return self._elsewhere(request)
+        return self._rpc(request)
+
+    async def _prepared(self, request: Request) -> Answer | Stream:
+        await self.open()
+        if request.target.path.rstrip("/") != self._rpc_path or request.target.verb != "POST":
+            return await self._elsewhere(request)
+        return await self._rpc(request)
+
+    async def _elsewhere(self, request: Request) -> Answer | Stream:
+        verb, path = request.target.verb, request.target.path
+        if path.rstrip("/") == self._rpc_path:
+            return self._not_rpc()
+        if path in self._card.paths and verb in ("GET", "HEAD"):
+            return self._card(request)
+        if path == "/healthz" and verb in ("GET", "HEAD"):
+            return Answer(200, b'{"status":"ok"}')
+        if path == "/readyz" and verb in ("GET", "HEAD"):
+            return self._readiness()
+        if path == "*" and verb == "OPTIONS":
+            return Answer(204, headers=((b"allow", _VERBS),))
+        return await self._rest(request)
+
+    def _readiness(self) -> Answer:
+        trouble = self.trouble
+        if not trouble:
+            return Answer(200, _READY)
+        return Answer(503, v1.encode({"status": trouble}), headers=((b"retry-after", b"1"),))
+
+    def _not_rpc(self) -> Answer:
+        error = MethodNotAllowed(
+            f"JSON-RPC requests are sent with POST; the agent card is at {CARD_PATH}", allow="POST"
+        )
+        return Answer(405, v1.CODEC.failure(error)[1], headers=((b"allow", b"POST"),))
+
+
+async def _to_the_end(work: asyncio.Future[Any]) -> Any:
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        work.add_done_callback(_discard)
+        raise
+
+
+def _discard(work: asyncio.Future[Any]) -> None:
+    """Nobody waits for this any more."""
+    if (
+        not work.cancelled()
+        and work.exception() is None
+        and isinstance(view := work.result(), View)
+    ):
+        view.close()

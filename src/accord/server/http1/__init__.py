@@ -1,0 +1,15 @@
+"""Our HTTP/1.1 server, on llhttp."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .listener import HttpServer as HttpServer
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "HttpServer": "listener",
+    },
+)

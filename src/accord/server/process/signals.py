@@ -1,0 +1,45 @@
+"""Hearing of a stop in a process of somebody else's, whose server tells an app only when all its
+connections are closed.
+"""
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+__all__ = ["hearing"]
+
+
+@contextlib.contextmanager
+def hearing(stop: Callable[[int], None]) -> Iterator[None]:
+    """Call `stop` in the loop when the process is asked to stop, with the signal, while the block
+    lasts; its server hears of it as before.
+
+    Where nobody handles the signal it is left alone, and outside of the main thread none can be
+    heard.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    before = {
+        number: found
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if callable(found := signal.getsignal(number))
+    }
+
+    def on(number: int, frame: FrameType | None) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop, number)
+        before[signal.Signals(number)](number, frame)
+
+    for number in before:
+        signal.signal(number, on)
+    try:
+        yield
+    finally:
+        for number, found in before.items():
+            if signal.getsignal(number) is on:  # else somebody has come after us, and calls us
+                signal.signal(number, found)

@@ -1,0 +1,180 @@
+"""One HTTP request and its answer, whatever server they come and go by."""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
+from urllib.parse import parse_qs
+
+import msgspec
+
+from ..model import A2AError, BodyTooLarge, TooManyRequests, UnsupportedMediaType
+
+__all__ = [
+    "A2A_JSON",
+    "JSON",
+    "Answer",
+    "Headers",
+    "Out",
+    "Pairs",
+    "Place",
+    "Problem",
+    "Request",
+    "Stream",
+    "Target",
+    "check_json",
+    "error_headers",
+    "http_date",
+    "is_json",
+    "opaque",
+    "query_of",
+    "too_busy",
+    "too_large",
+]
+
+Headers: TypeAlias = dict[bytes, bytes]
+Pairs: TypeAlias = tuple[tuple[bytes, bytes], ...]
+Problem: TypeAlias = A2AError
+
+JSON = b"application/json"
+A2A_JSON = b"application/a2a+json"
+
+log_ = logging.getLogger("accord")
+
+
+class Place(NamedTuple):
+    """Where a request came to: for the address in the agent card."""
+
+    scheme: str
+    server: tuple[str, int | None]
+    root: str = ""  # what a host has put in front of our paths
+
+
+class Target(msgspec.Struct, frozen=True, gc=False):
+    """What a request is for. Below the root: what a host has put in front is gone."""
+
+    verb: str
+    path: str  # decoded
+    raw: str  # as it was written, so that an id with a slash in it stays one segment
+    query: bytes = b""
+
+
+class Request(msgspec.Struct):
+    """A request, all of it. Names of headers are in lower case; of those that come twice `headers`
+    has the last.
+    """
+
+    target: Target
+    headers: Headers
+    pairs: list[tuple[bytes, bytes]]
+    place: Callable[[], Place]
+    body: bytes = b""
+    problem: Problem | None = (
+        # the body did not come as a whole, so there is none: what to say to whoever would read it
+        None
+    )
+
+
+class Answer(msgspec.Struct):
+    """An answer that is there as a whole. A server adds what is its own matter: the length, the
+    date.
+    """
+
+    status: int
+    body: bytes = b""
+    content_type: bytes = JSON
+    headers: Pairs = ()
+
+
+class Out(Protocol):
+    """Where a stream goes to: one client, for as long as it is there and takes something."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Nobody is there any more."""
+
+    async def ready(self) -> None:
+        """Wait until the client has taken most of what was written."""
+
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+        """Send a piece, when the client has room for it. Nothing comes after the last."""
+
+    async def flush(self) -> None:
+        """Send the head of the answer, if nothing was written yet that it could go along with."""
+
+    def idle(self, on_gone: Callable[[], None]) -> None:
+        """The stream has nothing to say for a while: from now on say if the client goes away."""
+
+    def abort(self) -> None:
+        """Break off, so that it can't look like an end."""
+
+
+class Stream(Protocol):
+    """An answer that comes piece by piece."""
+
+    headers: Pairs
+
+    async def send(self, out: Out) -> None:
+        """Write it to its end."""
+
+    def close(self) -> None:
+        """Let go of what it is made from; once, however it ended, and also if it was never
+        begun.
+        """
+
+
+def query_of(target: Target) -> dict[str, list[str]]:
+    return parse_qs(target.query.decode("latin-1"), keep_blank_values=True) if target.query else {}
+
+
+def is_json(headers: Headers) -> bool:
+    """Whether the request says it is JSON. A browser can't send this type across sites without
+    asking first.
+    """
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower() in (JSON, A2A_JSON)
+
+
+def check_json(headers: Headers) -> None:
+    if headers.get(b"content-type") != JSON and not is_json(headers):
+        kind = headers.get(b"content-type", b"").decode("latin-1")
+        raise UnsupportedMediaType(
+            f"content type {kind!r:.80} is not JSON; send application/json", contentType=kind[:80]
+        )
+
+
+def too_large(limit: int) -> BodyTooLarge:
+    return BodyTooLarge(
+        f"the request body is larger than {limit} bytes; send large files as a url part",
+        limit=str(limit),
+    )
+
+
+def too_busy() -> A2AError:
+    return TooManyRequests("too many requests are on the way; try again", retry_after_s=1)
+
+
+def error_headers(error: A2AError) -> Pairs:
+    if isinstance(error, BodyTooLarge):
+        return ((b"connection", b"close"),)  # the rest of the body is not waited for
+    if error.retry_after_s is not None:
+        return ((b"retry-after", b"%d" % error.retry_after_s),)
+    return ()
+
+
+def opaque() -> A2AError:
+    """Our own fault: the log has it all, the caller gets a number to quote."""
+    reference = secrets.token_hex(4)
+    log_.exception("request failed, reference %s", reference)
+    return A2AError(f"Internal error. Reference: {reference}", reference=reference)
+
+
+def http_date(seconds: float) -> bytes:
+    """A time as HTTP writes it, whatever the language of this machine."""
+    at = time.gmtime(seconds)
+    day, month = _DAYS[at.tm_wday], _MONTHS[at.tm_mon - 1]
+    return f"{day}, {at.tm_mday:02d} {month} {at.tm_year} {at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d} GMT".encode()  # noqa: E501
+
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

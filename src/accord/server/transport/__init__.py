@@ -1,0 +1,39 @@
+"""What every port and connection shares: listening, TLS, bounded reading, rate limits, unread
+answers.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .listener import Port as Port
+    from .ratelimit import Flood as Flood
+    from .ratelimit import RateLimit as RateLimit
+    from .reading import BACKLOG as BACKLOG
+    from .reading import BODY_WAITS as BODY_WAITS
+    from .reading import TURN_S as TURN_S
+    from .reading import UNREAD as UNREAD
+    from .reading import Reading as Reading
+    from .tasks import start_task as start_task
+    from .tls import Tls as Tls
+    from .unread import Connection as Connection
+    from .unread import Unread as Unread
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "BACKLOG": "reading",
+        "BODY_WAITS": "reading",
+        "Connection": "unread",
+        "Flood": "ratelimit",
+        "Port": "listener",
+        "RateLimit": "ratelimit",
+        "Reading": "reading",
+        "TURN_S": "reading",
+        "Tls": "tls",
+        "UNREAD": "reading",
+        "Unread": "unread",
+        "start_task": "tasks",
+    },
+)

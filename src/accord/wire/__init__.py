@@ -1,1 +1,0 @@
-"""One door per binding. A door decodes, calls an operation, encodes; it holds no rules."""
