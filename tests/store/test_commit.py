@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from accord.store.contract import MAX_POSTS, Can, Create, Idempotency, Leaves, PostKind, Record
 
+from tests.reliability.harness import size
+
 from .conftest import COMPLETED, INPUT_REQUIRED, ME, OTHER, WORKING, Box, key
 
 # Ids and idempotency keys
@@ -194,6 +196,29 @@ async def test_a_flood_of_posts_is_refused(box: Box) -> None:
     assert await box.commit(box.post(first.key), box.post(first.key)) == [True, False]
 
 
+async def test_a_post_to_what_was_to_be_reopened_survives(box: Box) -> None:
+    """Also to a task that had ended: its owner died before it began the task anew."""
+    first = box.create()
+    second = box.append(first, state=COMPLETED, leaves=Leaves.END)
+    await box.commit(first)
+    await box.commit(second)
+    await box.store.claim(ME, "t1", reopen=True)
+    assert await box.commit(box.post(first.key)) == [True]
+    await box.crash()
+    (record,) = await box.store.orphans(9, Can("agent", {"echo"}, 2))
+    assert (record.id, len(await box.store.mail(None))) == ("t1", 1)
+
+
+async def test_who_leaves_a_task_it_only_claimed_gets_no_posts(box: Box) -> None:
+    """The poster of the same batch sees that it has left, and claims."""
+    first = box.create()
+    await box.commit(first)
+    await box.crash()
+    await box.store.claim(ME, "t1")
+    left = box.append(first, state=INPUT_REQUIRED, leaves=Leaves.REST)
+    assert await box.commit(left, box.post(first.key)) == [True, False]
+
+
 # All mixes: SQLite does what the reference does
 
 IDS, KEYS = ["a", "b", "c"], ["k", "l"]
@@ -330,7 +355,7 @@ def _told(record: Record | None) -> Any:
 
 
 @settings(
-    derandomize=True, max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=size(150, 5_000), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(st.lists(ACTS, max_size=12))
 def test_every_mix_of_items_has_the_outcome_of_the_reference(acts: list[tuple[Any, ...]]) -> None:

@@ -132,7 +132,8 @@ class Commit:
                 keys.append((self._number(key.namespace), key.key))
         self._ids = set(select_in(self._db, _TAKEN_IDS, ids))
         self._standing = {
-            row[0]: _Standing(*row[1:]) for row in select_in(self._db, _STANDING, tasks)
+            key: _Standing(self._replica if key in self._claimed else owner, *standing)
+            for key, owner, *standing in select_in(self._db, _STANDING, tasks)
         }
         self._used = {
             (namespace, key): at_ms
@@ -218,7 +219,7 @@ class Commit:
         there = self._standing.get(item.key)
         if (
             there is None
-            or not self._is_ours(item.key, there)
+            or there.owner != self._replica
             or there.pos != item.before
             or not self._take_key(item.idempotency)
         ):
@@ -256,21 +257,15 @@ class Commit:
         there = self._standing.get(item.task)
         if (
             there is None
-            or not self._is_ours(item.task, there)
+            or there.owner != self._replica  # no other process lives
             or there.posts - there.heard >= MAX_POSTS
         ):
             return False
         if not self._take_key(item.idempotency):
             return False
         there.posts += 1
-        # to be written, if it was only claimed: a task without an owner must have no unread posts
-        there.owner = self._replica
         self._posts.append((item.task, there.posts, item.id, int(item.kind), item.body))
         return True
-
-    def _is_ours(self, key: int, there: _Standing) -> bool:
-        """This process is the only one: a task has a living owner if it is ours."""
-        return there.owner == self._replica or key in self._claimed
 
     # Writing
 
@@ -281,6 +276,7 @@ class Commit:
             db.executemany(sql + " WHERE key=?", rows)
         if self._posts:
             insert(db, _POSTED, self._posts)
+            # With its owner, which the row may not say yet: what nobody owns has no unread posts.
             posted = {key: self._standing[key] for key, *_ in self._posts}
             rows = [(there.posts, there.owner, key) for key, there in posted.items()]
             db.executemany("UPDATE tasks SET posts=?, owner=? WHERE key=?", rows)

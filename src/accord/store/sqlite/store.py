@@ -58,10 +58,11 @@ _UNWRITABLE = (
 _ALIVE = "SELECT 1 FROM replicas WHERE replica=? AND is_dead=0"
 # how often it is written that we are alive: with every commit, it would be a page more for each
 _HEARD_MS = 1000
-# Tasks of an agent, or of any, that have an owner which is not us. What has ended has none.
+# Tasks of an agent, or of any, that have an owner which is not us. What has ended has one only if
+# it was about to be reopened: then a post that nobody has read is there.
 _ORPHANED = (
     "namespace IN (SELECT namespace FROM namespaces WHERE agent=coalesce(?, agent)) AND "
-    "state IN (1, 2, 6, 8) "
+    "(state IN (1, 2, 6, 8) OR key IN (SELECT task FROM posts)) "
     "AND owner IS NOT NULL AND owner<>?"
 )
 _OLD = (
