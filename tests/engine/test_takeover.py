@@ -12,6 +12,8 @@ import pytest
 from accord import Agent, Ask, Context
 from accord.engine.log.entries import PostRefused
 from accord.engine.runs import retention as upkeep
+from accord.model import Message, Part, Role, SendMessageRequest
+from accord.protocol.v1 import codec as v1
 from accord.store.contract import Can, Namespace, PostKind, Record, Wake
 from accord.store.memory import MemoryStore
 from tests.engine.processes import Memory, Process, log_of, message, reaches, text_of, told, until
@@ -257,3 +259,78 @@ async def test_a_post_that_can_not_be_read_is_refused_and_those_after_it_are_rea
         await reaches(owner, task["id"], "TASK_STATE_COMPLETED")
         log = await log_of(tasks.store, Namespace("Posts"), task["id"])
     assert [entry.post for entry in log if isinstance(entry, PostRefused)] == [post]
+
+
+@pytest.mark.parametrize("skill", ["ask", "hold"])
+async def test_a_post_that_a_dead_process_did_not_read_is_read_by_the_next_owner(
+    monkeypatch: pytest.MonkeyPatch, skill: str
+) -> None:
+    """Its sender was told that it is stored. A task that waited is answered, and not failed for
+    want of an answer; one that was worked on goes on, and hears it.
+    """
+    monkeypatch.setattr(upkeep, "LOOK_S", 0.01)
+    place, agent, calls, go_on = Memory(), Agent("Posts"), [], asyncio.Event()
+
+    @agent.skill(durable=True)
+    async def ask(text: str, ctx: Context) -> str:
+        calls.append(text)
+        return f"Hello {await ctx.ask('Name?')}"
+
+    @agent.skill(durable=True)
+    async def hold(text: str, ctx: Context) -> str:
+        calls.append(text)
+        await go_on.wait()
+        return f"Hello {await ctx.ask('Name?')}"
+
+    async with place.process(agent) as living, asyncio.timeout(20):
+        async with place.dying(agent) as dead:
+            task = await dead.send(message("go", skill, returnImmediately=True))
+            await until(lambda: calls)
+            dead.app._engine.tasks.on_mail = lambda tasks: None  # it reads no more posts
+            tasks = living.app._engine.tasks
+            if skill == "ask":
+                await reaches(dead, task["id"], "TASK_STATE_INPUT_REQUIRED")
+            sending = asyncio.create_task(living.send(message("Ada", task_id=task["id"])))
+            record = tasks.store._state.indexes[Namespace("Posts")].tasks[task["id"]].record
+            await until(lambda: record.posts)
+        go_on.set()
+        await reaches(living, task["id"], "TASK_STATE_COMPLETED")
+        assert text_of(await sending) == "Hello Ada"
+    assert calls == ["go", "go"]
+
+
+async def test_a_posted_message_that_reopens_a_task_outlives_its_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The owner had claimed a task that has ended, and died before it read the post: who takes the
+    task up begins it anew.
+    """
+    monkeypatch.setattr(upkeep, "LOOK_S", 0.01)
+    place, agent, calls = Memory(), Agent("Posts"), []
+
+    @agent.skill
+    async def work(text: str) -> str:
+        calls.append(text)
+        return text
+
+    async with place.process(agent) as living, asyncio.timeout(20):
+        async with place.dying(agent) as dead:
+            task = await dead.send(message("one"))
+            store = dead.app._engine.tasks.store
+            dead.app._engine.tasks.on_mail = lambda tasks: None  # it reads no more posts
+            record = await store.claim(Namespace("Posts"), task["id"], reopen=True)
+            body = v1.encode(
+                SendMessageRequest(
+                    message=Message(
+                        message_id="m2",
+                        role=Role.USER,
+                        parts=[Part(text="two")],
+                        task_id=task["id"],
+                    )
+                )
+            )
+            _, stored = living.app._engine.tasks.post(record, PostKind.REOPEN, body)
+            assert await stored
+        await until(lambda: len(calls) == 2)
+        task = await reaches(living, task["id"], "TASK_STATE_COMPLETED")
+    assert calls == ["one", "two"]

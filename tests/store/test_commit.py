@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accord.store.contract import MAX_POSTS, Can, Create, Idempotency, Leaves, PostKind, Record
-
 from tests.reliability.harness import size
 
 from .conftest import COMPLETED, INPUT_REQUIRED, ME, OTHER, WORKING, Box, key

@@ -74,6 +74,7 @@ class Leaves(enum.IntEnum):
 class PostKind(enum.IntEnum):
     MESSAGE = 1
     CANCEL = 2
+    REOPEN = 3  # a message that begins a task anew if that has ended
 
 
 class Idempotency(msgspec.Struct, gc=False):

@@ -140,6 +140,7 @@ class Log:
         "key",
         "namespace",
         "pos",
+        "posts",
         "run",
         "seq",
         "size",
@@ -176,6 +177,7 @@ class Log:
         self.seq = seq
         self.pos = pos
         self.heard = heard  # posts dealt with
+        self.posts = 0  # posts there were when it was claimed
         self.size = size  # of all lines: what the task holds, and a little more
         self.turns: list[int] = []  # begun and not answered
         self.inbox: deque[Turn] = deque()  # messages that wait for their turn

@@ -177,6 +177,8 @@ class Tasks:
                     ):  # it came without what we thought to have: it was put aside meanwhile
                         record = await self.store.claim(namespace, task_id, reopen=reopen) or record
                     log = await self.adopt(record)
+                else:
+                    self._expect_posts(log, record)
                 log.is_claimed = log.is_stored
                 return log
             finally:
@@ -190,7 +192,14 @@ class Tasks:
         fold, parts = await offload(size_of(record), read_task, record, self._stored_limits)
         log = self._log_of(record, fold, parts)
         self._hold(log)
+        self._expect_posts(log, record)
         return log
+
+    def _expect_posts(self, log: Log, record: Record) -> None:
+        """Posts that its last owner has not read are for us."""
+        log.posts = record.posts
+        if log.heard < log.posts:
+            self.on_mail({log.key})
 
     def _hold(self, log: Log) -> None:
         """Something happens to this task here."""
@@ -264,6 +273,8 @@ class Tasks:
         """Forget a log nothing happens to any more: the store knows all there is."""
         if log.run is not None or log.holds or log.inbox or not (log.is_stored or log.is_lost):
             return
+        if log.heard < log.posts and not log.is_lost:
+            return  # its last owner left posts, which are being read
         if self.logs.get((log.namespace, log.ids.task_id)) is not log:
             return
         self._drop(log)

@@ -179,7 +179,7 @@ class Engine:
             _check_context(request.message, record.id, record.context_id)
             if state_of(record.state) in FINAL and not reopen:
                 raise _has_ended(record.id, record.context_id, state_of(record.state))
-            accepted = await self._mail.send(record, request, idempotency)
+            accepted = await self._mail.send(record, request, idempotency, reopen=reopen)
             if accepted is not None:
                 return accepted
             if idempotency is not None and await self._is_used(idempotency):

@@ -47,16 +47,22 @@ class Mail:
     # To the owner of a task
 
     async def send(
-        self, record: Record, request: SendMessageRequest, idempotency: Idempotency | None
+        self,
+        record: Record,
+        request: SendMessageRequest,
+        idempotency: Idempotency | None,
+        *,
+        reopen: bool = False,
     ) -> Accepted | None:
         """Send a message to a task another process owns; None if that has left it meanwhile."""
+        kind = PostKind.REOPEN if reopen else PostKind.MESSAGE
         view = await self._watch(record)
         if view is None:
             return None
         try:
             if idempotency is not None:
                 idempotency.task_id = record.id
-            post_id = await self._post(record, PostKind.MESSAGE, v1.encode(request), idempotency)
+            post_id = await self._post(record, kind, v1.encode(request), idempotency)
             if post_id is None:
                 return None
             async with asyncio.timeout(HEARD_S):
@@ -139,7 +145,11 @@ class Mail:
             return
         try:
             await self._engine.hand_over(
-                log, _decode(letter.body), Caller(log.namespace.caller), letter=letter
+                log,
+                _decode(letter.body),
+                Caller(log.namespace.caller),
+                letter=letter,
+                reopen=letter.kind is PostKind.REOPEN,
             )
         except (A2AError, msgspec.DecodeError) as error:
             if not log.is_lost:

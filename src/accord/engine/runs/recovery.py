@@ -141,6 +141,8 @@ class Recovery:
         try:
             if log.state is TaskState.AUTH_REQUIRED and record.died_ms:
                 return await self._watch_again(log)
+            if log.state not in (TaskState.SUBMITTED, TaskState.WORKING) and log.heard < log.posts:
+                return True  # its answer is there already, and is read next
             if log.state in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED):
                 set_status(log, TaskState.FAILED, UNANSWERED)
                 return False
