@@ -68,6 +68,11 @@ class Network:
         session: aiohttp.ClientSession | None = None,
     ) -> None:
         self._session: aiohttp.ClientSession | None = None
+        if guard is not None and (proxies is not None or session is not None):
+            raise ValueError(
+                "a proxy or a session of your own resolves names by itself: a guard can't look "
+                "at what they connect to"
+            )
         self._connect_s = connect_s
         self._lost_s = lost_s
         self._keep_s = keep_s
@@ -222,6 +227,11 @@ class Network:
             address = URL(parts.origin + parts.target, encoded=True)
         except ValueError:
             raise Unreachable(where, "that is no URL to connect to", is_lasting=True) from None
+        if self._guard is not None:
+            try:
+                self._guard.check_url(url)
+            except ValueError as error:
+                raise Unreachable(where, f"no connection: {error}", is_lasting=True) from None
         if len(self._targets) >= _TARGETS:
             self._targets.clear()
         options: dict[str, Any] = {}

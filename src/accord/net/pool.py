@@ -36,9 +36,11 @@ class Pool(aiohttp.TCPConnector):
     """
 
     def __init__(self, *, lost_s: float, keep_s: float, guard: Guard | None) -> None:
+        resolver = _Resolver(guard)
+
         def make(address: tuple[Any, ...]) -> socket.socket:
             family, kind, protocol, _, where = address
-            if guard is not None:
+            if guard is not None and where[0] not in resolver.allowed:
                 guard.check(where[0])  # what is connected to: nothing is resolved after this
             made = socket.socket(family, kind, protocol)
             notice_loss(made, lost_s / 2, lost_s)
@@ -48,7 +50,7 @@ class Pool(aiohttp.TCPConnector):
             limit=0,
             keepalive_timeout=keep_s,
             use_dns_cache=False,
-            resolver=_Resolver(),
+            resolver=resolver,
             socket_factory=make,
             ssl_context=None,
         )
@@ -172,9 +174,24 @@ def _acked(sock: Any) -> int:
 
 
 class _Resolver(AbstractResolver):
+    """Resolves a name once per connection. With a guard, one address that is refused refuses the
+    name: who answers with a public and a private one hopes that the second is tried.
+    """
+
+    def __init__(self, guard: Guard | None) -> None:
+        self.allowed: set[str] = set()  # addresses of names the guard was told of
+        self._guard = guard
+
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
+        found = await resolve(host, family)
+        if self._guard is not None:
+            if self._guard.allows_name(host):
+                self.allowed.update(address for _, address in found)
+            else:
+                for _, address in found:
+                    self._guard.check(address)
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [
             ResolveResult(
@@ -185,7 +202,7 @@ class _Resolver(AbstractResolver):
                 proto=socket.IPPROTO_TCP,
                 flags=flags,
             )
-            for of, where in await resolve(host, family)
+            for of, where in found
         ]
 
     async def close(self) -> None:

@@ -80,7 +80,7 @@ async def test_a_guarded_network(host):
                 await get(net, url)
         assert caught.value.is_lasting
         assert wire.connections == 0
-        async with network(guard=Guard(allow=["127.0.0.0/8"])) as net:
+        async with network(guard=Guard(allow=["127.0.0.0/8", "localhost"])) as net:
             assert (await get(net, url)).body == b"hi"
 
 
@@ -94,7 +94,8 @@ async def test_a_name_that_resolves_to_something_else_the_second_time(monkeypatc
         return [(2, next(addresses))]
 
     monkeypatch.setattr("accord.net.pool.resolve", rebinding)
-    async with speaking(ok()) as wire, network(guard=Guard(), connect_s=0.2) as net:
+    guard = Guard(ports=None, schemes=["http"])
+    async with speaking(ok()) as wire, network(guard=guard, connect_s=0.2) as net:
         url = wire.url.replace("127.0.0.1", "agent.test")
         for reason in ("no connection", "no public address"):
             with pytest.raises(Unreachable, match=reason):

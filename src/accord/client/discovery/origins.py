@@ -72,7 +72,8 @@ class ByOrigin:
         """What other places are looked at with: nothing, if the agent itself is in a private
         network.
         """
-        guard = Guard()
+        # Agents are served on any port, and in tests and private networks without TLS.
+        guard = Guard(ports=None, schemes=("http", "https"))
         return guard if await is_allowed(host_of(self.origin), guard) else None
 
 
