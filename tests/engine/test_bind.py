@@ -1,7 +1,10 @@
 """Signatures against messages."""
 
+import socket
 from dataclasses import dataclass
-from typing import TypedDict
+from datetime import date
+from enum import Enum
+from typing import Annotated, Literal, TypedDict
 
 import msgspec
 import pydantic
@@ -143,20 +146,147 @@ def no_annotation(text): ...
 def star(*texts: str): ...
 
 
-def twice(one: str, two: str): ...
+def unannotated_context(ctx, text: str): ...
 
 
-def number(count: int): ...
+def two_files(one: File, two: File): ...
+
+
+def foreign(connection: socket.socket): ...
 
 
 @pytest.mark.parametrize(("function", "what"), [
     (no_annotation, "say what 'text' is"),
     (star, "named parameters"),
-    (twice, "both take the text"),
-    (number, "which no message holds"),
+    (unannotated_context, "ctx: Context"),
+    (two_files, "both take the file"),
+    (foreign, "no message can hold the type of 'connection'"),
 ])  # fmt: skip
 def test_a_signature_that_cannot_be_filled_is_told_at_start(function, what):
     agent = Agent("Test")
     agent.skill(function)
     with pytest.raises(TypeError, match=what):
         agent.app()
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+def add(a: int, b: int = 2): ...
+
+
+@pytest.mark.parametrize("part", [
+    Part(data={"a": 1, "b": 3}),
+    Part(text='{"a": 1, "b": 3}'),
+])  # fmt: skip
+def test_several_parameters_are_the_fields_of_an_object(part):
+    assert bound(add, part) == {"a": 1, "b": 3}
+
+
+def test_a_field_with_a_default_may_be_left_out():
+    assert bound(add, Part(data={"a": 1})) == {"a": 1}
+
+
+def test_fields_may_be_of_any_type_and_stand_beside_files():
+    def skill(who: Person, tags: list[str], day: date, color: Color, file: File): ...
+
+    values = bound(
+        skill,
+        Part(raw=b"x"),
+        Part(
+            data={
+                "who": {"name": "Ada", "age": 36},
+                "tags": ["a"],
+                "day": "2026-05-31",
+                "color": "red",
+            }
+        ),
+    )
+    assert values.pop("file").data == b"x"
+    assert values == {
+        "who": Person(name="Ada", age=36),
+        "tags": ["a"],
+        "day": date(2026, 5, 31),
+        "color": Color.RED,
+    }
+
+
+@pytest.mark.parametrize(("type_", "text", "value"), [
+    (int, "16", 16),
+    (float, "1.5", 1.5),
+    (bool, "yes", True),
+    (date, "2026-05-31", date(2026, 5, 31)),
+    (Color, "blue", Color.BLUE),
+    (Literal["a", "b"], "b", "b"),
+    (list[int], "[1, 2]", [1, 2]),
+    (int | None, "16", 16),
+])  # fmt: skip
+def test_a_lone_plain_parameter_is_the_bare_text_or_a_field(type_, text, value):
+    def skill(given): ...
+
+    skill.__annotations__["given"] = type_
+    assert bound(skill, Part(text=text)) == {"given": value}
+    data = msgspec.to_builtins(value)
+    assert bound(skill, Part(data={"given": data})) == {"given": value}
+    assert bound(skill, Part(data=data)) == {"given": value}
+
+
+def test_a_lone_text_may_come_as_a_field():
+    def skill(name: str): ...
+
+    assert bound(skill, Part(data={"name": "Mia"})) == {"name": "Mia"}
+
+
+def test_what_does_not_fit_is_named_in_the_words_of_users():
+    with pytest.raises(InvalidParams, match=r"data\.b: expected a whole number, got text"):
+        bound(add, Part(data={"a": 1, "b": "two"}))
+    with pytest.raises(InvalidParams, match=r"data\.a"):
+        bound(add, Part(data={}))
+    with pytest.raises(
+        InvalidParams,
+        match=r"a \(a whole number\), b \(a whole number, optional\).*{\"a\": 1}",
+    ):
+        bound(add, Part(text="one and two"))
+    with pytest.raises(InvalidParams, match="is a list; this skill needs the fields a"):
+        bound(add, Part(data=[1, 2]))
+    with pytest.raises(ContentTypeNotSupported, match="needs the fields a"):
+        bound(add, Part(raw=b"x"))
+
+
+def test_the_schema_has_fields_defaults_and_descriptions():
+    def skill(
+        city: Annotated[str, "Where to go"],
+        days: Annotated[int, msgspec.Meta(ge=1)] = 3,
+        mood: Literal["calm", "wild"] | None = None,
+    ): ...
+
+    agent = Agent("Test")
+    agent.skill(skill)
+    agent.resolve()
+    assert agent.skills["skill"].binding.schema() == {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "Where to go"},
+            "days": {"type": "integer", "minimum": 1, "default": 3},
+            "mood": {"anyOf": [{"enum": ["calm", "wild"]}, {"type": "null"}]},
+        },
+        "required": ["city"],
+    }
+    with pytest.raises(InvalidParams, match="days"):
+        bound(skill, Part(data={"city": "Rome", "days": 0}))
+
+
+def test_schemas_have_no_reference_at_the_top():
+    """Forms and models read the top: it says what the value is."""
+
+    def skill(order: Order): ...
+
+    agent = Agent("Test")
+    agent.skill(skill)
+    agent.resolve()
+    schema = agent.skills["skill"].binding.schema()
+    assert schema is not None
+    assert "$ref" not in schema
+    assert schema["required"] == ["item"]

@@ -6,6 +6,7 @@ One face for dataclasses, msgspec structs, typed dicts, plain types and pydantic
 import dataclasses
 import inspect
 import pathlib
+import re
 import typing
 from typing import Any, cast
 
@@ -14,7 +15,15 @@ import msgspec
 from ...model import InvalidParams, ParseError
 from ...protocol import lenient, text
 
-__all__ = ["Shape", "is_data_type", "load_model", "load_other", "to_builtins"]
+__all__ = [
+    "Shape",
+    "in_words",
+    "is_object_type",
+    "json_schema",
+    "load_model",
+    "load_other",
+    "to_builtins",
+]
 
 
 class Shape:
@@ -54,9 +63,7 @@ class Shape:
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of this type."""
-        if hasattr(self.type, "model_json_schema"):
-            return cast(dict[str, Any], self.type.model_json_schema())
-        return msgspec.json.schema(self.type)
+        return json_schema(self.type)
 
     def _read_pydantic(self, value: Any, where: str) -> Any:
         try:
@@ -123,11 +130,89 @@ def _load_foreign(type_: Any, value: Any) -> Any:
     )
 
 
-def is_data_type(type_: Any) -> bool:
-    """Whether values of this type travel as a data part."""
+def json_schema(type_: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a type, with no `$ref` at its top.
+
+    Raises:
+        TypeError: JSON can't hold its values.
+    """
+    if hasattr(type_, "model_json_schema"):
+        return _without_top_ref(type_.model_json_schema())
+    return _without_top_ref(msgspec.json.schema(type_, schema_hook=_schema_of_foreign))
+
+
+def _without_top_ref(schema: dict[str, Any]) -> dict[str, Any]:
+    """Put a definition that is the whole schema in its place, and nested ones at the top."""
+    definitions = dict(schema.pop("$defs", {}))
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        schema = dict(definitions[name])
+        if f'"#/$defs/{name}"' not in msgspec.json.encode([schema, definitions]).decode():
+            del definitions[name]
+    for definition in [schema, *definitions.values()]:
+        for field in definition.get("properties", {}).values():
+            definitions |= field.pop("$defs", {})
+    return schema | {"$defs": definitions} if definitions else schema
+
+
+def _schema_of_foreign(type_: Any) -> dict[str, Any]:
+    if hasattr(type_, "model_json_schema"):
+        return cast(dict[str, Any], type_.model_json_schema())
+    class_ = typing.get_origin(type_) or type_
+    if isinstance(class_, type):
+        for base, name in (
+            (str, "string"),
+            (pathlib.PurePath, "string"),
+            (int, "integer"),
+            (float, "number"),
+        ):
+            if issubclass(class_, base):
+                return {"type": name}
+    raise TypeError(f"{getattr(type_, '__name__', type_)} has no JSON form")
+
+
+def in_words(value: Any) -> str:
+    """Say what kind of JSON value this is."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int():
+            return "a whole number"
+        case float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+    return "an object"
+
+
+_MSGSPEC_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+    "date": "a date",
+    "datetime": "a date and time",
+}
+
+
+def _plainly(what: str) -> str:
+    """Name types as people do: `int` is a whole number."""
+    what = re.sub(r"`([a-z]+)`", lambda match: _MSGSPEC_WORDS.get(match[1], f"`{match[1]}`"), what)
+    return what.replace("Expected ", "expected ").replace(" | ", " or ")
+
+
+def is_object_type(type_: Any) -> bool:
+    """Whether values of this type are a JSON object, which is a data part of its own."""
     origin = typing.get_origin(type_) or type_
     return (
-        origin in (dict, list)
+        origin is dict
         or typing.is_typeddict(origin)
         or dataclasses.is_dataclass(origin)
         or hasattr(origin, "model_validate")
@@ -169,7 +254,7 @@ def _plain(value: str, type_: Any) -> Any:
 
 def _below(where: str, violations: tuple[tuple[str, str], ...]) -> InvalidParams:
     named = tuple(
-        (where if field in ("", "params") else f"{where}.{field}", what)
+        (where if field in ("", "params") else f"{where}.{field}", _plainly(what))
         for field, what in violations
     )
     return InvalidParams("; ".join(f"{field}: {what}" for field, what in named), violations=named)

@@ -3,18 +3,21 @@
 Decided once, when the app is built; applied to every message before any task exists.
 """
 
+import contextlib
 import inspect
+import json
 import types
 import typing
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import UNSET
 
 from ...auth import Caller
 from ...model import ContentTypeNotSupported, InvalidParams, Message, ParseError
 from ...protocol import text
-from .schema import Shape, is_data_type
+from .schema import Shape, in_words, is_object_type, json_schema, to_builtins
 from .values import File, files_of
 
 __all__ = ["Binding", "bind"]
@@ -27,6 +30,8 @@ class Slot(NamedTuple):
     kind: str
     shape: Shape | None
     is_required: bool
+    description: str = ""
+    default: Any = UNSET
 
 
 class Binding(NamedTuple):
@@ -35,6 +40,7 @@ class Binding(NamedTuple):
     slots: tuple[Slot, ...]
     context: str  # the name of the Context parameter, "" if it has none
     caller: str
+    fields: "Fields | None" = None  # parameters that are the fields of one JSON object
 
     def values(self, message: Message) -> dict[str, Any]:
         """Return the arguments a message gives.
@@ -49,17 +55,150 @@ class Binding(NamedTuple):
                 return {self.slots[0].name: part.text}  # most messages to most skills
         takes_text = any(slot.kind == "text" for slot in self.slots)
         found = {slot.name: _TAKE[slot.kind](message, slot, takes_text) for slot in self.slots}
-        return {name: value for name, value in found.items() if value is not UNSET}
+        values = {name: value for name, value in found.items() if value is not UNSET}
+        if self.fields is not None:
+            values |= self.fields.values(message)
+        return values
+
+    def schema(self) -> dict[str, Any] | None:
+        """Return the JSON Schema of the data part the function takes; None if it takes none."""
+        if self.fields is not None:
+            return self.fields.schema()
+        slot = next((slot for slot in self.slots if slot.kind in ("data", "value", "text")), None)
+        if slot is None:
+            return None
+        schema = slot.shape.schema() if slot.shape is not None else {"type": "string"}
+        return schema | {"description": slot.description} if slot.description else schema
+
+
+class Fields:
+    """Several parameters that are the fields of one JSON object: a data part, or JSON as text."""
+
+    def __init__(self, slots: list[Slot]) -> None:
+        self._slots = slots
+        self._struct = msgspec.defstruct(
+            "Fields",
+            [
+                (slot.name, slot.shape.type)
+                if slot.is_required
+                else (slot.name, slot.shape.type, UNSET)
+                for slot in slots
+                if slot.shape is not None
+            ],
+            kw_only=True,
+        )
+        self._shape = Shape(self._struct)
+
+    def values(self, message: Message) -> dict[str, Any]:
+        """Return the arguments a message gives."""
+        for i, part in enumerate(message.parts):
+            if part.data is not UNSET:
+                return self._read(part.data, f"message.parts[{i}].data")
+        if not message.text:
+            if any(slot.is_required for slot in self._slots):
+                raise ContentTypeNotSupported(f"this skill needs {self._needs()}")
+            return {}
+        try:
+            value = text.loads(message.text.encode())
+        except ParseError:
+            what = f"needs {self._needs()}"
+            raise InvalidParams(
+                f"this skill {what}", violations=(("message.parts", what),)
+            ) from None
+        return self._read(value, "message.parts")
+
+    def schema(self) -> dict[str, Any]:
+        schema = json_schema(self._struct)
+        schema.pop("title", None)
+        properties = schema["properties"]
+        for slot in self._slots:
+            described = properties[slot.name]
+            described.pop("default", None)
+            if slot.description:
+                described["description"] = slot.description
+            if slot.default is not UNSET and slot.default is not None:
+                # A default that is no JSON value stays the function's own.
+                with contextlib.suppress(TypeError):
+                    described["default"] = to_builtins(slot.default)
+        schema["required"] = [slot.name for slot in self._slots if slot.is_required]
+        return schema
+
+    def _read(self, value: Any, where: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            what = f"is {in_words(value)}; this skill needs {self._needs()}"
+            raise InvalidParams(f"{where}: {what}", violations=((where, what),))
+        found = self._shape.read(value, where)
+        return {
+            slot.name: item
+            for slot in self._slots
+            if (item := getattr(found, slot.name)) is not UNSET
+        }
+
+    def _needs(self) -> str:
+        """Name the fields in words, with an example of what to send."""
+        properties = self.schema()["properties"]
+        names = ", ".join(
+            f"{slot.name} ({_kind_in_words(properties[slot.name])}"
+            f"{'' if slot.is_required else ', optional'})"
+            for slot in self._slots
+        )
+        example = {
+            slot.name: _example(properties[slot.name])
+            for slot in self._slots
+            if slot.is_required or len(self._slots) == 1
+        }
+        return (
+            f"the fields {names}, as a data part or as JSON text, for example {json.dumps(example)}"
+        )
+
+
+_IN_WORDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_EXAMPLES = {
+    "integer": 1,
+    "number": 1.5,
+    "string": "text",
+    "boolean": True,
+    "array": [],
+    "object": {},
+    "null": None,
+}
+
+
+def _kind_in_words(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return "one of " + ", ".join(str(value) for value in schema["enum"])
+    if schema.get("format") in ("date", "date-time", "time"):
+        return {"date": "a date", "time": "a time"}.get(schema["format"], "a date and time")
+    return _IN_WORDS.get(schema.get("type", ""), "an object" if "$ref" in schema else "any value")
+
+
+def _example(schema: dict[str, Any]) -> Any:
+    if "enum" in schema:
+        return schema["enum"][0]
+    if schema.get("format") in ("date", "date-time", "time"):
+        return {"date": "2026-05-31", "time": "12:00:00"}.get(
+            schema["format"], "2026-05-31T12:00:00Z"
+        )
+    return _EXAMPLES.get(schema.get("type", "object"), {})
 
 
 def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type) -> Binding:
-    """Read a function's signature.
+    """Read a function's signature. `hints` are its annotations, `Annotated` included.
 
     Raises:
         TypeError: A parameter has no annotation, one we can't fill, or one another parameter has
           already.
     """
     slots: list[Slot] = []
+    values: list[Slot] = []
     context = caller = ""
     for parameter in inspect.signature(function).parameters.values():
         name = parameter.name
@@ -72,45 +211,99 @@ def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type
                 f"{function.__qualname__}: a skill takes named parameters; write out {parameter}"
             )
         if name not in hints:
+            kind = "Context" if name in ("ctx", "context") else "str"
             raise TypeError(
-                f"{function.__qualname__}: say what {name!r} is, for example {name}: str"
+                f"{function.__qualname__}: say what {name!r} is, for example {name}: {kind}"
             )
-        type_, is_optional = _without_none(hints[name])
-        if type_ is context_type:
+        hint, description = _described(hints[name])
+        type_, is_optional = _without_none(hint)
+        bare = _bare(type_)
+        if bare is context_type:
             context = name
             continue
-        if type_ is Caller:
+        if bare is Caller:
             caller = name
             continue
-        slot = _slot(function, name, type_, is_optional or parameter.default is not parameter.empty)
-        if any(other.kind == slot.kind for other in slots):
+        has_default = parameter.default is not parameter.empty
+        kind = _kind(function, name, bare)
+        shape = Shape(hint if is_optional and kind == "value" else type_)
+        slot = Slot(
+            name,
+            kind,
+            shape if kind in ("data", "value", "text") else None,
+            not (is_optional or has_default) or kind == "message",
+            description,
+            parameter.default if has_default else UNSET,
+        )
+        if kind in ("text", "data", "value"):
+            values.append(slot)
+        elif any(other.kind == kind for other in slots):
             raise TypeError(
                 f"{function.__qualname__}: {name!r} and another parameter both take the "
-                f"{slot.kind} of a message"
+                f"{kind} of a message"
             )
-        slots.append(slot)
-    return Binding(tuple(slots), context, caller)
+        else:
+            slots.append(slot)
+    if len(values) > 1 and sorted(slot.kind for slot in values) != ["data", "text"]:
+        fields = _fields(function, values)
+        return Binding(tuple(slots), context, caller, fields)
+    values = [slot._replace(shape=None) if slot.kind == "text" else slot for slot in values]
+    for slot in values:
+        if slot.shape is not None:
+            _check(function, slot.name, slot.shape.schema)
+    return Binding((*values, *slots), context, caller)
 
 
-def _slot(function: Callable[..., Any], name: str, type_: Any, is_optional: bool) -> Slot:
+def _fields(function: Callable[..., Any], slots: list[Slot]) -> Fields:
+    for slot in slots:
+        assert slot.shape is not None  # they are values
+        _check(function, slot.name, slot.shape.schema)
+    return Fields(slots)
+
+
+def _check(function: Callable[..., Any], name: str, schema: Callable[[], Any]) -> None:
+    try:
+        schema()
+    except TypeError as error:
+        raise TypeError(
+            f"{function.__qualname__}: no message can hold the type of {name!r} ({error}); "
+            "use str, a number, bool, date, Enum, Literal, list, dict, a dataclass, msgspec or "
+            "pydantic type, or Message, File, list[File], bytes, Context, Caller"
+        ) from None
+
+
+def _kind(function: Callable[..., Any], name: str, type_: Any) -> str:
+    """Where a value of this type comes from."""
     if type_ is str:
-        return Slot(name, "text", None, not is_optional)
+        return "text"
     if type_ is Message:
-        return Slot(name, "message", None, True)
+        return "message"
     if type_ is File:
-        return Slot(name, "file", None, not is_optional)
+        return "file"
     if type_ is bytes:
-        return Slot(name, "bytes", None, not is_optional)
+        return "bytes"
     if type_ == list[File]:
-        return Slot(name, "files", None, not is_optional)
-    if is_data_type(type_):
-        return Slot(name, "data", Shape(type_), not is_optional)
-    raise TypeError(
-        f"{function.__qualname__}: {name!r} is a {getattr(type_, '__name__', type_)}, "
-        "which no message holds; "
-        "use str, Message, File, list[File], bytes, dict, a dataclass, msgspec or pydantic "
-        "type, Context or Caller"
-    )
+        return "files"
+    return "data" if is_object_type(type_) else "value"
+
+
+def _described(hint: Any) -> tuple[Any, str]:
+    """Take the description out of `Annotated[type, "description"]`; what else is there stays."""
+    if typing.get_origin(hint) is not typing.Annotated:
+        return hint, ""
+    type_, *notes = typing.get_args(hint)
+    words = [note for note in notes if isinstance(note, str)]
+    words += [note.documentation for note in notes if hasattr(note, "documentation")]
+    rest = [note for note in notes if isinstance(note, msgspec.Meta)]
+    described = next((note.description for note in rest if note.description), None)
+    for note in rest:
+        type_ = typing.Annotated[type_, note]
+    return type_, words[0] if words else described or ""
+
+
+def _bare(type_: Any) -> Any:
+    """The type inside `Annotated`."""
+    return typing.get_args(type_)[0] if typing.get_origin(type_) is typing.Annotated else type_
 
 
 def _without_none(type_: Any) -> tuple[Any, bool]:
@@ -133,6 +326,9 @@ def _missing(slot: Slot, what: str) -> Any:
 def _take_text(message: Message, slot: Slot, _: bool) -> Any:
     texts = [part.text for part in message.parts if isinstance(part.text, str)]
     if not texts:
+        for part in message.parts:
+            if isinstance(part.data, dict) and isinstance(part.data.get(slot.name), str):
+                return part.data[slot.name]
         return _missing(slot, "text")
     return texts[0] if len(texts) == 1 else "\n".join(texts)
 
@@ -178,6 +374,19 @@ def _take_data(message: Message, slot: Slot, takes_text: bool) -> Any:
     return slot.shape.read(value, "message.parts")
 
 
+def _take_value(message: Message, slot: Slot, takes_text: bool) -> Any:
+    """A lone plain value: a data part that is it, or that has it as a field; or the bare text."""
+    assert slot.shape is not None  # a value slot has one
+    for i, part in enumerate(message.parts):
+        if isinstance(part.data, dict) and slot.name in part.data:
+            return slot.shape.read(part.data[slot.name], f"message.parts[{i}].data.{slot.name}")
+        if part.data is not UNSET:
+            return slot.shape.read(part.data, f"message.parts[{i}].data")
+    if takes_text or not message.text:
+        return _missing(slot, f"{slot.name} ({_kind_in_words(slot.shape.schema())})")
+    return slot.shape.read_text(message.text, slot.name)
+
+
 _TAKE: dict[str, Callable[[Message, Slot, bool], Any]] = {
     "text": _take_text,
     "message": _take_message,
@@ -185,4 +394,5 @@ _TAKE: dict[str, Callable[[Message, Slot, bool], Any]] = {
     "files": _take_files,
     "bytes": _take_bytes,
     "data": _take_data,
+    "value": _take_value,
 }

@@ -47,7 +47,7 @@ class Skill:
         """Read the signature, once every name it uses exists. Raises TypeError for one that can't
         be filled.
         """
-        hints = typing.get_type_hints(self.function, localns=self._names)
+        hints = typing.get_type_hints(self.function, localns=self._names, include_extras=True)
         self.binding = bind(self.function, hints, Context)
         self.makes_task = hints.get("return") is not Reply
         if self.is_durable and self.kind in ("thread", "thread stream"):

@@ -47,7 +47,7 @@ class Ask:
 def to_parts(value: Any) -> list[Part]:
     """Return `value` as parts: text for str, a file for File or bytes, data for everything else."""
     if isinstance(value, str):
-        return [Part(text=value)]
+        return [Part(text=value if type(value) is str else str.__str__(value))]
     match value:
         case Part():
             return [value]
