@@ -201,7 +201,7 @@ async def test_what_was_wrong_is_named(connect):
         task = (
             await client.send(say([{"data": {"city": "Rome", "days": "two"}}], taskId=task["id"]))
         )["task"]
-        assert "answer.days: Expected `int`, got `str`" in question_of(task)[0]
+        assert "answer.days: expected a whole number, got text" in question_of(task)[0]
     async with connect(asking(Guest)) as client:
         task = (await client.send("go"))["task"]
         task = (await client.send(say([{"data": {"age": -1}}], taskId=task["id"])))["task"]

@@ -360,10 +360,10 @@ def test_two_parameters_cannot_take_the_same_thing():
     agent = Agent("Wrong")
 
     @agent.skill
-    async def twice(one: str, two: str):
+    async def twice(one: File, two: File):
         pass
 
-    with pytest.raises(TypeError, match="both take the text"):
+    with pytest.raises(TypeError, match="both take the file"):
         agent.app()
 
 
