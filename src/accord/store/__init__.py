@@ -25,6 +25,7 @@ from .contract import (
 )
 from .failpoints import is_armed, point
 from .open import open_store
+from .push import DeadLetter, Outcome, Push, PushStore
 
 __all__ = [
     "MAX_POSTS",
@@ -33,15 +34,19 @@ __all__ = [
     "Can",
     "CommitFailed",
     "Create",
+    "DeadLetter",
     "Fenced",
     "Idempotency",
     "Item",
     "Leaves",
     "Mail",
     "Namespace",
+    "Outcome",
     "Page",
     "Post",
     "PostKind",
+    "Push",
+    "PushStore",
     "Query",
     "Record",
     "Row",

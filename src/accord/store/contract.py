@@ -19,6 +19,9 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from .namespace import Namespace
+from .push import Push, PushStore
+
 __all__ = [
     "Ages",
     "Append",
@@ -53,14 +56,6 @@ class Fenced(CommitFailed):
     """This replica was taken for dead and others may own its tasks: nothing it writes counts any
     more.
     """
-
-
-class Namespace(NamedTuple):
-    """Whose tasks: everything is stored and found inside one namespace."""
-
-    agent: str = ""
-    tenant: str = ""
-    caller: str = ""
 
 
 class Leaves(enum.IntEnum):
@@ -115,6 +110,8 @@ class Create(msgspec.Struct, gc=False):
     head: bytes | None = None  # a snapshot, if one is due
     artifacts: bytes = b""
     idempotency: Idempotency | None = None
+    told: int = 0  # the last number that is the task or a status, not an artifact
+    pushes: tuple[Push, ...] = ()  # webhooks that are registered with it
 
 
 class Append(msgspec.Struct, gc=False):
@@ -137,6 +134,8 @@ class Append(msgspec.Struct, gc=False):
     head: bytes | None = None
     artifacts: bytes = b""
     idempotency: Idempotency | None = None
+    told: int = 0
+    pushes: tuple[Push, ...] = ()
 
 
 class Post(msgspec.Struct, gc=False):
@@ -252,6 +251,7 @@ class Ages(msgspec.Struct, frozen=True):
     tasks_ms: int  # finished tasks
     events_ms: int  # the log of finished tasks: what it told is in the snapshot
     keys_ms: int  # idempotency keys
+    letters_ms: int = 0  # dead letters
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -278,6 +278,7 @@ class Store(Protocol):
     is_volatile: bool  # what it holds ends with the process
     replica: int  # the number of this process, never used again by another
     is_sure: bool  # nobody can have taken this replica for dead
+    pushes: PushStore  # webhooks of its tasks
 
     @property
     def is_shared(self) -> bool:

@@ -36,6 +36,8 @@ from .contract import (
     Stats,
     Wake,
 )
+from .memory_push import MemoryPushes, PushTable
+from .push import PushStore
 from .rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING, is_released
 
 __all__ = ["MemoryStore"]
@@ -117,6 +119,15 @@ class _State:
         self.living: dict[int, MemoryStore] = {}
         self.heard_ms: dict[int, int] = {}  # when a replica last beat or committed, dead ones too
         self.watchers: defaultdict[int, set[MemoryStore]] = defaultdict(set)
+        self.pushes = PushTable(self._where)
+
+    def _where(self, key: int) -> tuple[str, str, int] | None:
+        task = self.tasks.get(key)
+        return (
+            (task.record.id, task.record.context_id, task.record.state)
+            if task is not None
+            else None
+        )
 
     def find(self, namespace: Namespace, task_id: str) -> _Task | None:
         index = self.indexes.get(namespace)
@@ -175,6 +186,7 @@ class MemoryStore:
         self.is_shared = shared is not None
         self.is_sure = True
         self._state = shared if shared is not None else _State()
+        self.pushes: PushStore = MemoryPushes(self._state.pushes)
         self._wake: Wake = lambda tasks: None
 
     def another(self) -> "MemoryStore":
@@ -211,6 +223,7 @@ class MemoryStore:
         at_ms = self._state.heard_ms[self.replica] = now_ms()
         outcomes: list[bool] = []
         woken: defaultdict[MemoryStore, set[int]] = defaultdict(set)
+        is_due = False
         for item in items:
             if isinstance(item, Create):
                 outcomes.append(self._create(item, at_ms))
@@ -229,9 +242,22 @@ class MemoryStore:
                 outcomes.append(not self._state.is_taken(item))
                 if outcomes[-1]:
                     self._state.put_key(item)
+            if isinstance(item, Create | Append) and outcomes[-1]:
+                is_due |= self._push(item, at_ms)
         for handle, tasks in woken.items():
             handle._wake(tasks)
+        if is_due:
+            self.pushes.on_due()
         return outcomes
+
+    def _push(self, item: Create | Append, at_ms: int) -> bool:
+        """Register webhooks that came with an item, and move those of its task. Return whether
+        something is due.
+        """
+        pushes = self._state.pushes
+        for push in item.pushes:
+            pushes.put(push, at_ms)
+        return pushes.grow(item.key, item.seq, item.told, at_ms)
 
     def _check_fence(self) -> None:
         if self.replica not in self._state.living:
@@ -486,7 +512,9 @@ class MemoryStore:
     async def purge(self, ages: Ages, limit: int) -> int:
         state = self._state
         folded = [
-            t for t in state.older(ENDED, ages.events_ms) if not t.is_folded and not t.record.owner
+            t
+            for t in state.older(ENDED, ages.events_ms)
+            if not t.is_folded and not t.record.owner and not state.pushes.is_needed(t.record.key)
         ][:limit]
         for task in folded:
             task.is_folded = True
@@ -500,10 +528,12 @@ class MemoryStore:
             index.remove(task.record)
             del index.tasks[task.record.id]
             del state.tasks[task.record.key]
+            state.pushes.forget(task.record.key)
         keys = [k for k, key in state.keys.items() if key.at_ms < ages.keys_ms][:limit]
         for k in keys:
             del state.keys[k]
-        return len(folded) + len(old) + len(keys)
+        letters = state.pushes.purge(ages.letters_ms, limit)
+        return len(folded) + len(old) + len(keys) + letters
 
     async def stats(self) -> Stats:
         tasks = self._state.tasks.values()

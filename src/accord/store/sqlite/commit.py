@@ -16,6 +16,7 @@ from ..contract import MAX_POSTS, Append, Create, Idempotency, Item, Leaves, Nam
 from ..failpoints import point
 from ..rules import is_released
 from .pieces import split
+from .pushes import grow
 from .rows import blob, insert, select_in
 
 __all__ = ["COUNT", "Batch", "Commit"]
@@ -64,6 +65,7 @@ class Batch(NamedTuple):
     written: set[int]  # tasks whose row says now who owns them
     posted: set[int]
     namespaces: dict[Namespace, int]  # new ones
+    is_due: bool  # a webhook of one of the tasks may have something to deliver
 
 
 class _Standing(msgspec.Struct, gc=False):
@@ -89,12 +91,14 @@ class Commit:
         claimed: Collection[int],
         namespaces: Mapping[Namespace, int],
         at_ms: int,
+        has_pushes: bool = False,
     ) -> None:
         self._db = db
         self._replica = replica
         self._claimed = claimed  # tasks that are ours though the database does not say so yet
         self._known = namespaces
         self._at_ms = at_ms
+        self._has_pushes = has_pushes  # there are webhooks
         self._fresh: dict[Namespace, int] = {}
         # to be written
         self._new: list[Values] = []
@@ -109,9 +113,10 @@ class Commit:
         self._read(items)
         outcomes = [self._decide(item) for item in items]
         self._write()
+        is_due = self._push(items, outcomes)
         posted = {post[0] for post in self._posts}
         written = {row[-1] for rows in self._updates.values() for row in rows}
-        return Batch(outcomes, written | posted, posted, self._fresh)
+        return Batch(outcomes, written | posted, posted, self._fresh, is_due)
 
     # Reading
 
@@ -296,3 +301,16 @@ class Commit:
         if self._keys:
             db.executemany(_KEY, self._keys)
             point("commit.keys")
+
+    def _push(self, items: Sequence[Item], outcomes: list[bool]) -> bool:
+        """Webhooks: those that came with an item are registered, those of its task have more to
+        deliver.
+        """
+        stored = [
+            (item, self._number(item.namespace))
+            for item, is_stored in zip(items, outcomes, strict=True)
+            if is_stored
+            and isinstance(item, Create | Append)
+            and (item.pushes or (self._has_pushes and isinstance(item, Append)))
+        ]
+        return bool(stored) and grow(self._db, stored, self._at_ms, are_there=self._has_pushes)

@@ -34,11 +34,13 @@ from ..contract import (
     Wake,
 )
 from ..failpoints import point
+from ..push import PushStore
 from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
-from .commit import COUNT, Commit
+from .commit import COUNT, Batch, Commit
 from .files import Watch, check_file, count, hold, reason, unusable
 from .migrations import migrate
 from .pages import page
+from .pushes import NEEDED, Doors, SqlitePushes, forget, has_pushes
 from .rows import BARE_COLUMNS, COLUMNS, bare_record_of, record_of, rows_of, select_in
 from .worker import Worker
 
@@ -69,6 +71,7 @@ _OLD = (
     "SELECT key FROM tasks INDEXED BY tasks_by_age WHERE folded=? AND state NOT IN (1, 2) AND "
     "state=? AND at_ms<? AND owner IS NULL"
 )
+_UNNEEDED = f" AND NOT {NEEDED}"  # by a webhook
 
 
 class SqliteStore:
@@ -99,6 +102,10 @@ class SqliteStore:
         ] = {}  # by agent: tasks of dead owners that nobody has taken up
         self._wake: Wake = lambda tasks: None
         self._worker: Worker | None = None
+        self._has_pushes = False
+        self.pushes: PushStore = SqlitePushes(
+            Doors(self._write, self._reading, self._namespace_number)
+        )
 
     async def open(self, wake: Wake) -> None:
         check_file(self.path)  # before anything is made beside it
@@ -136,6 +143,7 @@ class SqliteStore:
         self.replica = replica
         point("open.owned")
         self._take_over()
+        self._has_pushes = has_pushes(self._db)
 
     def _read_namespaces(self) -> None:
         rows = self._db.execute("SELECT agent, tenant, caller, namespace FROM namespaces")
@@ -200,21 +208,22 @@ class SqliteStore:
     # Writing
 
     async def commit(self, items: Sequence[Item]) -> list[bool]:
-        def work() -> tuple[list[bool], set[int]]:
+        def work() -> Batch:
             point("commit.before")
             at_ms = now_ms()
             with self._transaction(at_ms) as db:
                 point("commit.begun")
-                batch = Commit(db, self.replica, self._claimed, self._namespaces, at_ms).store(
-                    items
-                )
+                batch = Commit(
+                    db, self.replica, self._claimed, self._namespaces, at_ms, self._has_pushes
+                ).store(items)
             self._namespaces.update(batch.namespaces)
             self._claimed.difference_update(batch.written)
+            self._has_pushes |= batch.is_due
             point("commit.after")
-            return batch.outcomes, batch.posted
+            return batch
 
         try:
-            outcomes, posted = await self._in_writer(work)
+            batch = await self._in_writer(work)
         except CommitFailed as error:
             if not isinstance(error.__cause__, _UNWRITABLE):
                 raise
@@ -224,9 +233,31 @@ class SqliteStore:
             return [
                 outcome for item in items for outcome in await self.commit([item])
             ]  # to find out which
-        if posted:
-            self._wake(posted)
-        return outcomes
+        if batch.posted:
+            self._wake(batch.posted)
+        if batch.is_due:
+            self.pushes.on_due()
+        return batch.outcomes
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T], is_flushed: bool) -> T:
+        """Change something beside the tasks, in a transaction of its own; flushed or not."""
+
+        def write() -> T:
+            if not is_flushed:
+                self._db.execute("PRAGMA synchronous = NORMAL")
+            try:
+                with self._transaction() as db:
+                    done = work(db)
+                self._has_pushes = self._has_pushes or has_pushes(self._db)
+                return done
+            finally:
+                if not is_flushed:
+                    self._db.execute("PRAGMA synchronous = FULL")
+
+        return await self._in_writer(write)
+
+    def _namespace_number(self, namespace: Namespace) -> int | None:
+        return self._namespaces.get(namespace)
 
     async def _in_writer(self, work: Callable[[], T]) -> T:
         """Have the writer thread do something; raise CommitFailed, with a plain reason, if the
@@ -512,7 +543,7 @@ class SqliteStore:
 
     def _purge(self, ages: Ages, limit: int) -> int:
         with self._transaction() as db:
-            folded = self._old(db, 0, ages.events_ms, limit)
+            folded = self._old(db, 0, ages.events_ms, limit, _OLD + _UNNEEDED)
             db.executemany("UPDATE tasks SET folded=1 WHERE key=?", folded)
             # Without a snapshot the log is all there is of a task.
             db.executemany(
@@ -530,6 +561,7 @@ class SqliteStore:
                 )
             for table in ("events", "pieces", "posts"):
                 db.executemany(f"DELETE FROM {table} WHERE task=?", old)
+            forget(db, old)
             db.executemany(
                 COUNT, [(namespace, state, -n) for (namespace, state), n in gone.items()]
             )
@@ -539,16 +571,26 @@ class SqliteStore:
                 (ages.keys_ms, limit),
             ).rowcount
             point("purge.keys")
+            letters = db.execute(
+                "DELETE FROM dead_letters WHERE n IN "
+                "(SELECT n FROM dead_letters WHERE at_ms<? LIMIT ?)",
+                (ages.letters_ms, limit),
+            ).rowcount
         point("purge.after")
-        return len(old) + len(folded) + keys
+        return len(old) + len(folded) + keys + letters
 
     def _old(
-        self, db: sqlite3.Connection, folded: int, before_ms: int, limit: int
+        self,
+        db: sqlite3.Connection,
+        folded: int,
+        before_ms: int,
+        limit: int,
+        sql: str = _OLD,
     ) -> list[tuple[int]]:
         """Ended tasks that nobody owns."""
         found: list[tuple[int]] = []
         for state in ENDED:
-            rows = db.execute(_OLD, (folded, state, before_ms))
+            rows = db.execute(sql, (folded, state, before_ms))
             while len(found) < limit and (row := rows.fetchone()) is not None:
                 if row[0] not in self._claimed:
                     found.append(row)

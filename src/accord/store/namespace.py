@@ -1,0 +1,13 @@
+"""Whose tasks."""
+
+from typing import NamedTuple
+
+__all__ = ["Namespace"]
+
+
+class Namespace(NamedTuple):
+    """Whose tasks: everything is stored and found inside one namespace."""
+
+    agent: str = ""
+    tenant: str = ""
+    caller: str = ""

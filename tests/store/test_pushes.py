@@ -1,0 +1,338 @@
+"""What every store promises of webhooks, asked of each of them."""
+
+import time
+from typing import Any
+
+import pytest
+
+from accord.store.contract import Ages, Append, Create, Leaves
+from accord.store.push import DeadLetter, Outcome, Push
+
+from .conftest import COMPLETED, ME, OTHER, WORKING, Box
+
+NOW = 10_000_000_000_000  # later than any clock here
+LEASE = 30_000
+
+
+def push(task: int, id: str = "p1", **more: Any) -> Push:
+    usual = {
+        "task": task,
+        "id": id,
+        "namespace": ME,
+        "endpoint": "https://hooks.example",
+        "version": "1.0",
+        "data": b"sealed",
+        "at_ms": 1_000,
+    }
+    return Push(**(usual | more))
+
+
+def outcome(of: Push, sent: int, **more: Any) -> Outcome:
+    return Outcome(**({"task": of.task, "id": of.id, "claim": of.claim, "sent": sent} | more))
+
+
+def letter(of: Push, first: int, last: int, **more: Any) -> DeadLetter:
+    usual = {"task": of.task, "push": of.id, "first": first, "last": last, "at_ms": 5}
+    return DeadLetter(**(usual | {"error": "410"} | more))
+
+
+async def take(box: Box, limit: int = 10, now: int = NOW, **more: Any) -> list[Push]:
+    return await box.store.pushes.take("agent", limit, now_ms=now, lease_ms=LEASE, **more)
+
+
+async def settle(box: Box, *outcomes: Outcome) -> None:
+    await box.store.pushes.settle(outcomes, now_ms=NOW)
+
+
+async def made(box: Box, id: str = "t1", **more: Any) -> Create:
+    """A task that was made with a webhook."""
+    first = box.create(id, told=1, **more)
+    first.pushes = (push(first.key),)
+    assert await box.commit(first) == [True]
+    return first
+
+
+def grown(box: Box, after: Create | Append, **more: Any) -> Append:
+    return box.append(after, **({"told": after.seq + 1} | more))
+
+
+# Registering
+
+
+async def test_a_webhook_is_stored_with_its_task_or_not_at_all(box: Box) -> None:
+    """What a send registers is there when its task is, and is refused with it."""
+    first = await made(box)
+    twice = box.create()
+    twice.pushes = (push(twice.key, "p2"),)
+    assert await box.commit(twice) == [False]
+    [there] = await box.store.pushes.of(first.key)
+    assert (there.id, there.task_id, there.context_id, there.namespace) == ("p1", "t1", "c1", ME)
+    assert (there.data, there.sent, there.upto) == (b"sealed", 0, 1)
+    assert await box.store.pushes.of(twice.key) == []
+
+
+async def test_a_webhook_of_no_task_is_refused(box: Box) -> None:
+    assert await box.store.pushes.put(push(12345)) is False
+
+
+async def test_webhooks_are_listed_in_the_order_they_were_registered(box: Box) -> None:
+    first = box.create()
+    await box.commit(first)
+    for name in ("b", "a", "c"):
+        assert await box.store.pushes.put(push(first.key, name))
+    await box.store.pushes.put(push(first.key, "a", data=b"new"))
+    there = await box.store.pushes.of(first.key)
+    assert [(one.id, one.data) for one in there] == [
+        ("b", b"sealed"),
+        ("a", b"new"),
+        ("c", b"sealed"),
+    ]
+    await box.store.pushes.delete(first.key, "a")
+    await box.store.pushes.delete(first.key, "a")  # twice is as good as once
+    assert [one.id for one in await box.store.pushes.of(first.key)] == ["b", "c"]
+
+
+async def test_a_webhook_survives_a_crash(box: Box) -> None:
+    first = await made(box)
+    await box.crash()
+    assert [one.id for one in await box.store.pushes.of(first.key)] == ["p1"]
+    assert [one.id for one in await take(box)] == ["p1"]
+
+
+async def test_webhooks_on_open_tasks_are_counted_by_caller(box: Box) -> None:
+    """A limit counts what can still be sent, not what has ended."""
+    first, second = await made(box), await made(box, "t2")
+    assert await box.store.pushes.count(ME) == 2
+    assert await box.store.pushes.count(OTHER) == 0
+    await box.commit(grown(box, second, state=COMPLETED))
+    assert await box.store.pushes.count(ME) == 1
+    await box.store.pushes.delete(first.key, "p1")
+    assert await box.store.pushes.count(ME) == 0
+
+
+# What is due
+
+
+async def test_a_commit_makes_the_webhooks_of_its_task_due(box: Box) -> None:
+    """In the event's own commit: an event that is stored is to be delivered."""
+    told: list[None] = []
+    box.store.pushes.on_due = lambda: told.append(None)
+    first, other = box.create(), box.create("t2")
+    await box.commit(first, other)
+    await box.store.pushes.put(push(first.key, sent=1, upto=1))
+    assert await take(box) == []
+    told.clear()
+    await box.commit(grown(box, first))
+    assert told
+    [due] = await take(box)
+    assert (due.task, due.sent, due.upto) == (first.key, 1, 2)
+
+
+async def test_artifact_events_are_due_only_where_they_are_wanted(box: Box) -> None:
+    first = box.create(told=1)
+    first.pushes = (push(first.key, "all", has_artifacts=True), push(first.key, "some"))
+    await box.commit(first)
+    for due in await take(box):
+        await settle(box, outcome(due, 1))
+    second = grown(box, first, seq=5, told=1)
+    await box.commit(second)
+    [due] = await take(box)
+    assert (due.id, due.upto) == ("all", 5)
+    await settle(box, outcome(due, 5))
+    await box.commit(grown(box, second, seq=7, told=6))
+    assert [(one.id, one.upto) for one in await take(box)] == [("all", 7), ("some", 6)]
+
+
+async def test_what_is_taken_is_nobody_elses_until_its_lease_ends(box: Box) -> None:
+    await made(box)
+    [due] = await take(box)
+    assert await take(box, now=NOW + LEASE - 1) == []
+    [again] = await take(box, now=NOW + LEASE)
+    assert again.sent == due.sent
+
+
+async def test_after_a_crash_what_was_taken_is_due(box: Box) -> None:
+    await made(box)
+    await take(box)
+    await box.crash()
+    assert len(await take(box, now=NOW + LEASE)) == 1
+
+
+async def test_events_that_come_during_a_delivery_are_due_after_it(box: Box) -> None:
+    """The deliverer says how far it came; both cursors stand in one row, so nothing is missed."""
+    first = await made(box)
+    [due] = await take(box)
+    await box.commit(grown(box, first))
+    assert await take(box) == []
+    await settle(box, outcome(due, 1))
+    [due] = await take(box)
+    assert (due.sent, due.upto) == (1, 2)
+    await settle(box, outcome(due, 2))
+    assert await take(box) == []
+    assert await box.store.pushes.next_ms("agent") is None
+
+
+async def test_a_failed_attempt_is_due_at_its_time_and_new_events_do_not_change_that(
+    box: Box,
+) -> None:
+    first = await made(box)
+    [due] = await take(box)
+    later = NOW + 5_000
+    await settle(box, outcome(due, 0, due_ms=later, tries=1, failing_ms=7, error="500"))
+    await box.commit(grown(box, first))
+    assert await take(box) == []
+    assert await box.store.pushes.next_ms("agent") == later
+    [due] = await take(box, now=later)
+    assert (due.tries, due.failing_ms, due.error, due.upto) == (1, 7, "500", 2)
+
+
+async def test_only_who_took_it_last_says_how_it_went(box: Box) -> None:
+    """A webhook that was replaced is not moved by a delivery to its old address."""
+    first = await made(box)
+    [due] = await take(box)
+    await box.store.pushes.put(push(first.key, data=b"new"))
+    await settle(box, outcome(due, 1))
+    [due] = await take(box)
+    assert (due.data, due.sent, due.upto) == (b"new", 0, 1)
+
+
+async def test_the_longest_due_comes_first_and_endpoints_may_be_left_out(box: Box) -> None:
+    for i, endpoint in enumerate(("https://a", "https://b", "https://a")):
+        first = box.create(f"t{i}", told=1)
+        first.pushes = (push(first.key, endpoint=endpoint),)
+        await box.commit(first)
+        [due] = await take(box)
+        await settle(box, outcome(due, 0, due_ms=NOW + 10 - i))
+    taken = await take(box, 1, NOW + 100)
+    assert [one.task_id for one in taken] == ["t2"]
+    assert [one.task_id for one in await take(box, now=NOW + 100, skip=["https://a"])] == ["t1"]
+
+
+async def test_an_endpoint_can_be_postponed(box: Box) -> None:
+    """While its circuit breaker is open, what is due there stands in nobody's way."""
+    await made(box)
+    await box.store.pushes.postpone("agent", "https://other", NOW + 50)
+    assert len(await take(box)) == 1
+    await box.crash()
+    await box.store.pushes.postpone("agent", "https://hooks.example", NOW + LEASE + 50)
+    assert await take(box, now=NOW + LEASE) == []
+    assert len(await take(box, now=NOW + LEASE + 50)) == 1
+
+
+async def test_an_agent_takes_its_own_only(box: Box) -> None:
+    await made(box)
+    taken = await box.store.pushes.take("another", 10, now_ms=NOW, lease_ms=LEASE)
+    assert taken == []
+    assert await box.store.pushes.next_ms("another") is None
+
+
+# Giving up
+
+
+async def test_a_disabled_webhook_is_not_due_and_says_why(box: Box) -> None:
+    first = await made(box)
+    [due] = await take(box)
+    await settle(box, outcome(due, 0, disabled="410 Gone", error="410 Gone", failing_ms=3))
+    await box.commit(grown(box, first))
+    assert await take(box) == []
+    [there] = await box.store.pushes.of(first.key)
+    assert there.disabled == "410 Gone"
+    [listed] = await box.store.pushes.listed(10, is_troubled=True)
+    assert listed.id == "p1"
+    await box.store.pushes.put(push(first.key))  # registered again, it is enabled
+    [due] = await take(box)
+    assert (due.sent, due.upto, due.disabled) == (0, 2, "")
+
+
+async def test_dead_letters_are_kept_and_replayed(box: Box) -> None:
+    first = await made(box)
+    second = grown(box, first)
+    await box.commit(second)
+    [due] = await take(box)
+    await settle(box, outcome(due, 1, letter=letter(due, 1, 1)))
+    [due] = await take(box)
+    await settle(box, outcome(due, 2))
+    await box.crash()
+    [dead] = await box.store.pushes.letters(10)
+    assert (dead.task_id, dead.push, dead.first, dead.last, dead.error) == ("t1", "p1", 1, 1, "410")
+    assert await box.store.pushes.letters(10, task_id="other") == []
+    assert await box.store.pushes.replay([dead.n, 999], now_ms=NOW) == 1
+    [due] = await take(box)
+    assert (due.sent, due.upto) == (0, 2)
+    assert await box.store.pushes.letters(10) == []
+
+
+async def test_a_letter_of_a_delivery_that_does_not_count_is_not_kept(box: Box) -> None:
+    first = await made(box)
+    [due] = await take(box)
+    await box.store.pushes.put(push(first.key))
+    await settle(box, outcome(due, 1, letter=letter(due, 1, 1)))
+    assert await box.store.pushes.letters(10) == []
+
+
+# Retention
+
+
+async def _ended(box: Box) -> Append:
+    first = await made(box)
+    last = grown(box, first, state=COMPLETED, head=b"{}", artifacts=b"[]", leaves=Leaves.END)
+    await box.commit(last)
+    return last
+
+
+async def _purge(box: Box, letters_ms: int = 0) -> None:
+    later = int(time.time() * 1000) + 1
+    await box.store.purge(Ages(later, later, later, letters_ms), 100)
+
+
+@pytest.mark.parametrize("how", ["due", "failing", "dead"])
+async def test_what_is_still_to_be_delivered_is_not_purged(box: Box, how: str) -> None:
+    last = await _ended(box)
+    if how != "due":
+        [due] = await take(box)
+        told = {"due_ms": NOW * 2, "tries": 3, "failing_ms": 1}
+        dead = {"letter": letter(due, 1, 2)}
+        await settle(
+            box,
+            outcome(
+                due, *((0,) if how == "failing" else (2,)), **(told if how == "failing" else dead)
+            ),
+        )
+    await _purge(box)
+    await _purge(box)
+    assert len(await box.store.read({last.key: 0})) == 2
+    assert await box.store.load(ME, "t1") is not None
+
+
+async def test_what_was_delivered_is_purged_with_its_task(box: Box) -> None:
+    last = await _ended(box)
+    [due] = await take(box)
+    await settle(box, outcome(due, 1, letter=letter(due, 2, 2)))
+    [due] = await take(box)
+    await settle(box, outcome(due, 2))
+    await _purge(box)
+    assert await box.store.read({last.key: 0}) != []
+    await _purge(box, letters_ms=6)  # the letter is older
+    assert await box.store.pushes.letters(10) == []
+    await _purge(box)
+    await _purge(box)
+    assert await box.store.load(ME, "t1") is None
+    assert await box.store.pushes.of(last.key) == []
+
+
+async def test_a_disabled_webhook_holds_no_log(box: Box) -> None:
+    last = await _ended(box)
+    [due] = await take(box)
+    await settle(box, outcome(due, 0, disabled="gone"))
+    await _purge(box)
+    assert await box.store.read({last.key: 0}) == []
+
+
+async def test_a_task_without_webhooks_is_as_it_was(box: Box) -> None:
+    """Nothing is due, and nothing is called."""
+    told: list[None] = []
+    box.store.pushes.on_due = lambda: told.append(None)
+    first = box.create(state=WORKING, told=1)
+    await box.commit(first)
+    await box.commit(grown(box, first))
+    assert (told, await take(box)) == ([], [])
