@@ -18,7 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from accord.server.http.router import Front
+from accord.server.http.router import Router
 from accord.server.http1.listener import HttpServer
 
 __all__ = [
@@ -345,7 +345,7 @@ async def serving(app: Any, close: Callable[[], Any]) -> AsyncIterator[str]:
 
     No lifespan is run: the app has to start itself, as when it is mounted in another.
     """
-    if not isinstance(app, Front):
+    if not isinstance(app, Router):
         async with serving_asgi(app, close) as url:
             yield url
         return

@@ -14,7 +14,7 @@ from .engine.runs import Engine, Retention
 from .engine.skills import Agent
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Limits
 from .operations import IDEMPOTENT, RESUME, Service, served
-from .server.http import CardDoor, Front, JsonRpcDoor, Receive, RestDoor, Send
+from .server.http import CardEndpoint, Router, JsonRpcEndpoint, Receive, RestEndpoint, Send
 from .server.process import hearing
 from .server.transport import Tls, Unread
 from .store import Store, open_store
@@ -33,7 +33,7 @@ def _delegates() -> Delegates:
     return delegate.Delegates()
 
 
-class App(Front):
+class App(Router):
     """An agent as an ASGI app. Opens its store at start-up, or with the first request if nobody
     starts it.
     """
@@ -63,9 +63,9 @@ class App(Front):
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
         self.unread = unread = Unread(limits)
         super().__init__(
-            JsonRpcDoor(service, limits, self._versions, unread),
-            RestDoor(service, limits, self._versions, unread, self._rest_url),
-            CardDoor(self.card, url, time.time(), self._versions),
+            JsonRpcEndpoint(service, limits, self._versions, unread),
+            RestEndpoint(service, limits, self._versions, unread, self._rest_url),
+            CardEndpoint(self.card, url, time.time(), self._versions),
             rpc_path=self._rpc_url,
             limits=limits,
         )
@@ -80,12 +80,12 @@ class App(Front):
     def listen(self, host: str, port: int, tls: Tls | None = None) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""
         try:
-            from .server.grpc import GrpcDoor, GrpcServer  # protobuf comes with an extra
+            from .server.grpc import GrpcEndpoint, GrpcServer  # protobuf comes with an extra
         except ImportError as error:
             raise RuntimeError(
                 f"gRPC needs an extra: pip install 'accord[grpc]' ({error})"
             ) from error
-        door = GrpcDoor(self._service, self.limits, self._versions, self.unread)
+        door = GrpcEndpoint(self._service, self.limits, self._versions, self.unread)
         self._grpc = GrpcServer(
             door, host, port, self.limits, tls, self.unread, is_ready=lambda: not self.trouble
         )

@@ -29,7 +29,7 @@ from .server.http1 import HttpServer
 __all__ = ["Ask", "Cut", "Delay", "Duplicate", "FakeAgent", "Fault", "Status", "client_fixture"]
 
 # a value, a list of chunks, Ask, an exception, or a function of the message that gives one of those
-Answer: TypeAlias = Any
+HttpResponse: TypeAlias = Any
 
 _CARD = "/.well-known/"
 
@@ -60,7 +60,7 @@ class Duplicate(msgspec.Struct, frozen=True):
 Fault: TypeAlias = Status | Delay | Cut | Duplicate
 
 
-class Request(msgspec.Struct, frozen=True):
+class HttpRequest(msgspec.Struct, frozen=True):
     """What somebody sent to a fake agent. Header names are in lower case."""
 
     verb: str
@@ -75,9 +75,9 @@ class FakeAgent:
     with `async with` it is served on a port of its own (`url`); `connect(fake)` reaches it without.
     """
 
-    def __init__(self, *script: Answer, name: str = "Fake agent") -> None:
+    def __init__(self, *script: HttpResponse, name: str = "Fake agent") -> None:
         self.messages: list[Message] = []
-        self.requests: list[Request] = []
+        self.requests: list[HttpRequest] = []
         self.url = ""
         self._script = deque(script or ("",))
         self._faults: deque[Fault] = deque()
@@ -136,26 +136,26 @@ class FakeAgent:
             return None
         return answer
 
-    async def _respond(self, request: wire.Request) -> wire.Answer | wire.Stream:
+    async def _respond(self, request: wire.HttpRequest) -> wire.HttpResponse | wire.StreamingResponse:
         app, target = self._opened(), request.target
         if target.path.startswith(_CARD):
             return await app.answer(request)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.pairs}
-        self.requests.append(Request(target.verb, target.path, headers))
+        self.requests.append(HttpRequest(target.verb, target.path, headers))
         fault = self._faults.popleft() if self._faults else None
         match fault:
             case Status():
                 wait = fault.retry_after_s
-                return wire.Answer(
+                return wire.HttpResponse(
                     fault.status,
                     headers=((b"retry-after", b"%d" % wait),) if wait is not None else (),
                 )
             case Delay():
                 await asyncio.sleep(fault.seconds)
         answer = await app.answer(request)
-        if isinstance(fault, Cut) and (fault.after == 0 or not isinstance(answer, wire.Answer)):
+        if isinstance(fault, Cut) and (fault.after == 0 or not isinstance(answer, wire.HttpResponse)):
             return _Faulty(answer, cut_after=fault.after)
-        if isinstance(fault, Duplicate) and not isinstance(answer, wire.Answer):
+        if isinstance(fault, Duplicate) and not isinstance(answer, wire.HttpResponse):
             return _Faulty(answer, times=2)
         return answer
 
@@ -166,16 +166,16 @@ class _Faulty:
     """
 
     def __init__(
-        self, answer: wire.Answer | wire.Stream, *, cut_after: int | None = None, times: int = 1
+        self, answer: wire.HttpResponse | wire.StreamingResponse, *, cut_after: int | None = None, times: int = 1
     ) -> None:
         self.headers = answer.headers
         self._answer = answer
         self._left = cut_after
         self._times = times
 
-    async def send(self, out: wire.Out) -> None:
+    async def send(self, out: wire.ResponseWriter) -> None:
         self._out = out
-        if self._left == 0 or isinstance(self._answer, wire.Answer):
+        if self._left == 0 or isinstance(self._answer, wire.HttpResponse):
             out.abort()
         else:
             await self._answer.send(self)
@@ -204,7 +204,7 @@ class _Faulty:
             self.abort()
 
     def close(self) -> None:
-        if not isinstance(self._answer, wire.Answer):
+        if not isinstance(self._answer, wire.HttpResponse):
             self._answer.close()
 
     async def flush(self) -> None:

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from accord.model import Limits
-from accord.server.grpc.connection import LEAVING, STREAMS, Connection
+from accord.server.grpc.connection import LEAVING, STREAMS, Http2Connection
 from accord.server.grpc.headers import size_of
 from accord.server.grpc.listener import GrpcServer
 from accord.server.transport.reading import BACKLOG
@@ -28,7 +28,7 @@ class Wire:
         self.waiting = 0
         self.high = 1 << 30
         self.is_read = True
-        self.connection: Connection | None = None
+        self.connection: Http2Connection | None = None
 
     def set_write_buffer_limits(self, high: int) -> None:
         self.high = high
@@ -96,7 +96,7 @@ class Nothing:
 async def connection():
     """A connection that has been greeted."""
     wire = Wire()
-    connection = wire.connection = Connection(GrpcServer(Nothing(), "localhost", 0, Limits()))
+    connection = wire.connection = Http2Connection(GrpcServer(Nothing(), "localhost", 0, Limits()))
     connection.connection_made(wire)
     connection.data_received(f.PREFACE + settings({}))
     connection.wire = wire
@@ -105,7 +105,7 @@ async def connection():
     await asyncio.sleep(0)
 
 
-async def feed(connection: Connection, data: bytes) -> None:
+async def feed(connection: Http2Connection, data: bytes) -> None:
     """Have something come, and wait until all of it was worked on."""
     connection.data_received(data)
     while connection.is_paused_for(BACKLOG):  # noqa: ASYNC110

@@ -14,7 +14,7 @@ import pytest
 from accord import Agent, Message, Part
 from accord.engine.offloading import LARGE, offload
 from accord.model import ParseError
-from accord.server.request import Place, Request, Target
+from accord.server.request import ServerUrl, HttpRequest, Target
 from tests.drive import refusal_of, say, serving, text_of
 from tests.legacy.wire import say_0_1, say_0_3, talking_to
 
@@ -51,11 +51,11 @@ def parse_errors():
 def request_of(body):
     headers = {b"content-type": b"application/json"}
     target = Target("POST", "/", "/")
-    return Request(
+    return HttpRequest(
         target,
         headers,
         list(headers.items()),
-        lambda: Place("http", ("localhost", 80)),
+        lambda: ServerUrl("http", ("localhost", 80)),
         json.dumps(body).encode(),
     )
 

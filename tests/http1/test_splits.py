@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.model import Limits
-from accord.server.http1.connection import Connection
+from accord.server.http1.connection import Http1Connection
 from accord.server.http1.listener import HttpServer
-from accord.server.request import Answer
+from accord.server.request import HttpResponse
 from tests.http1.raw import chunked, post
 
 BODIES = [b"{}", b"x" * 50, b"POST / HTTP/1.1\r\n\r\n", b"\r\n\r\n", b""]
@@ -65,15 +65,15 @@ async def said(pieces: list[bytes], *, waits: bool) -> tuple[bytes, list[tuple[s
     """
     seen: list[tuple[str, bytes]] = []
 
-    async def answer(request) -> Answer:
+    async def answer(request) -> HttpResponse:
         if waits:
             await asyncio.sleep(0)
         seen.append((request.target.verb, request.body if request.problem is None else b"problem"))
-        return Answer(200, request.target.raw.encode())
+        return HttpResponse(200, request.target.raw.encode())
 
     home = HttpServer(answer, "localhost", 0, Limits(body=1_000, header_bytes=1_000))
     wire = Wire()
-    connection = Connection(home)
+    connection = Http1Connection(home)
     connection.connection_made(wire)
     for piece in pieces:
         if not wire.is_closed:

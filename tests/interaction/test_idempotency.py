@@ -6,7 +6,7 @@ import json
 import pytest
 
 from accord import Agent, Ask, Context, Reply
-from accord.server.request import Place, Request, Target
+from accord.server.request import ServerUrl, HttpRequest, Target
 from accord.store.memory import MemoryStore
 from tests.drive import kinds, refusal_of, say, state_of, text_of
 
@@ -175,11 +175,11 @@ def keyed(method, params):
     """A request that needs no server."""
     headers = {b"content-type": b"application/json", b"idempotency-key": b"k-1"}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    return Request(
+    return HttpRequest(
         Target("POST", "/", "/"),
         headers,
         list(headers.items()),
-        lambda: Place("http", ("localhost", 80)),
+        lambda: ServerUrl("http", ("localhost", 80)),
         body,
     )
 

@@ -14,14 +14,14 @@ from ..model import A2AError, BodyTooLarge, TooManyRequests, UnsupportedMediaTyp
 __all__ = [
     "A2A_JSON",
     "JSON",
-    "Answer",
+    "HttpResponse",
     "Headers",
-    "Out",
+    "ResponseWriter",
     "Pairs",
-    "Place",
+    "ServerUrl",
     "Problem",
-    "Request",
-    "Stream",
+    "HttpRequest",
+    "StreamingResponse",
     "Target",
     "check_json",
     "error_headers",
@@ -43,7 +43,7 @@ A2A_JSON = b"application/a2a+json"
 log_ = logging.getLogger("accord")
 
 
-class Place(NamedTuple):
+class ServerUrl(NamedTuple):
     """Where a request came to: for the address in the agent card."""
 
     scheme: str
@@ -60,7 +60,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     query: bytes = b""
 
 
-class Request(msgspec.Struct):
+class HttpRequest(msgspec.Struct):
     """A request, all of it. Names of headers are in lower case; of those that come twice `headers`
     has the last.
     """
@@ -68,7 +68,7 @@ class Request(msgspec.Struct):
     target: Target
     headers: Headers
     pairs: list[tuple[bytes, bytes]]
-    place: Callable[[], Place]
+    server_url: Callable[[], ServerUrl]
     body: bytes = b""
     problem: Problem | None = (
         # the body did not come as a whole, so there is none: what to say to whoever would read it
@@ -76,7 +76,7 @@ class Request(msgspec.Struct):
     )
 
 
-class Answer(msgspec.Struct):
+class HttpResponse(msgspec.Struct):
     """An answer that is there as a whole. A server adds what is its own matter: the length, the
     date.
     """
@@ -87,7 +87,7 @@ class Answer(msgspec.Struct):
     headers: Pairs = ()
 
 
-class Out(Protocol):
+class ResponseWriter(Protocol):
     """Where a stream goes to: one client, for as long as it is there and takes something."""
 
     @property
@@ -110,12 +110,12 @@ class Out(Protocol):
         """Break off, so that it can't look like an end."""
 
 
-class Stream(Protocol):
+class StreamingResponse(Protocol):
     """An answer that comes piece by piece."""
 
     headers: Pairs
 
-    async def send(self, out: Out) -> None:
+    async def send(self, out: ResponseWriter) -> None:
         """Write it to its end."""
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from accord.protocol.protobuf.schema import POOL
-from accord.server.grpc.connection import Connection
+from accord.server.grpc.connection import Http2Connection
 from tests.grpc.frames import (
     ACK,
     CONTINUATION,
@@ -231,7 +231,7 @@ class Grpc(AppTarget):
     async def attack(self, data: bytes) -> None:
         tape = Tape(data)
         said = connection(tape)
-        wire, link = Wire(), Connection(self.app._grpc)
+        wire, link = Wire(), Http2Connection(self.app._grpc)
         link.connection_made(wire)
         at = tape.number(len(said) + 1) if tape.is_one_in(4) else 0
         for piece in (said[:at], said[at:]):

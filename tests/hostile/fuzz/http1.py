@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 
-from accord.server.http1.connection import ANSWER, NEXT, Connection
+from accord.server.http1.connection import ANSWER, NEXT, Http1Connection
 from accord.server.http1.listener import HttpServer
 
 from . import words
@@ -123,7 +123,7 @@ def _chunks(tape: Tape, body: bytes) -> bytes:
     )
 
 
-def _is_busy(link: Connection) -> bool:
+def _is_busy(link: Http1Connection) -> bool:
     """Whether an answer, not a stream that has begun, or the next request is still to come."""
     return (link.state == ANSWER and link.head is not None) or (
         link.state == NEXT and link.ahead is not None

@@ -6,12 +6,12 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .listener import GrpcServer as GrpcServer
-    from .service import GrpcDoor as GrpcDoor
+    from .service import GrpcEndpoint as GrpcEndpoint
 
 __getattr__ = lazy(
     __name__,
     {
-        "GrpcDoor": "service",
+        "GrpcEndpoint": "service",
         "GrpcServer": "listener",
     },
 )

@@ -18,11 +18,11 @@ from ...model import A2AError, BodyTooLarge, ParseError, TooManyRequests
 from ...protocol.protobuf import status
 from ..request import opaque, too_busy
 from ..transport import BODY_WAITS, start_task
-from .connection import Connection
-from .headers import ENCODINGS, Head, Pair, size_of
-from .stream import Stream
+from .connection import Http2Connection
+from .headers import ENCODINGS, CallHeaders, Pair, size_of
+from .stream import Http2Stream
 
-__all__ = ["CODES", "Exchange", "Metadata", "Method", "framed"]
+__all__ = ["CODES", "GrpcCall", "Metadata", "GrpcMethod", "framed"]
 
 _NAMES = (
     "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS "
@@ -46,10 +46,10 @@ _prefix = struct.Struct(">BI").pack
 _WINDOW_BITS = {"gzip": 31, "deflate": 15}
 
 
-class Method(NamedTuple):
+class GrpcMethod(NamedTuple):
     """How one method is answered."""
 
-    run: "Callable[[Exchange], Awaitable[None]]"
+    run: "Callable[[GrpcCall], Awaitable[None]]"
     is_streaming: bool = False  # takes many messages, not one
     text: Callable[[A2AError], str] = str
 
@@ -71,7 +71,7 @@ def _once(name: bytes, value: bytes) -> Pair:
     return NeverIndexedHeaderTuple(name, value)
 
 
-class Exchange(Stream):
+class GrpcCall(Http2Stream):
     """A call and its answer.
 
     - It starts when its one message has come whole; a method that takes many starts at once.
@@ -92,7 +92,7 @@ class Exchange(Stream):
         "head",
     )
 
-    def __init__(self, connection: Connection, id: int, head: Head) -> None:
+    def __init__(self, connection: Http2Connection, id: int, head: CallHeaders) -> None:
         super().__init__(connection, id)
         self.head = head
         self._buffer: bytearray | None = None  # a message, as far as it has come

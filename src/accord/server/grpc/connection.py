@@ -32,7 +32,7 @@ from hyperframe.frame import GoAwayFrame
 
 from ...model import Limits
 from ...sockets import reset
-from ..transport import BACKLOG, TURN_S, UNREAD, Flood, RateLimit, Reading, Unread
+from ..transport import BACKLOG, TURN_S, UNREAD, Flood, RateLimit, PausableReader, Unread
 from .frames import (
     ACK,
     CONTINUATION,
@@ -46,14 +46,14 @@ from .frames import (
     RST_STREAM,
     SETTINGS,
     WINDOW_UPDATE,
-    Frame,
-    Frames,
+    Http2Frame,
+    FrameReader,
     TooLarge,
 )
 from .headers import Malformed, Pair, check_trailers, size_of
-from .stream import Stream
+from .stream import Http2Stream
 
-__all__ = ["HEADER_BYTES", "LEAVING", "STREAMS", "WINDOW", "WINDOW_MOST", "Connection", "Listener"]
+__all__ = ["HEADER_BYTES", "LEAVING", "STREAMS", "WINDOW", "WINDOW_MOST", "Http2Connection", "Http2Listener"]
 
 log_ = logging.getLogger("accord")
 
@@ -119,7 +119,7 @@ _CONFIG = H2Configuration(
 )
 
 
-class Listener(Protocol):
+class Http2Listener(Protocol):
     """Where a connection belongs."""
 
     limits: Limits
@@ -136,7 +136,7 @@ class Listener(Protocol):
         Malformed.
         """
 
-    def open(self, connection: "Connection", id: int, head: Any) -> Stream:
+    def open(self, connection: "Http2Connection", id: int, head: Any) -> Http2Stream:
         """Return a new stream, begun with what `read` returned."""
 
     def later(self, work: Callable[[], None]) -> None:
@@ -189,15 +189,15 @@ class _H2(H2Connection):
         return 0
 
 
-class Connection(Reading):
+class Http2Connection(PausableReader):
     """One client. What its streams have ready leaves in one write per turn of the loop."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Http2Listener) -> None:
         super().__init__()
         self.listener = listener
         self.loop = asyncio.get_running_loop()
         self.h2 = _H2(listener.stream_window)
-        self.streams: dict[int, Stream] = {}
+        self.streams: dict[int, Http2Stream] = {}
         self.is_write_paused = False
         self.is_over = False  # the last word has been said
         self.unsent = 0  # bytes that wait in all streams together
@@ -208,7 +208,7 @@ class Connection(Reading):
         self._is_left = False  # by the client, which opens no more
         self._named = WINDOW_MOST  # the last stream that a GOAWAY of ours has said is served
         # Reading
-        self._frames = Frames()
+        self._frames = FrameReader()
         self._received = 0  # bytes of data that the connection's window has not been given back for
         self._in_block = False  # headers whose rest is still to come
         self._block_bytes = 0
@@ -222,10 +222,10 @@ class Connection(Reading):
         self._out_bytes = 0
         self._is_flush_due = False
         self._waiting: dict[
-            int, Stream
+            int, Http2Stream
         ] = {}  # for the connection's window, or for the client to take what is on the way
         self._queued: dict[
-            int, Stream
+            int, Http2Stream
         ] = {}  # calls that wait until the client has read other answers
         self._is_starting = False
         # Time
@@ -328,7 +328,7 @@ class Connection(Reading):
         self.h2.receive_data(PREFACE)
         return True
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: Http2Frame) -> None:
         kind, _, id_, size, data = frame
         self._count(frame)
         if kind == HEADERS:
@@ -356,7 +356,7 @@ class Connection(Reading):
             if handle is not None:
                 handle(self, event)
 
-    def _count(self, frame: Frame) -> None:
+    def _count(self, frame: Http2Frame) -> None:
         """Count frames that cost their sender nothing. Some are free: those that go with calls and
         with answers.
         """
@@ -377,7 +377,7 @@ class Connection(Reading):
         else:
             self._small.spend(_NAMES[kind])
 
-    def _on_error(self, error: ProtocolError, frame: Frame) -> None:
+    def _on_error(self, error: ProtocolError, frame: Http2Frame) -> None:
         """h2 has ended the connection. A malformed request ends its stream only (RFC 9113,
         8.1.1).
         """
@@ -512,7 +512,7 @@ class Connection(Reading):
         if event.ping_data == LEAVING and self._is_leaving:
             self._leave_now()
 
-    def _on_goaway(self, frame: Frame) -> None:
+    def _on_goaway(self, frame: Http2Frame) -> None:
         if frame.id or frame.size < 8:
             raise _Broken(
                 ErrorCodes.PROTOCOL_ERROR if frame.id else ErrorCodes.FRAME_SIZE_ERROR,
@@ -583,7 +583,7 @@ class Connection(Reading):
         )
         self.flush_soon()
 
-    def wait(self, stream: Stream) -> None:
+    def wait(self, stream: Http2Stream) -> None:
         """Have `stream` wait for its turn."""
         self._waiting[stream.id] = stream
 
@@ -616,7 +616,7 @@ class Connection(Reading):
         """So much waits for the client that no further call of it is begun."""
         return self.unsent > self.listener.limits.unread_per_connection
 
-    def queue(self, stream: Stream) -> None:
+    def queue(self, stream: Http2Stream) -> None:
         """Have a call begin when the client has read enough of what waits for it."""
         self._queued[stream.id] = stream
 
@@ -630,12 +630,12 @@ class Connection(Reading):
             self.transport.get_write_buffer_size() if self.transport is not None else 0
         )
 
-    def give_back(self, stream: Stream, size: int) -> None:
+    def give_back(self, stream: Http2Stream, size: int) -> None:
         """Let the client send `size` more bytes on a stream."""
         self.h2.increment_flow_control_window(size, stream.id)
         self.flush_soon()
 
-    def finished(self, stream: Stream) -> None:
+    def finished(self, stream: Http2Stream) -> None:
         """All has been sent on a stream. What its client still wants to say is not needed."""
         if not stream.is_ended:
             self.h2.reset_stream(stream.id, ErrorCodes.NO_ERROR)
@@ -657,7 +657,7 @@ class Connection(Reading):
             self._forget(stream)
             stream.lost()
 
-    def _forget(self, stream: Stream) -> None:
+    def _forget(self, stream: Http2Stream) -> None:
         self.streams.pop(stream.id, None)
         self._waiting.pop(stream.id, None)
         self._queued.pop(stream.id, None)
@@ -817,15 +817,15 @@ class Connection(Reading):
         return now - self._stuck_since > self.listener.limits.stalled_s
 
 
-_ON: dict[type, Callable[[Connection, Any], None]] = {
-    RequestReceived: Connection._on_request,
-    TrailersReceived: Connection._on_trailers,
-    DataReceived: Connection._on_data,
-    StreamEnded: Connection._on_ended,
-    StreamReset: Connection._on_reset,
-    WindowUpdated: Connection._on_window,
-    RemoteSettingsChanged: Connection._on_settings,
-    PingAckReceived: Connection._on_pong,
+_ON: dict[type, Callable[[Http2Connection, Any], None]] = {
+    RequestReceived: Http2Connection._on_request,
+    TrailersReceived: Http2Connection._on_trailers,
+    DataReceived: Http2Connection._on_data,
+    StreamEnded: Http2Connection._on_ended,
+    StreamReset: Http2Connection._on_reset,
+    WindowUpdated: Http2Connection._on_window,
+    RemoteSettingsChanged: Http2Connection._on_settings,
+    PingAckReceived: Http2Connection._on_pong,
 }
 
 _NAMES: dict[int, str] = {

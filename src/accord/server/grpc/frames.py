@@ -18,8 +18,8 @@ __all__ = [
     "RST_STREAM",
     "SETTINGS",
     "WINDOW_UPDATE",
-    "Frame",
-    "Frames",
+    "Http2Frame",
+    "FrameReader",
     "TooLarge",
 ]
 
@@ -46,7 +46,7 @@ _head = struct.Struct(
 ).unpack_from  # length and kind in one number (`length << 8 | kind`), flags, stream
 
 
-class Frame(NamedTuple):
+class Http2Frame(NamedTuple):
     """A frame as it came: `data` is all of it."""
 
     kind: int
@@ -60,7 +60,7 @@ class TooLarge(Exception):
     """A frame is larger than we take."""
 
 
-class Frames:
+class FrameReader:
     """Cuts what comes into frames."""
 
     __slots__ = ("_at", "_data")
@@ -81,7 +81,7 @@ class Frames:
     def skip(self, size: int) -> None:
         self._at += size
 
-    def next(self) -> Frame | None:
+    def next(self) -> Http2Frame | None:
         """Return the next frame; None if it has not come as a whole.
 
         Raises:
@@ -98,4 +98,4 @@ class Frames:
         if len(data) < end:
             return None
         self._at = end
-        return Frame(word & 0xFF, flags, id_ & 0x7FFF_FFFF, size, data[at:end])
+        return Http2Frame(word & 0xFF, flags, id_ & 0x7FFF_FFFF, size, data[at:end])

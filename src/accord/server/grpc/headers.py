@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .call import Method
+    from .call import GrpcMethod
 
-__all__ = ["ENCODINGS", "Head", "Malformed", "Pair", "check_trailers", "read", "size_of"]
+__all__ = ["ENCODINGS", "CallHeaders", "Malformed", "Pair", "check_trailers", "read", "size_of"]
 
 Pair = tuple[bytes, bytes]
 
@@ -28,7 +28,7 @@ class Malformed(Exception):
     """Headers that no request may have: the end of its stream (RFC 9113, 8.1.1)."""
 
 
-class Head:
+class CallHeaders:
     """The head of one call."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Head:
         self.problem: tuple[str, str] | None = (
             None  # gRPC's status, for what is, and can't be served
         )
-        self.method: Method | None = None
+        self.method: GrpcMethod | None = None
 
 
 def size_of(pairs: Iterable[Pair]) -> int:
@@ -75,13 +75,13 @@ def _check(name: bytes, value: bytes) -> None:
         raise Malformed("a value that is none")
 
 
-def read(pairs: Iterable[Pair]) -> Head:
+def read(pairs: Iterable[Pair]) -> CallHeaders:
     """Return what the headers say.
 
     Raises:
         Malformed: They break a rule of HTTP/2.
     """
-    head = Head()
+    head = CallHeaders()
     pseudo: dict[bytes, bytes] = {}
     plain: dict[bytes, bytes] = {}
     for name, value in pairs:
@@ -118,7 +118,7 @@ def _is_grpc(content_type: bytes) -> bool:
     )
 
 
-def _read_options(head: Head, plain: dict[bytes, bytes]) -> None:
+def _read_options(head: CallHeaders, plain: dict[bytes, bytes]) -> None:
     timeout = plain.get(b"grpc-timeout")
     if timeout is not None:
         found = _TIMEOUT.fullmatch(timeout.decode("latin-1"))

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 
 from ...protocol.protobuf import kind
-from .call import Exchange, Method, framed
+from .call import GrpcCall, GrpcMethod, framed
 
 __all__ = ["Health"]
 
@@ -28,22 +28,22 @@ class Health:
         self._is_ready = is_ready
         self._stopping = asyncio.Event()
         self.methods = {
-            f"/{self.SERVICES[0]}/Check": Method(self._check),
-            f"/{self.SERVICES[0]}/Watch": Method(self._watch),
+            f"/{self.SERVICES[0]}/Check": GrpcMethod(self._check),
+            f"/{self.SERVICES[0]}/Watch": GrpcMethod(self._watch),
         }
 
     def stop(self) -> None:
         """From now on: not serving."""
         self._stopping.set()
 
-    async def _check(self, exchange: Exchange) -> None:
+    async def _check(self, exchange: GrpcCall) -> None:
         service = await _service(exchange)
         if service in self._known:
             exchange.answer(self._now())
         else:
             exchange.fail("NOT_FOUND", f"no service {service!r:.80} here")
 
-    async def _watch(self, exchange: Exchange) -> None:
+    async def _watch(self, exchange: GrpcCall) -> None:
         if await _service(exchange) not in self._known:
             exchange.send(framed(_RESPONSE.encode({"status": "SERVICE_UNKNOWN"})))
             await (
@@ -63,5 +63,5 @@ class Health:
         return _RESPONSE.encode({"status": "SERVING" if is_serving else "NOT_SERVING"})
 
 
-async def _service(exchange: Exchange) -> str:
+async def _service(exchange: GrpcCall) -> str:
     return str(_REQUEST.decode(await exchange.message()).get("service", ""))

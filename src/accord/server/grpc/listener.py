@@ -6,32 +6,32 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ...model import Limits
-from ..transport import Port, Tls, Unread
+from ..transport import Listener, Tls, Unread
 from . import headers as heads
-from .call import Exchange, Method
-from .connection import HEADER_BYTES, WINDOW, WINDOW_MOST, Connection
-from .headers import Head, Pair
+from .call import GrpcCall, GrpcMethod
+from .connection import HEADER_BYTES, WINDOW, WINDOW_MOST, Http2Connection
+from .headers import CallHeaders, Pair
 from .health import Health
 from .reflection import reflection
 
 __all__ = ["GrpcServer"]
 
 
-class Door(Protocol):
+class GrpcServices(Protocol):
     """What is served."""
 
     services: list[str]
-    methods: dict[str, Method]
+    methods: dict[str, GrpcMethod]
 
 
-class GrpcServer(Port):
+class GrpcServer(Listener):
     """A port of its own for the gRPC door, with health and reflection."""
 
     alpn = "h2"
 
     def __init__(
         self,
-        door: Door,
+        endpoint: GrpcServices,
         host: str,
         port: int,
         limits: Limits,
@@ -40,9 +40,9 @@ class GrpcServer(Port):
         is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(host, port, limits, tls, unread)
-        self._health = Health(door.services, is_ready)
+        self._health = Health(endpoint.services, is_ready)
         self._methods = (
-            door.methods | self._health.methods | reflection([*door.services, *Health.SERVICES])
+            endpoint.methods | self._health.methods | reflection([*endpoint.services, *Health.SERVICES])
         )
         self.unpacking = asyncio.Semaphore(1)
         # No less than usual: streams may open before the client knows of it.
@@ -64,8 +64,8 @@ class GrpcServer(Port):
                 f"gRPC cannot listen on {address}: the port is taken, or the address is not ours"
             ) from None
 
-    def connected(self) -> Connection:
-        return Connection(self)
+    def connected(self) -> Http2Connection:
+        return Http2Connection(self)
 
     def drain(self) -> None:
         """Tell who asks for our health that no new work should come."""
@@ -77,14 +77,14 @@ class GrpcServer(Port):
 
     # What a connection asks of its listener
 
-    def read(self, pairs: list[Pair] | None) -> Head:
+    def read(self, pairs: list[Pair] | None) -> CallHeaders:
         if pairs is None:
-            head = Head()
+            head = CallHeaders()
             head.problem = "RESOURCE_EXHAUSTED", f"more than {HEADER_BYTES} bytes of metadata"
             return head
         head = heads.read(pairs)
         head.method = self._methods.get(head.path)
         return head
 
-    def open(self, connection: Connection, id: int, head: Head) -> Exchange:
-        return Exchange(connection, id, head)
+    def open(self, connection: Http2Connection, id: int, head: CallHeaders) -> GrpcCall:
+        return GrpcCall(connection, id, head)

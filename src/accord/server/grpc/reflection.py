@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...protocol.protobuf import POOL, kind
-from .call import CODES, Exchange, Method, framed
+from .call import CODES, GrpcCall, GrpcMethod, framed
 
 __all__ = ["reflection"]
 
 _PACKAGES = ("grpc.reflection.v1", "grpc.reflection.v1alpha")
 
 
-def reflection(services: Iterable[str]) -> dict[str, Method]:
+def reflection(services: Iterable[str]) -> dict[str, GrpcMethod]:
     """Return the methods that tell about `services` and about themselves."""
     served = sorted([*services, *(package + ".ServerReflection" for package in _PACKAGES)])
     return {
-        f"/{package}.ServerReflection/ServerReflectionInfo": Method(
+        f"/{package}.ServerReflection/ServerReflectionInfo": GrpcMethod(
             _Reflection(package, served).info, is_streaming=True
         )
         for package in _PACKAGES
@@ -30,7 +30,7 @@ class _Reflection:
         self._request = kind(package + ".ServerReflectionRequest")
         self._response = kind(package + ".ServerReflectionResponse")
 
-    async def info(self, exchange: Exchange) -> None:
+    async def info(self, exchange: GrpcCall) -> None:
         while (data := await exchange.next()) is not None:
             request = self._request.decode(data)
             answer = {"validHost": request.get("host", ""), "originalRequest": request}

@@ -11,19 +11,19 @@ from ...model import Limits, Message, VersionNotSupported
 from ...operations import OPERATIONS, Call, Operation, Service, Version, known_version
 from ...protocol import weight
 from ...protocol.protobuf import Rpc, rpcs
-from ..http import Door
+from ..http import Endpoint
 from ..transport import Unread
-from .call import Exchange, Metadata, Method, framed
+from .call import GrpcCall, Metadata, GrpcMethod, framed
 from .listener import GrpcServer
 
-__all__ = ["GrpcDoor", "GrpcServer"]
+__all__ = ["GrpcEndpoint", "GrpcServer"]
 
 SOON_S = 0.05  # how long a stream's head waits for its first event
 IDLE_S = 60.0
 WRITE_BYTES = 256 << 10  # at once, however much is ready
 
 
-class GrpcDoor(Door):
+class GrpcEndpoint(Endpoint):
     """Answers gRPC calls of one agent.
 
     A deadline or a client that hangs up ends the call, never what the call set in motion.
@@ -34,7 +34,7 @@ class GrpcDoor(Door):
     ) -> None:
         super().__init__(service, limits, versions, unread)
         self.services = [version.grpc_service for version in versions if version.grpc]
-        self.methods: dict[str, Method] = {}
+        self.methods: dict[str, GrpcMethod] = {}
         for version in versions:
             if version.grpc:
                 self._serve(version)
@@ -47,12 +47,12 @@ class GrpcDoor(Door):
                 if operation.is_stream
                 else self._unary(rpc, operation, version)
             )
-            self.methods[f"/{version.grpc_service}/{rpc.name}"] = Method(
+            self.methods[f"/{version.grpc_service}/{rpc.name}"] = GrpcMethod(
                 run, text=version.grpc_text
             )
 
     def _unary(self, plain: Rpc, operation: Operation, version: Version) -> Any:
-        async def answer(exchange: Exchange) -> None:
+        async def answer(exchange: GrpcCall) -> None:
             call = self._call(exchange.head.metadata, version)
             rpc = _for_caller(plain, version, exchange.head.metadata)
             data = await exchange.message()
@@ -67,7 +67,7 @@ class GrpcDoor(Door):
         return answer
 
     def _streaming(self, plain: Rpc, operation: Operation, version: Version) -> Any:
-        async def answer(exchange: Exchange) -> None:
+        async def answer(exchange: GrpcCall) -> None:
             call = self._call(exchange.head.metadata, version)
             rpc = _for_caller(plain, version, exchange.head.metadata)
             data = await exchange.message()
@@ -133,7 +133,7 @@ def _for_caller(rpc: Rpc, version: Version, metadata: list[tuple[str, str]]) -> 
 
 
 async def _stream(
-    exchange: Exchange, rpc: Rpc, view: View, active: Metadata, unread: Unread
+    exchange: GrpcCall, rpc: Rpc, view: View, active: Metadata, unread: Unread
 ) -> None:
     """Send a task's events to one client; what is ready leaves together, and the end with the last
     of it.

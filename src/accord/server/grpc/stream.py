@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from .headers import Pair
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from .connection import Http2Connection
 
-__all__ = ["Stream"]
+__all__ = ["Http2Stream"]
 
 HIGH_BYTES = 16 << 10  # waiting to be taken, before who writes has to wait too
 
 
-class Stream:
+class Http2Stream:
     """Both ends of one exchange. What comes in is a matter of the class that builds on this one.
 
     What can't leave yet waits here: until the other side opens its window, or takes what is on the
@@ -32,7 +32,7 @@ class Stream:
         "stuck_since",
     )
 
-    def __init__(self, connection: "Connection", id: int) -> None:
+    def __init__(self, connection: "Http2Connection", id: int) -> None:
         self.connection = connection
         self.id = id
         self.is_ended = False  # the other side has said all

@@ -9,21 +9,21 @@ if TYPE_CHECKING:
     from .asgi import Scope as Scope
     from .asgi import Send as Send
     from .asgi import converse as converse
-    from .card import CardDoor as CardDoor
-    from .jsonrpc import JsonRpcDoor as JsonRpcDoor
-    from .rest import RestDoor as RestDoor
-    from .router import Door as Door
-    from .router import Front as Front
+    from .card import CardEndpoint as CardEndpoint
+    from .jsonrpc import JsonRpcEndpoint as JsonRpcEndpoint
+    from .rest import RestEndpoint as RestEndpoint
+    from .router import Endpoint as Endpoint
+    from .router import Router as Router
 
 __getattr__ = lazy(
     __name__,
     {
-        "CardDoor": "card",
-        "Door": "router",
-        "Front": "router",
-        "JsonRpcDoor": "jsonrpc",
+        "CardEndpoint": "card",
+        "Endpoint": "router",
+        "Router": "router",
+        "JsonRpcEndpoint": "jsonrpc",
         "Receive": "asgi",
-        "RestDoor": "rest",
+        "RestEndpoint": "rest",
         "Scope": "asgi",
         "Send": "asgi",
         "converse": "asgi",

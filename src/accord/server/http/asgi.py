@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from ...model import InvalidRequest, Limits
-from ..request import Answer, Headers, Pairs, Place, Request, Stream, Target, too_large
+from ..request import HttpResponse, Headers, Pairs, ServerUrl, HttpRequest, StreamingResponse, Target, too_large
 
 __all__ = ["Receive", "Scope", "Send", "converse"]
 
@@ -19,7 +19,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 async def converse(
-    answer: Callable[[Request], Awaitable[Answer | Stream]],
+    answer: Callable[[HttpRequest], Awaitable[HttpResponse | StreamingResponse]],
     scope: Scope,
     receive: Receive,
     send: Send,
@@ -30,7 +30,7 @@ async def converse(
     if request.target.verb == "POST":
         await _read_body(request, receive, limits.body)
     found = await answer(request)
-    if isinstance(found, Answer):
+    if isinstance(found, HttpResponse):
         length = (
             () if found.status in (204, 304) else ((b"content-length", b"%d" % len(found.body)),)
         )
@@ -47,25 +47,25 @@ async def converse(
         found.close()
 
 
-def _request(scope: Scope) -> Request:
+def _request(scope: Scope) -> HttpRequest:
     root = scope.get("root_path", "")
     path = scope["path"].removeprefix(root) or "/"
     raw = scope["raw_path"].decode("latin-1") if scope.get("raw_path") else quote(scope["path"])
     target = Target(scope["method"], path, raw.removeprefix(root), scope.get("query_string", b""))
     pairs = list(scope["headers"])
 
-    def place() -> Place:
+    def place() -> ServerUrl:
         server = scope.get("server") or ("localhost", None)
-        return Place(scope.get("scheme", "http"), (str(server[0]), server[1]), root)
+        return ServerUrl(scope.get("scheme", "http"), (str(server[0]), server[1]), root)
 
-    return Request(target, dict(pairs), pairs, place)
+    return HttpRequest(target, dict(pairs), pairs, place)
 
 
 async def _open(send: Send, status: int, headers: Pairs) -> None:
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
 
 
-async def _read_body(request: Request, receive: Receive, limit: int) -> None:
+async def _read_body(request: HttpRequest, receive: Receive, limit: int) -> None:
     """Take the body, as far as anyone may send it."""
     if _is_announced_too_large(request.headers, limit):
         request.problem = too_large(limit)

@@ -9,15 +9,15 @@ import msgspec
 from ...model import AgentCard
 from ...operations import Version, numbers
 from ...protocol.v1 import codec as v1
-from ..request import JSON, Answer, Request, http_date
+from ..request import JSON, HttpResponse, HttpRequest, http_date
 
-__all__ = ["CARD_PATH", "CardDoor"]
+__all__ = ["CARD_PATH", "CardEndpoint"]
 
 CARD_PATH = "/.well-known/agent-card.json"
 MAX_AGE_S = 60
 
 
-class CardDoor:
+class CardEndpoint:
     """Serves the card, with the address the caller used where that can be trusted.
 
     Without a configured URL the Host header counts only if it names this machine's loopback or the
@@ -41,7 +41,7 @@ class CardDoor:
         self._modified = http_date(started_s)
         self._made: dict[tuple[str, bool], tuple[bytes, bytes, bool]] = {}
 
-    def __call__(self, request: Request) -> Answer:
+    def __call__(self, request: HttpRequest) -> HttpResponse:
         headers = request.headers
         body, tag, is_signed = self._encoded(
             self._base(request), headers.get(b"a2a-version", b"").startswith(b"1.")
@@ -57,8 +57,8 @@ class CardDoor:
             item.strip().removeprefix(b"W/") for item in known.split(b",")
         ]
         if is_same or (not known and headers.get(b"if-modified-since") == self._modified):
-            return Answer(304, headers=cache)
-        return Answer(200, body, JSON, cache)  # to HEAD a server sends the headers alone
+            return HttpResponse(304, headers=cache)
+        return HttpResponse(200, body, JSON, cache)  # to HEAD a server sends the headers alone
 
     def _encoded(self, base: str, says_1: bool) -> tuple[bytes, bytes, bool]:
         made = self._made.get((base, says_1))
@@ -87,10 +87,10 @@ class CardDoor:
         ]
         return value
 
-    def _base(self, request: Request) -> str:
+    def _base(self, request: HttpRequest) -> str:
         if self._url is not None:
             return self._url
-        scheme, (name, port), root = request.place()
+        scheme, (name, port), root = request.server_url()
         host = request.headers.get(b"host", b"").decode("latin-1")
         if _name(host) not in ("localhost", "127.0.0.1", "[::1]", name):
             address = f"[{name}]" if ":" in name else name

@@ -10,23 +10,23 @@ from ...protocol import Codec, text
 from ...protocol.v1 import codec as v1
 from ..request import (
     JSON,
-    Answer,
+    HttpResponse,
     Headers,
     Pairs,
-    Request,
-    Stream,
+    HttpRequest,
+    StreamingResponse,
     check_json,
     error_headers,
     opaque,
 )
 from ..transport import Unread
-from .router import HttpDoor
-from .sse import EVENTS, EVENTS_HEADERS, Frames, answer_of
+from .router import HttpEndpoint
+from .sse import EVENTS, EVENTS_HEADERS, EventEncoder, answer_of
 
-__all__ = ["JsonRpcDoor"]
+__all__ = ["JsonRpcEndpoint"]
 
 
-class JsonRpcDoor(HttpDoor):
+class JsonRpcEndpoint(HttpEndpoint):
     """Answers JSON-RPC requests of one agent."""
 
     def __init__(
@@ -40,7 +40,7 @@ class JsonRpcDoor(HttpDoor):
             for number in (version.number, *version.aliases)
         }
 
-    async def __call__(self, request: Request) -> Answer | Stream:
+    async def __call__(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         id_: bytes = text.NO_ID
         codec: Codec = v1.CODEC
         operation: Operation | None = None
@@ -76,7 +76,7 @@ class JsonRpcDoor(HttpDoor):
                 found = await self._perform(operation, call, params)
             else:
                 result = await self._encoded(codec, operation, call, params)
-                return Answer(
+                return HttpResponse(
                     200,
                     b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, result),
                     JSON,
@@ -97,14 +97,14 @@ class JsonRpcDoor(HttpDoor):
             )
             is_event = operation is not None and operation.is_stream and codec.errors_in_streams
             if is_event and status == 200 and _takes_events(headers):
-                return Answer(200, b"data: %b\n\n" % problem, EVENTS, (*EVENTS_HEADERS, *extra))
-            return Answer(status, problem, JSON, (*error_headers(error), *extra))
+                return HttpResponse(200, b"data: %b\n\n" % problem, EVENTS, (*EVENTS_HEADERS, *extra))
+            return HttpResponse(status, problem, JSON, (*error_headers(error), *extra))
         except Exception:
-            return Answer(200, _error(id_, codec.error(opaque())))
+            return HttpResponse(200, _error(id_, codec.error(opaque())))
         return answer_of(found, _frames(codec, id_), extra, self._unread)
 
 
-class _Frames(Frames):
+class _JsonRpcEvents(EventEncoder):
     """Events around which stands an answer of JSON-RPC."""
 
     __slots__ = ()
@@ -116,7 +116,7 @@ class _Frames(Frames):
         )
 
 
-class _OldFrames(_Frames):
+class _OldJsonRpcEvents(_JsonRpcEvents):
     """The same for clients that know no names of events: an error is one like any other."""
 
     __slots__ = ()
@@ -127,8 +127,8 @@ class _OldFrames(_Frames):
 _RESULT = b'"result":'
 
 
-def _frames(codec: Codec, id_: bytes) -> Frames:
-    return (_OldFrames if codec.errors_in_streams else _Frames)(
+def _frames(codec: Codec, id_: bytes) -> EventEncoder:
+    return (_OldJsonRpcEvents if codec.errors_in_streams else _JsonRpcEvents)(
         codec, b'{"jsonrpc":"2.0","id":%b,%b' % (id_, _RESULT), b"}"
     )
 

@@ -12,10 +12,10 @@ from ...protocol.v1 import codec as v1
 from ..request import (
     A2A_JSON,
     JSON,
-    Answer,
+    HttpResponse,
     Pairs,
-    Request,
-    Stream,
+    HttpRequest,
+    StreamingResponse,
     Target,
     check_json,
     error_headers,
@@ -23,10 +23,10 @@ from ..request import (
     query_of,
 )
 from ..transport import Unread
-from .router import HttpDoor
-from .sse import Frames, answer_of
+from .router import HttpEndpoint
+from .sse import EventEncoder, answer_of
 
-__all__ = ["RestDoor"]
+__all__ = ["RestEndpoint"]
 
 # A row is found by its verb and the shape of its path: the segments, with * for a variable one, and
 # the `:verb` suffix.
@@ -37,7 +37,7 @@ _BEFORE_IDS = ("tasks", "task")
 _NO_QUERY: dict[str, list[str]] = {}
 
 
-class Row(NamedTuple):
+class RouteRow(NamedTuple):
     operation: Operation
     names: tuple[str, ...]
     codec: RestCodec
@@ -46,12 +46,12 @@ class Row(NamedTuple):
     numbers: frozenset[str]
 
 
-class Found(NamedTuple):
+class RouteMatch(NamedTuple):
     """The row a request is for, and the fields its path holds."""
 
-    row: Row
+    row: RouteRow
     fields: dict[str, str]
-    rival: "Found | None" = (
+    rival: "RouteMatch | None" = (
         None  # the row of another version, whose the request is if its body can be of no other
     )
 
@@ -60,20 +60,20 @@ class Routes:
     """The paths of all versions served."""
 
     def __init__(self, versions: Sequence[Version]) -> None:
-        self._by_shape: dict[Shape, dict[str, list[Row]]] = {}
+        self._by_shape: dict[Shape, dict[str, list[RouteRow]]] = {}
         self._heads: dict[str, RestCodec] = {}
         for version in versions:
             for route in version.rest:
                 shape, names = _shape_of(route.path)
                 codec = route.codec or version.rest_codec
                 choice = version.dialects if route.codec is None else None
-                row = Row(
+                row = RouteRow(
                     OPERATIONS[route.operation], names, codec, choice, version, numbers([version])
                 )
                 self._by_shape.setdefault(shape, {}).setdefault(route.verb, []).append(row)
                 self._heads.setdefault(shape[0], codec)
         # Paths without variables, sends among them, are looked up and not read.
-        self._fixed: dict[tuple[str, str, str], Found] = {}
+        self._fixed: dict[tuple[str, str, str], RouteMatch] = {}
         asked = [
             (route, hint)
             for version in versions
@@ -86,7 +86,7 @@ class Routes:
             if "{" not in r.path
         }
 
-    def find(self, verb: str, path: str, hint: str) -> Found:
+    def find(self, verb: str, path: str, hint: str) -> RouteMatch:
         """Return the row a request is for. A path decides; if several versions have it, the one the
         caller names, else the newest.
 
@@ -110,7 +110,7 @@ class Routes:
         if below is not None and plain is not None:
             # `v1` is the head of an old path, and a good name for a tenant: only who says 1.0 can
             # mean the tenant.
-            return Found(below.row, below.fields, plain) if hint in below.row.numbers else plain
+            return RouteMatch(below.row, below.fields, plain) if hint in below.row.numbers else plain
         found = plain or below
         if found is None and allowed:
             raise MethodNotAllowed(
@@ -127,7 +127,7 @@ class Routes:
         hint: str,
         allowed: list[str],
         tenant: str | None = None,
-    ) -> Found | None:
+    ) -> RouteMatch | None:
         for shape, values in _readings(segments):
             verbs = self._by_shape.get(shape)
             if verbs is None:
@@ -144,7 +144,7 @@ class Routes:
             fields = dict(zip(row.names, values, strict=True))
             if tenant is not None:
                 fields["tenant"] = unquote(tenant)
-            return Found(row, fields)
+            return RouteMatch(row, fields)
         return None
 
     def speaker(self, path: str) -> RestCodec:
@@ -187,7 +187,7 @@ def _readings(segments: list[str]) -> list[tuple[Shape, tuple[str, ...]]]:
     return [*readings, ((*before, "*"), (task_id,))]
 
 
-class RestDoor(HttpDoor):
+class RestEndpoint(HttpEndpoint):
     """Answers HTTP+JSON requests of one agent, below a path that is their base."""
 
     def __init__(
@@ -205,7 +205,7 @@ class RestDoor(HttpDoor):
             route.path for version in versions for route in version.rest if route.is_anywhere
         )
 
-    async def __call__(self, request: Request) -> Answer | Stream:
+    async def __call__(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         extra: Pairs = ()
         codec: RestCodec = v1.CODEC
         headers, verb = request.headers, request.target.verb
@@ -248,7 +248,7 @@ class RestDoor(HttpDoor):
                 kind = codec.answer_type(
                     headers.get(b"accept", b""), headers.get(b"content-type", b"")
                 )
-                return Answer(200 if result else 204, result, kind, (*extra, *call.headers))
+                return HttpResponse(200 if result else 204, result, kind, (*extra, *call.headers))
         except A2AError as error:
             allow = (
                 ((b"allow", error.detail["allow"].encode()),)
@@ -258,10 +258,10 @@ class RestDoor(HttpDoor):
             # Some clients read an error only if it says plain JSON (spec 7, A2).
             kind = A2A_JSON if headers.get(b"accept", b"") == A2A_JSON else JSON
             status, failure = codec.failure(error)
-            return Answer(status, failure, kind, (*error_headers(error), *allow, *extra))
+            return HttpResponse(status, failure, kind, (*error_headers(error), *allow, *extra))
         except Exception:
-            return Answer(500, codec.failure(opaque())[1])
-        return answer_of(answer, _Frames(codec), extra, self._unread)
+            return HttpResponse(500, codec.failure(opaque())[1])
+        return answer_of(answer, _RestEvents(codec), extra, self._unread)
 
     def _path(self, target: Target) -> str:
         """What is left of a path below our base, or below any."""
@@ -272,7 +272,7 @@ class RestDoor(HttpDoor):
             raise MethodNotFound(f"no {target.verb} {raw[:200]} here")
         return raw.removeprefix(self._base)
 
-    async def _body(self, request: Request, fields: dict[str, str]) -> bytes:
+    async def _body(self, request: HttpRequest, fields: dict[str, str]) -> bytes:
         """Return the body, checked."""
         if request.target.verb != "POST":
             return b""
@@ -285,7 +285,7 @@ class RestDoor(HttpDoor):
         return body
 
 
-class _Frames(Frames):
+class _RestEvents(EventEncoder):
     """Events as they are."""
 
     __slots__ = ()

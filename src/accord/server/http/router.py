@@ -15,12 +15,12 @@ from ...model import Limits, MethodNotAllowed
 from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
 from ...protocol import Codec, weight
 from ...protocol.v1 import codec as v1
-from ..request import Answer, Headers, Pairs, Request, Stream, Target, query_of
-from ..transport import Connection, Unread
+from ..request import HttpResponse, Headers, Pairs, HttpRequest, StreamingResponse, Target, query_of
+from ..transport import UnreadConnection, Unread
 from .asgi import Receive, Scope, Send, converse
-from .card import CARD_PATH, CardDoor
+from .card import CARD_PATH, CardEndpoint
 
-__all__ = ["Door", "Front", "HttpDoor"]
+__all__ = ["Endpoint", "Router", "HttpEndpoint"]
 
 _READS = frozenset(["GetTask", "ListTasks"])
 _READY = b'{"status":"ready"}'
@@ -30,7 +30,7 @@ _OPTIONS = frozenset(
 )
 
 
-class Door:
+class Endpoint:
     """The way of one binding to an agent: reads what is asked for, has it done, and writes what
     came of it.
     """
@@ -58,7 +58,7 @@ class Door:
         call: Call,
         request: Any,
         encode: Callable[[Any], Awaitable[bytes]],
-        connection: Connection | None = None,
+        connection: UnreadConnection | None = None,
     ) -> bytes:
         """Run an operation and return its encoded result, which has to be sent at once: there is
         room for it now.
@@ -81,14 +81,14 @@ class Door:
             return await encode(found)
 
 
-class HttpDoor(Door, abc.ABC):
+class HttpEndpoint(Endpoint, abc.ABC):
     """A door whose calls are HTTP requests."""
 
     @abc.abstractmethod
-    async def __call__(self, request: Request) -> Answer | Stream:
+    async def __call__(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request. What goes wrong is an answer too."""
 
-    def _call(self, request: Request) -> Call:
+    def _call(self, request: HttpRequest) -> Call:
         """Return what the headers say about a call.
 
         Raises:
@@ -148,7 +148,7 @@ class HttpDoor(Door, abc.ABC):
         return ((name, ", ".join(sorted(active)).encode()),) if active else ()
 
 
-class Front(abc.ABC):
+class Router(abc.ABC):
     """Routes HTTP requests: JSON-RPC at its path, the card and health at theirs, HTTP+JSON all
     others.
     """
@@ -157,7 +157,7 @@ class Front(abc.ABC):
     unread: Unread
 
     def __init__(
-        self, rpc: HttpDoor, rest: HttpDoor, card: CardDoor, *, rpc_path: str, limits: Limits
+        self, rpc: HttpEndpoint, rest: HttpEndpoint, card: CardEndpoint, *, rpc_path: str, limits: Limits
     ) -> None:
         self._rpc = rpc
         self._rest = rest
@@ -190,7 +190,7 @@ class Front(abc.ABC):
         else:
             await send({"type": "websocket.close", "code": 1000})
 
-    def answer(self, request: Request) -> Coroutine[Any, Any, Answer | Stream]:
+    def answer(self, request: HttpRequest) -> Coroutine[Any, Any, HttpResponse | StreamingResponse]:
         """Answer a request. What goes wrong is an answer too."""
         if not self.is_open:
             return self._prepared(request)
@@ -198,37 +198,37 @@ class Front(abc.ABC):
             return self._elsewhere(request)
         return self._rpc(request)
 
-    async def _prepared(self, request: Request) -> Answer | Stream:
+    async def _prepared(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         await self.open()
         if request.target.path.rstrip("/") != self._rpc_path or request.target.verb != "POST":
             return await self._elsewhere(request)
         return await self._rpc(request)
 
-    async def _elsewhere(self, request: Request) -> Answer | Stream:
+    async def _elsewhere(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         verb, path = request.target.verb, request.target.path
         if path.rstrip("/") == self._rpc_path:
             return self._not_rpc()
         if path in self._card.paths and verb in ("GET", "HEAD"):
             return self._card(request)
         if path == "/healthz" and verb in ("GET", "HEAD"):
-            return Answer(200, b'{"status":"ok"}')
+            return HttpResponse(200, b'{"status":"ok"}')
         if path == "/readyz" and verb in ("GET", "HEAD"):
             return self._readiness()
         if path == "*" and verb == "OPTIONS":
-            return Answer(204, headers=((b"allow", _VERBS),))
+            return HttpResponse(204, headers=((b"allow", _VERBS),))
         return await self._rest(request)
 
-    def _readiness(self) -> Answer:
+    def _readiness(self) -> HttpResponse:
         trouble = self.trouble
         if not trouble:
-            return Answer(200, _READY)
-        return Answer(503, v1.encode({"status": trouble}), headers=((b"retry-after", b"1"),))
+            return HttpResponse(200, _READY)
+        return HttpResponse(503, v1.encode({"status": trouble}), headers=((b"retry-after", b"1"),))
 
-    def _not_rpc(self) -> Answer:
+    def _not_rpc(self) -> HttpResponse:
         error = MethodNotAllowed(
             f"JSON-RPC requests are sent with POST; the agent card is at {CARD_PATH}", allow="POST"
         )
-        return Answer(405, v1.CODEC.failure(error)[1], headers=((b"allow", b"POST"),))
+        return HttpResponse(405, v1.CODEC.failure(error)[1], headers=((b"allow", b"POST"),))
 
 
 async def _to_the_end(work: asyncio.Future[Any]) -> Any:

@@ -9,10 +9,10 @@ from ...engine.log import Event, View
 from ...model import A2AError, Message
 from ...protocol import Codec
 from ...protocol.v1 import codec as v1
-from ..request import Answer, Out, Pairs, Stream
+from ..request import HttpResponse, ResponseWriter, Pairs, StreamingResponse
 from ..transport import Unread
 
-__all__ = ["EVENTS", "EVENTS_HEADERS", "Events", "Frames", "answer_of"]
+__all__ = ["EVENTS", "EVENTS_HEADERS", "Events", "EventEncoder", "answer_of"]
 
 HEAD_S = 0.01  # how long a stream's head waits for its first event
 SOON_S = 1.0
@@ -23,7 +23,7 @@ EVENTS_HEADERS = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")
 _KEEP_ALIVE = b": keep-alive\n\n"
 
 
-class Frames(abc.ABC):
+class EventEncoder(abc.ABC):
     """How one stream writes its events: the codec's shape, and what goes around it."""
 
     __slots__ = ("_codec", "_prefix", "_suffix", "is_as_stored")
@@ -73,11 +73,11 @@ class Frames(abc.ABC):
 
 
 def answer_of(
-    found: View | Message, frames: Frames, extra: Pairs, unread: Unread
-) -> Answer | Stream:
+    found: View | Message, frames: EventEncoder, extra: Pairs, unread: Unread
+) -> HttpResponse | StreamingResponse:
     """The answer to who asked for a stream; a bare message is all there is to say."""
     if isinstance(found, Message):
-        return Answer(200, frames.message(found), EVENTS, (*EVENTS_HEADERS, *extra))
+        return HttpResponse(200, frames.message(found), EVENTS, (*EVENTS_HEADERS, *extra))
     return Events(found, frames, extra, unread)
 
 
@@ -86,13 +86,13 @@ class Events:
 
     __slots__ = ("_frames", "_unread", "_view", "headers")
 
-    def __init__(self, view: View, frames: Frames, extra: Pairs, unread: Unread) -> None:
+    def __init__(self, view: View, frames: EventEncoder, extra: Pairs, unread: Unread) -> None:
         self._unread = unread
         self._view = view
         self._frames = frames
         self.headers: Pairs = ((b"content-type", EVENTS), *EVENTS_HEADERS, *extra)
 
-    async def send(self, out: Out) -> None:
+    async def send(self, out: ResponseWriter) -> None:
         frames = self._frames
         try:
             await self._send(out)
@@ -101,7 +101,7 @@ class Events:
                 b"%bdata: %b\n\n" % (frames.error_event, frames.error(error)), is_last=True
             )
 
-    async def _send(self, out: Out) -> None:
+    async def _send(self, out: ResponseWriter) -> None:
         view, patience_s = self._view, HEAD_S
         while not out.is_gone:
             events = await view.next(patience_s)
@@ -117,7 +117,7 @@ class Events:
             if is_over:
                 return
 
-    async def _send_most(self, out: Out, events: list[Event]) -> list[Event]:
+    async def _send_most(self, out: ResponseWriter, events: list[Event]) -> list[Event]:
         """If much is ready, send all but the last piece of it, and return that: what a slow client
         leaves lying is little.
         """
@@ -129,7 +129,7 @@ class Events:
                 begin, size = end, 0
         return events[begin:] if begin else events
 
-    async def _write(self, out: Out, events: list[Event], *, is_last: bool = False) -> None:
+    async def _write(self, out: ResponseWriter, events: list[Event], *, is_last: bool = False) -> None:
         size = sum([len(event.data) for event in events])
         if size <= LARGE:
             await out.write(self._frames.of(events, self._view), is_last=is_last)
@@ -145,7 +145,7 @@ class Events:
     def close(self) -> None:
         self._view.close()
 
-    async def _wait(self, out: Out, patience_s: float) -> float:
+    async def _wait(self, out: ResponseWriter, patience_s: float) -> float:
         """Nothing came for so long; return how long to wait now."""
         if patience_s == HEAD_S:
             await out.flush()

@@ -15,15 +15,15 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...sockets import reset
-from ..request import Answer, Pairs, Place, Problem, Request, Stream, too_busy, too_large
-from ..transport import BACKLOG, BODY_WAITS, TURN_S, Reading, start_task
-from .parser import Bad, Chunked, Head, Sized, is_request, read_head
+from ..request import HttpResponse, Pairs, ServerUrl, Problem, HttpRequest, StreamingResponse, too_busy, too_large
+from ..transport import BACKLOG, BODY_WAITS, TURN_S, PausableReader, start_task
+from .parser import Bad, Chunked, RequestHead, Sized, is_request, read_head
 
 if TYPE_CHECKING:
     from ...model import Limits
     from ..transport import Unread
 
-__all__ = ["ANSWER", "BODY", "END", "HEAD", "NEXT", "Connection", "Listener"]
+__all__ = ["ANSWER", "BODY", "END", "HEAD", "NEXT", "Http1Connection", "Http1Listener"]
 
 log_ = logging.getLogger("accord")
 
@@ -53,7 +53,7 @@ _CHUNKED = b"transfer-encoding: chunked\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Listener(Protocol):
+class Http1Listener(Protocol):
     """Where a connection belongs."""
 
     loop: asyncio.AbstractEventLoop
@@ -69,7 +69,7 @@ class Listener(Protocol):
     def is_full(self) -> bool:
         """More has come in part than there is room for."""
 
-    def answer(self, request: Request) -> Coroutine[Any, Any, Answer | Stream]:
+    def answer(self, request: HttpRequest) -> Coroutine[Any, Any, HttpResponse | StreamingResponse]:
         """Answer a request."""
 
     def later(self, work: Callable[[], None]) -> None:
@@ -85,7 +85,7 @@ class Listener(Protocol):
         """A connection is gone."""
 
 
-class Connection(Reading):
+class Http1Connection(PausableReader):
     """One client. Its requests are answered in order; the next is read when the last is answered.
 
     `look` is called once a second: a timer per request would cost more than reading it.
@@ -99,19 +99,19 @@ class Connection(Reading):
     )
     # fmt: on
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Http1Listener) -> None:
         super().__init__()
         self.listener = listener
         self.state = HEAD
         self.since = listener.loop.time()  # when the wait began
         self.ahead: bytes | bytearray | None = None  # what has come, and is not read yet
         self.known = b""  # the head of the last request, as it came
-        self.head: Head | None = None  # and read
+        self.head: RequestHead | None = None  # and read
         self._at = 0  # where in `ahead` the next request begins
         self.body: Sized | Chunked | None = None  # as far as it has come
         self._body_since = 0.0
         self._held = 0  # bytes of it that the listener has counted
-        self._stream: Stream | None = None
+        self._stream: StreamingResponse | None = None
         self.task: asyncio.Task[None] | None = None  # that answers
         self._opening = b""  # the head of a stream, which goes along with the first of it
         self._waiter: asyncio.Future[None] | None = None
@@ -339,22 +339,22 @@ class Connection(Reading):
             self.forget_body()
             self._begin(self.head, b"", too_busy())
 
-    def _begin(self, head: Head, body: bytes, problem: Problem | None = None) -> None:
+    def _begin(self, head: RequestHead, body: bytes, problem: Problem | None = None) -> None:
         """Answer a request."""
         self.state = ANSWER
         # Where the next request begins is not known if this one is not taken to its end.
         self.is_cut = problem is not None
         self.is_kept = head.is_kept and not self.is_cut and not self.listener.is_leaving
         self.is_old = head.is_old
-        request = Request(head.target, head.headers, head.pairs, self.place, body, problem)
+        request = HttpRequest(head.target, head.headers, head.pairs, self.place, body, problem)
         task = start_task(self._run(request), self.listener.loop)
         if not task.done():  # else it is answered, or `self.task` is its stream
             self.task = task
 
-    async def _run(self, request: Request) -> None:
+    async def _run(self, request: HttpRequest) -> None:
         try:
             answer = await self.listener.answer(request)
-            if isinstance(answer, Answer):
+            if isinstance(answer, HttpResponse):
                 self.give(answer)
                 self.answered()
             else:
@@ -363,7 +363,7 @@ class Connection(Reading):
             log_.exception("a request failed")
             self.abort()
 
-    def _follow(self, stream: Stream) -> None:
+    def _follow(self, stream: StreamingResponse) -> None:
         """Send a stream, in a task that holds nothing else: it may last for days, and have
         thousands beside it.
         """
@@ -388,17 +388,17 @@ class Connection(Reading):
             log_.error("a stream failed", exc_info=error)
             self.abort()
 
-    def place(self) -> Place:
+    def place(self) -> ServerUrl:
         name, port = (
             self.transport.get_extra_info("sockname")[:2]
             if self.transport is not None
             else ("localhost", None)
         )
-        return Place(self.listener.scheme, (name, port))
+        return ServerUrl(self.listener.scheme, (name, port))
 
     # Answers
 
-    def give(self, answer: Answer) -> None:
+    def give(self, answer: HttpResponse) -> None:
         """Send an answer that is there as a whole."""
         head, body = self.head, answer.body
         if self.transport is None or head is None:

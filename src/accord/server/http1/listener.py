@@ -8,9 +8,9 @@ from typing import Any
 
 from ...model import Limits
 from ...sockets import notice_loss
-from ..request import Answer, Request, Stream, http_date
-from ..transport import Port, Tls, Unread
-from .connection import Connection
+from ..request import HttpResponse, HttpRequest, StreamingResponse, http_date
+from ..transport import Listener, Tls, Unread
+from .connection import Http1Connection
 
 __all__ = ["HttpServer"]
 
@@ -20,14 +20,14 @@ __all__ = ["HttpServer"]
 LOST_S = 10.0
 
 
-class HttpServer(Port):
+class HttpServer(Listener):
     """A port where requests are answered, by whatever `answer` is."""
 
     alpn = "http/1.1"
 
     def __init__(
         self,
-        answer: Callable[[Request], Coroutine[Any, Any, Answer | Stream]],
+        answer: Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse | StreamingResponse]],
         host: str,
         port: int,
         limits: Limits,
@@ -52,8 +52,8 @@ class HttpServer(Port):
             notice_loss(one, self.limits.keep_alive_comment_s, 2 * self.limits.stalled_s + LOST_S)
         return sockets
 
-    def connected(self) -> Connection:
-        return Connection(self)
+    def connected(self) -> Http1Connection:
+        return Http1Connection(self)
 
     def looked(self, now: float) -> None:
         self.date = b"date: %b\r\n" % http_date(time.time())

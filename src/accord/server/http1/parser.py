@@ -15,7 +15,7 @@ import msgspec
 
 from ..request import Headers, Target
 
-__all__ = ["Bad", "Chunked", "Head", "Sized", "is_request", "read_head"]
+__all__ = ["Bad", "Chunked", "RequestHead", "Sized", "is_request", "read_head"]
 
 HEADERS = 256  # of one request
 USUAL_BYTES = 8  # that say how long a chunk is
@@ -37,7 +37,7 @@ class Bad(Exception):
         self.status = status
 
 
-class Head(msgspec.Struct):
+class RequestHead(msgspec.Struct):
     """The head of a request."""
 
     target: Target
@@ -72,7 +72,7 @@ class _Lines:
         self.pairs.append((name.lower(), value))
 
 
-def read_head(data: bytes) -> Head:
+def read_head(data: bytes) -> RequestHead:
     """Return the head of a request, of which `data` is all and nothing more.
 
     Raises:
@@ -100,7 +100,7 @@ def read_head(data: bytes) -> Head:
     return _judged(parser.get_method().decode("ascii"), lines, is_old=version == "1.0")
 
 
-def _judged(verb: str, lines: _Lines, *, is_old: bool) -> Head:
+def _judged(verb: str, lines: _Lines, *, is_old: bool) -> RequestHead:
     pairs = lines.pairs
     headers = dict(pairs)
     if len(headers) != len(pairs):
@@ -119,7 +119,7 @@ def _judged(verb: str, lines: _Lines, *, is_old: bool) -> Head:
         raise Bad(f"nobody here can do what is expected: {expected[:80]!r}", 417)
     target = _target(verb, lines.url, headers)
     is_waiting = bool(expected) and not is_old
-    return Head(
+    return RequestHead(
         target, headers, pairs, _length(headers, is_old=is_old), is_kept, is_old, is_waiting
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ... import forks
 from ...model import Limits
-from ..http import Front
+from ..http import Router
 from ..http1 import HttpServer
 from ..transport import Tls
 from .shutdown import end_tasks
@@ -64,7 +64,7 @@ def is_loopback(host: str) -> bool:
 
 
 def serve(
-    app: Front,
+    app: Router,
     *,
     host: str,
     port: int,
@@ -101,7 +101,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _serve(
-    app: Front,
+    app: Router,
     host: str,
     port: int,
     limits: Limits,
@@ -118,7 +118,7 @@ async def _serve(
 
 async def _serve_until(
     stop: _Stop,
-    app: Front,
+    app: Router,
     host: str,
     port: int,
     limits: Limits,
@@ -144,7 +144,7 @@ async def _serve_until(
         await _unless(stop.hurried, _end(app, server, stop.grace_s))
 
 
-async def _end(app: Front, server: HttpServer, grace_s: float) -> None:
+async def _end(app: Router, server: HttpServer, grace_s: float) -> None:
     """End the agent's work first: streams then end by themselves, and who comes meanwhile is
     told.
     """

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .listener import Port as Port
+    from .listener import Listener as Listener
     from .ratelimit import Flood as Flood
     from .ratelimit import RateLimit as RateLimit
     from .reading import BACKLOG as BACKLOG
     from .reading import BODY_WAITS as BODY_WAITS
     from .reading import TURN_S as TURN_S
     from .reading import UNREAD as UNREAD
-    from .reading import Reading as Reading
+    from .reading import PausableReader as PausableReader
     from .tasks import start_task as start_task
     from .tls import Tls as Tls
-    from .unread import Connection as Connection
+    from .unread import UnreadConnection as UnreadConnection
     from .unread import Unread as Unread
 
 __getattr__ = lazy(
@@ -25,11 +25,11 @@ __getattr__ = lazy(
     {
         "BACKLOG": "reading",
         "BODY_WAITS": "reading",
-        "Connection": "unread",
+        "UnreadConnection": "unread",
         "Flood": "ratelimit",
-        "Port": "listener",
+        "Listener": "listener",
         "RateLimit": "ratelimit",
-        "Reading": "reading",
+        "PausableReader": "reading",
         "TURN_S": "reading",
         "Tls": "tls",
         "UNREAD": "reading",

@@ -17,7 +17,7 @@ from .acceptor import Acceptor
 from .tls import Tls
 from .unread import Unread
 
-__all__ = ["Link", "Port"]
+__all__ = ["ListenerConnection", "Listener"]
 
 GRACE_S = 1.0  # for what is still open when the server stops
 LEAVE_S = 0.3  # for the last word to leave
@@ -30,7 +30,7 @@ HELD = 64  # times the largest message: all that may have come in part, of all c
 _NOT_HERE = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 
 
-class Link(Protocol):
+class ListenerConnection(Protocol):
     """A connection."""
 
     def look(self, now: float) -> None:
@@ -49,14 +49,14 @@ class Link(Protocol):
         """The number of its socket, -1 if it has none any more."""
 
 
-class Holder(Protocol):
+class PartialRequest(Protocol):
     """A request that has come in part."""
 
     def evict(self) -> None:
         """Give it up, and say so."""
 
 
-class Port(abc.ABC):
+class Listener(abc.ABC):
     """Listens on one port, which is never shared: a second server on it fails to start."""
 
     alpn = ""  # what it is called where TLS asks for it
@@ -84,9 +84,9 @@ class Port(abc.ABC):
         self._backlog: deque[Callable[[], None]] = deque()
         self._held = 0
         self._partial: dict[
-            Holder, list[float]
+            PartialRequest, list[float]
         ] = {}  # how many bytes of each have come, and since when; the oldest first
-        forks.keep(self, Port._filenos)
+        forks.keep(self, Listener._filenos)
 
     @abc.abstractmethod
     def connected(self) -> asyncio.BaseProtocol:
@@ -184,7 +184,7 @@ class Port(abc.ABC):
             asyncio.get_running_loop().call_soon(self._go_on, context=self.context)
         work()
 
-    def hold(self, holder: Holder, size: int) -> None:
+    def hold(self, holder: PartialRequest, size: int) -> None:
         """So much more, or less, of a request has come in part. If that is too much in all, the
         oldest are given up.
         """
@@ -208,10 +208,10 @@ class Port(abc.ABC):
     def is_full(self) -> bool:
         return self._held > HELD * self.limits.body
 
-    def joined(self, link: Link) -> None:
+    def joined(self, link: ListenerConnection) -> None:
         self.links.add(link)
 
-    def left(self, link: Link) -> None:
+    def left(self, link: ListenerConnection) -> None:
         self.links.discard(link)
         if not self.links:
             self._empty.set()

@@ -5,7 +5,7 @@ holds up the others.
 import asyncio
 from typing import Any
 
-__all__ = ["BACKLOG", "BODY_WAITS", "READ_BYTES", "TURN_S", "UNREAD", "Reading"]
+__all__ = ["BACKLOG", "BODY_WAITS", "READ_BYTES", "TURN_S", "UNREAD", "PausableReader"]
 
 READ_BYTES = (
     32 << 10
@@ -24,7 +24,7 @@ TURN, BACKLOG, UNREAD = (
 _BUFFER = memoryview(bytearray(READ_BYTES))
 
 
-class Reading(asyncio.BufferedProtocol):
+class PausableReader(asyncio.BufferedProtocol):
     """A protocol that reads at most READ_BYTES per turn of the loop, and nothing while there is a
     reason not to.
     """

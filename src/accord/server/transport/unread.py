@@ -15,14 +15,14 @@ from typing import Protocol
 from ...engine import LARGE
 from ...model import Limits, TooManyRequests
 
-__all__ = ["Connection", "Unread"]
+__all__ = ["UnreadConnection", "Unread"]
 
 log_ = logging.getLogger("accord")
 
 IDLE_S = 3.0  # without taking anything, before a connection may be reset
 
 
-class Connection(Protocol):
+class UnreadConnection(Protocol):
     """A connection whose client has not read all that was sent."""
 
     taken_at: float  # when it last read something (time of the loop)
@@ -41,20 +41,20 @@ class Unread:
         self._most = limits.unread
         self._most_each = limits.unread_per_connection
         self._patience_s = limits.stalled_s
-        self._connections: set[Connection] = set()
-        self._reserved: Counter[Connection | None] = (
+        self._connections: set[UnreadConnection] = set()
+        self._reserved: Counter[UnreadConnection | None] = (
             Counter()
         )  # bytes of answers that are being made, and for whom
         self._waiting: dict[
-            asyncio.Future[None], tuple[int, Connection | None]
+            asyncio.Future[None], tuple[int, UnreadConnection | None]
         ] = {}  # for room of this size, on this connection
         self._is_waking = False
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: UnreadConnection) -> None:
         """Something waits for this client from now on."""
         self._connections.add(connection)
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: UnreadConnection) -> None:
         """Nothing waits for it any more, or it is gone."""
         self._connections.discard(connection)
         self.freed()
@@ -63,13 +63,13 @@ class Unread:
     def bytes(self) -> int:
         return self._reserved.total() + sum(connection.unread() for connection in self._connections)
 
-    def is_room(self, size: int, connection: Connection | None = None) -> bool:
+    def is_room(self, size: int, connection: UnreadConnection | None = None) -> bool:
         """Whether an answer may be made now. `connection` is given where a client may have many
         calls on one.
         """
         return self._fits_in(self.bytes, size) and self._fits_on(connection, size)
 
-    async def room(self, size: int, connection: Connection | None = None) -> "Reservation":
+    async def room(self, size: int, connection: UnreadConnection | None = None) -> "Reservation":
         """Wait until there is room for an answer. It is reserved while the block lasts in which the
         answer is made and sent.
 
@@ -80,7 +80,7 @@ class Unread:
             await self.wait(size, connection)
         return Reservation(self, size if size > LARGE else 0, connection)
 
-    async def wait(self, size: int, connection: Connection | None = None) -> None:
+    async def wait(self, size: int, connection: UnreadConnection | None = None) -> None:
         """Wait until room has become free; somebody else may be faster.
 
         Raises:
@@ -101,16 +101,16 @@ class Unread:
         # What is larger than half of all needs half of it free: else it would wait for ever.
         return held + min(size, self._most // 2) <= self._most
 
-    def _fits_on(self, connection: Connection | None, size: int) -> bool:
+    def _fits_on(self, connection: UnreadConnection | None, size: int) -> bool:
         if connection is None:
             return True
         held = connection.unread() + self._reserved[connection]
         return not held or held + size <= self._most_each
 
-    def reserve(self, size: int, connection: Connection | None) -> None:
+    def reserve(self, size: int, connection: UnreadConnection | None) -> None:
         self._reserved[connection] += size
 
-    def give_back(self, size: int, connection: Connection | None) -> None:
+    def give_back(self, size: int, connection: UnreadConnection | None) -> None:
         self._reserved[connection] -= size
         if not self._reserved[connection]:
             del self._reserved[connection]
@@ -173,7 +173,7 @@ class Reservation:
 
     __slots__ = ("_connection", "_size", "_unread")
 
-    def __init__(self, unread: Unread, size: int, connection: Connection | None) -> None:
+    def __init__(self, unread: Unread, size: int, connection: UnreadConnection | None) -> None:
         self._unread = unread
         self._size = size
         self._connection = connection
