@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from .engine.skills import agent as run
+from .engine.skills import AgentBase
 from .model import Limits
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Agent"]
 
 
-class Agent(run.Agent):
+class Agent(AgentBase):
     """An agent made of functions (`@agent.skill`), served by `run`, or as an ASGI app by `app`.
 
     Its keywords are the fields of the agent card: `description`, `version` (of the agent),

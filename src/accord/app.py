@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
-from .engine.skills import Agent
+from .engine.skills import AgentBase
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Limits
 from .operations import IDEMPOTENT, RESUME, Service, served
-from .server.http import CardEndpoint, Router, JsonRpcEndpoint, Receive, RestEndpoint, Send
+from .server.http import CardEndpoint, JsonRpcEndpoint, Receive, RestEndpoint, Router, Send
 from .server.process import hearing
 from .server.transport import Tls, Unread
 from .store import Store, open_store
@@ -30,7 +30,7 @@ HOST_GRACE_S = 20.0  # for work that runs when a host is asked to stop, if the h
 def _delegates() -> Delegates:
     from . import delegate  # brings the client, which most agents never need
 
-    return delegate.Delegates()
+    return delegate.ClientDelegates()
 
 
 class App(Router):
@@ -40,7 +40,7 @@ class App(Router):
 
     def __init__(
         self,
-        agent: Agent,
+        agent: AgentBase,
         *,
         store: str | Store,
         url: str | None,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from . import observe
-from .client import AgentFault, Client, Reply, connect
+from .client import AgentFault, Client, ClientReply, connect
 from .engine.durable import Branch
 from .engine.runs import Run
 from .engine.skills import Fail
@@ -27,7 +27,7 @@ from .model import (
 )
 from .protocol.v1 import codec as v1
 
-__all__ = ["Declined", "Delegates", "Unanswered"]
+__all__ = ["ClientDelegates", "Declined", "Unanswered"]
 
 log_ = logging.getLogger("accord")
 
@@ -43,7 +43,7 @@ _ENDED_BADLY = {
 class Declined(Fail):
     """The other agent did not do it. Left uncaught, our own task fails with this reason."""
 
-    def __init__(self, reason: str, reply: Reply) -> None:
+    def __init__(self, reason: str, reply: ClientReply) -> None:
         super().__init__(reason)
         self.reply = reply
 
@@ -58,7 +58,7 @@ class Unanswered(Fail):
         self.reason = reason
 
 
-class Delegates:
+class ClientDelegates:
     """Has other agents do parts of our tasks."""
 
     async def converse(
@@ -86,7 +86,7 @@ class Delegates:
             log_.warning("a delegation of task %s failed: %s", run.task_id, error)
             return {"fault": f"{type(error).__name__}: {error}"}
 
-    def reply(self, agent: Any, value: Any) -> Reply:
+    def reply(self, agent: Any, value: Any) -> ClientReply:
         """Return what `converse` gave, as a user wants to hold it.
 
         Raises:
@@ -97,7 +97,7 @@ class Delegates:
             raise Unanswered(value["fault"])
         found = v1.decode_event(value["said"].encode())
         assert isinstance(found, (Task, Message))  # it is what `converse` gave
-        reply = Reply(agent if isinstance(agent, Client) else connect(agent), found)
+        reply = ClientReply(agent if isinstance(agent, Client) else connect(agent), found)
         if reply.state in _ENDED_BADLY:
             raise Declined(f"{value['agent']} {_ENDED_BADLY[reply.state]}{_reason(reply)}", reply)
         return reply
@@ -139,7 +139,7 @@ class _Conversation:
         assert found is not None  # it is one or the other
         return {"agent": client.card.name, "said": v1.encode_event(found).decode()}
 
-    async def _send(self, message: Any, key: str) -> Reply:
+    async def _send(self, message: Any, key: str) -> ClientReply:
         client = self._client
         stream = client.stream(
             message, task_id=self._task_id, key=key if client.deduplicates else ""
@@ -148,7 +148,7 @@ class _Conversation:
             await self._hear(event)
         return stream.reply
 
-    async def _follow(self) -> Reply:
+    async def _follow(self) -> ClientReply:
         """Read on in a task that was begun before."""
         client = self._client
         task = await client.get(self._task_id)
@@ -159,7 +159,7 @@ class _Conversation:
                     if isinstance(event, StatusUpdate) and event.status.state in INTERRUPTED:
                         break
             task = await client.get(self._task_id)
-        return Reply(client, task)
+        return ClientReply(client, task)
 
     async def _hear(self, event: Any) -> None:
         task_id = getattr(event, "task_id", "") or getattr(event, "id", "")
@@ -174,7 +174,7 @@ class _Conversation:
             self._run.progress(f"{self._client.card.name}: {event.status.message.text}", None)
             await self._run.room()
 
-    async def _ask(self, reply: Reply) -> Message:
+    async def _ask(self, reply: ClientReply) -> Message:
         """Ask our own client what the other agent asks us."""
         name, questions = self._client.card.name, self._run.questions
         answer: Message
@@ -197,6 +197,6 @@ async def _cancel(client: Client, task_id: str) -> None:
             await client.cancel(task_id)
 
 
-def _reason(reply: Reply) -> str:
+def _reason(reply: ClientReply) -> str:
     said = reply.task.status.message if reply.task is not None else None
     return f": {said.text}" if said is not None and said.text else ""

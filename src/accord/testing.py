@@ -136,7 +136,9 @@ class FakeAgent:
             return None
         return answer
 
-    async def _respond(self, request: wire.HttpRequest) -> wire.HttpResponse | wire.StreamingResponse:
+    async def _respond(
+        self, request: wire.HttpRequest
+    ) -> wire.HttpResponse | wire.StreamingResponse:
         app, target = self._opened(), request.target
         if target.path.startswith(_CARD):
             return await app.answer(request)
@@ -153,7 +155,9 @@ class FakeAgent:
             case Delay():
                 await asyncio.sleep(fault.seconds)
         answer = await app.answer(request)
-        if isinstance(fault, Cut) and (fault.after == 0 or not isinstance(answer, wire.HttpResponse)):
+        if isinstance(fault, Cut) and (
+            fault.after == 0 or not isinstance(answer, wire.HttpResponse)
+        ):
             return _Faulty(answer, cut_after=fault.after)
         if isinstance(fault, Duplicate) and not isinstance(answer, wire.HttpResponse):
             return _Faulty(answer, times=2)
@@ -166,7 +170,11 @@ class _Faulty:
     """
 
     def __init__(
-        self, answer: wire.HttpResponse | wire.StreamingResponse, *, cut_after: int | None = None, times: int = 1
+        self,
+        answer: wire.HttpResponse | wire.StreamingResponse,
+        *,
+        cut_after: int | None = None,
+        times: int = 1,
     ) -> None:
         self.headers = answer.headers
         self._answer = answer

@@ -12,7 +12,7 @@ import pytest
 
 from accord import Artifact, Message, Part, connect
 from accord.cli.show import show_reply
-from accord.client.reply import Reply
+from accord.client.reply import ClientReply
 from accord.model import Role, Task, TaskState, TaskStatus
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -128,7 +128,7 @@ def test_a_task_that_failed_says_why_beside_what_it_had_made(capsys):
         status=TaskStatus(state=TaskState.FAILED, message=said("out of flour")),
     )
     task.artifacts.append(Artifact(artifact_id="a", parts=[Part(text="half a loaf")]))
-    show_reply(Reply(connect("http://127.0.0.1:9"), task), "http://127.0.0.1:9")
+    show_reply(ClientReply(connect("http://127.0.0.1:9"), task), "http://127.0.0.1:9")
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("half a loaf\n", "task t is failed: out of flour\n")
 

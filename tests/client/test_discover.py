@@ -5,8 +5,8 @@ import json
 import pytest
 
 from accord.client import Cards, Retry, connect
-from accord.client.discovery.cards import Answer
 from accord.client.discovery.repair import read_card
+from accord.net import Response
 from tests.client.peers import answer, card, scripted, task
 
 
@@ -126,9 +126,9 @@ async def test_a_fresh_card_is_not_asked_for_again():
 def test_no_store_is_believed_and_the_cache_is_bounded():
     """What must not be kept is not; what is kept is the newest."""
     cards = Cards(limit=2)
-    cards.take("a", Answer(200, {"Cache-Control": "no-store, max-age=60"}, b"a"))
+    cards.take("a", Response(200, {"Cache-Control": "no-store, max-age=60"}, b"a"))
     for name in "bcd":
-        cards.take(name, Answer(200, {"Cache-Control": "max-age=60"}, name.encode()))
+        cards.take(name, Response(200, {"Cache-Control": "max-age=60"}, name.encode()))
     assert [cards.fresh(name) for name in "abcd"] == [None, None, b"c", b"d"]
 
 

@@ -15,11 +15,11 @@ from accord.client.bindings.contract import understood
 from accord.client.discovery.cards import card_of, open_card
 from accord.client.streams.sse import TooBig, read
 from accord.model import A2AError, GetTaskRequest, Message, Part, Role, SendMessageRequest
-from accord.protocol.v01 import client as peer_v01
-from accord.protocol.v03 import client as peer_v03
-from accord.protocol.v03 import rest_client as peer_rest_v03
-from accord.protocol.v1 import client as peer_v1
-from accord.protocol.v1 import rest_client as peer_rest_v1
+from accord.protocol.v01 import client as v01_client
+from accord.protocol.v03 import client as v03_client
+from accord.protocol.v03 import rest_client as v03_rest_client
+from accord.protocol.v1 import client as v1_client
+from accord.protocol.v1 import rest_client as v1_rest_client
 from tests.client.peers import card, task
 
 # JSON made of the words the protocol uses, so that it gets past the first look.
@@ -175,7 +175,14 @@ async def test_any_bytes_as_a_stream(body, size):
         pass
 
 
-DIALECTS = [peer_v1, peer_v03, peer_v01, peer_rest_v1, peer_rest_v03.RAW, peer_rest_v03.TEXT]
+DIALECTS = [
+    v1_client,
+    v03_client,
+    v01_client,
+    v1_rest_client,
+    v03_rest_client.RAW,
+    v03_rest_client.TEXT,
+]
 
 
 @pytest.mark.parametrize(
@@ -204,9 +211,9 @@ def test_any_json_as_an_answer(dialect, value):
 def test_any_json_as_an_error(value):
     """What stands where an error should be is some error."""
     body = value if isinstance(value, dict) else {"error": value}
-    for dialect in (peer_v1, peer_v03, peer_v01):
+    for dialect in (v1_client, v03_client, v01_client):
         assert isinstance(dialect.error(body), A2AError)
-    for dialect in (peer_rest_v1, peer_rest_v03.RAW):
+    for dialect in (v1_rest_client, v03_rest_client.RAW):
         assert isinstance(dialect.error(500, body), A2AError | None)
 
 

@@ -14,7 +14,7 @@ import pytest
 from accord import Agent, Message, Part
 from accord.engine.offloading import LARGE, offload
 from accord.model import ParseError
-from accord.server.request import ServerUrl, HttpRequest, Target
+from accord.server.request import HttpRequest, ServerUrl, Target
 from tests.drive import refusal_of, say, serving, text_of
 from tests.legacy.wire import say_0_1, say_0_3, talking_to
 

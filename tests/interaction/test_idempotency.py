@@ -6,7 +6,7 @@ import json
 import pytest
 
 from accord import Agent, Ask, Context, Reply
-from accord.server.request import ServerUrl, HttpRequest, Target
+from accord.server.request import HttpRequest, ServerUrl, Target
 from accord.store.memory import MemoryStore
 from tests.drive import kinds, refusal_of, say, state_of, text_of
 

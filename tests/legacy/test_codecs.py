@@ -31,7 +31,7 @@ from accord.model import (
 )
 from accord.protocol.v01 import codec as v01
 from accord.protocol.v03 import codec as v03
-from accord.protocol.v03 import rest as v03rest
+from accord.protocol.v03 import rest as v03_rest
 
 CONFIG = TaskPushNotificationConfig(
     task_id="t",
@@ -57,7 +57,7 @@ def test_a_push_config_is_written_in_every_version():
         "pushNotificationConfig": WEBHOOK,
     }
     named = {"name": "tasks/t/pushNotificationConfigs/c", "pushNotificationConfig": WEBHOOK}
-    assert json.loads(v03rest.PROTO.result(CREATE, CONFIG)) == named
+    assert json.loads(v03_rest.PROTO.result(CREATE, CONFIG)) == named
     without_id = {name: value for name, value in WEBHOOK.items() if name != "id"}
     assert json.loads(v01.CODEC.result(CREATE, CONFIG)) == {
         "id": "t",
@@ -72,14 +72,14 @@ def test_push_configs_are_listed_in_each_bindings_form():
         {"taskId": "t", "pushNotificationConfig": WEBHOOK}
     ]
     assert [
-        config["name"] for config in json.loads(v03rest.PROTO.result(LIST, configs))["configs"]
+        config["name"] for config in json.loads(v03_rest.PROTO.result(LIST, configs))["configs"]
     ] == ["tasks/t/pushNotificationConfigs/c"]
 
 
 def test_a_deleted_push_config_is_null_or_nothing():
     """JSON-RPC must have a result, HTTP+JSON says 204 (legacy 10.10)."""
     assert v03.CODEC.result(DELETE, None) == b"null"
-    assert v03rest.PROTO.result(DELETE, None) == b""
+    assert v03_rest.PROTO.result(DELETE, None) == b""
 
 
 @pytest.mark.parametrize(
@@ -112,11 +112,11 @@ def test_the_ids_of_a_path_win_over_those_of_a_body():
     body = json.dumps(
         {"parent": "tasks/other", "config": {"pushNotificationConfig": {"url": "u", "id": "c"}}}
     ).encode()
-    params = v03rest.PROTO.join(CREATE, {"taskId": "t"}, {}, body)
-    config, _ = v03rest.PROTO.decode(CREATE, params)
+    params = v03_rest.PROTO.join(CREATE, {"taskId": "t"}, {}, body)
+    config, _ = v03_rest.PROTO.decode(CREATE, params)
     assert (config.task_id, config.id) == ("t", "c")
-    request, _ = v03rest.PROTO.decode(
-        DELETE, v03rest.PROTO.join(DELETE, {"taskId": "t", "id": "c"}, {}, b"")
+    request, _ = v03_rest.PROTO.decode(
+        DELETE, v03_rest.PROTO.join(DELETE, {"taskId": "t", "id": "c"}, {}, b"")
     )
     assert request == DeletePushConfigRequest(task_id="t", id="c")
 
@@ -153,7 +153,7 @@ def test_the_extended_card_is_the_union():
         default_output_modes=["text/plain"],
         skills=[],
     )
-    for codec in (v03.CODEC, v03rest.PROTO, v03rest.CARD):
+    for codec in (v03.CODEC, v03_rest.PROTO, v03_rest.CARD):
         shown = json.loads(codec.result("GetExtendedAgentCard", card))
         assert (shown["url"], shown["supportsAuthenticatedExtendedCard"]) == ("https://x.y/", True)
 
@@ -196,7 +196,7 @@ def test_an_error_has_the_code_its_version_knows(error, in_0_1, in_0_3, status, 
     """A code of 1.0 that means something else in 0.1 is never sent there (legacy 1.5, 10.13)."""
     assert v01.CODEC.error(error)["code"] == in_0_1
     assert v03.CODEC.error(error)["code"] == in_0_3
-    found, body = v03rest.PROTO.failure(error)
+    found, body = v03_rest.PROTO.failure(error)
     assert (found, json.loads(body)["type"], json.loads(body)["code"]) == (status, name, in_0_3)
 
 

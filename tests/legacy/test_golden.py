@@ -20,20 +20,18 @@ from accord.model import (
     Task,
     TaskPushNotificationConfig,
 )
-from accord.protocol import legacy as old
-from accord.protocol import legacy_card as card_old
-from accord.protocol import lenient
+from accord.protocol import legacy, legacy_card, lenient
 from accord.protocol.v01 import codec as v01
 from accord.protocol.v03 import codec as v03
-from accord.protocol.v03 import proto_json as v03proto
-from accord.protocol.v03 import rest as v03rest
+from accord.protocol.v03 import proto_json
+from accord.protocol.v03 import rest as v03_rest
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden.json").read_text())
 
 
 def through(value: Any, type_: Any) -> Any:
     """A 1.0 value by way of the model, so that only what the model holds can come out."""
-    return msgspec.to_builtins(old.convert(value, type_))
+    return msgspec.to_builtins(legacy.convert(value, type_))
 
 
 def body(name: str) -> Any:
@@ -65,14 +63,14 @@ ROUND_TRIPS = {
     "0.3 push list answer": lambda v: [
         v03.write_push(through(v03.read_push(c), TaskPushNotificationConfig)) for c in v
     ],
-    "0.3 rest send": lambda v: v03proto.write_send(
-        through(v03proto.read_send(v), SendMessageRequest)
+    "0.3 rest send": lambda v: proto_json.write_send(
+        through(proto_json.read_send(v), SendMessageRequest)
     ),
-    "0.3 rest send answer": lambda v: v03proto.write_event(
-        through(v03proto.read_event(v), StreamResponse)
+    "0.3 rest send answer": lambda v: proto_json.write_event(
+        through(proto_json.read_event(v), StreamResponse)
     ),
-    "0.3 rest push create answer": lambda v: v03proto.write_push(
-        through(v03proto.read_push(v), TaskPushNotificationConfig)
+    "0.3 rest push create answer": lambda v: proto_json.write_push(
+        through(proto_json.read_push(v), TaskPushNotificationConfig)
     ),
     "0.3 prose send answer": lambda v: {
         "task": v03.write_task(through(v03.read_task(v["task"]), Task))
@@ -130,8 +128,8 @@ def test_a_0_3_rest_stream_survives_the_model():
     for frame in GOLDEN["0.3 rest stream"]:
         is_last = frame.get("statusUpdate", {}).get("final", False)
         assert (
-            v03proto.write_event(
-                through(v03proto.read_event(frame), StreamResponse), is_last=is_last
+            proto_json.write_event(
+                through(proto_json.read_event(frame), StreamResponse), is_last=is_last
             )
             == frame
         )
@@ -141,9 +139,9 @@ def test_a_whole_create_request_gives_the_config_of_its_answer():
     """The body the libraries send repeats the ids in three places; the answer has them in one
     (legacy 4.3).
     """
-    config = through(v03proto.read_push(body("0.3 rest push create")), TaskPushNotificationConfig)
+    config = through(proto_json.read_push(body("0.3 rest push create")), TaskPushNotificationConfig)
     assert (config["taskId"], config["id"]) == ("91ab", "h9")
-    assert v03proto.write_push(config) == body("0.3 rest push create answer")
+    assert proto_json.write_push(config) == body("0.3 rest push create answer")
 
 
 def test_the_parameters_of_push_list_and_delete_are_read():
@@ -170,8 +168,8 @@ def test_the_codec_of_its_version_reads_a_send(name):
     """
     codec = {
         "0.1 send": v01.CODEC,
-        "0.3 rest send": v03rest.PROTO,
-        "0.3 prose send": v03rest.PROSE,
+        "0.3 rest send": v03_rest.PROTO,
+        "0.3 prose send": v03_rest.PROSE,
     }.get(name, v03.CODEC)
     request, _ = codec.decode("SendMessage", json.dumps(body(name)).encode())
     assert isinstance(request, SendMessageRequest)
@@ -185,12 +183,12 @@ def test_an_old_card_is_read_and_the_union_holds_all_its_readers_need(name):
     the old one had (legacy 9.3).
     """
     given = copy.deepcopy(body(name))
-    card = old.convert(card_old.read_card(given), AgentCard)
+    card = legacy.convert(legacy_card.read_card(given), AgentCard)
     version = name.partition(" ")[0]
     assert {place.protocol_version for place in card.supported_interfaces} == {version}
     for place in card.supported_interfaces:
         place.protocol_version = "1.0"
-    union = card_old.union(card)
+    union = legacy_card.union(card)
     given["capabilities"].pop("stateTransitionHistory", None)  # 1.0 has no such thing
     given.pop("protocolVersion", None)  # the union's is 0.3
     for member, value in given.items():
@@ -206,7 +204,7 @@ def test_the_union_card_is_the_1_0_card_with_the_members_of_the_old_ones():
     card.supported_interfaces = [
         place for place in card.supported_interfaces if place.protocol_version == "1.0"
     ]
-    union = card_old.union(card)
+    union = legacy_card.union(card)
     assert _contains(union, given)
     assert set(union) == set(given)
 

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.model import InvalidParams
-from accord.protocol import legacy as old
-from accord.protocol import legacy_card as card_old
+from accord.protocol import legacy, legacy_card
 from accord.protocol.v01 import codec as v01
 from accord.protocol.v03 import codec as v03
-from accord.protocol.v03 import proto_json as v03proto
-from accord.protocol.v03 import rest as v03rest
+from accord.protocol.v03 import proto_json
+from accord.protocol.v03 import rest as v03_rest
 from tests.legacy.wire import echo, say_0_1, say_1_0, say_rest, talking_to
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
@@ -43,8 +42,8 @@ SENDS = ("SendMessage", "SendStreamingMessage")
 READ = [
     *((v01.CODEC, operation, GOLDEN["0.1 send"]["params"]) for operation in SENDS),
     *((v03.CODEC, operation, GOLDEN["0.3 send"]["params"]) for operation in SENDS),
-    *((v03rest.PROTO, operation, GOLDEN["0.3 rest send"]) for operation in SENDS),
-    *((v03rest.PROSE, operation, GOLDEN["0.3 prose send"]) for operation in SENDS),
+    *((v03_rest.PROTO, operation, GOLDEN["0.3 rest send"]) for operation in SENDS),
+    *((v03_rest.PROSE, operation, GOLDEN["0.3 prose send"]) for operation in SENDS),
     (
         v03.CODEC,
         "ListTasks",
@@ -57,7 +56,7 @@ READ = [
         },
     ),
     (
-        v03rest.PROTO,
+        v03_rest.PROTO,
         "ListTasks",
         {"status": "working", "lastUpdatedAfter": "1", "pageSize": "3", "includeArtifacts": "true"},
     ),
@@ -69,7 +68,7 @@ READ = [
     (v03.CODEC, "SubscribeToTask", {"name": "tasks/t"}),
     (v01.CODEC, "CreateTaskPushNotificationConfig", GOLDEN["0.1 push set"]["params"]),
     (v03.CODEC, "CreateTaskPushNotificationConfig", GOLDEN["0.2 push set"]["params"]),
-    (v03rest.PROTO, "CreateTaskPushNotificationConfig", GOLDEN["0.3 rest push create"]),
+    (v03_rest.PROTO, "CreateTaskPushNotificationConfig", GOLDEN["0.3 rest push create"]),
     *(
         (v03.CODEC, op, PUSH)
         for op in ("GetTaskPushNotificationConfig", "DeleteTaskPushNotificationConfig")
@@ -121,8 +120,8 @@ def test_a_spoilt_body_has_a_dialect(data):
     name = data.draw(st.sampled_from(["0.3 rest send", "0.3 prose send"]))
     body = json.dumps(data.draw(spoilt(GOLDEN[name]))).encode()
     with contextlib.suppress(InvalidParams):
-        v03rest.DIALECTS.told("SendMessage", "", body)
-        v03rest.is_its(body)
+        v03_rest.REST_VARIANTS.codec_or_task_id("SendMessage", "", body)
+        v03_rest.is_only_its_own(body)
 
 
 RESULTS = [
@@ -130,9 +129,9 @@ RESULTS = [
     *((v01.read_event, frame["result"]) for frame in GOLDEN["0.1 stream"]),
     (v03.read_event, GOLDEN["0.3 send answer"]["result"]),
     *((v03.read_event, frame["result"]) for frame in GOLDEN["0.2 stream"]),
-    (v03proto.read_event, GOLDEN["0.3 rest send answer"]),
-    *((v03proto.read_event, frame) for frame in GOLDEN["0.3 rest stream"]),
-    *((card_old.read_card, GOLDEN[f"{version} card"]) for version in ("0.1", "0.2", "0.3")),
+    (proto_json.read_event, GOLDEN["0.3 rest send answer"]),
+    *((proto_json.read_event, frame) for frame in GOLDEN["0.3 rest stream"]),
+    *((legacy_card.read_card, GOLDEN[f"{version} card"]) for version in ("0.1", "0.2", "0.3")),
 ]
 
 
@@ -142,7 +141,7 @@ def test_spoilt_results_are_read_or_refused(data, case):
     """A client reads what servers send, and those are no better."""
     read, good = case
     with contextlib.suppress(InvalidParams):
-        old.read(read, data.draw(spoilt(good)), "result")
+        legacy.read(read, data.draw(spoilt(good)), "result")
 
 
 @pytest.mark.parametrize("id_", [7, [], {}, True, "", "x" * 300, "a\nb"])

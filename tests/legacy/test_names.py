@@ -6,7 +6,7 @@ import pytest
 
 from accord import Context
 from accord.model import InvalidParams
-from accord.protocol import legacy as old
+from accord.protocol import legacy
 from tests.legacy.wire import echo, say_0_1, say_0_3, say_1_0, say_rest, talking_to
 
 OK, NO_METHOD, NO_TASK, NO_PUSH, UNSUPPORTED = 0, -32601, -32001, -32003, -32004
@@ -173,7 +173,7 @@ async def test_a_path_is_answered_as_the_table_says(verb, path, body, status):
 @pytest.mark.parametrize("word", STATES)
 async def test_a_state_is_understood(word):
     """Every spelling ever used is taken; what is written is the one of the version (legacy 7.4)."""
-    assert old.read_state(word) == "TASK_STATE_" + STATES[word]
+    assert legacy.read_state(word) == "TASK_STATE_" + STATES[word]
     async with talking_to(echo) as client:
         assert (await client.result("tasks/list", {"status": word}))["tasks"] == []
         assert (await client.ok("GET", f"/v1/tasks?status={word}"))["tasks"] == []
@@ -183,7 +183,7 @@ async def test_a_state_is_understood(word):
 def test_what_is_no_state_is_refused(word):
     """Names of constants in somebody's code are not on the wire (legacy 7.4)."""
     with pytest.raises(InvalidParams):
-        old.read_state(word)
+        legacy.read_state(word)
 
 
 async def test_a_method_of_a_known_version_is_answered_whatever_version_the_header_names():
@@ -266,7 +266,7 @@ async def test_every_state_is_written_as_its_version_writes_it():
 )
 def test_a_role_is_understood(word, role):
     """Words in JSON, names and numbers of the proto (legacy 1.4, 7.4)."""
-    assert old.read_role(word, "role") == "ROLE_" + role
+    assert legacy.read_role(word, "role") == "ROLE_" + role
 
 
 @pytest.mark.parametrize("word", ["ROLE_UNSPECIFIED", "User", "robot", 0, None, True])
@@ -275,5 +275,5 @@ def test_what_is_no_role_is_refused(word):
     10.2).
     """
     with pytest.raises(InvalidParams):
-        old.read_role(word, "role")
-    assert old.read_role(None, "role", "ROLE_USER") == "ROLE_USER"
+        legacy.read_role(word, "role")
+    assert legacy.read_role(None, "role", "ROLE_USER") == "ROLE_USER"

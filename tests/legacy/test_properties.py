@@ -24,10 +24,10 @@ from accord.model import (
     TaskState,
     TaskStatus,
 )
-from accord.protocol import legacy as old
+from accord.protocol import legacy
 from accord.protocol.v01 import codec as v01
 from accord.protocol.v03 import codec as v03
-from accord.protocol.v03 import proto_json as v03proto
+from accord.protocol.v03 import proto_json
 from accord.protocol.v03.file_bytes import Form
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
@@ -156,7 +156,7 @@ def _as_0_1(task: Task) -> Any:
 @settings(deadline=None, max_examples=150)
 def test_0_3_keeps_a_task_whole(task):
     """JSON of 0.2 and 0.3 has a place, or a mark, for everything (legacy 10.1)."""
-    assert old.convert(v03.read_task(v03.write_task(plain(task))), Task) == _drop_plain_kinds(
+    assert legacy.convert(v03.read_task(v03.write_task(plain(task))), Task) == _drop_plain_kinds(
         copy(task)
     )
 
@@ -168,8 +168,11 @@ def test_0_3_rest_keeps_what_its_proto_has_fields_for(task, is_draft):
     (legacy 4.3, 10.1).
     """
     task = _as_proto(task, has_references=is_draft)
-    names = v03proto.DRAFT if is_draft else v03proto.RELEASED
-    assert old.convert(v03proto.read_task(v03proto.write_task(plain(task), names)), Task) == task
+    names = proto_json.DRAFT if is_draft else proto_json.RELEASED
+    assert (
+        legacy.convert(proto_json.read_task(proto_json.write_task(plain(task), names)), Task)
+        == task
+    )
 
 
 @given(tasks)
@@ -178,7 +181,7 @@ def test_0_1_keeps_content_and_the_true_state(task):
     """A rejected task is failed to a 0.1 client, and still rejected to who reads the mark (legacy
     10.2).
     """
-    read = plain(old.convert(v01.read_task(v01.write_task(plain(task))), Task))
+    read = plain(legacy.convert(v01.read_task(v01.write_task(plain(task))), Task))
     for message in [
         *read.get("history", []),
         *([read["status"]["message"]] if "message" in read["status"] else []),
@@ -197,7 +200,7 @@ def test_a_status_event_survives_0_3_and_says_whether_it_is_the_last(status, abo
     assert v03.read_event(written)["statusUpdate"].keys() <= plain(update).keys() | {"contextId"}
     assert (
         "final"
-        in v03proto.write_event({"statusUpdate": plain(update)}, is_last=is_last)["statusUpdate"]
+        in proto_json.write_event({"statusUpdate": plain(update)}, is_last=is_last)["statusUpdate"]
     ) is is_last
 
 
@@ -216,7 +219,7 @@ def test_an_artifact_event_survives_every_old_version(artifact, append, last_chu
     for read in (
         v01.read_event(old_event),
         v03.read_event(v03.write_event(copy(event))),
-        v03proto.read_event(v03proto.write_event(copy(event))),
+        proto_json.read_event(proto_json.write_event(copy(event))),
     ):
         assert {name: read["artifactUpdate"].get(name, False) for name in flags} == flags
 
@@ -227,7 +230,7 @@ def test_file_content_survives_in_either_form(content, form):
     bytes (legacy 10.4).
     """
     raw = base64.b64encode(content).decode()
-    written = v03proto.write_part({"raw": raw}, v03proto.RELEASED._replace(form=form))
+    written = proto_json.write_part({"raw": raw}, proto_json.RELEASED._replace(form=form))
     stored = base64.b64decode(written["file"]["fileWithBytes"])
     assert stored == (content if form is Form.RAW else raw.encode())
-    assert v03proto.read_part(written, form=form) == {"raw": raw}
+    assert proto_json.read_part(written, form=form) == {"raw": raw}

@@ -5,7 +5,7 @@ import sys
 import click
 import msgspec
 
-from ..client import Reply
+from ..client import ClientReply
 from ..client.streams import Stream
 from ..model import ArtifactUpdate, Part, StatusUpdate, TaskState
 
@@ -25,7 +25,7 @@ async def show_stream(stream: Stream) -> None:
     click.echo()
 
 
-def show_reply(reply: Reply, url: str, *, is_shown: bool = False) -> None:
+def show_reply(reply: ClientReply, url: str, *, is_shown: bool = False) -> None:
     """Print an answer, unless that `is_shown` already; then how the task stands, and what to type
     if it asks something.
     """
@@ -46,7 +46,7 @@ def show_reply(reply: Reply, url: str, *, is_shown: bool = False) -> None:
         click.secho(f'answer with:  accord send {url} "..." --task-id {task.id}', err=True)
 
 
-def _answer(reply: Reply) -> str:
+def _answer(reply: ClientReply) -> str:
     """The text of an answer, then its data as JSON and its files by name. The schema of a question
     is for programs.
     """

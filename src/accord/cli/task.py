@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import click
 import msgspec
 
-from ..client import AgentFault, Client, Reply, connect
+from ..client import AgentFault, Client, ClientReply, connect
 from ..model import A2AError
 from ..protocol.v1 import codec as v1
 from .advice import PATIENCE, advised, patient
@@ -51,11 +51,11 @@ def get(
     accord task get http://localhost:8000 0192... --wait
     """
 
-    async def look(agent: Client) -> Reply:
+    async def look(agent: Client) -> ClientReply:
         return (
             await agent.wait(task_id, timeout_s=timeout)
             if waits
-            else Reply(agent, await agent.get(task_id))
+            else ClientReply(agent, await agent.get(task_id))
         )
 
     _ask(url, patience, output, look)
@@ -73,14 +73,14 @@ def cancel(url: str, task_id: str, patience: float | None, output: str) -> None:
     accord task cancel http://localhost:8000 0192...
     """
 
-    async def stop(agent: Client) -> Reply:
-        return Reply(agent, await agent.cancel(task_id))
+    async def stop(agent: Client) -> ClientReply:
+        return ClientReply(agent, await agent.cancel(task_id))
 
     _ask(url, patience, output, stop)
 
 
 def _ask(
-    url: str, patience_s: float | None, output: str, ask: Callable[[Client], Awaitable[Reply]]
+    url: str, patience_s: float | None, output: str, ask: Callable[[Client], Awaitable[ClientReply]]
 ) -> None:
     async def run() -> None:
         async with connect(url, retry=patient(patience_s)) as agent:

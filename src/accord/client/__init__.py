@@ -15,7 +15,7 @@ from .errors import (
     Unreachable,
     task_of,
 )
-from .reply import Reply
+from .reply import ClientReply
 from .retry import NO_RETRY, Pause, Retry, is_cut
 from .streams import Gap, Stream
 from .sync import connect_sync
@@ -32,11 +32,11 @@ __all__ = [
     "Cards",
     "Client",
     "ClientCert",
+    "ClientReply",
     "ConnectionLost",
     "Conversation",
     "Gap",
     "Pause",
-    "Reply",
     "Retry",
     "Stream",
     "TooSlow",

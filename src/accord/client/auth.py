@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 from urllib.parse import quote
 
 from ..model import AgentCard, SecurityRequirement, SecurityScheme, Unauthenticated
-from ..net import Answer, Body, Http, client_tls, may_be_set, origin_of
+from ..net import Http, Response, ResponseBody, client_tls, may_be_set, origin_of
 from .errors import BadCard
 
 __all__ = [
@@ -259,7 +259,7 @@ class Signed:
         *,
         limit: int,
         timeout_s: float,
-    ) -> Answer:
+    ) -> Response:
         url, headers = await self._sign(url, headers)
         return await self._http.fetch(verb, url, headers, body, limit=limit, timeout_s=timeout_s)
 
@@ -272,7 +272,7 @@ class Signed:
         *,
         timeout_s: float,
         idle_s: float,
-    ) -> Body:
+    ) -> ResponseBody:
         url, headers = await self._sign(url, headers)
         return await self._http.open(verb, url, headers, body, timeout_s=timeout_s, idle_s=idle_s)
 

@@ -35,10 +35,10 @@ from ..model import (
     Unavailable,
     new_id,
 )
-from .connection import Line
+from .connection import AgentConnection
 from .conversation import Conversation
 from .errors import AgentFault, BadAnswer, TooSlow, about_task, task_of
-from .reply import Content, Reply, parts_of
+from .reply import ClientReply, Content, parts_of
 from .streams import Stream, has_come
 
 __all__ = ["Client"]
@@ -59,39 +59,39 @@ class Client:
     - A call is repeated only if that can't do the work twice (see `retry`).
     """
 
-    def __init__(self, line: Line) -> None:
-        self.line = line
+    def __init__(self, connection: AgentConnection) -> None:
+        self.connection = connection
 
     # What was found
 
     @property
     def card(self) -> AgentCard:
-        return self.line.found.card
+        return self.connection.found.card
 
     @property
     def notes(self) -> Notes:
         """What had to be repaired or worked around to talk to this agent."""
-        return self.line.found.notes
+        return self.connection.found.notes
 
     @property
     def url(self) -> str:
-        return self.line.interface.url
+        return self.connection.interface.url
 
     @property
     def binding(self) -> str:
-        return self.line.interface.protocol_binding
+        return self.connection.interface.protocol_binding
 
     @property
     def deduplicates(self) -> bool:
         """Whether the agent says that it recognises a message it has had, by its id or by an
         idempotency key.
         """
-        return self.line.deduplicates
+        return self.connection.deduplicates
 
     @property
     def version(self) -> str:
         """The version of A2A spoken with this agent."""
-        return self.line.interface.protocol_version
+        return self.connection.interface.protocol_version
 
     # Sending
 
@@ -109,7 +109,7 @@ class Client:
         references: Sequence[str] = (),
         key: str = "",
         timeout_s: float | None = None,
-    ) -> Reply:
+    ) -> ClientReply:
         """Send a message and return the answer: when the task has ended or asks something, or at
         once with `wait=False`.
 
@@ -135,7 +135,7 @@ class Client:
             references,
             key,
         )
-        return Reply(
+        return ClientReply(
             self, await self.send_request(request, key=key, wait=wait, timeout_s=timeout_s)
         )
 
@@ -185,14 +185,14 @@ class Client:
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
         """Return a task as it stands."""
-        task: Task = await self.line.call(
+        task: Task = await self.connection.call(
             "GetTask", GetTaskRequest(id=task_id, history_length=history_length)
         )
         return task
 
-    async def wait(self, task_id: str, *, timeout_s: float | None = None) -> Reply:
+    async def wait(self, task_id: str, *, timeout_s: float | None = None) -> ClientReply:
         """Wait until a task has ended or asks something."""
-        return Reply(self, await self._settled(task_id, self._deadline(timeout_s)))
+        return ClientReply(self, await self._settled(task_id, self._deadline(timeout_s)))
 
     async def list(
         self,
@@ -228,7 +228,8 @@ class Client:
                 return
             if token in seen or empty > _EMPTY_PAGES:
                 raise BadAnswer(
-                    self.line.name, "its list of tasks never ends: the pages repeat or stay empty"
+                    self.connection.name,
+                    "its list of tasks never ends: the pages repeat or stay empty",
                 )
             seen.add(token)
 
@@ -253,7 +254,7 @@ class Client:
             status_timestamp_after=since,
             include_artifacts=True if artifacts else None,
         )
-        page: ListTasksResponse = await self.line.call("ListTasks", request)
+        page: ListTasksResponse = await self.connection.call("ListTasks", request)
         return page
 
     async def cancel(self, task_id: str, *, metadata: Metadata | None = None) -> Task:
@@ -265,7 +266,7 @@ class Client:
             was_repeated = True
 
         try:
-            task: Task = await self.line.call(
+            task: Task = await self.connection.call(
                 "CancelTask", CancelTaskRequest(id=task_id, metadata=metadata), on_repeat=repeated
             )
         except TaskNotCancelable:
@@ -298,13 +299,13 @@ class Client:
             if scheme
             else None,
         )
-        config: TaskPushNotificationConfig = await self.line.call(
+        config: TaskPushNotificationConfig = await self.connection.call(
             "CreateTaskPushNotificationConfig", request
         )
         return config
 
     async def get_push_config(self, task_id: str, id: str) -> TaskPushNotificationConfig:
-        config: TaskPushNotificationConfig = await self.line.call(
+        config: TaskPushNotificationConfig = await self.connection.call(
             "GetTaskPushNotificationConfig", GetPushConfigRequest(task_id=task_id, id=id)
         )
         return config
@@ -314,31 +315,33 @@ class Client:
         token = ""
         while True:
             request = ListPushConfigsRequest(task_id=task_id, page_token=token)
-            page = await self.line.call("ListTaskPushNotificationConfigs", request)
+            page = await self.connection.call("ListTaskPushNotificationConfigs", request)
             configs += page.configs
             if not page.next_page_token or page.next_page_token == token or len(configs) > 10_000:
                 return configs
             token = page.next_page_token
 
     async def delete_push_config(self, task_id: str, id: str) -> None:
-        await self.line.call(
+        await self.connection.call(
             "DeleteTaskPushNotificationConfig", DeletePushConfigRequest(task_id=task_id, id=id)
         )
 
     async def extended_card(self) -> AgentCard:
         """Return what the agent says of itself to those it knows."""
-        card: AgentCard = await self.line.call("GetExtendedAgentCard", GetExtendedCardRequest())
+        card: AgentCard = await self.connection.call(
+            "GetExtendedAgentCard", GetExtendedCardRequest()
+        )
         return card
 
     # Opening and closing
 
     async def open(self) -> "Client":
         """Find the agent and choose how to talk to it. Done once, however many ask."""
-        await self.line.open()
+        await self.connection.open()
         return self
 
     async def close(self) -> None:
-        await self.line.close()
+        await self.connection.close()
 
     def __await__(self) -> Generator[Any, None, "Client"]:
         return self.open().__await__()
@@ -365,13 +368,17 @@ class Client:
             request.configuration.return_immediately = True
         deadline = self._deadline(timeout_s)
         try:
-            response = await self.line.call(
+            response = await self.connection.call(
                 "SendMessage", request, is_send=True, key=key, deadline=deadline
             )
         except Unavailable as error:
             # Not to be sent again, for all we know; but the agent says which task it will go on
             # with.
-            if not task_of(error) or self.line.may_send_again(key) or not self.line.retry.is_on:
+            if (
+                not task_of(error)
+                or self.connection.may_send_again(key)
+                or not self.connection.retry.is_on
+            ):
                 raise
             return await self._taken_up(request, task_of(error), error, deadline)
         task = response.task
@@ -395,7 +402,7 @@ class Client:
     async def _settled(self, task_id: str, deadline: float, task: Task | None = None) -> Task:
         """Ask for a task until it has ended or asks something, at growing intervals."""
         loop = asyncio.get_running_loop()
-        pause_s = self.line.retry.first_s
+        pause_s = self.connection.retry.first_s
         while task is None or task.status.state not in _SETTLED:
             if task is not None:
                 if loop.time() + pause_s > deadline:
@@ -403,11 +410,11 @@ class Client:
                         f"still {task.status.state.word} when the time was up; "
                         f"wait({task_id!r}) goes on waiting"
                     )
-                    raise about_task(TooSlow(self.line.name, what), task_id)
+                    raise about_task(TooSlow(self.connection.name, what), task_id)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, _POLL_MOST_S)
             try:
-                found: Task = await self.line.call(
+                found: Task = await self.connection.call(
                     "GetTask", GetTaskRequest(id=task_id), deadline=deadline
                 )
             except (A2AError, AgentFault) as error:
@@ -417,7 +424,7 @@ class Client:
 
     def _deadline(self, timeout_s: float | None) -> float:
         return asyncio.get_running_loop().time() + (
-            self.line.budget.work_s if timeout_s is None else timeout_s
+            self.connection.budget.work_s if timeout_s is None else timeout_s
         )
 
 

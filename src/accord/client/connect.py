@@ -12,16 +12,16 @@ import msgspec
 
 from ..model import RESUME, AgentCapabilities, AgentCard, AgentInterface
 from ..net import Guard, Http, Proxies, client_tls, host_of, origin_of, parse_url, safe_url
-from ..protocol.v01 import client as peer_v01
-from ..protocol.v03 import client as peer_v03
-from ..protocol.v03 import rest_client as peer_rest_v03
-from ..protocol.v1 import client as peer_v1
-from ..protocol.v1 import rest_client as peer_rest_v1
+from ..protocol.v01 import client as v01_client
+from ..protocol.v03 import client as v03_client
+from ..protocol.v03 import rest_client as v03_rest_client
+from ..protocol.v1 import client as v1_client
+from ..protocol.v1 import rest_client as v1_rest_client
 from .auth import Auth, Chosen, ClientCert, Signed, certificate_of, choose
 from .bindings import BASE_URL, Binding, InProcess, JsonRpc, JsonRpc02, Rest
 from .budget import Budget
 from .client import Client
-from .connection import Found, Line, Options
+from .connection import AgentConnection, FoundAgent, Options
 from .discovery import ByOrigin, Cards, card_of, fetch_card, is_allowed, open_card
 from .errors import BadCard
 from .retry import Retry
@@ -44,29 +44,34 @@ def _rest_v03(
     http: Http, url: str, budget: Budget, headers: Mapping[str, str], server: str | None
 ) -> Binding:
     if server is None:
-        return Rest(http, url, peer_rest_v03.RAW, budget, headers)
-    spoken_by = peer_rest_v03.spoken_by
+        return Rest(http, url, v03_rest_client.RAW, budget, headers)
+    codec_of_server = v03_rest_client.codec_of_server
     return Rest(
-        http, url, spoken_by(server) or peer_rest_v03.RAW, budget, headers, spoken_by=spoken_by
+        http,
+        url,
+        codec_of_server(server) or v03_rest_client.RAW,
+        budget,
+        headers,
+        codec_of_server=codec_of_server,
     )
 
 
 # What is spoken here: the binding and version of an interface, and how to talk to it.
 SPOKEN: dict[tuple[str, str], Make] = {
     ("JSONRPC", "1.0"): lambda http, url, budget, headers, _: JsonRpc(
-        http, url, peer_v1, budget, headers
+        http, url, v1_client, budget, headers
     ),
     ("JSONRPC", "0.3"): lambda http, url, budget, headers, _: JsonRpc(
-        http, url, peer_v03, budget, headers
+        http, url, v03_client, budget, headers
     ),
     ("JSONRPC", "0.2"): lambda http, url, budget, headers, _: JsonRpc02(
-        http, url, peer_v03, budget, headers
+        http, url, v03_client, budget, headers
     ),
     ("JSONRPC", "0.1"): lambda http, url, budget, headers, _: JsonRpc(
-        http, url, peer_v01, budget, headers
+        http, url, v01_client, budget, headers
     ),
     ("HTTP+JSON", "1.0"): lambda http, url, budget, headers, _: Rest(
-        http, url, peer_rest_v1, budget, headers
+        http, url, v1_rest_client, budget, headers
     ),
     ("HTTP+JSON", "0.3"): _rest_v03,
 }
@@ -147,7 +152,7 @@ def connect(
     )
     wish = _Wish(_listed(binding), _listed(version))
 
-    async def find() -> Found:
+    async def find() -> FoundAgent:
         from ..net import (
             Network,  # brings aiohttp, which a server that connects nowhere does not need
         )
@@ -213,9 +218,9 @@ def connect(
                 await binding.close()
             await http.close()
 
-        return Found(card, interfaces, bind, notes, close, is_met)
+        return FoundAgent(card, interfaces, bind, notes, close, is_met)
 
-    return Client(Line(find, options))
+    return Client(AgentConnection(find, options))
 
 
 class _Wish(msgspec.Struct):
@@ -426,17 +431,19 @@ def _grpc(
     proxy: str | bool | None,
 ) -> Binding:
     from ..protocol.protobuf import (
-        client as peer_grpc,  # protobuf and grpcio come with an extra, and are slow to import
+        client as grpc_client,  # protobuf and grpcio come with an extra, and are slow to import
     )
     from .bindings import Grpc
 
-    dialect = (
-        peer_grpc.V1 if version == "1.0" else peer_grpc.spoken_by(server or "") or peer_grpc.V03
+    codec = (
+        grpc_client.V1
+        if version == "1.0"
+        else grpc_client.codec_of_server(server or "") or grpc_client.V03
     )
     tls = certificate if any(credential is certificate for credential, _ in chosen) else None
     return Grpc(
         url,
-        dialect,
+        codec,
         budget,
         headers,
         is_secure=_grpc_url(url, origin).startswith("https") or tls is not None,

@@ -25,13 +25,13 @@ from .budget import Budget
 from .errors import AgentFault, BadAnswer, TooSlow, Unreachable, about_task, task_of
 from .retry import Failures, Pause, Retry, is_cut, may_repeat
 
-__all__ = ["Found", "Line", "Options"]
+__all__ = ["AgentConnection", "FoundAgent", "Options"]
 
 log_ = logging.getLogger("accord")
 
 # What every agent of every version understands: if one of these is not known, it is the version
 # that is wrong.
-_FIRST_WORDS = ("SendMessage", "SendStreamingMessage", "GetTask")
+_BASIC_OPERATIONS = ("SendMessage", "SendStreamingMessage", "GetTask")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget = Budget()
 
 
-class Found(msgspec.Struct):
+class FoundAgent(msgspec.Struct):
     """An agent that was found: its card, and the ways to talk to it, the preferred one first."""
 
     card: AgentCard
@@ -55,18 +55,18 @@ class Found(msgspec.Struct):
     is_met: bool = True
 
 
-class Line:
+class AgentConnection:
     """Finds the agent at first use, and falls back to its next interface while none has
     worked yet.
     """
 
-    def __init__(self, find: Callable[[], Awaitable[Found]], options: Options) -> None:
+    def __init__(self, find: Callable[[], Awaitable[FoundAgent]], options: Options) -> None:
         self.retry = options.retry
         self.budget = options.budget
         self._find = find
         self._options = options
-        self._finding: asyncio.Task[Found] | None = None
-        self._found: Found | None = None
+        self._finding: asyncio.Task[FoundAgent] | None = None
+        self._found: FoundAgent | None = None
         self._interface: AgentInterface | None = None
         self._binding: Binding | None = None
         self._is_proven = False
@@ -80,7 +80,7 @@ class Line:
         self._offered: frozenset[str] = frozenset()
 
     @property
-    def found(self) -> Found:
+    def found(self) -> FoundAgent:
         if self._found is None:
             raise RuntimeError(
                 "not connected yet: use `async with connect(...)` or `await connect(...)`"
@@ -324,7 +324,7 @@ class Line:
 
     # Choosing
 
-    def _use(self, found: Found, interface: AgentInterface) -> None:
+    def _use(self, found: FoundAgent, interface: AgentInterface) -> None:
         self._interface = interface
         self._is_reached = False
         self._binding = found.bind(interface)
@@ -357,21 +357,22 @@ class Line:
             return True  # another call has found out before, and turned
         rest = found.interfaces[found.interfaces.index(interface) + 1 :]
         if isinstance(error, Unreachable):
-            self._away.add(_place(interface))
+            self._away.add(_authority(interface))
             # What is served at the same place is away with it; and where a message has arrived, it
             # is sent again.
             rest = (
                 []
                 if self._is_reached
-                else [other for other in rest if _place(other) not in self._away]
+                else [other for other in rest if _authority(other) not in self._away]
             )
         else:
             self._is_reached = True
         if not rest or not (
-            isinstance(error, Unreachable) or _is_wrong_door(operation, error, interface, rest[0])
+            isinstance(error, Unreachable)
+            or _is_wrong_interface(operation, error, interface, rest[0])
         ):
             return False
-        note = f"{_words(interface)} did not work ({error}); went on with {_words(rest[0])}"
+        note = f"{_describe(interface)} did not work ({error}); went on with {_describe(rest[0])}"
         if note not in found.notes:
             found.notes.append(note)
         self._use(found, rest[0])
@@ -384,11 +385,11 @@ class Line:
         return Extra(self._extra.extensions, key, after) if key or after else self._extra
 
 
-def _words(interface: AgentInterface) -> str:
+def _describe(interface: AgentInterface) -> str:
     return f"{interface.protocol_binding} {interface.protocol_version} at {interface.url}"
 
 
-def _is_wrong_door(
+def _is_wrong_interface(
     operation: str, error: A2AError | AgentFault, used: AgentInterface, other: AgentInterface
 ) -> bool:
     """Whether an agent refused an interface as such, not what was asked of it."""
@@ -399,11 +400,11 @@ def _is_wrong_door(
     is_refused = (
         is_guess
         and isinstance(error, (MethodNotFound, InvalidRequest))
-        and operation in _FIRST_WORDS
+        and operation in _BASIC_OPERATIONS
     )
     return isinstance(error, VersionNotSupported) or is_nowhere or is_refused
 
 
-def _place(interface: AgentInterface) -> str:
+def _authority(interface: AgentInterface) -> str:
     """The host and port it is at."""
     return (interface.url.partition("://")[2] or interface.url).partition("/")[0]

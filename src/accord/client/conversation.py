@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..model import INTERRUPTED, Message, Metadata
-from .reply import Content, Reply
+from .reply import ClientReply, Content
 
 if TYPE_CHECKING:
     from .client import Client
@@ -19,13 +19,13 @@ class Conversation:
 
     def __init__(self, client: "Client", context_id: str = "") -> None:
         self.context_id = context_id
-        self.last: Reply | None = None
+        self.last: ClientReply | None = None
         self._client = client
         self._reading: Stream | None = None
 
     async def send(
         self, message: Content, *, metadata: Metadata | None = None, timeout_s: float | None = None
-    ) -> Reply:
+    ) -> ClientReply:
         self._catch_up()
         reply = await self._client.send(
             message,
@@ -63,6 +63,6 @@ class Conversation:
         ):
             self._remember(reading.reply)
 
-    def _remember(self, reply: Reply) -> None:
+    def _remember(self, reply: ClientReply) -> None:
         self.last = reply
         self.context_id = reply.context_id or self.context_id

@@ -9,12 +9,12 @@ from ..model import FINAL, File, Message, Part, Task, TaskState
 if TYPE_CHECKING:
     from .client import Client
 
-__all__ = ["Content", "Reply", "parts_of"]
+__all__ = ["ClientReply", "Content", "parts_of"]
 
 Content = Any  # str, Message, Part, File, bytes, a list of those, or anything that is JSON
 
 
-class Reply:
+class ClientReply:
     """What came back: a task, or a bare message. The shortcuts look into whichever it is."""
 
     def __init__(self, client: "Client", found: Task | Message) -> None:
@@ -79,7 +79,7 @@ class Reply:
         found = self.task or self.message
         return found.context_id if found is not None else ""
 
-    async def answer(self, message: Content, *, timeout_s: float | None = None) -> "Reply":
+    async def answer(self, message: Content, *, timeout_s: float | None = None) -> "ClientReply":
         """Answer the agent's question: the next message of the same task."""
         if self.task is None:
             raise ValueError(

@@ -15,7 +15,7 @@ from typing import Any
 from .client import Client
 from .connect import Place, connect
 from .conversation import Conversation
-from .reply import Reply
+from .reply import ClientReply
 from .streams import Stream
 
 __all__ = ["Waiting", "connect_sync"]
@@ -111,7 +111,9 @@ class _Loop:
 
     def waiting(self, value: Any) -> Any:
         """Return `value` as someone without a loop can use it."""
-        if isinstance(value, (Client, Reply, Stream, Conversation)) or inspect.isasyncgen(value):
+        if isinstance(value, (Client, ClientReply, Stream, Conversation)) or inspect.isasyncgen(
+            value
+        ):
             return Waiting(value, self)
         if inspect.iscoroutine(value):
             return self.waiting(self.run(value))

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from .errors import Unreachable as Unreachable
     from .errors import why as why
     from .guard import Guard as Guard
-    from .http import Answer as Answer
-    from .http import Body as Body
-    from .http import Headers as Headers
     from .http import Http as Http
+    from .http import Response as Response
+    from .http import ResponseBody as ResponseBody
+    from .http import ResponseHeaders as ResponseHeaders
     from .http import may_be_set as may_be_set
     from .network import Network as Network
     from .pool import resolve as resolve
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "AgentFault": "errors",
-    "Answer": "http",
+    "Response": "http",
     "BadAnswer": "errors",
-    "Body": "http",
+    "ResponseBody": "http",
     "ConnectionLost": "errors",
     "Guard": "guard",
-    "Headers": "http",
+    "ResponseHeaders": "http",
     "Http": "http",
     "Network": "network",
     "Proxies": "proxies",
@@ -56,15 +56,15 @@ _WHERE = {
 
 __all__ = [
     "AgentFault",
-    "Answer",
     "BadAnswer",
-    "Body",
     "ConnectionLost",
     "Guard",
-    "Headers",
     "Http",
     "Network",
     "Proxies",
+    "Response",
+    "ResponseBody",
+    "ResponseHeaders",
     "TooSlow",
     "Unreachable",
     "Url",

@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-__all__ = ["Answer", "Body", "Headers", "Http", "may_be_set"]
+__all__ = ["Http", "Response", "ResponseBody", "ResponseHeaders", "may_be_set"]
 
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 # How a message is framed is for whoever sends it to say, and for nobody else.
@@ -30,7 +30,7 @@ def may_be_set(name: str) -> bool:
     return _NAME.fullmatch(name) is not None and name.lower() not in _FRAMING
 
 
-class Headers(Mapping[str, str]):
+class ResponseHeaders(Mapping[str, str]):
     """The headers of an answer: names in any case, the values of a repeated one joined by
     commas.
     """
@@ -39,7 +39,7 @@ class Headers(Mapping[str, str]):
         self._raw = raw  # names in lower case
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[bytes, bytes]]) -> "Headers":
+    def of(cls, pairs: Iterable[tuple[bytes, bytes]]) -> "ResponseHeaders":
         raw: dict[bytes, bytes] = {}
         for name, value in pairs:
             name = name.lower()
@@ -56,13 +56,13 @@ class Headers(Mapping[str, str]):
         return len(self._raw)
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
-class Body(Protocol):
+class ResponseBody(Protocol):
     """An answer whose body is still coming."""
 
     status: int
@@ -92,7 +92,7 @@ class Http(Protocol):
         *,
         limit: int,
         timeout_s: float,
-    ) -> Answer: ...
+    ) -> Response: ...
 
     async def open(
         self,
@@ -103,6 +103,6 @@ class Http(Protocol):
         *,
         timeout_s: float,
         idle_s: float,
-    ) -> Body: ...
+    ) -> ResponseBody: ...
 
     async def close(self) -> None: ...

@@ -16,7 +16,7 @@ from yarl import URL
 
 from .errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable, why
 from .guard import Guard
-from .http import Answer, Body, may_be_set
+from .http import Response, ResponseBody, may_be_set
 from .pool import Pool, forget, is_unread
 from .proxies import Proxies, Proxy
 from .tls import client_tls
@@ -94,14 +94,14 @@ class Network:
         *,
         limit: int,
         timeout_s: float,
-    ) -> Answer:
+    ) -> Response:
         target = self._target(url)
         timeout = aiohttp.ClientTimeout(total=_finite(timeout_s), connect=_finite(self._connect_s))
         response: aiohttp.ClientResponse | None = None
         try:
             response = await self._send(verb, target, headers, body, timeout)
             _check(response, target, limit if verb != "HEAD" else None)
-            return Answer(
+            return Response(
                 response.status, _Headers(response), await _read(response, target.where, limit)
             )
         except BaseException as error:
@@ -121,7 +121,7 @@ class Network:
         *,
         timeout_s: float,
         idle_s: float,
-    ) -> Body:
+    ) -> ResponseBody:
         target = self._target(url)
         timeout_s = min(timeout_s, idle_s)
         timeout = aiohttp.ClientTimeout(

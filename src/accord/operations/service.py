@@ -3,7 +3,7 @@
 from ..engine import offload
 from ..engine.runs import Engine
 from ..model import AgentCard, ExtensionSupportRequired
-from ..protocol import Choice, Codec
+from ..protocol import Codec, CodecChoice
 from ..store import Namespace
 from .call import Call
 from .idempotency import IdempotentSends
@@ -23,14 +23,14 @@ class Service:
         self.required = frozenset(e.uri for e in card.capabilities.extensions if e.required)
         self.offered = frozenset(e.uri for e in card.capabilities.extensions)
 
-    async def choose(self, choice: Choice, operation: str, params: bytes, call: Call) -> Codec:
+    async def choose(self, choice: CodecChoice, operation: str, params: bytes, call: Call) -> Codec:
         """Return the codec a request is in, where its name leaves that open: it tells, or the task
         it is about does.
         """
-        told = await offload(len(params), choice.told, operation, call.version, params)
-        if not isinstance(told, str):
-            return told
-        return choice.made(await self.tasks.origin(self.namespace("", call), told))
+        found = await offload(len(params), choice.codec_or_task_id, operation, call.version, params)
+        if not isinstance(found, str):
+            return found
+        return choice.for_origin(await self.tasks.origin(self.namespace("", call), found))
 
     def namespace(self, tenant: str, call: Call) -> Namespace:
         """Whose tasks a call is about."""

@@ -8,13 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..model import A2AError, VersionNotSupported
-from ..protocol import Choice, Codec, RestCodec
-from ..protocol import legacy as old
-from ..protocol import legacy_card as card_old
+from ..protocol import Codec, CodecChoice, RestCodec, legacy, legacy_card
 from ..protocol.v01 import codec as v01
 from ..protocol.v03 import codec as v03
-from ..protocol.v03 import grpc as v03grpc
-from ..protocol.v03 import rest as v03rest
+from ..protocol.v03 import grpc as v03_grpc
+from ..protocol.v03 import rest as v03_rest
 from ..protocol.v1 import codec as v1
 from .call import Call
 from .card import get_card, get_extended_card
@@ -27,9 +25,9 @@ __all__ = [
     "ASSUMED",
     "OPERATIONS",
     "VERSIONS",
-    "Method",
     "Operation",
     "Route",
+    "RpcMethod",
     "Version",
     "known_version",
     "methods",
@@ -71,11 +69,11 @@ class Version(NamedTuple):
     aliases: tuple[str, ...] = ()  # other numbers that mean the same
     is_lax: bool = False  # its requests may leave out `jsonrpc`
     has_tenants: bool = False  # its paths may have a tenant in front
-    dialects: Choice | None = None  # where HTTP+JSON has more than `rest_codec`
+    rest_variants: CodecChoice | None = None  # where HTTP+JSON has more than `rest_codec`
     rest_for: Callable[[RestCodec, str], RestCodec] | None = (
         None  # a codec as it is for callers of some user agent
     )
-    is_its: Callable[[bytes], bool] | None = (
+    is_only_its_own: Callable[[bytes], bool] | None = (
         None  # whether a body can be nothing but its, whatever the header says
     )
     card: Callable[[dict[str, Any]], None] | None = (
@@ -197,16 +195,16 @@ V0_3 = Version(
             "GET",
             "/agent/authenticatedExtendedCard",
             "GetExtendedAgentCard",
-            v03rest.CARD,
+            v03_rest.CARD,
             is_anywhere=True,
         ),
     ),
-    v03rest.PROTO,
+    v03_rest.PROTO,
     aliases=("0.2",),
-    dialects=v03rest.DIALECTS,
-    rest_for=v03rest.for_caller,
-    is_its=v03rest.is_its,
-    card=card_old.add_v03,
+    rest_variants=v03_rest.REST_VARIANTS,
+    rest_for=v03_rest.for_caller,
+    is_only_its_own=v03_rest.is_only_its_own,
+    card=legacy_card.add_v03,
     card_path="/.well-known/agent.json",
     grpc={
         "SendMessage": "SendMessage",
@@ -232,9 +230,9 @@ V0_3 = Version(
         "GetExtendedAgentCard": "GetAgentCard",
     },
     grpc_service="a2a.v1.A2AService",
-    grpc_codec=v03grpc.CODEC,
-    grpc_for=v03grpc.for_caller,
-    grpc_text=v03grpc.error_text,
+    grpc_codec=v03_grpc.CODEC,
+    grpc_for=v03_grpc.for_caller,
+    grpc_text=v03_grpc.error_text,
 )
 
 V0_1 = Version(
@@ -252,7 +250,7 @@ V0_1 = Version(
     (),
     v1.CODEC,  # has no HTTP+JSON
     is_lax=True,
-    card=card_old.add_v01,
+    card=legacy_card.add_v01,
     card_path="/.well-known/agent.json",
 )
 
@@ -299,16 +297,16 @@ def known_version(given: str, known: frozenset[str]) -> str:
     return version
 
 
-class Method(NamedTuple):
+class RpcMethod(NamedTuple):
     """A JSON-RPC method: what it does, in which codec or choice of codecs."""
 
     operation: Operation
     codec: Codec
-    choice: Choice | None = None
+    choice: CodecChoice | None = None
     is_lax: bool = False
 
 
-def methods(versions: Sequence[Version]) -> dict[str, Method]:
+def methods(versions: Sequence[Version]) -> dict[str, RpcMethod]:
     """Return the JSON-RPC methods of these versions; one that several have under the same name is a
     choice between them.
     """
@@ -317,7 +315,7 @@ def methods(versions: Sequence[Version]) -> dict[str, Method]:
         for method in version.rpc:
             having.setdefault(method, []).append(version)
     return {
-        method: Method(
+        method: RpcMethod(
             OPERATIONS[found[0].rpc[method]],
             found[0].rpc_codec,
             Shared(found) if len(found) > 1 else None,
@@ -339,13 +337,13 @@ class Shared:
         }
         self._by_origin = {v.rpc_codec.origin: v.rpc_codec for v in versions}
 
-    def told(self, operation: str, hint: str, params: bytes) -> Codec | str:
+    def codec_or_task_id(self, operation: str, hint: str, params: bytes) -> Codec | str:
         if hint in self._by_number:
             return self._by_number[hint]
-        task_id = old.task_id_of(old.load(params))
+        task_id = legacy.task_id_of(legacy.load(params))
         return (
             task_id if isinstance(task_id, str) else self._first
         )  # which says what is wrong with it
 
-    def made(self, origin: str) -> Codec:
+    def for_origin(self, origin: str) -> Codec:
         return self._by_origin.get(origin, self._first)

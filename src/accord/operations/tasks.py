@@ -17,7 +17,7 @@ from ..model import (
     SubscribeRequest,
     UnsupportedOperation,
 )
-from ..protocol import Snapshot, Tasks
+from ..protocol import Snapshot, TaskPage
 from ..store import Page, Query, Record
 from .call import RESUME, Call
 from .service import Service
@@ -45,7 +45,7 @@ async def get_task(service: Service, call: Call, request: GetTaskRequest) -> Sna
     return snapshot
 
 
-async def list_tasks(service: Service, call: Call, request: ListTasksRequest) -> Tasks:
+async def list_tasks(service: Service, call: Call, request: ListTasksRequest) -> TaskPage:
     """Return a page of the caller's tasks, newest status first."""
     check_list(request, service.limits)
     size = request.page_size or DEFAULT_PAGE
@@ -63,7 +63,7 @@ async def list_tasks(service: Service, call: Call, request: ListTasksRequest) ->
     if not page.is_exact:
         call.headers = INEXACT
     tasks = await _fitting(service, page, request)
-    return Tasks([task for task in tasks if task], _write_token(page.next), size, page.total)
+    return TaskPage([task for task in tasks if task], _write_token(page.next), size, page.total)
 
 
 async def _fitting(service: Service, page: Page, request: ListTasksRequest) -> list[bytes]:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from .client import Dialect as Dialect
-    from .client import Frame as Frame
+    from .client import ClientCodec as ClientCodec
+    from .client import EventFrame as EventFrame
     from .client import JsonObject as JsonObject
     from .client import status_error as status_error
     from .contract import NOW as NOW
-    from .contract import Choice as Choice
     from .contract import Codec as Codec
+    from .contract import CodecChoice as CodecChoice
     from .contract import RestCodec as RestCodec
     from .contract import Semantics as Semantics
     from .contract import Snapshot as Snapshot
-    from .contract import Tasks as Tasks
+    from .contract import TaskPage as TaskPage
     from .contract import weight as weight
     from .shallow import outline as outline
     from .shallow import texts as texts
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "Choice": "contract",
+        "CodecChoice": "contract",
         "Codec": "contract",
-        "Dialect": "client",
-        "Frame": "client",
+        "ClientCodec": "client",
+        "EventFrame": "client",
         "JsonObject": "client",
         "NOW": "contract",
         "RestCodec": "contract",
         "Semantics": "contract",
         "Snapshot": "contract",
-        "Tasks": "contract",
+        "TaskPage": "contract",
         "outline": "shallow",
         "status_error": "client",
         "texts": "shallow",

@@ -1,7 +1,7 @@
 """Reading what an agent answers: what every version has in common, and the errors.
 
-A version's dialect is a module (`peer_v1`, `peer_v03`, `peer_v01`) of pure functions, the client's
-half of its codec.
+The client's half of a version's codec is a module of pure functions: `client` in the version's
+folder.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ import msgspec
 
 from ..model import A2AError, Event, Message, PermissionDenied, Unauthenticated, Unavailable, errors
 
-__all__ = ["Dialect", "Frame", "Frames", "JsonObject", "error_of", "status_error"]
+__all__ = ["ClientCodec", "EventFrame", "FrameDecoder", "JsonObject", "error_of", "status_error"]
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -39,7 +39,7 @@ _BY_REASON |= {"UNAUTHORIZED": PermissionDenied}
 _BY_STATUS |= {502: Unavailable, 504: Unavailable}
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class EventFrame(msgspec.Struct, frozen=True, gc=False):
     """What one message of a stream holds: usually one event; none that counts, or several, in the
     old versions.
     """
@@ -48,10 +48,10 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     is_last: bool = False  # the agent says so itself (`final` of the 0.x versions)
 
 
-Frames: TypeAlias = Callable[[bytes], Frame]
+FrameDecoder: TypeAlias = Callable[[bytes], EventFrame]
 
 
-class Dialect(Protocol):
+class ClientCodec(Protocol):
     """One version of the protocol over JSON-RPC, seen from the client.
 
     Operations carry their 1.0 names. What a version has no word for raises UnsupportedOperation
@@ -68,7 +68,7 @@ class Dialect(Protocol):
 
     def result(self, operation: str, raw: bytes, request: Any) -> Any: ...
 
-    def frames(self, request: Any) -> Frames: ...
+    def frames(self, request: Any) -> FrameDecoder: ...
 
     def error(self, error: JsonObject) -> A2AError: ...
 

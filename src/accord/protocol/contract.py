@@ -15,12 +15,12 @@ from ..model import A2AError, Event, Message, Task, TaskState
 __all__ = [
     "NOW",
     "WORTH_JOINING",
-    "Choice",
     "Codec",
+    "CodecChoice",
     "RestCodec",
     "Semantics",
     "Snapshot",
-    "Tasks",
+    "TaskPage",
     "weight",
 ]
 
@@ -72,7 +72,7 @@ class Snapshot(msgspec.Struct, gc=False):
         return _decode_task(self.data)
 
 
-class Tasks(msgspec.Struct):
+class TaskPage(msgspec.Struct):
     """A page of encoded tasks, newest first."""
 
     tasks: list[bytes]
@@ -87,7 +87,7 @@ def weight(answer: Any) -> int:
     """
     if isinstance(answer, Snapshot):
         return len(answer.head) + len(answer.artifacts)
-    return sum(map(len, answer.tasks)) if isinstance(answer, Tasks) else 0
+    return sum(map(len, answer.tasks)) if isinstance(answer, TaskPage) else 0
 
 
 class Codec(Protocol):
@@ -145,16 +145,16 @@ class RestCodec(Codec, Protocol):
         ...
 
 
-class Choice(Protocol):
+class CodecChoice(Protocol):
     """Several codecs for one name."""
 
-    def told(self, operation: str, hint: str, params: bytes) -> Codec | str:
+    def codec_or_task_id(self, operation: str, hint: str, params: bytes) -> Codec | str:
         """Return the codec the request is in, or the id of the task that knows. `hint` is the
         version it names, if any.
         """
         ...
 
-    def made(self, origin: str) -> Codec:
+    def for_origin(self, origin: str) -> Codec:
         """Return the codec for a task of this origin; empty if there is no such task."""
         ...
 

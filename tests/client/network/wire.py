@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from accord.net import Answer, Network
+from accord.net import Network, Response
 from tests.client.certs import Authority
 
 PATIENCE_S = 20.0  # far more than anything here takes: a test that hangs fails, with a name
@@ -175,7 +175,7 @@ async def network(**options: Any) -> AsyncIterator[Network]:
 
 async def get(
     net: Network, url: str, verb: str = "GET", body: bytes | None = None, **options: Any
-) -> Answer:
+) -> Response:
     given = {"headers": {}, "limit": 1 << 20, "timeout_s": PATIENCE_S} | options
     return await net.fetch(verb, url, given.pop("headers"), body, **given)
 

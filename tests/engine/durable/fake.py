@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from accord.engine.durable.branches import PLACE, Branch, Place, place_in
+from accord.engine.durable.branches import RUN_POSITION, Branch, RunPosition, position_in
 from accord.engine.durable.history import Mismatch, read_history
 from accord.engine.durable.output import Output, Send
 from accord.engine.durable.steps import Steps
@@ -151,7 +151,7 @@ class Run:
             self.loop.call_soon_threadsafe(action)
 
     def emit(self, value: Any, *, is_last: bool = False) -> None:
-        place = place_in(self)
+        place = position_in(self)
         assert place is not None
         output, is_in_step = place.branch.output, bool(place.step)
         if isinstance(value, Artifact):
@@ -178,14 +178,14 @@ class Run:
     # What else a run does
 
     def progress(self, text: str) -> None:
-        place = place_in(self)
+        place = position_in(self)
         assert place is not None
         if place.branch.output.status(is_in_step=bool(place.step)):
             self.log.append(status_entry(text, place.branch.path, place.step))
             self.statuses.append(text)
 
     async def ask(self, question: str, type_: type, name: str, branch: Branch | None = None) -> Any:
-        place = place_in(self)
+        place = position_in(self)
         assert place is not None
         branch = branch or place.branch
         n = branch.next_question()
@@ -240,7 +240,7 @@ class Run:
             assert (self.under_way, self.busy) == (0, 1)
 
     async def _call(self, function: Callable[[Context], Awaitable[Any]], output: Output) -> Any:
-        PLACE.set(Place(self, Branch("", output, asyncio.current_task())))
+        RUN_POSITION.set(RunPosition(self, Branch("", output, asyncio.current_task())))
         try:
             value = await function(Context(self))
         except Exception:

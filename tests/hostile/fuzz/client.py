@@ -11,11 +11,11 @@ from accord.client.streams.sse import Sse as Event
 from accord.client.streams.sse import TooBig, read
 from accord.model import A2AError, GetTaskRequest, Part, Role, SendMessageRequest
 from accord.model import Message as Said
-from accord.protocol.v01 import client as peer_v01
-from accord.protocol.v03 import client as peer_v03
-from accord.protocol.v03 import rest_client as peer_rest_v03
-from accord.protocol.v1 import client as peer_v1
-from accord.protocol.v1 import rest_client as peer_rest_v1
+from accord.protocol.v01 import client as v01_client
+from accord.protocol.v03 import client as v03_client
+from accord.protocol.v03 import rest_client as v03_rest_client
+from accord.protocol.v1 import client as v1_client
+from accord.protocol.v1 import rest_client as v1_rest_client
 from tests.client.peers import card, task
 
 from . import words
@@ -182,7 +182,14 @@ class Answers(Target):
     """
 
     name = "answer"
-    DIALECTS = [peer_v1, peer_v03, peer_v01, peer_rest_v1, peer_rest_v03.RAW, peer_rest_v03.TEXT]
+    REST_VARIANTS = [
+        v1_client,
+        v03_client,
+        v01_client,
+        v1_rest_client,
+        v03_rest_client.RAW,
+        v03_rest_client.TEXT,
+    ]
     MESSAGE = {
         "messageId": "m",
         "role": "ROLE_AGENT",
@@ -236,7 +243,7 @@ class Answers(Target):
 
     async def attack(self, data: bytes) -> None:
         tape = Tape(data)
-        dialect: Any = tape.pick(self.DIALECTS)
+        dialect: Any = tape.pick(self.REST_VARIANTS)
         thing = changed(tape, strange(tape) if tape.is_one_in(8) else tape.pick(self.THINGS))
         raw = words.bent(tape, words.raw(thing))
         match tape.number(4):
@@ -265,7 +272,7 @@ class Answers(Target):
         status = tape.pick([400, 401, 404, 409, 429, 500, 503, 302, 307, 418])
 
         def read_(value: Any) -> Any:
-            is_rest = dialect in (peer_rest_v1, peer_rest_v03.RAW, peer_rest_v03.TEXT)
+            is_rest = dialect in (v1_rest_client, v03_rest_client.RAW, v03_rest_client.TEXT)
             return dialect.error(status, value) if is_rest else dialect.error(value)
 
         after = tape.pick(

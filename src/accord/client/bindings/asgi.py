@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from ...net import Answer, Body, Headers, parse_url, safe_url
+from ...net import Response, ResponseBody, ResponseHeaders, parse_url, safe_url
 from ..errors import BadAnswer, ConnectionLost, TooSlow
 
 __all__ = ["BASE_URL", "InProcess"]
@@ -40,7 +40,7 @@ class InProcess:
         *,
         limit: int,
         timeout_s: float,
-    ) -> Answer:
+    ) -> Response:
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._start(verb, url, headers, body)
@@ -57,7 +57,7 @@ class InProcess:
                     await answer.close()
         except TimeoutError:
             raise TooSlow(safe_url(url), f"no answer within {timeout_s:g} s") from None
-        return Answer(answer.status, answer.headers, b"".join(pieces))
+        return Response(answer.status, answer.headers, b"".join(pieces))
 
     async def open(
         self,
@@ -68,7 +68,7 @@ class InProcess:
         *,
         timeout_s: float,
         idle_s: float,
-    ) -> Body:
+    ) -> ResponseBody:
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._start(verb, url, headers, body)
@@ -141,7 +141,7 @@ class _Exchange:
             return
         if event["type"] == "http.response.start":
             self.status = event["status"]
-            self.headers = Headers.of(event.get("headers", ()))
+            self.headers = ResponseHeaders.of(event.get("headers", ()))
             self.started.set_result(None)
         elif event["type"] == "http.response.body":
             if event.get("body"):

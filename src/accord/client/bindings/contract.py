@@ -11,8 +11,8 @@ from urllib.parse import urljoin
 import msgspec
 
 from ...model import A2AError, ParseError
-from ...net import Answer, Body, origin_of, safe_url
-from ...protocol import Frame, JsonObject, status_error
+from ...net import Response, ResponseBody, origin_of, safe_url
+from ...protocol import EventFrame, JsonObject, status_error
 from ..budget import Budget, check_depth
 from ..errors import BadAnswer
 from ..streams import sse
@@ -61,7 +61,7 @@ def beside(extra: Extra, extensions_header: str) -> dict[str, str]:
 class Item(msgspec.Struct, gc=False):
     """One message of a stream, and the cursor that stands behind it."""
 
-    frame: Frame
+    frame: EventFrame
     cursor: str
 
 
@@ -183,7 +183,7 @@ def seconds(retry_after: str | None) -> str | None:
 
 
 async def events(
-    body: Body, url: str, budget: Budget, read: Callable[[bytes], Frame]
+    body: ResponseBody, url: str, budget: Budget, read: Callable[[bytes], EventFrame]
 ) -> AsyncGenerator[list[Item], None]:
     """Yield the messages of an SSE body; `read` opens one. What came before one that makes no sense
     is not lost for it.
@@ -208,14 +208,14 @@ async def events(
 
 
 def _open(
-    batch: list[sse.Sse], read: Callable[[bytes], Frame], depth: int, items: list[Item]
+    batch: list[sse.Sse], read: Callable[[bytes], EventFrame], depth: int, items: list[Item]
 ) -> None:
     for event in batch:
         check_depth(event.data, depth)
         items.append(Item(read(event.data), event.id))
 
 
-async def read_all(body: Body, url: str, limit: int) -> Answer:
+async def read_all(body: ResponseBody, url: str, limit: int) -> Response:
     """Read a body to its end, because it turned out not to be a stream."""
     pieces, size = [], 0
     try:
@@ -226,4 +226,4 @@ async def read_all(body: Body, url: str, limit: int) -> Answer:
             pieces.append(piece)
     finally:
         await body.close()
-    return Answer(body.status, body.headers, b"".join(pieces))
+    return Response(body.status, body.headers, b"".join(pieces))

@@ -9,8 +9,8 @@ from typing import Any
 import grpc
 
 from ...model import A2AError
-from ...protocol.protobuf import GrpcDialect
-from ...protocol.protobuf import client as peer_grpc
+from ...protocol.protobuf import GrpcClientCodec
+from ...protocol.protobuf import client as grpc_client
 from ..auth import Chosen, ClientCert
 from ..budget import Budget
 from ..errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
@@ -42,7 +42,7 @@ class Grpc:
     def __init__(
         self,
         url: str,
-        dialect: GrpcDialect,
+        codec: GrpcClientCodec,
         budget: Budget,
         headers: Mapping[str, str],
         *,
@@ -54,12 +54,12 @@ class Grpc:
         proxy: str | bool | None = None,
     ) -> None:
         self.url = url
-        self.version = dialect.version
-        self._dialect = dialect
+        self.version = codec.version
+        self._codec = codec
         self._budget = budget
         self._chosen = chosen
         self._metadata = [(name.lower(), value) for name, value in headers.items()] + [
-            ("a2a-version", dialect.version)
+            ("a2a-version", codec.version)
         ]
         options = [
             ("grpc.primary_user_agent", "accord"),  # agents of 0.3 tell clients apart by it
@@ -91,24 +91,24 @@ class Grpc:
             self._channel = grpc.aio.insecure_channel(address, options=options)
 
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
-        data = self._dialect.request(operation, request)
-        call = self._channel.unary_unary(self._dialect.rpc(operation))
+        data = self._codec.request(operation, request)
+        call = self._channel.unary_unary(self._codec.rpc(operation))
         try:
             answer = await call(data, metadata=await self._with(extra), timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise self._fault(operation, error, timeout_s) from None
         return understood(
-            self.url, f"the answer to {operation}", self._dialect.result, operation, answer, request
+            self.url, f"the answer to {operation}", self._codec.result, operation, answer, request
         )
 
     async def stream(
         self, operation: str, request: Any, extra: Extra, timeout_s: float
     ) -> AsyncGenerator[list[Item], None]:
-        data = self._dialect.request(operation, request)
-        call = self._channel.unary_stream(self._dialect.rpc(operation))(
+        data = self._codec.request(operation, request)
+        call = self._channel.unary_stream(self._codec.rpc(operation))(
             data, metadata=await self._with(extra)
         )
-        read = self._dialect.frames(operation, request)
+        read = self._codec.frames(operation, request)
         idle_s = self._budget.idle_s
         try:
             async with asyncio.timeout(timeout_s):
@@ -134,7 +134,7 @@ class Grpc:
     async def _with(self, extra: Extra) -> tuple[tuple[str, str], ...]:
         metadata = list(self._metadata)
         if extra.extensions:
-            metadata.append((self._dialect.extensions, extra.extensions))
+            metadata.append((self._codec.extensions, extra.extensions))
         if extra.key:
             metadata.append(("idempotency-key", extra.key))
         if extra.after:
@@ -168,7 +168,7 @@ class Grpc:
             ):
                 return ConnectionLost(self.url, f"the connection broke off: {text[:200]}")
         details = details if isinstance(details, bytes) else None
-        return peer_grpc.error(
+        return grpc_client.error(
             operation, status, text[:2000], details, _text(trailers.get("retry-after"))
         )
 

@@ -11,8 +11,8 @@ from urllib.parse import urljoin
 import msgspec
 
 from ...model import A2AError, UnsupportedOperation
-from ...net import Answer, Http, safe_url
-from ...protocol import Dialect, Frame, JsonObject
+from ...net import Http, Response, safe_url
+from ...protocol import ClientCodec, EventFrame, JsonObject
 from ..budget import Budget, check_depth
 from ..errors import BadAnswer
 from .contract import NOTHING, Extra, Item, beside, events, moved, read_all, refusal, understood
@@ -37,12 +37,12 @@ class JsonRpc:
     name = "JSONRPC"
 
     def __init__(
-        self, http: Http, url: str, dialect: Dialect, budget: Budget, headers: Mapping[str, str]
+        self, http: Http, url: str, codec: ClientCodec, budget: Budget, headers: Mapping[str, str]
     ) -> None:
         self.url = url
-        self.version = dialect.version
+        self.version = codec.version
         self._http = http
-        self._dialect = dialect
+        self._codec = codec
         self._budget = budget
         self._ids = itertools.count(1)
         self._headers = {
@@ -50,8 +50,8 @@ class JsonRpc:
             "Accept": "application/json",
             **headers,
         }
-        if dialect.version:
-            self._headers["A2A-Version"] = dialect.version
+        if codec.version:
+            self._headers["A2A-Version"] = codec.version
         self._last = (NOTHING, self._headers)
         self._has_moved = False
 
@@ -84,9 +84,9 @@ class JsonRpc:
             answer = await self._http.open(
                 "POST", self.url, headers, body, timeout_s=timeout_s, idle_s=budget.idle_s
             )
-        read = self._dialect.frames(request)
+        read = self._codec.frames(request)
 
-        def open_frame(data: bytes) -> Frame:
+        def open_frame(data: bytes) -> EventFrame:
             return read(self._result(_open(data), id_))
 
         if answer.status == 200 and answer.headers.get("Content-Type", "").startswith(
@@ -118,8 +118,8 @@ class JsonRpc:
 
     def _pack(self, operation: str, request: Any) -> tuple[int, bytes]:
         id_ = next(self._ids)
-        method = self._dialect.method(operation)
-        params = self._dialect.params(operation, request)
+        method = self._codec.method(operation)
+        params = self._codec.params(operation, request)
         return id_, b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (
             id_,
             method.encode(),
@@ -131,24 +131,24 @@ class JsonRpc:
         all.
         """
         if extra is not self._last[0]:
-            self._last = (extra, self._headers | beside(extra, self._dialect.extensions_header))
+            self._last = (extra, self._headers | beside(extra, self._codec.extensions_header))
         return self._last[1]
 
-    def _unpack(self, operation: str, request: Any, id_: int, answer: Answer) -> Any:
+    def _unpack(self, operation: str, request: Any, id_: int, answer: Response) -> Any:
         return understood(
             self.url,
             f"the answer to {operation}",
-            self._dialect.result,
+            self._codec.result,
             operation,
             self._raw(operation, id_, answer),
             request,
         )
 
-    def _raw(self, operation: str, id_: int, answer: Answer) -> bytes:
+    def _raw(self, operation: str, id_: int, answer: Response) -> bytes:
         self._check(operation, answer)
         return self._result(understood(self.url, "the answer", _open, answer.body), id_)
 
-    def _check(self, operation: str, answer: Answer) -> None:
+    def _check(self, operation: str, answer: Response) -> None:
         if not 200 <= answer.status < 300:
             headers = answer.headers
             raise refusal(
@@ -165,12 +165,12 @@ class JsonRpc:
 
     def _error_in(self, body: JsonObject) -> A2AError | None:
         error = body.get("error")
-        return self._dialect.error(error) if isinstance(error, dict) else None
+        return self._codec.error(error) if isinstance(error, dict) else None
 
     def _result(self, reply: _Reply, id_: int) -> bytes:
         """Return the result in an envelope, or raise the error in it."""
         if reply.error is not None:
-            raise self._dialect.error(reply.error)
+            raise self._codec.error(reply.error)
         if reply.id != id_ and reply.id is not None and str(reply.id) != str(id_):
             raise BadAnswer(
                 safe_url(self.url),
@@ -201,7 +201,7 @@ class JsonRpc02(JsonRpc):
                 return understood(
                     self.url,
                     "the extended card",
-                    self._dialect.result,
+                    self._codec.result,
                     operation,
                     answer.body,
                     request,

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from ...model import A2AError, MethodNotFound, TaskNotFound
-from ...net import Answer, Body, Http
-from ...protocol import Frame, JsonObject
-from ...protocol.v1 import RestDialect, Route
+from ...net import Http, Response, ResponseBody
+from ...protocol import EventFrame, JsonObject
+from ...protocol.v1 import RestClientCodec, RestRequest
 from ..budget import Budget, check_depth
 from ..errors import BadAnswer
 from .contract import NOTHING, Extra, Item, beside, events, read_all, refusal, understood
@@ -33,19 +33,19 @@ class Rest:
         self,
         http: Http,
         url: str,
-        dialect: RestDialect,
+        codec: RestClientCodec,
         budget: Budget,
         headers: Mapping[str, str],
         *,
-        spoken_by: Callable[[str], RestDialect | None] | None = None,
+        codec_of_server: Callable[[str], RestClientCodec | None] | None = None,
     ) -> None:
         self.url = url
-        self.version = dialect.version
+        self.version = codec.version
         self._http = http
         self._base = url.rstrip("/")
-        self._dialect = dialect
-        self._spoken_by = (
-            spoken_by  # the dialect of an agent by its `Server` header, where that may tell
+        self._codec = codec
+        self._codec_of_server = (
+            codec_of_server  # the dialect of an agent by its `Server` header, where that may tell
         )
         self._budget = budget
         # Plain JSON is what every implementation takes and gives; A2A's own type is not (spec 7,
@@ -58,8 +58,8 @@ class Rest:
         self._bare = {
             name: value for name, value in self._headers.items() if name != "Content-Type"
         }
-        if dialect.version:
-            self._headers["A2A-Version"] = self._bare["A2A-Version"] = dialect.version
+        if codec.version:
+            self._headers["A2A-Version"] = self._bare["A2A-Version"] = codec.version
         self._last = (NOTHING, self._headers, self._headers)
         self._subscribes_with = [
             "POST",
@@ -67,7 +67,7 @@ class Rest:
         ]  # the text says POST, the proto GET: what works is remembered
 
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
-        route = self._dialect.route(operation, request)
+        route = self._codec.route(operation, request)
         answer = await self._fetch(route, extra, timeout_s)
         if answer.status in _MISREAD and route.other_body is not None:
             again = await self._fetch(route._replace(body=route.other_body), extra, timeout_s)
@@ -76,13 +76,13 @@ class Rest:
         return understood(
             self.url,
             f"the answer to {operation}",
-            self._dialect.result,
+            self._codec.result,
             operation,
             answer.body,
             request,
         )
 
-    async def _fetch(self, route: Route, extra: Extra, timeout_s: float) -> Answer:
+    async def _fetch(self, route: RestRequest, extra: Extra, timeout_s: float) -> Response:
         headers, limit = self._with(extra, route), self._budget.answer_bytes
         url = self._base + route.path
         answer = await self._http.fetch(
@@ -93,16 +93,16 @@ class Rest:
 
     def _hear(self, headers: Mapping[str, str]) -> None:
         """Go on in the dialect of who answers: the card may have come without a word about it."""
-        if self._spoken_by is not None:
-            self._dialect = self._spoken_by(headers.get("Server", "")) or self._dialect
+        if self._codec_of_server is not None:
+            self._codec = self._codec_of_server(headers.get("Server", "")) or self._codec
 
     async def stream(
         self, operation: str, request: Any, extra: Extra, timeout_s: float
     ) -> AsyncGenerator[list[Item], None]:
         answer = await self._open(operation, request, extra, timeout_s)
-        read = self._dialect.frames(request)
+        read = self._codec.frames(request)
 
-        def open_frame(data: bytes) -> Frame:
+        def open_frame(data: bytes) -> EventFrame:
             try:
                 return understood(self.url, "an event", read, data)
             except BadAnswer as fault:
@@ -123,10 +123,12 @@ class Rest:
     async def close(self) -> None:
         """Nothing: the connections are the client's."""
 
-    async def _open(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Body:
-        route = self._dialect.route(operation, request)
+    async def _open(
+        self, operation: str, request: Any, extra: Extra, timeout_s: float
+    ) -> ResponseBody:
+        route = self._codec.route(operation, request)
         if operation == "SubscribeToTask" and self._subscribes_with[0] == "GET":
-            route = Route("GET", route.path, None)
+            route = RestRequest("GET", route.path, None)
         headers = self._with(extra, route) | {"Accept": "text/event-stream, application/json"}
         answer = await self._http.open(
             route.verb,
@@ -150,13 +152,13 @@ class Rest:
             return await self._open(operation, request, extra, timeout_s)
         return answer
 
-    def _with(self, extra: Extra, route: Route) -> dict[str, str]:
+    def _with(self, extra: Extra, route: RestRequest) -> dict[str, str]:
         headers = self._headers if route.body is not None else self._bare
         if extra is not self._last[0] or headers is not self._last[1]:
-            self._last = (extra, headers, headers | beside(extra, self._dialect.extensions_header))
+            self._last = (extra, headers, headers | beside(extra, self._codec.extensions_header))
         return self._last[2]
 
-    def _check(self, operation: str, answer: Answer) -> None:
+    def _check(self, operation: str, answer: Response) -> None:
         if not 200 <= answer.status < 300:
             error = self._error(answer)
             raise (
@@ -168,11 +170,11 @@ class Rest:
             self.url, f"the answer to {operation}", check_depth, answer.body, self._budget.depth
         )
 
-    def _error(self, answer: Answer) -> A2AError:
+    def _error(self, answer: Response) -> A2AError:
         status, headers = answer.status, answer.headers
 
         def read(body: JsonObject) -> A2AError | None:
-            return self._dialect.error(status, body)
+            return self._codec.error(status, body)
 
         return refusal(
             self.url, status, headers.get("Retry-After"), headers.get("Location"), answer.body, read
@@ -190,4 +192,4 @@ class Rest:
             return None
         error = body.get("error")
         code = error.get("code") if isinstance(error, dict) else None
-        return self._dialect.error(code if isinstance(code, int) else 500, body)
+        return self._codec.error(code if isinstance(code, int) else 500, body)

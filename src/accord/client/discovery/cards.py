@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from ...model import AgentCard, ParseError, PermissionDenied, Unauthenticated
-from ...net import Answer, Http, host_of, parse_url, safe_url
+from ...net import Http, Response, host_of, parse_url, safe_url
 from ...protocol import status_error, text
 from ..bindings import seconds
 from ..budget import Budget, check_depth
@@ -75,7 +75,7 @@ class Cards:
             return {}
         return {"If-None-Match": kept.etag} if kept.etag else {"If-Modified-Since": kept.modified}
 
-    def take(self, url: str, answer: Answer) -> bytes:
+    def take(self, url: str, answer: Response) -> bytes:
         """Return the card of an answer, an unchanged one included, and keep it if that is
         allowed.
         """
@@ -117,7 +117,7 @@ async def fetch_card(
         Unauthenticated, PermissionDenied: The card is not for everyone.
     """
     tried: list[str] = []
-    not_now: Answer | None = None
+    not_now: Response | None = None
     for place in _places(url):
         answer = await _get(place, http, budget, cards)
         if answer.status == 200 and _may_be_card(answer, place, url):
@@ -186,7 +186,7 @@ def _places(url: str) -> list[str]:
     return found
 
 
-def _may_be_card(answer: Answer, place: str, url: str) -> bool:
+def _may_be_card(answer: Response, place: str, url: str) -> bool:
     """The agent's own address may answer with anything; only JSON counts there."""
     return (
         place != url
@@ -195,11 +195,11 @@ def _may_be_card(answer: Answer, place: str, url: str) -> bool:
     )
 
 
-async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> Answer:
+async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> Response:
     """Fetch a card, a few redirects along, unless the one kept will do."""
     kept = cards.fresh(place) if cards is not None else None
     if kept is not None:
-        return Answer(
+        return Response(
             200,
             {
                 "Content-Type": "application/json",
@@ -224,7 +224,7 @@ async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> A
         location = answer.headers.get("Location")
         if answer.status not in (301, 302, 303, 307, 308) or not location:
             if cards is not None and answer.status in (200, 304):
-                return Answer(200, answer.headers, cards.take(place, answer))
+                return Response(200, answer.headers, cards.take(place, answer))
             return answer
         try:
             target = parse_url(urljoin(url, location))

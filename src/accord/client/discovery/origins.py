@@ -8,7 +8,7 @@ is at one (see `accord.net.Guard`).
 
 from collections.abc import Callable, Mapping
 
-from ...net import Answer, Body, Guard, Http, host_of, origin_of
+from ...net import Guard, Http, Response, ResponseBody, host_of, origin_of
 
 __all__ = ["ByOrigin", "is_allowed"]
 
@@ -33,7 +33,7 @@ class ByOrigin:
         *,
         limit: int,
         timeout_s: float,
-    ) -> Answer:
+    ) -> Response:
         http = self._home if self._is_home(url) else await self._other()
         return await http.fetch(verb, url, headers, body, limit=limit, timeout_s=timeout_s)
 
@@ -46,7 +46,7 @@ class ByOrigin:
         *,
         timeout_s: float,
         idle_s: float,
-    ) -> Body:
+    ) -> ResponseBody:
         http = self._home if self._is_home(url) else await self._other()
         return await http.open(verb, url, headers, body, timeout_s=timeout_s, idle_s=idle_s)
 

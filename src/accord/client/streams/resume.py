@@ -28,10 +28,10 @@ from ...model import (
     TaskStatus,
     join_text,
 )
-from ...protocol import Frame
+from ...protocol import EventFrame
 from ..bindings import Item
 from ..errors import AgentFault, ConnectionLost, TooSlow, about_task, task_of
-from ..reply import Reply
+from ..reply import ClientReply
 from ..retry import Failures, is_cut, may_repeat
 from .seen import Echo, Gap, apply, has_come, own, reconcile, unseen
 
@@ -84,7 +84,7 @@ class Stream:
         self._source: AsyncIterator[list[Item]] | None = None
         self._answered_at = 0.0  # since when this connection is a stream
         self._mode = _LIVE
-        self._failures = Failures(client.line.retry)
+        self._failures = Failures(client.connection.retry)
         self._sends = 0
         self._polls = 0
         self._is_over = False
@@ -146,12 +146,12 @@ class Stream:
         )
 
     @property
-    def reply(self) -> Reply:
+    def reply(self) -> ClientReply:
         """The answer as far as it has been read."""
         found = self.task or self.message
         if found is None:
             raise ValueError("nothing has been read from this stream yet")
-        return Reply(self._client, found)
+        return ClientReply(self._client, found)
 
     # Reading
 
@@ -177,7 +177,7 @@ class Stream:
             if isinstance(error, AgentFault):
                 raise
             late = TooSlow(
-                self._client.line.name, f"the stream did not end within {timeout_s:.3g} s"
+                self._client.connection.name, f"the stream did not end within {timeout_s:.3g} s"
             )
             raise about_task(late, self.task_id) from None
 
@@ -201,27 +201,27 @@ class Stream:
                 await self._drop()
 
     async def _open(self) -> AsyncIterator[list[Item]]:
-        line = self._client.line
+        connection = self._client.connection
         if self._polls:
             return self._poll()
         if self.task is None:
-            if not await line.can_stream():
+            if not await connection.can_stream():
                 return self._begin_polling()
-            if not self._is_send and not line.snapshots_first and not line.can_resume:
+            if not self._is_send and not connection.snapshots_first and not connection.can_resume:
                 return self._listen_and_look(self._request.tenant)
             self._sends += 1
             operation = "SendStreamingMessage" if self._is_send else "SubscribeToTask"
-            return line.open_stream(
+            return connection.open_stream(
                 operation, self._request, key=self._key, after=self._at, timeout_s=self._timeout_s
             )
         request = SubscribeRequest(id=self.task.id, tenant=self._request.tenant)
-        if self._at and line.can_resume:
+        if self._at and connection.can_resume:
             self._mode = _RESUMED
-            return line.open_stream("SubscribeToTask", request, after=self._at)
+            return connection.open_stream("SubscribeToTask", request, after=self._at)
         self._mode = _SNAPSHOT
         return (
-            line.open_stream("SubscribeToTask", request)
-            if line.snapshots_first
+            connection.open_stream("SubscribeToTask", request)
+            if connection.snapshots_first
             else self._listen_and_look(request.tenant)
         )
 
@@ -233,7 +233,9 @@ class Stream:
         less is missed in between.
         """
         request = SubscribeRequest(id=self.task_id, tenant=tenant)
-        async with aclosing(self._client.line.open_stream("SubscribeToTask", request)) as source:
+        async with aclosing(
+            self._client.connection.open_stream("SubscribeToTask", request)
+        ) as source:
             first = asyncio.ensure_future(anext(source, None))
             try:
                 await self._look()
@@ -307,7 +309,7 @@ class Stream:
             cursor.isdecimal()
             and at.isdecimal()
             and int(cursor) <= int(at)
-            and self._client.line.can_resume
+            and self._client.connection.can_resume
         )
 
     def _fresh(self, task: Task, event: ArtifactUpdate) -> ArtifactUpdate | None:
@@ -329,7 +331,7 @@ class Stream:
             if (
                 self._sends > 1
                 and cursor not in ("", "1")
-                and self._client.line.can_resume
+                and self._client.connection.can_resume
                 and self._is_new_task
             ):
                 # Sent a second time and recognised: what the first answer would have told is still
@@ -384,28 +386,30 @@ class Stream:
             if self.task is not None
             else "before anything came"
         )
-        await self._recover(ConnectionLost(self._client.line.name, f"the stream ended {state}"))
+        await self._recover(
+            ConnectionLost(self._client.connection.name, f"the stream ended {state}")
+        )
 
     async def _recover(self, error: A2AError | AgentFault) -> None:
-        line = self._client.line
+        connection = self._client.connection
         if not is_cut(error):
             if self._mode == _LIVE or isinstance(error, AgentFault):
-                raise line.named(error)
+                raise connection.named(error)
             await self._instead_of_subscribing()
             return
         now = asyncio.get_running_loop().time()
-        if self._answered_at and now - self._answered_at > line.retry.most_s:
+        if self._answered_at and now - self._answered_at > connection.retry.most_s:
             self._failures.forget()  # it was there for a while, with nothing to say
         self._answered_at = 0.0
-        pause = line.pause_after(error, self._failures, self._deadline)
+        pause = connection.pause_after(error, self._failures, self._deadline)
         is_lost = (
             self.task is None
             and self._is_send
-            and not may_repeat(error, is_safe=line.may_send_again(self._key))
+            and not may_repeat(error, is_safe=connection.may_send_again(self._key))
         )
         if pause is None or self._is_asking or (is_lost and not self._name_after(error)):
-            raise about_task(line.named(error), self.task_id or task_of(error))
-        await line.pause(pause)
+            raise about_task(connection.named(error), self.task_id or task_of(error))
+        await connection.pause(pause)
         if is_lost:
             await self._find(self._name_after(error), error)
 
@@ -416,7 +420,7 @@ class Stream:
         assert isinstance(self._request, SendMessageRequest)  # only a message makes a task
         named = (
             self._request.message.message_id
-            if self._client.line.names_tasks and self._is_new_task
+            if self._client.connection.names_tasks and self._is_new_task
             else ""
         )
         return named or task_of(error)
@@ -425,17 +429,17 @@ class Stream:
         """Ask for a task: what was begun is gone on with; under a name of ours, what never arrived
         can be sent again.
         """
-        line = self._client.line
+        connection = self._client.connection
         try:
             found = await self._client.get(task_id)
         except TaskNotFound:
-            if line.names_tasks:
+            if connection.names_tasks:
                 return
-            raise line.named(error) from None
+            raise connection.named(error) from None
         except (A2AError, AgentFault) as gone:
             raise about_task(gone, task_id) from None
         if not has_come(self._request, found):
-            raise line.named(error)
+            raise connection.named(error)
         self._accept(found, "")
 
     async def _instead_of_subscribing(self) -> None:
@@ -470,14 +474,14 @@ class Stream:
         else:
             found = await self._client.get(request.id)
         self._polls = 1
-        yield [Item(Frame((found,)), "")]
+        yield [Item(EventFrame((found,)), "")]
 
     async def _poll(self) -> AsyncIterator[list[Item]]:
         """Ask for the task again and again, at growing intervals while nothing changes."""
         self._is_asking = True
         while not self._is_over:
             await asyncio.sleep(
-                min(self._client.line.retry.first_s * 2 ** min(self._polls, 8), _POLL_MOST_S)
+                min(self._client.connection.retry.first_s * 2 ** min(self._polls, 8), _POLL_MOST_S)
             )
             await self._look()
             self._polls = 1 if self._ready else self._polls + 1

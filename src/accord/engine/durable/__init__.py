@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .branches import PLACE as PLACE
+    from .branches import RUN_POSITION as RUN_POSITION
     from .branches import Branch as Branch
     from .branches import Delegates as Delegates
-    from .branches import Place as Place
-    from .branches import place_in as place_in
+    from .branches import RunPosition as RunPosition
+    from .branches import position_in as position_in
     from .history import History as History
     from .history import Mismatch as Mismatch
     from .history import read_history as read_history
@@ -26,12 +26,12 @@ __getattr__ = lazy(
         "History": "history",
         "Mismatch": "history",
         "Output": "output",
-        "PLACE": "branches",
-        "Place": "branches",
+        "RUN_POSITION": "branches",
+        "RunPosition": "branches",
         "Send": "output",
         "StepFailed": "steps",
         "Steps": "steps",
-        "place_in": "branches",
+        "position_in": "branches",
         "read_history": "history",
     },
 )

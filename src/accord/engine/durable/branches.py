@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from .output import Output
 
 __all__ = [
-    "PLACE",
+    "RUN_POSITION",
     "Branch",
     "Delegates",
-    "Place",
     "Recorder",
+    "RunPosition",
     "branch_of",
-    "place_in",
+    "position_in",
     "step_label",
 ]
 
@@ -185,7 +185,7 @@ class Branch:
         return f"{self.path}/{name}" if self.path else name
 
 
-class Place(NamedTuple):
+class RunPosition(NamedTuple):
     """Where the running code belongs. Tasks and threads it starts belong there too."""
 
     run: Any  # a Recorder
@@ -193,12 +193,12 @@ class Place(NamedTuple):
     step: str = ""  # its label, empty outside of steps
 
 
-PLACE: ContextVar[Place | None] = ContextVar("accord_place", default=None)
+RUN_POSITION: ContextVar[RunPosition | None] = ContextVar("accord_place", default=None)
 
 
-def place_in(run: Any) -> Place | None:
+def position_in(run: Any) -> RunPosition | None:
     """Where in this run the caller is; None if it is no part of it."""
-    place = PLACE.get()
+    place = RUN_POSITION.get()
     return place if place is not None and place.run is run else None
 
 
@@ -206,7 +206,7 @@ def branch_of(run: Any) -> Branch | None:
     """The branch whose own task the caller is; None in a task the user has started, and outside of
     the run.
     """
-    place = PLACE.get()
+    place = RUN_POSITION.get()
     if place is None or place.run is not run or place.branch.task is not asyncio.current_task():
         return None
     return place.branch

@@ -18,7 +18,15 @@ from msgspec.structs import replace
 from ...model import Message, Unavailable
 from ...store import is_armed, point
 from ..log import Delegated, Patched, StepEnded, StepLeft
-from .branches import PLACE, Branch, Place, Recorder, branch_of, place_in, step_label
+from .branches import (
+    RUN_POSITION,
+    Branch,
+    Recorder,
+    RunPosition,
+    branch_of,
+    position_in,
+    step_label,
+)
 from .history import History, Mismatch, StepEntry
 from .values import Result, result_type, routine_of
 
@@ -113,7 +121,7 @@ class Steps:
             Mismatch: Something else is recorded in its place.
         """
         run = self._run
-        place = place_in(run)
+        place = position_in(run)
         if place is not None and place.step:
             return await _perform(
                 run, function, args, place.step, retries, timeout
@@ -144,8 +152,8 @@ class Steps:
         goes on.
         """
         cause: BaseException | None = None
-        outer = PLACE.get()
-        PLACE.set(Place(self._run, call.branch, call.label))
+        outer = RUN_POSITION.get()
+        RUN_POSITION.set(RunPosition(self._run, call.branch, call.label))
         try:
             if is_armed:
                 point("step.begun")
@@ -169,7 +177,7 @@ class Steps:
             self._leave(call)
             raise
         finally:
-            PLACE.set(outer)
+            RUN_POSITION.set(outer)
         if is_armed:
             point("step.stored")
         if entry.type:
@@ -227,7 +235,7 @@ class Steps:
     @property
     def step_key(self) -> str:
         """What the step we are in is called, in every attempt: an idempotency key."""
-        place = place_in(self._run)
+        place = position_in(self._run)
         if place is None or not place.step:
             raise TypeError(
                 "ctx.step_key belongs to a step; read it in the function that ctx.step calls"
@@ -258,7 +266,7 @@ class Steps:
             raise TypeError(
                 f"two steps called in tasks of your own have the name {name!r}; give each its own"
             )
-        place = place_in(run)
+        place = position_in(run)
         if place is None:
             raise TypeError(f"ctx.{verb} was called in a task that was not started by its skill")
         self._names.add(name)
@@ -298,7 +306,7 @@ class Steps:
     def _gathering(self, members: tuple[Any, ...]) -> Branch | None:
         """The branch that gathers; None within a step, of which the members are a part."""
         wrong = next((member for member in members if not inspect.iscoroutine(member)), None)
-        place = place_in(self._run)
+        place = position_in(self._run)
         branch = branch_of(self._run)
         if wrong is None and (branch is not None or (place is not None and place.step)):
             return None if place is not None and place.step else branch
@@ -317,7 +325,7 @@ class Steps:
 
     async def _member(self, branch: Branch, member: Coroutine[Any, Any, Any]) -> Any:
         branch.task = asyncio.current_task()
-        PLACE.set(Place(self._run, branch))  # the task has a context of its own
+        RUN_POSITION.set(RunPosition(self._run, branch))  # the task has a context of its own
         try:
             value = await _harmless(member)
         except asyncio.CancelledError:
@@ -405,7 +413,7 @@ class Steps:
         return known
 
     def _outside(self, verb: str) -> None:
-        place = place_in(self._run)
+        place = position_in(self._run)
         if place is not None and place.step:
             step = place.step.rpartition("#")[0]
             raise TypeError(

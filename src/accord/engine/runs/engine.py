@@ -29,7 +29,7 @@ from ...store import Idempotency, Namespace, Store
 from ...store import Mail as Letter
 from ..durable import History, read_history
 from ..log import Answered, Asked, Entry, Log, Lost, MessageAdded, Numbered, Turn, state_of
-from ..skills import Agent, Skill
+from ..skills import AgentBase, Skill
 from .posts import Mail
 from .recovery import INTERRUPTED as INTERRUPTED_TEXT
 from .recovery import Recovery
@@ -44,7 +44,7 @@ log_ = logging.getLogger("accord")
 
 LEAVE_S = 5.0  # for functions that were cancelled at a stop
 MAX_ROUTES = 5  # how often a message is taken to a task whose owner changes
-_WARNED: weakref.WeakSet[Agent] = weakref.WeakSet()
+_WARNED: weakref.WeakSet[AgentBase] = weakref.WeakSet()
 
 
 class Engine:
@@ -55,7 +55,7 @@ class Engine:
     """
 
     def __init__(
-        self, agent: Agent, store: Store, limits: Limits, retention: Retention | None = None
+        self, agent: AgentBase, store: Store, limits: Limits, retention: Retention | None = None
     ) -> None:
         agent.resolve()
         self.agent = agent

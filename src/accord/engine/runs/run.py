@@ -27,17 +27,17 @@ from ...model import (
     TaskState,
 )
 from ..durable import (
-    PLACE,
+    RUN_POSITION,
     Branch,
     Delegates,
     History,
     Mismatch,
     Output,
-    Place,
+    RunPosition,
     Send,
     StepFailed,
     Steps,
-    place_in,
+    position_in,
 )
 from ..log import NOWHERE, ArtifactChanged, Entry, Log, Origin, Released, RunStarted, Turn, Worked
 from ..skills import Ask, Context, Fail, Reject, Reply, Skill, to_parts
@@ -227,7 +227,7 @@ class Run:
         del self._values  # they are the function's
         if binding.context:
             self._root = Branch("", self._output(), asyncio.current_task())
-            PLACE.set(Place(self, self._root))
+            RUN_POSITION.set(RunPosition(self, self._root))
             values[binding.context] = Context(self, self.caller, self.log.ids.context_id)
         if binding.caller:
             values[binding.caller] = self.caller
@@ -485,7 +485,7 @@ class Run:
 
     def _origin(self) -> tuple[Branch, Origin]:
         """Where in the function we are."""
-        place = place_in(self)
+        place = position_in(self)
         if place is None:  # a skill that takes no Context has one branch, and no steps
             if self._root is None:
                 self._root = Branch("", self._output(), self.task)

@@ -22,7 +22,7 @@ from ...model import (
 from ...store import Idempotency, Namespace, Record, Store
 from ..durable import Delegates
 from ..log import About, Log, Tasks
-from ..skills import Agent, Skill
+from ..skills import AgentBase, Skill
 from ..threads import Threads
 from .run import FORGOTTEN, Run
 from .state import State
@@ -43,7 +43,7 @@ class Accepted(NamedTuple):
 class Runs:
     """Starts the runs of an agent, and holds what they share."""
 
-    def __init__(self, agent: Agent, store: Store, limits: Limits) -> None:
+    def __init__(self, agent: AgentBase, store: Store, limits: Limits) -> None:
         self.agent = agent
         self.limits = limits
         self.tasks = Tasks(store, limits)

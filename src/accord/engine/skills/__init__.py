@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .agent import Agent as Agent
+    from .agent import AgentBase as AgentBase
     from .context import Context as Context
     from .context import Fail as Fail
     from .context import Reject as Reject
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "Agent": "agent",
+        "AgentBase": "agent",
         "Ask": "values",
         "Context": "context",
         "Fail": "context",

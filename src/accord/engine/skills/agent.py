@@ -19,7 +19,7 @@ from ...model import (
 )
 from .skill import Skill
 
-__all__ = ["Agent"]
+__all__ = ["AgentBase"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,7 +28,7 @@ def _named(metadata: Metadata | None) -> Any:
     return metadata.get("skill") if metadata is not None else None
 
 
-class Agent:
+class AgentBase:
     """An agent made of functions.
 
     Every field of the agent card has a keyword; what can be derived (skills, modes, interfaces,

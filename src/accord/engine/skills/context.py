@@ -75,10 +75,10 @@ class Context:
     ) -> Any:
         """Ask in the branch that awaits this: a member of `gather` is called outside of its own."""
         from ..durable import (
-            place_in,  # brings asyncio, which someone who only names a Context need not load
+            position_in,  # brings asyncio, which someone who only names a Context need not load
         )
 
-        place = place_in(self._task_run)
+        place = position_in(self._task_run)
         if place is None:
             raise TypeError(f"ctx.{verb} was called in a task that was not started by its skill")
         if place.step:

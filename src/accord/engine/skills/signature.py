@@ -20,7 +20,7 @@ from ...protocol import text
 from .schema import Shape, in_words, is_object_type, json_schema, to_builtins
 from .values import File, files_of
 
-__all__ = ["Binding", "bind"]
+__all__ = ["Parameters", "bind"]
 
 
 class Slot(NamedTuple):
@@ -34,7 +34,7 @@ class Slot(NamedTuple):
     default: Any = UNSET
 
 
-class Binding(NamedTuple):
+class Parameters(NamedTuple):
     """What a function takes."""
 
     slots: tuple[Slot, ...]
@@ -190,7 +190,7 @@ def _example(schema: dict[str, Any]) -> Any:
     return _EXAMPLES.get(schema.get("type", "object"), {})
 
 
-def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type) -> Binding:
+def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type) -> Parameters:
     """Read a function's signature. `hints` are its annotations, `Annotated` included.
 
     Raises:
@@ -246,12 +246,12 @@ def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type
             slots.append(slot)
     if len(values) > 1 and sorted(slot.kind for slot in values) != ["data", "text"]:
         fields = _fields(function, values)
-        return Binding(tuple(slots), context, caller, fields)
+        return Parameters(tuple(slots), context, caller, fields)
     values = [slot._replace(shape=None) if slot.kind == "text" else slot for slot in values]
     for slot in values:
         if slot.shape is not None:
             _check(function, slot.name, slot.shape.schema)
-    return Binding((*values, *slots), context, caller)
+    return Parameters((*values, *slots), context, caller)
 
 
 def _fields(function: Callable[..., Any], slots: list[Slot]) -> Fields:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...model import AgentSkill
 from .context import Context
-from .signature import Binding, bind
+from .signature import Parameters, bind
 from .values import Reply
 
 __all__ = ["Skill"]
@@ -40,7 +40,7 @@ class Skill:
         self.idle_s = idle_s
         self._names = names or {}
         self.kind = _kind(function)
-        self.binding = Binding((), "", "")
+        self.binding = Parameters((), "", "")
         self.makes_task = True
 
     def resolve(self) -> None:

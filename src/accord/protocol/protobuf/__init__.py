@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .client import GrpcDialect as GrpcDialect
+    from .client import GrpcClientCodec as GrpcClientCodec
     from .messages import kind as kind
     from .rpc import Rpc as Rpc
     from .rpc import rpcs as rpcs
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __getattr__ = lazy(
     __name__,
     {
-        "GrpcDialect": "client",
+        "GrpcClientCodec": "client",
         "POOL": "schema",
         "Rpc": "rpc",
         "kind": "messages",

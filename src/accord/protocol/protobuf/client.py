@@ -20,15 +20,14 @@ from ...model import (
     Unavailable,
     UnsupportedOperation,
 )
-from ..client import Frames, error_of
-from ..v03 import Form, RestV03, form_of_server
-from ..v03 import proto_json as v03proto
-from ..v03 import rest_client as peer_rest_v03
-from ..v1 import client as peer_v1
+from ..client import FrameDecoder, error_of
+from ..v03 import Form, RestClientV03, form_of_server, proto_json
+from ..v03 import rest_client as v03_rest_client
+from ..v1 import client as v1_client
 from .messages import kind
 from .schema import POOL
 
-__all__ = ["V03", "V03_TEXT", "V1", "GrpcDialect", "error", "spoken_by"]
+__all__ = ["V03", "V03_TEXT", "V1", "GrpcClientCodec", "codec_of_server", "error"]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -45,7 +44,7 @@ _BY_STATUS: dict[str, type[A2AError]] = {
 }
 
 
-class GrpcDialect:
+class GrpcClientCodec:
     """One package of the protocol: its rpcs, and how requests and answers look as JSON."""
 
     def __init__(
@@ -56,7 +55,7 @@ class GrpcDialect:
         rpcs: dict[str, str],
         write: Callable[[str, Any], dict[str, Any]],
         result: Callable[[str, bytes, Any], Any],
-        frames: Callable[[Any], Frames],
+        frames: Callable[[Any], FrameDecoder],
         extensions: str,
     ) -> None:
         self.version = version
@@ -88,7 +87,7 @@ class GrpcDialect:
             return None
         return self._result(operation, self._json(operation, data), request)
 
-    def frames(self, operation: str, request: Any) -> Frames:
+    def frames(self, operation: str, request: Any) -> FrameDecoder:
         read = self._frames(request)
         return lambda data: read(self._json(operation, data))
 
@@ -96,44 +95,44 @@ class GrpcDialect:
         return _encode(kind(self._method(operation).output_type.full_name).decode(data))
 
 
-def _write_v03(objects: RestV03, operation: str, request: Any) -> dict[str, Any]:
+def _write_v03(objects: RestClientV03, operation: str, request: Any) -> dict[str, Any]:
     """Requests of 0.3 name tasks and configs by resource name."""
     given: dict[str, Any] = msgspec.to_builtins(request)
     match operation:
         case "SendMessage" | "SendStreamingMessage":
             return objects.write_send(given)
         case "GetTask" | "CancelTask" | "SubscribeToTask":
-            named = {"name": v03proto.task_name(given["id"])}
+            named = {"name": proto_json.task_name(given["id"])}
             return named | {name: given[name] for name in ("historyLength",) if given.get(name)}
         case "CreateTaskPushNotificationConfig":
             config_id = given.get("id") or given["taskId"]
-            config = v03proto.write_push({**given, "id": config_id})
+            config = proto_json.write_push({**given, "id": config_id})
             return {
-                "parent": v03proto.task_name(given["taskId"]),
+                "parent": proto_json.task_name(given["taskId"]),
                 "configId": config_id,
                 "config": config,
             }
         case "GetTaskPushNotificationConfig" | "DeleteTaskPushNotificationConfig":
-            return {"name": v03proto.config_name(given["taskId"], given["id"])}
+            return {"name": proto_json.config_name(given["taskId"], given["id"])}
         case "ListTaskPushNotificationConfigs":
-            return {"parent": v03proto.task_name(given["taskId"])}
+            return {"parent": proto_json.task_name(given["taskId"])}
     return given
 
 
-V1 = GrpcDialect(
+V1 = GrpcClientCodec(
     "1.0",
     "lf.a2a.v1.A2AService",
     rpcs={},
     write=lambda operation, request: msgspec.to_builtins(request),
-    result=peer_v1.result,
-    frames=peer_v1.frames,
+    result=v1_client.result,
+    frames=v1_client.frames,
     extensions="a2a-extensions",
 )
 
 
-def _v03(objects: RestV03) -> GrpcDialect:
+def _v03(objects: RestClientV03) -> GrpcClientCodec:
     """0.3, its objects as on HTTP+JSON."""
-    return GrpcDialect(
+    return GrpcClientCodec(
         "0.3",
         "a2a.v1.A2AService",
         rpcs={
@@ -148,10 +147,10 @@ def _v03(objects: RestV03) -> GrpcDialect:
     )
 
 
-V03, V03_TEXT = _v03(peer_rest_v03.RAW), _v03(peer_rest_v03.TEXT)
+V03, V03_TEXT = _v03(v03_rest_client.RAW), _v03(v03_rest_client.TEXT)
 
 
-def spoken_by(server: str) -> GrpcDialect | None:
+def codec_of_server(server: str) -> GrpcClientCodec | None:
     """Return the dialect of 0.3 of the agent behind a `Server` header, which came with its card;
     None if that does not tell.
     """
@@ -165,7 +164,7 @@ def error(
     text, or its status.
     """
     name, _, rest = text.partition(": ")
-    code = peer_rest_v03.NAMES.get(name)
+    code = v03_rest_client.NAMES.get(name)
     if code is not None:
         text = rest
     found = error_of(code, text, _details(details) if details else None)

@@ -41,7 +41,7 @@ class Rpc:
         self._request = kind(method.input_type.full_name)
         self._answer = kind(method.output_type.full_name)
 
-    def speaking(self, codec: Codec) -> "Rpc":
+    def with_codec(self, codec: Codec) -> "Rpc":
         """Return this rpc with another codec of its version."""
         other = copy.copy(self)
         other.codec = codec

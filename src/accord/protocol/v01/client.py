@@ -35,8 +35,8 @@ from ...model import (
     UnsupportedOperation,
 )
 from ...model import ContentTypeNotSupported as ContentType
-from .. import legacy as old
-from ..client import Frame, Frames, JsonObject, error_of
+from .. import legacy
+from ..client import EventFrame, FrameDecoder, JsonObject, error_of
 from ..v03 import read
 from . import codec as v01
 
@@ -97,7 +97,7 @@ def params(operation: str, request: Any) -> bytes:
             return _encode({"id": given["taskId"]})
         case "GetTask":
             given.setdefault("historyLength", _ALL)  # to say nothing is to ask for none
-    return _encode(old.some(given, "id", "historyLength", "metadata"))
+    return _encode(legacy.some(given, "id", "historyLength", "metadata"))
 
 
 def result(operation: str, raw: bytes, request: Any) -> Any:
@@ -111,7 +111,7 @@ def _result(operation: str, value: Any, request: Any) -> Any:
             return SendMessageResponse(task=_task(value, request))
         case "GetTask" | "CancelTask":
             return _task(value, request)
-    return old.convert(v01.read_push(old.need(value, "result")), TaskPushNotificationConfig)
+    return legacy.convert(v01.read_push(legacy.need(value, "result")), TaskPushNotificationConfig)
 
 
 def _task(value: Any, request: Any) -> Task:
@@ -119,21 +119,21 @@ def _task(value: Any, request: Any) -> Task:
     _name(task["status"].get("message"))
     for message in task.get("history", ()):
         _name(message)
-    found = old.convert(task, Task)
+    found = legacy.convert(task, Task)
     found.context_id = found.context_id or _context(request)
     return found
 
 
-def frames(request: Any) -> Frames:
+def frames(request: Any) -> FrameDecoder:
     is_first = isinstance(request, SendMessageRequest)
 
-    def frame(raw: bytes) -> Frame:
+    def frame(raw: bytes) -> EventFrame:
         nonlocal is_first
         value = _json.decode(raw)
         event = read(lambda: _event(value, request))
         is_last = isinstance(value, dict) and value.get("final") is True
         if not is_first or isinstance(event, Task):
-            return Frame((event,), is_last)
+            return EventFrame((event,), is_last)
         is_first = False
         is_status = isinstance(event, StatusUpdate)
         status = event.status if is_status else TaskStatus(state=TaskState.WORKING)
@@ -143,9 +143,9 @@ def frames(request: Any) -> Frames:
             id=event.task_id,
             context_id=event.context_id,
             status=status,
-            history=[old.convert(said, Message)],
+            history=[legacy.convert(said, Message)],
         )
-        return Frame((task,) if is_status else (task, event), is_last)
+        return EventFrame((task,) if is_status else (task, event), is_last)
 
     return frame
 
@@ -161,7 +161,7 @@ def _event(value: Any, request: Any) -> Any:
     status = event.get("statusUpdate", {}).get("status")
     if status is not None:
         _name(status.get("message"))
-    found = old.convert(event, StreamResponse).event
+    found = legacy.convert(event, StreamResponse).event
     found.context_id = found.context_id or _context(request)
     return found
 

@@ -21,7 +21,7 @@ from ...model import (
     TaskPushNotificationConfig,
     new_id,
 )
-from .. import legacy as old
+from .. import legacy
 from ..contract import Semantics, Snapshot
 from ..legacy import (
     Json,
@@ -70,17 +70,17 @@ _CODES = {-32006: -32603, -32007: -32004, -32008: -32600, -32009: -32600}
 
 
 def write_part(part: Json) -> Json:
-    return old.write_part(part, "type")
+    return legacy.write_part(part, "type")
 
 
 def read_part(value: Any, field: str = "part") -> Json:
-    return old.read_part(value, field, lone_file=True)
+    return legacy.read_part(value, field, lone_file=True)
 
 
 def write_message(message: Json) -> Json:
     written = {
         "role": write_role(message["role"]),
-        "parts": [old.write_part(part, "type") for part in message["parts"]],
+        "parts": [legacy.write_part(part, "type") for part in message["parts"]],
     }
     return written | some(message, "metadata")
 
@@ -91,7 +91,7 @@ def read_message(value: Any, field: str = "message", *, role: str = "ROLE_USER")
     message = {
         "messageId": new_id(),
         "role": read_role(value.get("role"), f"{field}.role", role),
-        "parts": old.read_parts(value.get("parts"), f"{field}.parts", read_part),
+        "parts": legacy.read_parts(value.get("parts"), f"{field}.parts", read_part),
     }
     return message | some(value, "metadata")
 
@@ -102,7 +102,7 @@ def write_status(status: Json) -> Json:
     message = status.get("message")
     if message is not None:
         if state in _DOWN:
-            message = {**message, "metadata": old.mark(message.get("metadata"), state=state)}
+            message = {**message, "metadata": legacy.mark(message.get("metadata"), state=state)}
         written["message"] = write_message(message)
     return written | some(status, "timestamp")
 
@@ -112,7 +112,7 @@ def read_status(value: Any, field: str = "status") -> Json:
     status: Json = {"state": read_state(value.get("state"), f"{field}.state")}
     if value.get("message") is not None:
         message = read_message(value["message"], f"{field}.message", role="ROLE_AGENT")
-        metadata, facts = old.drop_marks(message.pop("metadata", None))
+        metadata, facts = legacy.drop_marks(message.pop("metadata", None))
         status["state"] = facts.get("state", status["state"])
         status["message"] = message | ({"metadata": metadata} if metadata else {})
     if value.get("timestamp"):
@@ -124,7 +124,7 @@ def write_artifact(artifact: Json, index: int) -> Json:
     written = some(artifact, "name", "description")
     written |= {
         "index": index,
-        "parts": [old.write_part(part, "type") for part in artifact["parts"]],
+        "parts": [legacy.write_part(part, "type") for part in artifact["parts"]],
     }
     return written | some(artifact, "metadata")
 
@@ -134,7 +134,7 @@ def read_artifact(value: Any, field: str = "artifact", index: int | None = None)
     place = (value.get("index") or 0) if index is None else index
     return {
         "artifactId": f"artifact-{place}",
-        "parts": old.read_parts(value.get("parts"), f"{field}.parts", read_part),
+        "parts": legacy.read_parts(value.get("parts"), f"{field}.parts", read_part),
         **some(value, "name", "description", "metadata"),
     }
 
@@ -156,7 +156,7 @@ def write_task(task: Json) -> Json:
 
 def read_task(value: Any, field: str = "task") -> Json:
     value = need(value, field)
-    metadata, facts = old.drop_marks(value.get("metadata"))
+    metadata, facts = legacy.drop_marks(value.get("metadata"))
     status = read_status(value.get("status"), f"{field}.status")
     status["state"] = facts.get("state", status["state"])
     task: Json = {"id": value.get("id"), "status": status}
@@ -183,7 +183,7 @@ def read_task(value: Any, field: str = "task") -> Json:
 def _mark_state(metadata: Json | None, status: Json) -> Json | None:
     """Where a status has no message to carry its true state, what is around it does."""
     if status["state"] in _DOWN and "message" not in status:
-        return old.mark(metadata, state=status["state"])
+        return legacy.mark(metadata, state=status["state"])
     return metadata
 
 
@@ -252,7 +252,7 @@ def read_event(value: Any) -> Json:
                 **some(value, "metadata"),
             }
         }
-    metadata, facts = old.drop_marks(value.get("metadata"))
+    metadata, facts = legacy.drop_marks(value.get("metadata"))
     status = read_status(value.get("status"))
     status["state"] = facts.get("state", status["state"])
     return {
@@ -290,7 +290,7 @@ def read_send(value: Json) -> Json:
             read_modes(modes) if isinstance(modes, list) else modes
         )
     if value.get("pushNotification") is not None:
-        request["configuration"]["taskPushNotificationConfig"] = old.read_webhook(
+        request["configuration"]["taskPushNotificationConfig"] = legacy.read_webhook(
             value["pushNotification"], "pushNotification"
         )
     return request | some(value, "metadata")
@@ -302,15 +302,15 @@ def _history(value: Json) -> Any:
 
 
 def _read_task_id(value: Json) -> Json:
-    return {"id": old.task_id_of(value)}
+    return {"id": legacy.task_id_of(value)}
 
 
 def _read_query(value: Json) -> Json:
-    return {"id": old.task_id_of(value), "historyLength": _history(value)}
+    return {"id": legacy.task_id_of(value), "historyLength": _history(value)}
 
 
 def _write_webhook(config: Json, schemes: list[str] | None = None) -> Json:
-    webhook = old.write_webhook(config, schemes)
+    webhook = legacy.write_webhook(config, schemes)
     webhook.pop("id", None)  # one per task
     return webhook
 
@@ -324,18 +324,18 @@ def read_push(value: Json) -> Json:
     """Return the task's one config. A config of null takes it away, which is said by an
     empty url.
     """
-    task_id = old.task_id_of(value, "id", "taskId")
+    task_id = legacy.task_id_of(value, "id", "taskId")
     if "pushNotificationConfig" not in value:
         raise refuse("pushNotificationConfig", "is required")
     nested = value["pushNotificationConfig"]
     webhook = (
-        old.read_webhook(nested, "pushNotificationConfig") if nested is not None else {"url": ""}
+        legacy.read_webhook(nested, "pushNotificationConfig") if nested is not None else {"url": ""}
     )
     return {**webhook, "id": task_id, "taskId": task_id}
 
 
 def _read_push_get(value: Json) -> Json:
-    task_id = old.task_id_of(value, "id", "taskId")
+    task_id = legacy.task_id_of(value, "id", "taskId")
     return {"taskId": task_id, "id": task_id}
 
 
@@ -358,11 +358,11 @@ class V01:
     errors_in_streams = True
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
-        value = old.load(params)
+        value = legacy.load(params)
         if operation in _READERS:
             read, type_, semantics = _READERS[operation]
-            return old.convert(old.read(read, value), type_), semantics
-        request = old.convert(old.read(read_send, value), SendMessageRequest)
+            return legacy.convert(legacy.read(read, value), type_), semantics
+        request = legacy.convert(legacy.read(read_send, value), SendMessageRequest)
         if operation == "SendStreamingMessage" and request.configuration is not None:
             request.configuration.history_length = None  # a 0.1 stream shows none in any case
         task_id = value.get("id")
@@ -382,12 +382,12 @@ class V01:
     ) -> list[bytes]:
         return [
             v1.encode(frame)
-            for frame in write_events(old.wrapped(event), is_last=is_last, index=index)
+            for frame in write_events(legacy.wrapped(event), is_last=is_last, index=index)
         ]
 
     def error(self, error: A2AError) -> Json:
         written: Json = {"code": _CODES.get(error.code, error.code), "message": str(error)}
-        if data := old.error_data(error):
+        if data := legacy.error_data(error):
             written["data"] = data
         return written
 

@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     from .client import read as read
     from .file_bytes import Form as Form
     from .file_bytes import form_of_server as form_of_server
-    from .rest_client import RestV03 as RestV03
+    from .rest_client import RestClientV03 as RestClientV03
 
 __getattr__ = lazy(
     __name__,
     {
         "Form": "file_bytes",
-        "RestV03": "rest_client",
+        "RestClientV03": "rest_client",
         "form_of_server": "file_bytes",
         "read": "client",
     },

@@ -18,9 +18,8 @@ from ...model import (
     TaskPushNotificationConfig,
     UnsupportedOperation,
 )
-from .. import legacy as old
-from .. import legacy_card as card_old
-from ..client import Frame, Frames, JsonObject, error_of
+from .. import legacy, legacy_card
+from ..client import EventFrame, FrameDecoder, JsonObject, error_of
 from . import codec as v03
 
 __all__ = ["error", "extensions_header", "frames", "method", "params", "read", "result", "version"]
@@ -89,35 +88,39 @@ def _result(operation: str, value: Any) -> Any:
             found = v03.read_event(value)
             if "task" not in found and "message" not in found:
                 raise ValueError("the answer holds neither a task nor a message")
-            return old.convert(found, SendMessageResponse)
+            return legacy.convert(found, SendMessageResponse)
         case "GetTask" | "CancelTask":
-            return old.convert(v03.read_task(value), Task)
+            return legacy.convert(v03.read_task(value), Task)
         case "ListTasks":
-            page = old.need(value, "result")
+            page = legacy.need(value, "result")
             tasks = [v03.read_task(task) for task in page.get("tasks") or []]
-            return old.convert({**page, "tasks": tasks}, ListTasksResponse)
+            return legacy.convert({**page, "tasks": tasks}, ListTasksResponse)
         case "CreateTaskPushNotificationConfig" | "GetTaskPushNotificationConfig":
-            return old.convert(v03.read_push(old.need(value, "result")), TaskPushNotificationConfig)
+            return legacy.convert(
+                v03.read_push(legacy.need(value, "result")), TaskPushNotificationConfig
+            )
         case "ListTaskPushNotificationConfigs":
             configs = (
-                value if isinstance(value, list) else old.need(value, "result").get("configs") or []
+                value
+                if isinstance(value, list)
+                else legacy.need(value, "result").get("configs") or []
             )
-            return old.convert(
+            return legacy.convert(
                 {"configs": [v03.read_push(config) for config in configs]}, ListPushConfigsResponse
             )
         case "GetExtendedAgentCard":
-            return old.convert(card_old.read_card(value), AgentCard)
+            return legacy.convert(legacy_card.read_card(value), AgentCard)
     return None
 
 
-def frames(request: Any) -> Frames:
+def frames(request: Any) -> FrameDecoder:
     return _frame
 
 
-def _frame(raw: bytes) -> Frame:
+def _frame(raw: bytes) -> EventFrame:
     value = _json.decode(raw)
-    event = read(lambda: old.convert(v03.read_event(value), StreamResponse).event)
-    return Frame((event,), isinstance(value, dict) and value.get("final") is True)
+    event = read(lambda: legacy.convert(v03.read_event(value), StreamResponse).event)
+    return EventFrame((event,), isinstance(value, dict) and value.get("final") is True)
 
 
 def error(error: JsonObject) -> A2AError:

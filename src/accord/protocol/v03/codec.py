@@ -32,9 +32,8 @@ from ...model import (
     TaskPushNotificationConfig,
     timestamp,
 )
-from .. import legacy as old
-from .. import legacy_card as card_old
-from ..contract import NOW, Semantics, Snapshot, Tasks
+from .. import legacy, legacy_card
+from ..contract import NOW, Semantics, Snapshot, TaskPage
 from ..legacy import (
     Json,
     need,
@@ -54,7 +53,7 @@ from ..legacy import (
 )
 from ..shallow import shallow_task
 from ..v1 import codec as v1
-from . import usual_send as v03usual
+from . import usual_send
 
 __all__ = [
     "CODEC",
@@ -97,17 +96,17 @@ _MESSAGE = ("contextId", "taskId", "extensions", "referenceTaskIds")
 
 
 def write_part(part: Json) -> Json:
-    return old.write_part(part, "kind")
+    return legacy.write_part(part, "kind")
 
 
 def read_part(value: Any, field: str = "part") -> Json:
-    return old.read_part(value, field)
+    return legacy.read_part(value, field)
 
 
 def write_message(message: Json) -> Json:
     message["kind"] = "message"
     message["role"] = write_role(message["role"])
-    message["parts"] = [old.write_part(part, "kind") for part in message["parts"]]
+    message["parts"] = [legacy.write_part(part, "kind") for part in message["parts"]]
     return message
 
 
@@ -146,7 +145,7 @@ def read_status(value: Any, field: str = "status") -> Json:
 
 
 def write_artifact(artifact: Json) -> Json:
-    artifact["parts"] = [old.write_part(part, "kind") for part in artifact["parts"]]
+    artifact["parts"] = [legacy.write_part(part, "kind") for part in artifact["parts"]]
     return artifact
 
 
@@ -426,10 +425,10 @@ class V03:
     errors_in_streams = True  # its clients read nothing but events from a stream
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
-        if operation in _SENDS and (request := v03usual.read(params)) is not None:
+        if operation in _SENDS and (request := usual_send.read(params)) is not None:
             return request, NOW
         read, type_, semantics = READERS[operation]
-        return old.convert(old.read(read, old.load(params)), type_), semantics
+        return legacy.convert(legacy.read(read, legacy.load(params)), type_), semantics
 
     def result(self, operation: str, answer: Any) -> bytes:
         return v1.encode(self.value(answer))
@@ -440,7 +439,7 @@ class V03:
                 return write_task(shallow_task(answer.data))
             case Message():
                 return write_message(msgspec.to_builtins(answer))
-            case Tasks():
+            case TaskPage():
                 return write_tasks(answer, write_task)
             case TaskPushNotificationConfig():
                 return write_push(msgspec.to_builtins(answer))
@@ -448,7 +447,7 @@ class V03:
                 return [write_push(msgspec.to_builtins(config)) for config in answer.configs]
             case None:
                 return None
-        return card_old.union(answer)
+        return legacy_card.union(answer)
 
     def frames(
         self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]
@@ -462,7 +461,7 @@ class V03:
 CODEC = V03()
 
 
-def write_tasks(page: Tasks, write: Callable[[Json], Json]) -> Json:
+def write_tasks(page: TaskPage, write: Callable[[Json], Json]) -> Json:
     return {
         "tasks": [write(shallow_task(task)) for task in page.tasks],
         "totalSize": page.total_size,
@@ -509,6 +508,6 @@ def write_error(error: A2AError) -> Json:
             "data": {"extensions": error.detail.get("extensions", "").split(", ")},
         }
     written: Json = {"code": error.code, "message": str(error)}
-    if data := old.error_data(error):
+    if data := legacy.error_data(error):
         written["data"] = data
     return written

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from ...model import A2AError, AgentCard
-from .. import legacy_card as card_old
+from .. import legacy_card
 from ..contract import Codec, Semantics
 from ..legacy import Json
 from ..v1 import codec as v1
 from . import codec as v03
-from . import proto_json as v03proto
+from . import proto_json
 from .file_bytes import Form, form_of_caller
 from .proto_json import RELEASED
 from .rest import V03Rest
@@ -24,16 +24,16 @@ _json = msgspec.json.Decoder().decode
 
 
 def _read_task(value: Json) -> Json:
-    return {**value, "id": v03proto.read_task_name(value.get("name", ""))}
+    return {**value, "id": proto_json.read_task_name(value.get("name", ""))}
 
 
 def _read_config(value: Json) -> Json:
-    task_id, config_id = v03proto.read_config_name(value.get("name", ""))
+    task_id, config_id = proto_json.read_config_name(value.get("name", ""))
     return {"taskId": task_id, "id": config_id}
 
 
 def _read_configs(value: Json) -> Json:
-    return {"taskId": v03proto.read_task_name(value.get("parent", ""), "parent")}
+    return {"taskId": proto_json.read_task_name(value.get("parent", ""), "parent")}
 
 
 _NAMED: dict[str, Callable[[Json], Json]] = {
@@ -67,7 +67,7 @@ def _card(card: AgentCard) -> Json:
     """The union card, with security as protobuf has it: a map can't hold lists, so both versions
     wrap them alike.
     """
-    value = card_old.union(card)
+    value = legacy_card.union(card)
     for place in (value, *value["skills"]):
         place["security"] = place.get("securityRequirements", [])
     del value["supportedInterfaces"]  # of the drafts, which had no versions in it

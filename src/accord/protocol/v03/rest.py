@@ -1,9 +1,9 @@
-"""A2A 0.3 on HTTP+JSON. Three dialects were spoken there, and a server has to answer each client in
+"""A2A 0.3 on HTTP+JSON. Clients use three variants of its JSON, and a server answers each client in
 its own.
 
-The released one is protobuf's JSON (`v03proto`). The specification's prose reads as the objects of
-JSON-RPC (`v03`), and the drafts after 0.3 renamed a few members. The body of a send tells; other
-requests have none, so the task remembers.
+The released variant is protobuf's JSON (`proto_json`). Clients written from the specification's
+prose send the objects of JSON-RPC (`v03`). The drafts after 0.3 renamed a few members. The body of
+a send shows its variant. Other requests have no body, so the variant is stored with the task.
 """
 
 from collections.abc import Callable
@@ -24,29 +24,28 @@ from ...model import (
     TaskPushNotificationConfig,
     UnsupportedOperation,
 )
-from .. import legacy as old
-from .. import legacy_card as card_old
-from ..contract import Codec, RestCodec, Semantics, Snapshot, Tasks
+from .. import legacy, legacy_card
+from ..contract import Codec, RestCodec, Semantics, Snapshot, TaskPage
 from ..legacy import Json
 from ..shallow import shallow_task
 from ..v1 import codec as v1
 from . import codec as v03
-from . import proto_json as v03proto
+from . import proto_json
 from .file_bytes import Form, form_of_caller
 from .proto_json import DRAFT, RELEASED, Names
 
 __all__ = [
     "CARD",
-    "DIALECTS",
     "DRAFT_CODEC",
     "PROSE",
     "PROTO",
-    "Dialects",
+    "REST_VARIANTS",
+    "RestVariants",
     "V03Card",
     "V03Prose",
     "V03Rest",
     "for_caller",
-    "is_its",
+    "is_only_its_own",
 ]
 
 
@@ -55,7 +54,7 @@ def _read_task(value: Json) -> Json:
     request: Json = {"id": task_id}
     length = value.get("historyLength", value.get("history_length"))
     if length is not None:
-        request["historyLength"] = v03proto.read_number(length, "historyLength")
+        request["historyLength"] = proto_json.read_number(length, "historyLength")
     return request
 
 
@@ -70,18 +69,18 @@ class V03Rest:
         self.origin = origin
         self._names = names
         self._readers: dict[str, Callable[[Json], Json]] = {
-            "SendMessage": lambda value: v03proto.read_send(value, names.form),
-            "SendStreamingMessage": lambda value: v03proto.read_send(value, names.form),
+            "SendMessage": lambda value: proto_json.read_send(value, names.form),
+            "SendStreamingMessage": lambda value: proto_json.read_send(value, names.form),
             "GetTask": _read_task,
-            "ListTasks": v03proto.read_list,
+            "ListTasks": proto_json.read_list,
             "CancelTask": lambda value: {"id": value["id"]},
             "SubscribeToTask": lambda value: {"id": value["id"]},
-            "CreateTaskPushNotificationConfig": lambda value: v03proto.read_push(
+            "CreateTaskPushNotificationConfig": lambda value: proto_json.read_push(
                 value, value.pop("taskId", "")
             ),
-            "GetTaskPushNotificationConfig": lambda value: old.some(value, "taskId", "id"),
-            "ListTaskPushNotificationConfigs": lambda value: old.some(value, "taskId"),
-            "DeleteTaskPushNotificationConfig": lambda value: old.some(value, "taskId", "id"),
+            "GetTaskPushNotificationConfig": lambda value: legacy.some(value, "taskId", "id"),
+            "ListTaskPushNotificationConfigs": lambda value: legacy.some(value, "taskId"),
+            "DeleteTaskPushNotificationConfig": lambda value: legacy.some(value, "taskId", "id"),
             "GetExtendedAgentCard": lambda value: {},
             "GetAgentCard": lambda value: {},
         }
@@ -92,12 +91,14 @@ class V03Rest:
         """
         value: Any = {name: texts[-1] for name, texts in query.items()}
         if body and body != b"null":
-            value = old.load(body)
+            value = legacy.load(body)
         return v1.encode(value | fields)
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
         _, type_, semantics = v03.READERS[operation]
-        return old.convert(old.read(self._readers[operation], old.load(params)), type_), semantics
+        return legacy.convert(
+            legacy.read(self._readers[operation], legacy.load(params)), type_
+        ), semantics
 
     def result(self, operation: str, answer: Any) -> bytes:
         match answer:
@@ -106,7 +107,7 @@ class V03Rest:
                 return v1.encode({"task": task} if operation == "SendMessage" else task)
             case Message():
                 return v1.encode(self.event({"message": msgspec.to_builtins(answer)}, False))
-            case Tasks():
+            case TaskPage():
                 return v1.encode(v03.write_tasks(answer, self.task))
             case TaskPushNotificationConfig():
                 return v1.encode(self.push(msgspec.to_builtins(answer)))
@@ -118,21 +119,21 @@ class V03Rest:
                 )
             case None:
                 return b""  # 204
-        return v1.encode(card_old.union(answer))
+        return v1.encode(legacy_card.union(answer))
 
     def task(self, task: Json) -> Json:
-        return v03proto.write_task(task, self._names)
+        return proto_json.write_task(task, self._names)
 
     def event(self, event: Json, is_last: bool) -> Json:
-        return v03proto.write_event(event, is_last=is_last, names=self._names)
+        return proto_json.write_event(event, is_last=is_last, names=self._names)
 
     def push(self, config: Json) -> Json:
-        return v03proto.write_push(config)
+        return proto_json.write_push(config)
 
     def frames(
         self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]
     ) -> list[bytes]:
-        return [v1.encode(self.event(old.wrapped(event), is_last))]
+        return [v1.encode(self.event(legacy.wrapped(event), is_last))]
 
     def error(self, error: A2AError) -> Json:
         """Errors were never standardised on this binding: this one object is read by every client
@@ -202,28 +203,28 @@ def for_caller(codec: RestCodec, user_agent: str) -> RestCodec:
     )
 
 
-class Dialects:
+class RestVariants:
     """Which of the three a request is in."""
 
-    def told(self, operation: str, hint: str, params: bytes) -> Codec | str:
+    def codec_or_task_id(self, operation: str, hint: str, params: bytes) -> Codec | str:
         """Return the codec, or the id of the task that remembers it."""
-        value = old.load(params)
+        value = legacy.load(params)
         if operation in ("SendMessage", "SendStreamingMessage"):
-            return _dialect(value)
+            return _variant(value)
         return str(value.get("taskId") or value.get("id") or "") or PROTO
 
-    def made(self, origin: str) -> Codec:
+    def for_origin(self, origin: str) -> Codec:
         return {PROSE.origin: PROSE, DRAFT_CODEC.origin: DRAFT_CODEC}.get(origin, PROTO)
 
 
-DIALECTS = Dialects()
+REST_VARIANTS = RestVariants()
 
 
-def is_its(body: bytes) -> bool:
+def is_only_its_own(body: bytes) -> bool:
     """Whether a send that says it is of another version is 0.3's all the same: only 0.3 has
     `content`.
     """
-    message = _message(old.load(body)) if body else None
+    message = _message(legacy.load(body)) if body else None
     return message is not None and "content" in message
 
 
@@ -232,7 +233,7 @@ def _message(value: Json) -> Json | None:
     return message if isinstance(message, dict) else None
 
 
-def _dialect(value: Json) -> Codec:
+def _variant(value: Json) -> Codec:
     message = _message(value)
     if message is None or "content" in message:
         return PROTO

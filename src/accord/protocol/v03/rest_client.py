@@ -17,16 +17,15 @@ from ...model import (
     Task,
     TaskPushNotificationConfig,
 )
-from .. import legacy as old
-from .. import legacy_card as card_old
-from ..client import Frame, Frames, JsonObject, error_of
-from ..v1 import Route
+from .. import legacy, legacy_card
+from ..client import EventFrame, FrameDecoder, JsonObject, error_of
+from ..v1 import RestRequest
 from . import codec as v03
-from . import proto_json as v03proto
+from . import proto_json
 from .client import read
 from .file_bytes import Form, form_of_server
 
-__all__ = ["NAMES", "RAW", "TEXT", "RestV03", "spoken_by"]
+__all__ = ["NAMES", "RAW", "TEXT", "RestClientV03", "codec_of_server"]
 
 NAMES = {
     "TaskNotFoundError": -32001,
@@ -57,7 +56,7 @@ _json = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
 
 
-class RestV03:
+class RestClientV03:
     """0.3 as one kind of agent speaks it: `form` is how file bytes travel."""
 
     version = "0.3"
@@ -65,20 +64,20 @@ class RestV03:
 
     def __init__(self, form: Form) -> None:
         self._form = form
-        self._names = v03proto.RELEASED._replace(form=form)
+        self._names = proto_json.RELEASED._replace(form=form)
 
-    def route(self, operation: str, request: Any) -> Route:
+    def route(self, operation: str, request: Any) -> RestRequest:
         given = msgspec.to_builtins(request)
         task = "/v1/tasks/" + quote(given.get("taskId") or given.get("id") or "", safe="")
         configs = task + "/pushNotificationConfigs"
         match operation:
             case "SendMessage":
-                return Route("POST", "/v1/message:send", _encode(self.write_send(given)))
+                return RestRequest("POST", "/v1/message:send", _encode(self.write_send(given)))
             case "SendStreamingMessage":
-                return Route("POST", "/v1/message:stream", _encode(self.write_send(given)))
+                return RestRequest("POST", "/v1/message:stream", _encode(self.write_send(given)))
             case "GetTask":
                 length = request.history_length
-                return Route(
+                return RestRequest(
                     "GET", task if length is None else f"{task}?historyLength={length}", None
                 )
             case "ListTasks":
@@ -86,34 +85,36 @@ class RestV03:
                     f"{name}={quote(_text(value), safe='')}"
                     for name, value in v03.write_list(given).items()
                 )
-                return Route("GET", "/v1/tasks" + (f"?{query}" if query else ""), None)
+                return RestRequest("GET", "/v1/tasks" + (f"?{query}" if query else ""), None)
             case "CancelTask":
-                return Route(
-                    "POST", task + ":cancel", _encode({"name": v03proto.task_name(given["id"])})
+                return RestRequest(
+                    "POST", task + ":cancel", _encode({"name": proto_json.task_name(given["id"])})
                 )
             case "SubscribeToTask":
-                return Route(
-                    "POST", task + ":subscribe", _encode({"name": v03proto.task_name(given["id"])})
+                return RestRequest(
+                    "POST",
+                    task + ":subscribe",
+                    _encode({"name": proto_json.task_name(given["id"])}),
                 )
             case "CreateTaskPushNotificationConfig":
                 config_id = given.get("id") or given["taskId"]
                 body = {
-                    "parent": v03proto.task_name(given["taskId"]),
+                    "parent": proto_json.task_name(given["taskId"]),
                     "configId": config_id,
-                    "config": v03proto.write_push({**given, "id": config_id}),
+                    "config": proto_json.write_push({**given, "id": config_id}),
                 }
                 # The whole request is all that the Python SDK reads, the config in it all that
                 # @a2a-js/sdk 1.x does (legacy 4.3).
-                return Route("POST", configs, _encode(body), _encode(body["config"]))
+                return RestRequest("POST", configs, _encode(body), _encode(body["config"]))
             case "ListTaskPushNotificationConfigs":
-                return Route("GET", configs, None)
+                return RestRequest("GET", configs, None)
             case "GetExtendedAgentCard":
-                return Route("GET", "/v1/card", None)
+                return RestRequest("GET", "/v1/card", None)
         verb = "DELETE" if operation == "DeleteTaskPushNotificationConfig" else "GET"
-        return Route(verb, f"{configs}/{quote(given['id'], safe='')}", None)
+        return RestRequest(verb, f"{configs}/{quote(given['id'], safe='')}", None)
 
     def write_send(self, request: JsonObject) -> JsonObject:
-        return v03proto.write_send(request, self._names)
+        return proto_json.write_send(request, self._names)
 
     def result(self, operation: str, raw: bytes, request: Any) -> Any:
         if operation == "DeleteTaskPushNotificationConfig":
@@ -121,14 +122,14 @@ class RestV03:
         value = _json.decode(raw)
         return read(lambda: _result(operation, value, request, self._form))
 
-    def frames(self, request: Any) -> Frames:
+    def frames(self, request: Any) -> FrameDecoder:
         return self._frame
 
-    def _frame(self, raw: bytes) -> Frame:
+    def _frame(self, raw: bytes) -> EventFrame:
         value = _json.decode(raw)
-        event = read(lambda: old.convert(_event(value, self._form), StreamResponse).event)
+        event = read(lambda: legacy.convert(_event(value, self._form), StreamResponse).event)
         update = value.get("statusUpdate") or value.get("status_update") or value
-        return Frame((event,), isinstance(update, dict) and update.get("final") is True)
+        return EventFrame((event,), isinstance(update, dict) and update.get("final") is True)
 
     def error(self, status: int, body: JsonObject) -> A2AError | None:
         """Return the error in a body; each library had its own shape."""
@@ -147,10 +148,10 @@ class RestV03:
         return error_of(code, message, body.get("data"))
 
 
-RAW, TEXT = RestV03(Form.RAW), RestV03(Form.TEXT)
+RAW, TEXT = RestClientV03(Form.RAW), RestClientV03(Form.TEXT)
 
 
-def spoken_by(server: str) -> RestV03 | None:
+def codec_of_server(server: str) -> RestClientV03 | None:
     """Return the dialect of the agent behind a `Server` header; None if the header does not
     tell.
     """
@@ -164,30 +165,32 @@ def _text(value: Any) -> str:
 def _result(operation: str, value: Any, request: Any, form: Form) -> Any:
     match operation:
         case "SendMessage":
-            return old.convert(_event(value, form), SendMessageResponse)
+            return legacy.convert(_event(value, form), SendMessageResponse)
         case "GetTask" | "CancelTask":
-            return old.convert(_task(value, form), Task)
+            return legacy.convert(_task(value, form), Task)
         case "ListTasks":
-            page = old.need(value, "result")
-            return old.convert(
+            page = legacy.need(value, "result")
+            return legacy.convert(
                 {**page, "tasks": [_task(task, form) for task in page.get("tasks") or []]},
                 ListTasksResponse,
             )
         case "CreateTaskPushNotificationConfig" | "GetTaskPushNotificationConfig":
-            return old.convert(
-                v03proto.read_push(value, request.task_id), TaskPushNotificationConfig
+            return legacy.convert(
+                proto_json.read_push(value, request.task_id), TaskPushNotificationConfig
             )
         case "ListTaskPushNotificationConfigs":
             configs = (
-                value if isinstance(value, list) else old.need(value, "result").get("configs") or []
+                value
+                if isinstance(value, list)
+                else legacy.need(value, "result").get("configs") or []
             )
-            read_all = [v03proto.read_push(config, request.task_id) for config in configs]
-            return old.convert({"configs": read_all}, ListPushConfigsResponse)
-    return old.convert(card_old.read_card(value), AgentCard)
+            read_all = [proto_json.read_push(config, request.task_id) for config in configs]
+            return legacy.convert({"configs": read_all}, ListPushConfigsResponse)
+    return legacy.convert(legacy_card.read_card(value), AgentCard)
 
 
 def _task(value: Any, form: Form) -> Any:
-    return v03.read_task(value) if _is_prose(value) else v03proto.read_task(value, form=form)
+    return v03.read_task(value) if _is_prose(value) else proto_json.read_task(value, form=form)
 
 
 def _event(value: Any, form: Form) -> Any:
@@ -201,7 +204,7 @@ def _event(value: Any, form: Form) -> Any:
         return v03.read_event(inner)
     if _is_prose(value):
         return v03.read_event(value)
-    return v03proto.read_event(value, form)
+    return proto_json.read_event(value, form)
 
 
 def _is_prose(value: Any) -> bool:

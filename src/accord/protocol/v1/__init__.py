@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
-    from .rest_client import RestDialect as RestDialect
-    from .rest_client import Route as Route
+    from .rest_client import RestClientCodec as RestClientCodec
+    from .rest_client import RestRequest as RestRequest
 
 __getattr__ = lazy(
     __name__,
     {
-        "RestDialect": "rest_client",
-        "Route": "rest_client",
+        "RestClientCodec": "rest_client",
+        "RestRequest": "rest_client",
     },
 )

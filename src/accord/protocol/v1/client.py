@@ -15,7 +15,7 @@ from ...model import (
     TaskPushNotificationConfig,
 )
 from .. import lenient
-from ..client import Frame, Frames, JsonObject, error_of
+from ..client import EventFrame, FrameDecoder, JsonObject, error_of
 
 __all__ = ["error", "extensions_header", "frames", "method", "params", "result", "version"]
 
@@ -70,16 +70,16 @@ def result(operation: str, raw: bytes, request: Any) -> Any:
     return found
 
 
-def frames(request: Any) -> Frames:
+def frames(request: Any) -> FrameDecoder:
     return _frame
 
 
-def _frame(raw: bytes) -> Frame:
+def _frame(raw: bytes) -> EventFrame:
     try:
         found = _decode_frame(raw)
     except msgspec.ValidationError:
         found = mended(_any.decode(raw), StreamResponse)
-    return Frame((found.event,))
+    return EventFrame((found.event,))
 
 
 def error(error: JsonObject) -> A2AError:

@@ -30,7 +30,7 @@ from ...model import (
     TaskPushNotificationConfig,
 )
 from .. import lenient, text
-from ..contract import NOW, WORTH_JOINING, Semantics, Snapshot, Tasks
+from ..contract import NOW, WORTH_JOINING, Semantics, Snapshot, TaskPage
 
 __all__ = [
     "DOMAIN",
@@ -133,7 +133,7 @@ class V1:
                 return b'{"task":%b,"artifacts":%b}}' % (head[:-1], artifacts)
             case Message():
                 return encode_event(answer)
-            case Tasks():
+            case TaskPage():
                 return b'{"tasks":[%b],"nextPageToken":"%b","pageSize":%d,"totalSize":%d}' % (
                     b",".join(answer.tasks),
                     answer.next_page_token.encode(),

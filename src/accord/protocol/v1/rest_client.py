@@ -6,12 +6,12 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from ...model import A2AError
-from ..client import Frames, JsonObject, error_of
-from . import client as peer_v1
+from ..client import FrameDecoder, JsonObject, error_of
+from . import client as v1_client
 
 __all__ = [
-    "RestDialect",
-    "Route",
+    "RestClientCodec",
+    "RestRequest",
     "error",
     "extensions_header",
     "frames",
@@ -39,29 +39,29 @@ _PATHS = {
 }
 
 
-class Route(NamedTuple):
+class RestRequest(NamedTuple):
     verb: str
     path: str  # below the interface's URL, with its query
     body: bytes | None
     other_body: bytes | None = None  # for agents that expect another form and refuse this one
 
 
-class RestDialect(Protocol):
-    """One version of the protocol over HTTP+JSON, seen from the client; see `peer.Dialect`."""
+class RestClientCodec(Protocol):
+    """One version of the protocol over HTTP+JSON, seen from the client; see `ClientCodec`."""
 
     version: str
     extensions_header: str
 
-    def route(self, operation: str, request: Any) -> Route: ...
+    def route(self, operation: str, request: Any) -> RestRequest: ...
 
     def result(self, operation: str, raw: bytes, request: Any) -> Any: ...
 
-    def frames(self, request: Any) -> Frames: ...
+    def frames(self, request: Any) -> FrameDecoder: ...
 
     def error(self, status: int, body: JsonObject) -> A2AError | None: ...
 
 
-def route(operation: str, request: Any) -> Route:
+def route(operation: str, request: Any) -> RestRequest:
     verb, path = _PATHS[operation]
     if request.tenant:
         path = "/" + quote(request.tenant, safe="") + path
@@ -70,9 +70,9 @@ def route(operation: str, request: Any) -> Route:
     if "{id}" in path:
         path = path.replace("{id}", quote(request.id, safe=""))
     if verb == "POST":
-        return Route(verb, path, peer_v1.params_of(request))
+        return RestRequest(verb, path, v1_client.params_of(request))
     query = _query(request)
-    return Route(verb, f"{path}?{query}" if query else path, None)
+    return RestRequest(verb, f"{path}?{query}" if query else path, None)
 
 
 def _query(request: Any) -> str:
@@ -86,11 +86,11 @@ def _query(request: Any) -> str:
 
 
 def result(operation: str, raw: bytes, request: Any) -> Any:
-    return peer_v1.result(operation, raw, request)
+    return v1_client.result(operation, raw, request)
 
 
-def frames(request: Any) -> Frames:
-    return peer_v1.frames(request)
+def frames(request: Any) -> FrameDecoder:
+    return v1_client.frames(request)
 
 
 def error(status: int, body: JsonObject) -> A2AError | None:

@@ -22,7 +22,7 @@ from .connection import Http2Connection
 from .headers import ENCODINGS, CallHeaders, Pair, size_of
 from .stream import Http2Stream
 
-__all__ = ["CODES", "GrpcCall", "Metadata", "GrpcMethod", "framed"]
+__all__ = ["CODES", "GrpcCall", "GrpcMethod", "Metadata", "framed"]
 
 _NAMES = (
     "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS "

@@ -32,7 +32,7 @@ from hyperframe.frame import GoAwayFrame
 
 from ...model import Limits
 from ...sockets import reset
-from ..transport import BACKLOG, TURN_S, UNREAD, Flood, RateLimit, PausableReader, Unread
+from ..transport import BACKLOG, TURN_S, UNREAD, Flood, PausableReader, RateLimit, Unread
 from .frames import (
     ACK,
     CONTINUATION,
@@ -46,14 +46,22 @@ from .frames import (
     RST_STREAM,
     SETTINGS,
     WINDOW_UPDATE,
-    Http2Frame,
     FrameReader,
+    Http2Frame,
     TooLarge,
 )
 from .headers import Malformed, Pair, check_trailers, size_of
 from .stream import Http2Stream
 
-__all__ = ["HEADER_BYTES", "LEAVING", "STREAMS", "WINDOW", "WINDOW_MOST", "Http2Connection", "Http2Listener"]
+__all__ = [
+    "HEADER_BYTES",
+    "LEAVING",
+    "STREAMS",
+    "WINDOW",
+    "WINDOW_MOST",
+    "Http2Connection",
+    "Http2Listener",
+]
 
 log_ = logging.getLogger("accord")
 

@@ -18,8 +18,8 @@ __all__ = [
     "RST_STREAM",
     "SETTINGS",
     "WINDOW_UPDATE",
-    "Http2Frame",
     "FrameReader",
+    "Http2Frame",
     "TooLarge",
 ]
 

@@ -42,7 +42,9 @@ class GrpcServer(Listener):
         super().__init__(host, port, limits, tls, unread)
         self._health = Health(endpoint.services, is_ready)
         self._methods = (
-            endpoint.methods | self._health.methods | reflection([*endpoint.services, *Health.SERVICES])
+            endpoint.methods
+            | self._health.methods
+            | reflection([*endpoint.services, *Health.SERVICES])
         )
         self.unpacking = asyncio.Semaphore(1)
         # No less than usual: streams may open before the client knows of it.

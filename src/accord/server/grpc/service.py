@@ -13,7 +13,7 @@ from ...protocol import weight
 from ...protocol.protobuf import Rpc, rpcs
 from ..http import Endpoint
 from ..transport import Unread
-from .call import GrpcCall, Metadata, GrpcMethod, framed
+from .call import GrpcCall, GrpcMethod, Metadata, framed
 from .listener import GrpcServer
 
 __all__ = ["GrpcEndpoint", "GrpcServer"]
@@ -127,7 +127,7 @@ def _for_caller(rpc: Rpc, version: Version, metadata: list[tuple[str, str]]) -> 
     """The rpc in the codec of its caller, where that depends on who it is."""
     if version.grpc_for is None:
         return rpc
-    return rpc.speaking(
+    return rpc.with_codec(
         version.grpc_for(next((value for name, value in metadata if name == "user-agent"), ""))
     )
 

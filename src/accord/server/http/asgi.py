@@ -9,7 +9,16 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from ...model import InvalidRequest, Limits
-from ..request import HttpResponse, Headers, Pairs, ServerUrl, HttpRequest, StreamingResponse, Target, too_large
+from ..request import (
+    Headers,
+    HttpRequest,
+    HttpResponse,
+    Pairs,
+    ServerUrl,
+    StreamingResponse,
+    Target,
+    too_large,
+)
 
 __all__ = ["Receive", "Scope", "Send", "converse"]
 

@@ -9,7 +9,7 @@ import msgspec
 from ...model import AgentCard
 from ...operations import Version, numbers
 from ...protocol.v1 import codec as v1
-from ..request import JSON, HttpResponse, HttpRequest, http_date
+from ..request import JSON, HttpRequest, HttpResponse, http_date
 
 __all__ = ["CARD_PATH", "CardEndpoint"]
 

@@ -10,10 +10,10 @@ from ...protocol import Codec, text
 from ...protocol.v1 import codec as v1
 from ..request import (
     JSON,
-    HttpResponse,
     Headers,
-    Pairs,
     HttpRequest,
+    HttpResponse,
+    Pairs,
     StreamingResponse,
     check_json,
     error_headers,
@@ -97,7 +97,9 @@ class JsonRpcEndpoint(HttpEndpoint):
             )
             is_event = operation is not None and operation.is_stream and codec.errors_in_streams
             if is_event and status == 200 and _takes_events(headers):
-                return HttpResponse(200, b"data: %b\n\n" % problem, EVENTS, (*EVENTS_HEADERS, *extra))
+                return HttpResponse(
+                    200, b"data: %b\n\n" % problem, EVENTS, (*EVENTS_HEADERS, *extra)
+                )
             return HttpResponse(status, problem, JSON, (*error_headers(error), *extra))
         except Exception:
             return HttpResponse(200, _error(id_, codec.error(opaque())))

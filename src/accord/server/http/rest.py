@@ -7,14 +7,14 @@ from urllib.parse import unquote
 from ...engine import offload
 from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound
 from ...operations import OPERATIONS, Operation, Service, Version, numbers
-from ...protocol import Choice, RestCodec, text
+from ...protocol import CodecChoice, RestCodec, text
 from ...protocol.v1 import codec as v1
 from ..request import (
     A2A_JSON,
     JSON,
+    HttpRequest,
     HttpResponse,
     Pairs,
-    HttpRequest,
     StreamingResponse,
     Target,
     check_json,
@@ -41,7 +41,7 @@ class RouteRow(NamedTuple):
     operation: Operation
     names: tuple[str, ...]
     codec: RestCodec
-    choice: Choice | None
+    choice: CodecChoice | None
     version: Version
     numbers: frozenset[str]
 
@@ -51,7 +51,7 @@ class RouteMatch(NamedTuple):
 
     row: RouteRow
     fields: dict[str, str]
-    rival: "RouteMatch | None" = (
+    alternative: "RouteMatch | None" = (
         None  # the row of another version, whose the request is if its body can be of no other
     )
 
@@ -66,7 +66,7 @@ class Routes:
             for route in version.rest:
                 shape, names = _shape_of(route.path)
                 codec = route.codec or version.rest_codec
-                choice = version.dialects if route.codec is None else None
+                choice = version.rest_variants if route.codec is None else None
                 row = RouteRow(
                     OPERATIONS[route.operation], names, codec, choice, version, numbers([version])
                 )
@@ -110,7 +110,9 @@ class Routes:
         if below is not None and plain is not None:
             # `v1` is the head of an old path, and a good name for a tenant: only who says 1.0 can
             # mean the tenant.
-            return RouteMatch(below.row, below.fields, plain) if hint in below.row.numbers else plain
+            return (
+                RouteMatch(below.row, below.fields, plain) if hint in below.row.numbers else plain
+            )
         found = plain or below
         if found is None and allowed:
             raise MethodNotAllowed(
@@ -147,7 +149,7 @@ class Routes:
             return RouteMatch(row, fields)
         return None
 
-    def speaker(self, path: str) -> RestCodec:
+    def codec_below(self, path: str) -> RestCodec:
         """The codec for telling somebody that there is no such path: the first to have others that
         begin so.
         """
@@ -215,14 +217,22 @@ class RestEndpoint(HttpEndpoint):
             try:
                 found = self._routes.find(verb, path, call.version)
             except MethodNotFound:
-                codec = self._routes.speaker(path)
+                codec = self._routes.codec_below(path)
                 raise
             codec = found.row.codec
             body = await self._body(request, found.fields)
             size = len(body)
-            is_its = found.rival.row.version.is_its if found.rival is not None else None
-            if found.rival is not None and is_its is not None and await offload(size, is_its, body):
-                found = found.rival
+            is_only_its_own = (
+                found.alternative.row.version.is_only_its_own
+                if found.alternative is not None
+                else None
+            )
+            if (
+                found.alternative is not None
+                and is_only_its_own is not None
+                and await offload(size, is_only_its_own, body)
+            ):
+                found = found.alternative
             row = found.row
             operation, codec, choice = row.operation, row.codec, row.choice
             if not found.fields and verb == "POST":

@@ -15,12 +15,12 @@ from ...model import Limits, MethodNotAllowed
 from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
 from ...protocol import Codec, weight
 from ...protocol.v1 import codec as v1
-from ..request import HttpResponse, Headers, Pairs, HttpRequest, StreamingResponse, Target, query_of
-from ..transport import UnreadConnection, Unread
+from ..request import Headers, HttpRequest, HttpResponse, Pairs, StreamingResponse, Target, query_of
+from ..transport import Unread, UnreadConnection
 from .asgi import Receive, Scope, Send, converse
 from .card import CARD_PATH, CardEndpoint
 
-__all__ = ["Endpoint", "Router", "HttpEndpoint"]
+__all__ = ["Endpoint", "HttpEndpoint", "Router"]
 
 _READS = frozenset(["GetTask", "ListTasks"])
 _READY = b'{"status":"ready"}'
@@ -157,7 +157,13 @@ class Router(abc.ABC):
     unread: Unread
 
     def __init__(
-        self, rpc: HttpEndpoint, rest: HttpEndpoint, card: CardEndpoint, *, rpc_path: str, limits: Limits
+        self,
+        rpc: HttpEndpoint,
+        rest: HttpEndpoint,
+        card: CardEndpoint,
+        *,
+        rpc_path: str,
+        limits: Limits,
     ) -> None:
         self._rpc = rpc
         self._rest = rest

@@ -9,10 +9,10 @@ from ...engine.log import Event, View
 from ...model import A2AError, Message
 from ...protocol import Codec
 from ...protocol.v1 import codec as v1
-from ..request import HttpResponse, ResponseWriter, Pairs, StreamingResponse
+from ..request import HttpResponse, Pairs, ResponseWriter, StreamingResponse
 from ..transport import Unread
 
-__all__ = ["EVENTS", "EVENTS_HEADERS", "Events", "EventEncoder", "answer_of"]
+__all__ = ["EVENTS", "EVENTS_HEADERS", "EventEncoder", "Events", "answer_of"]
 
 HEAD_S = 0.01  # how long a stream's head waits for its first event
 SOON_S = 1.0
@@ -129,7 +129,9 @@ class Events:
                 begin, size = end, 0
         return events[begin:] if begin else events
 
-    async def _write(self, out: ResponseWriter, events: list[Event], *, is_last: bool = False) -> None:
+    async def _write(
+        self, out: ResponseWriter, events: list[Event], *, is_last: bool = False
+    ) -> None:
         size = sum([len(event.data) for event in events])
         if size <= LARGE:
             await out.write(self._frames.of(events, self._view), is_last=is_last)

@@ -15,7 +15,16 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...sockets import reset
-from ..request import HttpResponse, Pairs, ServerUrl, Problem, HttpRequest, StreamingResponse, too_busy, too_large
+from ..request import (
+    HttpRequest,
+    HttpResponse,
+    Pairs,
+    Problem,
+    ServerUrl,
+    StreamingResponse,
+    too_busy,
+    too_large,
+)
 from ..transport import BACKLOG, BODY_WAITS, TURN_S, PausableReader, start_task
 from .parser import Bad, Chunked, RequestHead, Sized, is_request, read_head
 

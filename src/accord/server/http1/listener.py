@@ -8,7 +8,7 @@ from typing import Any
 
 from ...model import Limits
 from ...sockets import notice_loss
-from ..request import HttpResponse, HttpRequest, StreamingResponse, http_date
+from ..request import HttpRequest, HttpResponse, StreamingResponse, http_date
 from ..transport import Listener, Tls, Unread
 from .connection import Http1Connection
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .reading import PausableReader as PausableReader
     from .tasks import start_task as start_task
     from .tls import Tls as Tls
-    from .unread import UnreadConnection as UnreadConnection
     from .unread import Unread as Unread
+    from .unread import UnreadConnection as UnreadConnection
 
 __getattr__ = lazy(
     __name__,

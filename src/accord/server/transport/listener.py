@@ -17,7 +17,7 @@ from .acceptor import Acceptor
 from .tls import Tls
 from .unread import Unread
 
-__all__ = ["ListenerConnection", "Listener"]
+__all__ = ["Listener", "ListenerConnection"]
 
 GRACE_S = 1.0  # for what is still open when the server stops
 LEAVE_S = 0.3  # for the last word to leave

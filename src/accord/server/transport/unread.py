@@ -15,7 +15,7 @@ from typing import Protocol
 from ...engine import LARGE
 from ...model import Limits, TooManyRequests
 
-__all__ = ["UnreadConnection", "Unread"]
+__all__ = ["Unread", "UnreadConnection"]
 
 log_ = logging.getLogger("accord")
 
