@@ -179,7 +179,7 @@ async def test_secrets_are_never_shown(caplog):
     ):
         with pytest.raises(Exception) as caught:  # noqa: PT011  whichever it is, it must not tell
             await client.send("hello")
-        shown = f"{caught.value} {caught.value!r} {client.notes} {auth!r} {client.line.name}"
+        shown = f"{caught.value} {caught.value!r} {client.notes} {auth!r} {client.connection.name}"
     assert f"key={SECRET}" in peer.requests[-1].target
     assert SECRET not in shown + caplog.text
 
