@@ -1,4 +1,4 @@
-"""Who calls."""
+"""Who calls, and how that is proved: keys, tokens, signatures."""
 
 from typing import TYPE_CHECKING
 
@@ -7,11 +7,41 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .caller import ANONYMOUS as ANONYMOUS
     from .caller import Caller as Caller
+    from .issuer import Issuer as Issuer
+    from .issuer import IssuerUnavailable as IssuerUnavailable
+    from .jose import InvalidSignature as InvalidSignature
+    from .jose import PublicKey as PublicKey
+    from .jose import SigningKey as SigningKey
+    from .jose import private_key as private_key
+    from .jose import public_keys as public_keys
+    from .jose import verify as verify
+    from .keyring import Keyring as Keyring
+    from .keyring import KeyringError as KeyringError
+    from .keyring import key_file_of as key_file_of
+    from .keyring import new_key as new_key
+    from .tokens import Introspection as Introspection
+    from .tokens import InvalidToken as InvalidToken
+    from .tokens import TokenVerifier as TokenVerifier
 
 __getattr__ = lazy(
     __name__,
     {
         "ANONYMOUS": "caller",
         "Caller": "caller",
+        "Introspection": "tokens",
+        "InvalidSignature": "jose",
+        "InvalidToken": "tokens",
+        "Issuer": "issuer",
+        "IssuerUnavailable": "issuer",
+        "Keyring": "keyring",
+        "KeyringError": "keyring",
+        "PublicKey": "jose",
+        "SigningKey": "jose",
+        "TokenVerifier": "tokens",
+        "key_file_of": "keyring",
+        "new_key": "keyring",
+        "private_key": "jose",
+        "public_keys": "jose",
+        "verify": "jose",
     },
 )

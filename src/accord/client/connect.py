@@ -11,7 +11,17 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..model import RESUME, AgentCapabilities, AgentCard, AgentInterface
-from ..net import Guard, Http, Proxies, client_tls, host_of, origin_of, parse_url, safe_url
+from ..net import (
+    Guard,
+    Http,
+    Proxies,
+    client_tls,
+    host_of,
+    is_allowed,
+    origin_of,
+    parse_url,
+    safe_url,
+)
 from ..protocol.v01 import client as v01_client
 from ..protocol.v03 import client as v03_client
 from ..protocol.v03 import rest_client as v03_rest_client
@@ -22,7 +32,7 @@ from .bindings import BASE_URL, Binding, InProcess, JsonRpc, JsonRpc02, Rest
 from .budget import Budget
 from .client import Client
 from .connection import AgentConnection, FoundAgent, Options
-from .discovery import ByOrigin, Cards, card_of, fetch_card, is_allowed, open_card
+from .discovery import ByOrigin, Cards, card_of, fetch_card, open_card
 from .errors import BadCard
 from .retry import Retry
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .errors import Unreachable as Unreachable
     from .errors import why as why
     from .guard import Guard as Guard
+    from .guard import guard_beside as guard_beside
+    from .guard import is_allowed as is_allowed
     from .http import Http as Http
     from .http import Response as Response
     from .http import ResponseBody as ResponseBody
@@ -45,7 +47,9 @@ _WHERE = {
     "Unreachable": "errors",
     "Url": "url",
     "client_tls": "tls",
+    "guard_beside": "guard",
     "host_of": "url",
+    "is_allowed": "guard",
     "may_be_set": "http",
     "origin_of": "url",
     "parse_url": "url",
@@ -69,7 +73,9 @@ __all__ = [
     "Unreachable",
     "Url",
     "client_tls",
+    "guard_beside",
     "host_of",
+    "is_allowed",
     "may_be_set",
     "origin_of",
     "parse_url",

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from .url import Url, parse_url
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "guard_beside", "is_allowed"]
 
 _NOT_PUBLIC_4 = [
     IPv4Network(network)
@@ -197,3 +197,21 @@ def _is_local(host: str) -> bool:
     return "." not in name or any(
         name == local or name.endswith(f".{local}") for local in _LOCAL_NAMES
     )
+
+
+async def guard_beside(home: str, guard: Guard) -> Guard | None:
+    """Return what addresses that `home` names elsewhere are looked at with: `guard`, or nothing if
+    the host `home`, which the user gave, is itself one it refuses. Who is in a private network may
+    name others there.
+    """
+    return guard if await is_allowed(home, guard) else None
+
+
+async def is_allowed(host: str, guard: Guard) -> bool:
+    """Whether all addresses of a host may be connected to, as far as they are known now."""
+    from .pool import resolve  # brings aiohttp, which is needed only by who connects
+
+    try:
+        return all(guard.allows(address) for _, address in await resolve(host))
+    except OSError:
+        return True  # nothing to connect to

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from .cards import fetch_card as fetch_card
     from .cards import open_card as open_card
     from .origins import ByOrigin as ByOrigin
-    from .origins import is_allowed as is_allowed
 
 __getattr__ = lazy(
     __name__,
@@ -19,7 +18,6 @@ __getattr__ = lazy(
         "Cards": "cards",
         "card_of": "cards",
         "fetch_card": "cards",
-        "is_allowed": "origins",
         "open_card": "cards",
     },
 )

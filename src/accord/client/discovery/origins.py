@@ -8,9 +8,9 @@ is at one (see `accord.net.Guard`).
 
 from collections.abc import Callable, Mapping
 
-from ...net import Guard, Http, Response, ResponseBody, host_of, origin_of
+from ...net import Guard, Http, Response, ResponseBody, guard_beside, host_of, origin_of
 
-__all__ = ["ByOrigin", "is_allowed"]
+__all__ = ["ByOrigin"]
 
 
 class ByOrigin:
@@ -74,14 +74,4 @@ class ByOrigin:
         """
         # Agents are served on any port, and in tests and private networks without TLS.
         guard = Guard(ports=None, schemes=("http", "https"))
-        return guard if await is_allowed(host_of(self.origin), guard) else None
-
-
-async def is_allowed(host: str, guard: Guard) -> bool:
-    """Whether all addresses of a host may be connected to, as far as they are known now."""
-    from ...net import resolve  # brings aiohttp, which is loaded by now
-
-    try:
-        return all(guard.allows(address) for _, address in await resolve(host))
-    except OSError:
-        return True  # nothing to connect to
+        return await guard_beside(host_of(self.origin), guard)
