@@ -9,6 +9,8 @@ from .engine.skills import AgentBase
 from .model import Limits
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .app import App
     from .engine.runs import Retention
     from .server.transport import Tls
@@ -38,6 +40,8 @@ class Agent(AgentBase):
         grpc_host: str = "127.0.0.1",
         tls: "Tls | None" = None,
         retention: "Retention | None" = None,
+        key_file: "str | Path | None" = None,
+        allow_hosts: Sequence[str] = (),
     ) -> "App":
         """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette
         or FastAPI.
@@ -54,6 +58,10 @@ class Agent(AgentBase):
               `accord[grpc]`.
             grpc_host: The address it listens on.
             retention: How long tasks, their logs and idempotency keys are kept.
+            key_file: Where the keys are that this server seals and signs with. By default in
+              `ACCORD_KEY`, else in a file beside the SQLite database, made when first needed.
+            allow_hosts: Hosts and networks that addresses of strangers (webhooks, keys of issuers)
+              may lead to though they are private: for tests, and for networks of your own.
             tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server
               this app runs in.
         """
@@ -70,6 +78,8 @@ class Agent(AgentBase):
             limits=limits or Limits(),
             versions=versions,
             retention=retention,
+            key_file=key_file,
+            allow_hosts=allow_hosts,
         )
         if grpc_port is not None:
             app.listen(grpc_host, grpc_port, tls)
@@ -96,6 +106,8 @@ class Agent(AgentBase):
         tls: "Tls | None" = None,
         grace_s: float = 20.0,
         retention: "Retention | None" = None,
+        key_file: "str | Path | None" = None,
+        allow_hosts: Sequence[str] = (),
         no_auth: bool = False,
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
@@ -122,6 +134,10 @@ class Agent(AgentBase):
             grace_s: What running work gets to finish on SIGTERM; on Ctrl-C it is interrupted at
               once.
             retention: How long tasks, their logs and idempotency keys are kept.
+            key_file: Where the keys are that this server seals and signs with. By default in
+              `ACCORD_KEY`, else in a file beside the SQLite database, made when first needed.
+            allow_hosts: Hosts and networks that addresses of strangers (webhooks, keys of issuers)
+              may lead to though they are private: for tests, and for networks of your own.
             no_auth: Let anyone who can reach the address use the agent.
 
         Raises:
@@ -150,6 +166,8 @@ class Agent(AgentBase):
             grpc_host=host,
             tls=tls,
             retention=retention,
+            key_file=key_file,
+            allow_hosts=allow_hosts,
         )
 
         def started(address: str) -> None:

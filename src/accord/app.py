@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import logging
 import math
 import signal
 import time
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -13,6 +15,7 @@ from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
 from .engine.skills import AgentBase
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Limits
+from .net import Guard
 from .operations import IDEMPOTENT, RESUME, Service, served
 from .server.http import CardEndpoint, JsonRpcEndpoint, Receive, RestEndpoint, Router, Send
 from .server.process import hearing
@@ -20,9 +23,12 @@ from .server.transport import Tls, Unread
 from .store import Store, open_store
 
 if TYPE_CHECKING:
+    from .auth import Keyring
     from .server.grpc import GrpcServer
 
 __all__ = ["App"]
+
+_log = logging.getLogger("accord")
 
 HOST_GRACE_S = 20.0  # for work that runs when a host is asked to stop, if the host is as patient
 
@@ -49,6 +55,8 @@ class App(Router):
         limits: Limits,
         versions: Sequence[str] | None = None,
         retention: Retention | None = None,
+        key_file: str | Path | None = None,
+        allow_hosts: Sequence[str] = (),
     ) -> None:
         self.agent = agent
         self._versions = served(versions)
@@ -56,9 +64,16 @@ class App(Router):
         self._rest_url = "/" + rest.strip("/") if rest.strip("/") else ""
         self._url = url
         self._grpc: GrpcServer | None = None
-        self._engine = Engine(
-            agent, open_store(store) if isinstance(store, str) else store, limits, retention
-        )
+        self._key_file = key_file
+        self._keyring: Keyring | None = None
+        self.guard = Guard(allow_hosts)  # on addresses that callers and issuers give
+        if allow_hosts:
+            _log.warning(
+                "addresses that strangers give may lead to %s, also where these are private",
+                ", ".join(allow_hosts),
+            )
+        self._store = open_store(store) if isinstance(store, str) else store
+        self._engine = Engine(agent, self._store, limits, retention)
         self._engine.runs.delegates = _delegates
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
         self.unread = unread = Unread(limits)
@@ -72,6 +87,25 @@ class App(Router):
         self._opening: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+
+    @property
+    def keyring(self) -> "Keyring":
+        """The keys to seal and sign with, made when they are first needed.
+
+        Raises:
+            KeyringError: There are none, and what to do.
+        """
+        if self._keyring is None:
+            from .auth import Keyring  # brings cryptography, which many agents never need
+            from .store.sqlite import SqliteStore
+
+            store = self._store
+            self._keyring = Keyring.find(
+                file=self._key_file,
+                database=store.path if isinstance(store, SqliteStore) else None,
+                is_volatile=store.is_volatile,
+            )
+        return self._keyring
 
     @property
     def trouble(self) -> str:

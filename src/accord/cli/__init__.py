@@ -12,6 +12,7 @@ _VERBS = {
     "task": ("task", "task"),
     "card": ("card", "card"),
     "db": ("db", "db"),
+    "keyring": ("keyring", "keyring"),
 }
 
 

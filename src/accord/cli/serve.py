@@ -62,6 +62,19 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     "--keep-days", type=DAYS, default=30.0, show_default=True, help="Days a finished task is kept."
 )
 @click.option(
+    "--key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keys to seal and sign with. By default in ACCORD_KEY, or beside the SQLite file.",
+)
+@click.option(
+    "--allow-host",
+    "allow_hosts",
+    multiple=True,
+    metavar="HOST",
+    help="A private host or network that addresses of strangers may lead to, like 10.0.0.0/8. "
+    "May be repeated.",
+)
+@click.option(
     "--no-auth",
     is_flag=True,
     help="Allow anyone who can reach a non-loopback --host to use the agent.",
@@ -86,6 +99,8 @@ def serve(
     tls_client_ca: Path | None,
     grace: float,
     keep_days: float,
+    key_file: Path | None,
+    allow_hosts: tuple[str, ...],
     no_auth: bool,
     log_level: str,
 ) -> None:
@@ -116,6 +131,8 @@ def serve(
             tls=_tls(tls_cert, tls_key, tls_client_ca),
             grace_s=grace,
             retention=Retention(tasks_s=keep_days * 24 * 3600),
+            key_file=key_file,
+            allow_hosts=allow_hosts,
             log_level=log_level,
             no_auth=no_auth,
             on_start=lambda bound: _greet(
