@@ -72,15 +72,11 @@ async def _fitting(service: Service, page: Page, request: ListTasksRequest) -> l
     """
     tasks: list[bytes] = []
     size = paused = 0
-    is_plain = (
-        service.tasks.store.is_volatile
-        and request.history_length is None
-        and not request.include_artifacts
-    )
+    is_plain = request.history_length is None and not request.include_artifacts
     for i, record in enumerate(page.tasks):
         task = (
             record.head
-            if is_plain and not record.is_stale
+            if is_plain and service.tasks.is_whole(record)
             else await _listed(service, record, request)
         )
         size += len(task)

@@ -202,6 +202,12 @@ class Record(msgspec.Struct, gc=False):
         """The log has gone on since the snapshot."""
         return self.pos > self.snap
 
+    @property
+    def size(self) -> int:
+        """How many bytes there are to read."""
+        size = len(self.head) + len(self.artifacts)
+        return size + sum(len(row.data) for row in self.rows) if self.rows else size
+
 
 class Query(msgspec.Struct, frozen=True):
     """Which tasks a page has: those of a namespace; without one those of all, which is the

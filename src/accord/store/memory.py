@@ -5,7 +5,6 @@ Several handles may share one state, each a replica of its own: so a test, or a 
 several processes in one.
 """
 
-import copy
 import heapq
 import itertools
 from bisect import bisect_left, bisect_right, insort
@@ -14,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from ..model import now_ms
 from .contract import (
@@ -55,10 +55,9 @@ class _Task(msgspec.Struct, gc=False):
 
     def seen(self, *, has_artifacts: bool = True) -> Record:
         """A copy as the task stands now: the original changes with the next commit."""
-        record = copy.copy(self.record)
-        record.rows = (
-            self.log[bisect_right(self.log, record.snap, key=_pos) :] if record.is_stale else []
-        )
+        record = replace(self.record)
+        if record.is_stale:
+            record.rows = self.log[bisect_right(self.log, record.snap, key=_pos) :]
         if not has_artifacts:
             record.artifacts = b"[]"
         return record
@@ -458,13 +457,11 @@ class MemoryStore:
             len(places) if query.before is None else bisect_left(places, query.before)
             for places in lists
         ]
-        newest_first = heapq.merge(
-            *(
-                _backwards(places, start, end)
-                for places, start, end in zip(lists, starts, ends, strict=True)
-            ),
-            reverse=True,
-        )
+        parts = [
+            _backwards(places, start, end)
+            for places, start, end in zip(lists, starts, ends, strict=True)
+        ]
+        newest_first = parts[0] if len(parts) == 1 else heapq.merge(*parts, reverse=True)
         found: list[Record] = []
         size, next_ = 0, None
         for _, key in newest_first:
@@ -472,11 +469,7 @@ class MemoryStore:
             if query.state not in (0, task.record.state):
                 continue
             record = task.seen(has_artifacts=query.has_artifacts)
-            size += (
-                len(record.head)
-                + (len(record.artifacts) if query.has_artifacts else 0)
-                + sum(len(r.data) for r in record.rows)
-            )
+            size += record.size
             if len(found) == query.limit or (found and size > query.size):
                 next_ = (found[-1].at_ms, found[-1].key)
                 break

@@ -40,7 +40,6 @@ __all__ = [
     "read_snapshot",
     "read_task",
     "shorten",
-    "size_of",
 ]
 
 LONG = 8  # messages: from here on they are not encoded anew with every snapshot
@@ -135,11 +134,6 @@ def encode_task(task: Task, seq: int) -> Snapshot:
 # From what is stored
 
 
-def size_of(record: Record) -> int:
-    """How many bytes there are to read."""
-    return len(record.head) + len(record.artifacts) + sum(len(row.data) for row in record.rows)
-
-
 def fold_entry(fold: Fold, entry: Entry, limits: Limits) -> None:
     """Bring a task to where it stands after an entry. Raises ValueError if it can't be what was
     written.
@@ -164,9 +158,7 @@ def read_task(
     """
     numbered = entries_of(record.rows, Ids(record.id, record.context_id))
     if record.snap:
-        fold, parts = (
-            _read_pieces(record) if size_of(record) > LARGE else (_read_small(record), None)
-        )
+        fold, parts = _read_pieces(record) if record.size > LARGE else (_read_small(record), None)
     else:
         first = next(numbered, None)
         if first is None or not isinstance(first.entry, Created):
@@ -215,11 +207,11 @@ async def read_snapshot(
     # done at once: a thread would be no faster, and those who wait for it would hold their bytes
     # meanwhile
     if not record.is_stale:
-        if not is_trusted:
-            is_whole(record)
+        if not (is_trusted or is_whole(record)):
+            raise ValueError("the snapshot is broken")
         head = record.head if history_length is None else _shortened(record.head, history_length)
         return Snapshot(record.seq, state_of(record.state), head, record.artifacts)
-    return await offload(size_of(record), _read_stale, record, history_length, limits)
+    return await offload(record.size, _read_stale, record, history_length, limits)
 
 
 def _read_stale(record: Record, history_length: int | None, limits: Limits) -> Snapshot:
@@ -227,16 +219,18 @@ def _read_stale(record: Record, history_length: int | None, limits: Limits) -> S
     return (parts or EncodedParts()).snapshot(fold.joined(), record.seq, history_length)
 
 
-def is_whole(record: Record) -> None:
-    """Raise ValueError for a snapshot that is no JSON of a task: it is sent without being decoded,
-    beside others.
-    """
+def is_whole(record: Record) -> bool:
+    """Whether a snapshot is the JSON of a task: it is sent without being decoded, beside others."""
     if not (record.head.startswith(b'{"id":"') and record.artifacts.startswith(b"[")):
-        raise ValueError("the snapshot is broken")
-    for piece in (record.head, record.artifacts):
-        _skim(piece)  # a look at the text alone, at several GB a second
-        if not piece.isascii():
-            piece.decode()
+        return False
+    try:
+        for piece in (record.head, record.artifacts):
+            _skim(piece)  # a look at the text alone, at several GB a second
+            if not piece.isascii():
+                piece.decode()
+    except ValueError:
+        return False
+    return True
 
 
 def shorten(snapshot: Snapshot, history_length: int | None) -> Snapshot:

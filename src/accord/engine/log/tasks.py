@@ -27,7 +27,7 @@ from .entries import (
     state_of,
 )
 from .log import Log, Owner, Turn
-from .snapshot import EncodedParts, read_snapshot, read_task, size_of
+from .snapshot import EncodedParts, is_whole, read_snapshot, read_task
 from .views import Tail, View
 from .writer import Lost, Writer, not_stored
 
@@ -189,7 +189,7 @@ class Tasks:
         """Return the log of a stored task that is ours. Raises ValueError if it is not what was
         written.
         """
-        fold, parts = await offload(size_of(record), read_task, record, self._stored_limits)
+        fold, parts = await offload(record.size, read_task, record, self._stored_limits)
         log = self._log_of(record, fold, parts)
         self._hold(log)
         self._expect_posts(log, record)
@@ -265,7 +265,7 @@ class Tasks:
             seq=record.seq,
             pos=record.pos,
             heard=record.heard,
-            size=size_of(record),
+            size=record.size,
             parts=parts,
         )
 
@@ -345,6 +345,10 @@ class Tasks:
         self._check_open()
         return await self.store.page(query)
 
+    def is_whole(self, record: Record) -> bool:
+        """Whether a task of a page can be passed on as it is stored."""
+        return not record.is_stale and (self.store.is_volatile or is_whole(record))
+
     async def shown(self, record: Record, history_length: int | None) -> Snapshot:
         """Return a task of a page. Raises ValueError if it is not what was written."""
         return await read_snapshot(
@@ -391,7 +395,7 @@ class Tasks:
             return await read_snapshot(
                 record, history_length, self._stored_limits, is_trusted=self.store.is_volatile
             )
-        fold, parts = await offload(size_of(record), read_task, record, self._stored_limits, pos)
+        fold, parts = await offload(record.size, read_task, record, self._stored_limits, pos)
         seq = max(
             (
                 event.seq

@@ -1,9 +1,9 @@
 """Pages of tasks: never more work than a page is worth.
 
-A page is read in two steps: which tasks, from indexes that have them in order, then these. Where no
-index orders what is asked for (the tasks of a context in one state, for example) the best one is
-read, no more than SCAN entries of it: such a page may be short, or empty, and its `next` still goes
-on.
+A page is read along an index that has its tasks in order, or several that are merged, one task
+after the other until it is full. Where no index orders what is asked for (the tasks of a context in
+one state, for example) the best one is read, no more than SCAN entries of it, and of these the
+tasks that match: such a page may be short, or empty, and its `next` still goes on.
 """
 
 import heapq
@@ -137,13 +137,13 @@ def _plan_of_operator(
 
 
 def _entries(
-    db: sqlite3.Connection, query: Query, plan: _Plan, before: Place | None
+    db: sqlite3.Connection, query: Query, plan: _Plan, before: Place | None, columns: str
 ) -> Iterator[Entry]:
-    """The entries of the plan's ranges, newest first."""
+    """The entries of the plan's ranges, newest first: a place, then these columns."""
     since_ms = query.since_ms if query.since_ms is not None else -1
     streams = [
         db.execute(
-            f"SELECT at_ms, key{plan.columns} FROM tasks INDEXED BY {part.name} "
+            f"SELECT at_ms, key{columns} FROM tasks INDEXED BY {part.name} "
             f"WHERE {part.where} AND at_ms>=? AND at_ms<=? AND (at_ms, key) < (?,?) ORDER "
             "BY at_ms DESC, key DESC",
             (*part.values, since_ms, (before or (_FAR,))[0], *(before or (_FAR, _FAR))),
@@ -185,31 +185,45 @@ def _fitting(
     db: sqlite3.Connection, query: Query, plan: _Plan, namespaces: Mapping[int, Namespace]
 ) -> tuple[list[Record], Place | None]:
     """As many tasks as a page may have, and where the next page goes on."""
-    columns = COLUMNS if query.has_artifacts else _BARE
     tasks: list[Record] = []
-    size, last = 0, None
-    for entry in itertools.islice(
-        _entries(db, query, plan, query.before), SCAN if plan.columns else None
-    ):
-        if not plan.matches(entry):
-            last = _place(entry)
-            continue
+    size = 0
+    scan = _Scan(db, query, plan)
+    for row in scan.rows():
         if len(tasks) == query.limit:
             return tasks, (tasks[-1].at_ms, tasks[-1].key)
-        (row,) = db.execute(f"SELECT {columns}, committed_ms FROM tasks WHERE key=?", (entry[1],))
         record = record_of(db, row, namespaces[row[1]])
-        size += (
-            len(record.head)
-            + (len(record.artifacts) if query.has_artifacts else 0)
-            + sum(len(r.data) for r in record.rows)
-        )
+        size += record.size
         if tasks and size > query.size:
             return tasks, (tasks[-1].at_ms, tasks[-1].key)
         tasks.append(record)
-        last = _place(entry)
-    is_more = (
-        bool(plan.columns)
-        and last is not None
-        and next(_entries(db, query, plan, last), None) is not None
-    )
-    return tasks, last if is_more else None
+    return tasks, scan.next()
+
+
+class _Scan:
+    """Reads the tasks that match, newest first, as long as that is not too much."""
+
+    def __init__(self, db: sqlite3.Connection, query: Query, plan: _Plan) -> None:
+        self._db = db
+        self._query = query
+        self._plan = plan
+        self._last: Place | None = None  # that was looked at, if what matches had to be found
+
+    def rows(self) -> Iterator[Entry]:
+        """The COLUMNS and `committed_ms` of each."""
+        db, query, plan = self._db, self._query, self._plan
+        columns = f"{COLUMNS if query.has_artifacts else _BARE}, committed_ms"
+        if not plan.columns:  # all of it matches
+            for entry in _entries(db, query, plan, query.before, f", {columns}"):
+                yield entry[2:]
+            return
+        for entry in itertools.islice(_entries(db, query, plan, query.before, plan.columns), SCAN):
+            self._last = _place(entry)
+            if plan.matches(entry):
+                yield from db.execute(f"SELECT {columns} FROM tasks WHERE key=?", (entry[1],))
+
+    def next(self) -> Place | None:
+        """Where to go on, once all was read that may be; None at the end."""
+        if self._last is None:
+            return None
+        rest = _entries(self._db, self._query, self._plan, self._last, "")
+        return self._last if next(rest, None) is not None else None

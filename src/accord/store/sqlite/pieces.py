@@ -39,6 +39,8 @@ def whole(db: sqlite3.Connection, task: int, text: bytes) -> bytes:
     """Return the text with its pieces; as it is, which nobody can decode, if one of them is not
     there.
     """
+    if _MARK not in text:
+        return text
 
     def piece(number: int) -> bytes:
         found: tuple[Any] | None = db.execute(
@@ -92,8 +94,6 @@ def cut(
 
 def fill(text: bytes, piece: Callable[[int], bytes]) -> bytes:
     """Return the text with its pieces, each got by its number, where they were."""
-    if _MARK not in text:
-        return text
     found = text.split(_MARK)
     found[1::2] = [piece(int(number)) for number in found[1::2]]
     return b"".join(found)
