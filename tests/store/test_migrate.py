@@ -13,7 +13,7 @@ import pytest
 from accord.model import Message, Role, Task, TaskState
 from accord.model.task import Artifact
 from accord.store.contract import Namespace, Record
-from accord.store.sqlite.migrations.failed import STEP, TEXT
+from accord.store.sqlite.migrations.failed import STEP, add_functions
 from accord.store.sqlite.migrations.runner import migrate, scripts
 from accord.store.sqlite.store import SqliteStore
 
@@ -228,3 +228,19 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(
         assert db.execute("PRAGMA user_version").fetchone() == (STEP - 1,)
         assert db.execute("SELECT count(*) FROM scopes").fetchone() == (1,)
     assert ids(path) == before
+
+
+def test_large_values_and_posts_are_kept(tmp_path: Path) -> None:
+    """They move to tables of another kind, with their numbers."""
+    path = tmp_path / "tasks.db"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        add_functions(db)
+        for n, script in scripts():
+            if n < 9:
+                db.executescript(script)
+        db.execute("PRAGMA user_version = 8")
+        db.execute("INSERT INTO pieces VALUES (7, 1, x'00'), (7, 2, x'01')")
+        db.execute("INSERT INTO posts VALUES (7, 1, 70, 2, x'02')")
+        migrate(db)
+        assert db.execute("SELECT * FROM pieces").fetchall() == [(7, 1, b"\0"), (7, 2, b"\1")]
+        assert db.execute("SELECT * FROM posts").fetchall() == [(7, 1, 70, 2, b"\2")]

@@ -3,6 +3,8 @@
 import contextlib
 import random
 import sqlite3
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from accord.store.sqlite.pieces import LONG, cut, fill
 
 from .conftest import COMPLETED, ME, WORKING, Box
 
+IO = Path("/proc/self/io")
 FILE, OTHER = b"A" * LONG, b"B" * (LONG + 1)
 TASK = b'{"id":"t","status":{"state":"%b"},"contextId":"c","history":[{"raw":"%b"},{"text":"%b"}]}'
 MADE = b'c{"task":' + TASK % (b"TASK_STATE_SUBMITTED", FILE, b"\\u00e4") + b"}"
@@ -66,6 +69,28 @@ async def test_a_task_with_files_is_read_back_as_it_was_written(box: Box) -> Non
     assert (item.data, item.head, item.artifacts) == (DATA, HEAD, ARTIFACTS), (
         "a commit that fails is given again as it is"
     )
+
+
+@pytest.mark.skipif(not IO.exists(), reason="what a process has read is told by Linux")
+async def test_a_file_is_stored_without_reading_others(tmp_path: Path) -> None:
+    """Each costs its own size, not that of those that stand beside it in the table."""
+    box = Box(tmp_path / "tasks.db")
+    await box.open()
+    file = b"A" * (1 << 20)
+    data, head = MADE.replace(FILE, file), HEAD.replace(FILE, file)
+    items = [ended(box, f"t{n}", data=data, head=head, artifacts=b"[]") for n in range(8)]
+    read = [_bytes_read()]
+    for item in items:
+        await box.commit(item)
+        read.append(_bytes_read())
+    await box.close()
+    # Of every few commits one has the write-ahead log folded into the database, which is read.
+    assert min(after - before for before, after in pairwise(read[4:])) < len(file) // 2
+
+
+def _bytes_read() -> int:
+    (line,) = [line for line in IO.read_text().splitlines() if line.startswith("rchar:")]
+    return int(line.split()[1])
 
 
 async def test_files_that_come_later_are_beside_those_that_were_there(box: Box) -> None:

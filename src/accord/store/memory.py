@@ -469,7 +469,7 @@ class MemoryStore:
             if query.state not in (0, task.record.state):
                 continue
             record = task.seen(has_artifacts=query.has_artifacts)
-            size += record.size
+            size += record.size if query.has_artifacts else record.size - len(record.artifacts)
             if len(found) == query.limit or (found and size > query.size):
                 next_ = (found[-1].at_ms, found[-1].key)
                 break

@@ -192,7 +192,7 @@ def _fitting(
         if len(tasks) == query.limit:
             return tasks, (tasks[-1].at_ms, tasks[-1].key)
         record = record_of(db, row, namespaces[row[1]])
-        size += record.size
+        size += record.size if query.has_artifacts else record.size - len(record.artifacts)
         if tasks and size > query.size:
             return tasks, (tasks[-1].at_ms, tasks[-1].key)
         tasks.append(record)
