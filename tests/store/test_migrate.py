@@ -13,7 +13,7 @@ import pytest
 from accord.model import Message, Role, Task, TaskState
 from accord.model.task import Artifact
 from accord.store.contract import Namespace, Record
-from accord.store.sqlite.migrations.failed import STEP, add_functions
+from accord.store.sqlite.migrations.failed import STEP, TEXT, add_functions
 from accord.store.sqlite.migrations.runner import migrate, scripts
 from accord.store.sqlite.store import SqliteStore
 
