@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .engine.skills import Context as Context
     from .engine.skills import File as File
     from .engine.skills import Reply as Reply
+    from .engine.skills import current as current
     from .model import A2AError as A2AError
     from .model import Artifact as Artifact
     from .model import BodyTooLarge as BodyTooLarge
@@ -84,6 +85,7 @@ _WHERE = {
     "VersionNotSupported": "model",
     "connect": "client",
     "connect_sync": "client",
+    "current": "engine.skills",
 }
 
 __all__ = [
@@ -124,6 +126,7 @@ __all__ = [
     "VersionNotSupported",
     "connect",
     "connect_sync",
+    "current",
 ]
 
 

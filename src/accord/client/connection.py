@@ -319,6 +319,7 @@ class AgentConnection:
             if self._found is not None:
                 error.agent = self.name
         elif not getattr(error, "__notes__", None):
+            error.agent = self.name
             error.add_note(f"said by {self.name}")
         return error
 

@@ -64,6 +64,7 @@ class A2AError(Exception):
     grpc: ClassVar[str] = "INTERNAL"
     reason: str = "INTERNAL_ERROR"
     is_http_level: ClassVar[bool] = False
+    agent: str = ""  # the other agent that reported it, if one did
 
     def __init__(
         self,

@@ -305,13 +305,13 @@ class Steps:
 
     def _gathering(self, members: tuple[Any, ...]) -> Branch | None:
         """The branch that gathers; None within a step, of which the members are a part."""
-        wrong = next((member for member in members if not inspect.iscoroutine(member)), None)
+        wrong = next((member for member in members if not asyncio.iscoroutine(member)), None)
         place = position_in(self._run)
         branch = branch_of(self._run)
         if wrong is None and (branch is not None or (place is not None and place.step)):
             return None if place is not None and place.step else branch
         for member in members:
-            if inspect.iscoroutine(member):
+            if asyncio.iscoroutine(member):
                 member.close()  # nobody will await it
         if wrong is not None:
             raise TypeError(

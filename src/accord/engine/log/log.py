@@ -23,6 +23,7 @@ from ...model import (
     TaskState,
     TaskStatus,
     UnsupportedOperation,
+    errors,
     moment,
 )
 from ...protocol import Snapshot
@@ -291,9 +292,11 @@ class Log:
         message: Message | None = None,
         metadata: Metadata | None = None,
         origin: Origin = NOWHERE,
+        *,
+        refusal: A2AError | None = None,
     ) -> None:
         """Give the task a new status, now. An interrupted or terminal one answers the turns that
-        have begun.
+        have begun; with a refusal, their senders get that error instead.
         """
         at_ms, now = moment(self.at_ms)  # a clock set back does not reorder a task's own history
         status = TaskStatus(state=state, message=message, timestamp=now)
@@ -309,6 +312,10 @@ class Log:
             entry.answers = tuple(self.turns)
             if ends:
                 entry.refuses = tuple(turn.number for turn in self.inbox if not turn.reopens)
+        if refusal is not None:
+            entry.refuses = (*entry.answers, *entry.refuses)
+            entry.reasons = tuple(_reason(turn, refusal) for turn in entry.answers)
+            entry.answers = ()
         self.append(entry, is_ours=message is None and metadata is None)
         self.at_ms = at_ms
         if (
@@ -317,8 +324,8 @@ class Log:
             and any(turn in self.tail.senders for turn in entry.answers)
         ):
             self._events[-1].snapshot = self.snapshot()
-        if (
-            state is not TaskState.AUTH_REQUIRED and entry.answers
+        if state is not TaskState.AUTH_REQUIRED and (
+            entry.answers or refusal is not None
         ):  # there blocking sends are answered, and streams stay open
             self.turns.clear()
         if ends:
@@ -354,8 +361,8 @@ class Log:
         update = StatusUpdate(
             task_id=self.ids.task_id, context_id=self.ids.context_id, status=status
         )
-        reason = (turn.number, type(error).__name__, str(error))
-        self.append(StatusChanged(update, refuses=(turn.number,), reasons=(reason,)))
+        reasons = (_reason(turn.number, error),)
+        self.append(StatusChanged(update, refuses=(turn.number,), reasons=reasons))
 
     @property
     def has_key(self) -> bool:
@@ -569,3 +576,9 @@ def _is_said(event: Any) -> bool:
     if not isinstance(event, StatusUpdate) or event.status.message is None:
         return False
     return event.status.state not in (TaskState.FAILED, TaskState.CANCELED, TaskState.REJECTED)
+
+
+def _reason(turn: int, error: A2AError) -> tuple[int, str, str]:
+    """Why a turn is refused, as it is logged: by the class of the protocol, not one of a user's."""
+    name = next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in errors.__all__)
+    return turn, name, str(error)

@@ -415,7 +415,11 @@ class View:
         for i, event in enumerate(found):
             if event.state is not None and self.ends_at(event):
                 self._is_over = True
-                if self._turn and self._turn not in event.answers:
+                # Readers were shown a rejection of their own turn: that is its answer.
+                is_shown = event.state is TaskState.REJECTED and any(
+                    turn == self._turn for turn, _, _ in event.reasons
+                )
+                if self._turn and self._turn not in event.answers and not is_shown:
                     self._refusal = self._refused(event)
                 found = found[: i + 1]
                 break

@@ -29,7 +29,7 @@ from ...store import Idempotency, Namespace, Store
 from ...store import Mail as Letter
 from ..durable import History, read_history
 from ..log import Answered, Asked, Entry, Log, Lost, MessageAdded, Numbered, Turn, state_of
-from ..skills import AgentBase, Skill
+from ..skills import AgentBase, Skill, skill_named
 from .posts import Mail
 from .recovery import INTERRUPTED as INTERRUPTED_TEXT
 from .recovery import Recovery
@@ -177,6 +177,7 @@ class Engine:
             if record is None:
                 raise not_found(task_id)
             _check_context(request.message, record.id, record.context_id)
+            _check_skill(request, record.id, record.skill)
             if state_of(record.state) in FINAL and not reopen:
                 raise _has_ended(record.id, record.context_id, state_of(record.state))
             accepted = await self._mail.send(record, request, idempotency, reopen=reopen)
@@ -232,6 +233,7 @@ class Engine:
         # From here on nothing is awaited: what is seen of the task now is so when the message is
         # logged.
         _check_context(message, *log.ids)
+        _check_skill(request, log.ids.task_id, log.skill)
         run = log.run
         if log.state in FINAL and (run is not None or not reopen):
             await log.stored()  # an end is told when it is stored, also as the reason of a refusal
@@ -392,6 +394,16 @@ def _check_context(message: Message, task_id: str, context_id: str) -> None:
     if message.context_id and message.context_id != context_id:
         what = f"task {task_id} belongs to context {context_id}, not to {message.context_id!r:.80}"
         raise InvalidParams(what, violations=(("message.contextId", what),))
+
+
+def _check_skill(request: SendMessageRequest, task_id: str, skill: str) -> None:
+    named = skill_named(request)
+    if named is not None and named != skill:
+        what = (
+            f"task {task_id} is worked on by skill {skill!r}; to use {named!r:.80}, "
+            "send without taskId"
+        )
+        raise InvalidParams(what, violations=(("message.metadata.skill", what),))
 
 
 def _has_ended(task_id: str, context_id: str, state: TaskState) -> UnsupportedOperation:

@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any
 from ...auth import Caller
 from ...model import (
     FINAL,
+    INTERRUPTED,
+    A2AError,
     Artifact,
     ArtifactUpdate,
     InvalidAgentResponse,
     Message,
     Metadata,
     Part,
+    StatusUpdate,
     TaskState,
 )
 from ..durable import (
@@ -70,7 +73,9 @@ class Run:
         "_busy",
         "_context",
         "_events",
+        "_has_output",
         "_last_word",
+        "_left_open",
         "_questions",
         "_root",
         "_runs",
@@ -132,6 +137,8 @@ class Run:
         self.task: asyncio.Task[None] | None = None
         self._values = values
         self._last_word: Message | None = None
+        self._left_open: StatusUpdate | None = None  # the question a bridge ended its turn with
+        self._has_output = False
         self._root: Branch | None = None
         self._steps: Steps | None = None
         self._questions: Questions | None = None
@@ -225,9 +232,9 @@ class Run:
     async def _drive(self) -> None:
         binding, values = self.skill.binding, self._values
         del self._values  # they are the function's
+        self._root = Branch("", self._output(), asyncio.current_task())
+        RUN_POSITION.set(RunPosition(self, self._root))
         if binding.context:
-            self._root = Branch("", self._output(), asyncio.current_task())
-            RUN_POSITION.set(RunPosition(self, self._root))
             values[binding.context] = Context(self, self.caller, self.log.ids.context_id)
         if binding.caller:
             values[binding.caller] = self.caller
@@ -254,6 +261,8 @@ class Run:
         except InvalidAgentResponse as error:
             log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
             self._end_with(TaskState.FAILED, str(error))
+        except A2AError as error:
+            self._refuse(error)
         except asyncio.CancelledError:
             if self.state is State.CANCELING:
                 self._end(TaskState.CANCELED)
@@ -317,6 +326,12 @@ class Run:
             self.status(TaskState.INPUT_REQUIRED, parts_of(value.question, value.type))
             self._move(Move.END)
             return
+        if self._left_open is not None:
+            status = self._left_open.status
+            self.log.is_clear = self.log.is_resting = True
+            self.status(status.state, status.message, self._left_open.metadata)
+            self._move(Move.END)
+            return
         word = self._last_word
         if isinstance(value, (Reply, Message)):
             word = self._message(value)
@@ -344,6 +359,18 @@ class Run:
             extra={"task_id": self.task_id},
         )
         self._end(TaskState.FAILED, f"The agent failed. Reference: {reference}")
+
+    def _refuse(self, error: A2AError) -> None:
+        """The function has raised an error of the protocol: its sender gets it, if that is all the
+        function did. What another agent reported is a failure like any other.
+        """
+        if error.agent:
+            self._fail(sys.exc_info())
+        elif self._has_output:
+            self._end_with(TaskState.FAILED, str(error))
+        elif not self.is_over and not self._is_another():
+            self.log.set_status(TaskState.REJECTED, self._message(str(error)), refusal=error)
+            self._move(Move.END)
 
     def _end_with(self, state: TaskState, word: str) -> None:
         """The function has ended the task itself."""
@@ -419,6 +446,7 @@ class Run:
             self._drop()
             return
         self.progressed_s = time.monotonic()
+        self._has_output = True
         self.log.set_status(state, None if word is None else self._message(word), metadata, origin)
 
     def progress(self, text: str, metadata: Metadata | None) -> None:
@@ -444,15 +472,39 @@ class Run:
                 raise InvalidAgentResponse(f"artifact {value.artifact_id!r} has no parts")
             send = output.artifact(copy.copy(value), is_in_step=bool(origin.step))
         else:
-            parts = [Part(text=value)] if isinstance(value, str) else to_parts(value)
+            parts = [Part(text=value)] if type(value) is str else to_parts(value)
             if not parts:
                 raise InvalidAgentResponse("an artifact needs at least one part")
             send = output.chunk(parts, is_last=is_last, is_in_step=bool(origin.step))
         if send is not None:
             self._send(send, origin, is_ours=isinstance(value, str))
 
+    def say(self, event: StatusUpdate | ArtifactUpdate | Message) -> None:
+        """Add an event of the protocol as it is, with the ids of this task."""
+        if isinstance(event, Message):
+            self._last_word = self._message(event)
+        elif self.skill.is_durable:
+            raise TypeError(
+                "ctx.say takes no events in a durable skill, where a later attempt could not tell "
+                "which of them are in the log; use ctx.status, ctx.write and ctx.artifact"
+            )
+        elif self.is_over or self.log.state in FINAL:
+            self._drop()
+        elif isinstance(event, ArtifactUpdate):
+            artifact = copy.copy(event.artifact)
+            send = Send(artifact, bool(event.append), bool(event.last_chunk))
+            self._send(send, self._origin()[1], is_ours=False)
+        elif event.status.state in FINAL:
+            self.status(event.status.state, event.status.message, event.metadata)
+            self._move(Move.END)
+        elif event.status.state in INTERRUPTED:
+            self._left_open = event
+        else:
+            self.status(event.status.state, event.status.message, event.metadata)
+
     def _send(self, send: Send, origin: Origin, *, is_ours: bool) -> None:
         self.progressed_s = time.monotonic()
+        self._has_output = True
         task_id, context_id = self.log.ids
         update = ArtifactUpdate(
             task_id=task_id,

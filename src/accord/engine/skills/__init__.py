@@ -6,9 +6,11 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .agent import AgentBase as AgentBase
+    from .agent import skill_named as skill_named
     from .context import Context as Context
     from .context import Fail as Fail
     from .context import Reject as Reject
+    from .context import current as current
     from .schema import Shape as Shape
     from .schema import load_model as load_model
     from .skill import Skill as Skill
@@ -30,6 +32,8 @@ __getattr__ = lazy(
         "Shape": "schema",
         "Skill": "skill",
         "load_model": "schema",
+        "current": "context",
+        "skill_named": "agent",
         "to_parts": "values",
     },
 )

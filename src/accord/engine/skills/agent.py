@@ -19,9 +19,14 @@ from ...model import (
 )
 from .skill import Skill
 
-__all__ = ["AgentBase"]
+__all__ = ["AgentBase", "skill_named"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def skill_named(request: SendMessageRequest) -> Any:
+    """The skill a request asks for in its metadata; None if it names none."""
+    return _named(request.message.metadata) or _named(request.metadata)
 
 
 def _named(metadata: Metadata | None) -> Any:
@@ -208,7 +213,7 @@ class AgentBase:
         """Return the skill a message is for: the one it names, else the route's choice, else the
         default.
         """
-        named = _named(request.message.metadata) or _named(request.metadata)
+        named = skill_named(request)
         if named is None and self.router is not None:
             named = self.router(request.message)
             if inspect.isawaitable(named):

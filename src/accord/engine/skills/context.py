@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from ...auth import Caller
-from ...model import Message, Task
+from ...model import ArtifactUpdate, Message, StatusUpdate, Task
 
 if TYPE_CHECKING:
     from ..durable import Branch
     from ..runs import Run
 
-__all__ = ["Context", "Fail", "Reject"]
+__all__ = ["Context", "Fail", "Reject", "current"]
 
 T = TypeVar("T")
 
@@ -22,6 +22,41 @@ class Reject(Exception):
 
 class Fail(Exception):
     """Raised by `Context.fail`; ends the task as failed, with a reason the client may read."""
+
+
+class Pending(Coroutine[Any, Any, T]):
+    """What a verb returns that has to be awaited.
+
+    As text it is an error: otherwise a client would be sent `<coroutine object ...>` by a skill
+    that forgot an `await`.
+    """
+
+    __slots__ = ("_coroutine", "_verb")
+
+    def __init__(self, verb: str, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._verb = verb
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._coroutine.__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __str__(self) -> str:
+        self._coroutine.close()  # nobody will await it
+        raise TypeError(
+            f"write `await` before ctx.{self._verb}(...): without it there is no result"
+        )
+
+    def __repr__(self) -> str:
+        return f"<ctx.{self._verb}(...), not awaited yet>"
 
 
 class Done:
@@ -118,7 +153,7 @@ class Context:
         """
         from ..runs import conversation
 
-        return conversation(self._waiting("conversation"), limit)
+        return Pending("conversation", conversation(self._waiting("conversation"), limit))
 
     def status(self, text: str, *, metadata: dict[str, Any] | None = None) -> Awaitable[None]:
         """Say how far the work is. The task stays working."""
@@ -140,13 +175,24 @@ class Context:
         id: str = "",
         metadata: dict[str, Any] | None = None,
     ) -> Awaitable[None]:
-        """Add a whole artifact."""
+        """Add a whole artifact. One with an id that exists replaces it."""
         run = self._task_run
         run.act(
             lambda: run.add_artifact(
                 content, name=name, description=description, artifact_id=id, metadata=metadata
             )
         )
+        return Done(run)
+
+    def say(self, event: StatusUpdate | ArtifactUpdate | Message) -> Awaitable[None]:
+        """Add an event of the protocol as it is; for bridges to other frameworks and agents.
+
+        The ids become those of this task. A final status ends the task; with an interrupted one
+        (input or authorization required) the turn ends when the function returns, and the next
+        message calls it again. A Message is the last word of the completed task.
+        """
+        run = self._task_run
+        run.act(lambda: run.say(event))
         return Done(run)
 
     @overload
@@ -171,7 +217,10 @@ class Context:
         then counts instead.
         """
         run = self._waiting("ask")
-        return self._question("ask", lambda branch: run.questions.ask(branch, question, type, name))
+        asked = self._question(
+            "ask", lambda branch: run.questions.ask(branch, question, type, name)
+        )
+        return Pending("ask", asked)
 
     def step(
         self,
@@ -200,9 +249,10 @@ class Context:
         run = self._run
         if run is None or run.thread != threading.get_ident():
             run = self._waiting("step")  # says what is wrong
-        return run.steps.step(
+        done = run.steps.step(
             function, args, name=name, returns=returns, retries=retries, timeout=timeout
         )
+        return Pending("step", done)
 
     def gather(self, *members: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, list[Any]]:
         """Run coroutines side by side and return their results in order: `a, b = await
@@ -211,7 +261,7 @@ class Context:
         Each member is a branch of its own: after a restart its steps are known whichever of them
         comes first. All are waited for; then the first failure by position is raised.
         """
-        return self._waiting("gather").steps.gather(*members)
+        return Pending("gather", self._waiting("gather").steps.gather(*members))
 
     @property
     def step_key(self) -> str:
@@ -245,7 +295,9 @@ class Context:
         raises `Fail`, and so fails this task unless caught. It is known again after a restart as a
         step is: the other agent goes on with the same task.
         """
-        return self._waiting("delegate").steps.delegate(agent, message, name=name)
+        return Pending(
+            "delegate", self._waiting("delegate").steps.delegate(agent, message, name=name)
+        )
 
     def require_auth(
         self, text: str, *, until: Awaitable[T] | None = None
@@ -257,9 +309,10 @@ class Context:
         nothing by itself.
         """
         run = self._waiting("require_auth")
-        return self._question(
+        asked = self._question(
             "require_auth", lambda branch: run.questions.require_auth(branch, text, until)
         )
+        return Pending("require_auth", asked)
 
     def reject(self, reason: str) -> NoReturn:
         """Decline the task. Nothing after this is run."""
@@ -268,3 +321,23 @@ class Context:
     def fail(self, reason: str) -> NoReturn:
         """End the task as failed, for a reason the client may know."""
         raise Fail(reason)
+
+
+def current() -> Context:
+    """Return the Context of the run this code is part of, however deep in its calls.
+
+    async def search(query: str) -> str:  # a tool that knows nothing of agents
+        accord.current().status(f"searching for {query}")
+
+    Raises:
+        RuntimeError: No skill called this code.
+    """
+    from ..durable import (
+        RUN_POSITION,
+    )  # brings asyncio, which someone who only names a Context need not
+
+    place = RUN_POSITION.get()
+    if place is None:
+        raise RuntimeError("accord.current() works only in code that a skill with a task calls")
+    run: Run = place.run
+    return Context(run, run.caller, run.log.ids.context_id)

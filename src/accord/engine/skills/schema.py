@@ -229,10 +229,10 @@ def _dump_foreign(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if inspect.isawaitable(value):
-        if inspect.iscoroutine(value):
+        if hasattr(value, "close"):
             value.close()  # nobody will await it
         raise TypeError(
-            f"a {type(value).__name__} can't be sent: write `await` before the call that "
+            "a coroutine can't be sent: write `await` before the call that "
             "made it, as in `await ctx.step(...)`"
         )
     raise TypeError(
