@@ -1,6 +1,6 @@
 """Fixtures: an agent written in a test, served for real, and a door to it over every binding."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,30 @@ import aiohttp
 import pytest
 
 from accord import Agent
+from tests import processes
 from tests.drive import BINDINGS, Door, serving
 from tests.drive_grpc import Grpc
 
 Connect = Callable[..., AbstractAsyncContextManager[Any]]
+
+processes.reset_signals()
+
+
+def pytest_runtest_setup() -> None:
+    processes.forget_ended()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What the processes of a test have written is part of the report if it fails."""
+    report = yield
+    if report.failed:
+        report.sections.extend(processes.sections())
+    return report
+
+
+def pytest_sessionfinish() -> None:
+    processes.kill_all()
 
 
 @pytest.fixture(params=[*BINDINGS, "grpc"])

@@ -1,13 +1,13 @@
 """Every example runs, and does what it says."""
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.drive import say, state_of, text_of
+from tests.processes import run_sync
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -72,9 +72,8 @@ def test_hello_is_a_handful_of_lines():
 
 def test_the_demo_walks_a_conversation_with_a_question_and_a_stream():
     """`make demo` is the first thing a new user runs."""
-    command = [sys.executable, "-m", "examples.demo", "--once"]
-    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = run_sync(sys.executable, "-m", "examples.demo", "--once", cwd=EXAMPLES.parent)
+    assert done.code == 0, done.err
     for shown in (
         "Echo, are you there?",
         "How many days",
@@ -83,7 +82,7 @@ def test_the_demo_walks_a_conversation_with_a_question_and_a_stream():
         "completed",
         "accord send",
     ):
-        assert shown in done.stdout
+        assert shown in done.out
 
 
 async def test_onboarding_collects_what_three_departments_make_and_asks_back():
@@ -125,9 +124,8 @@ async def test_onboarding_collects_what_three_departments_make_and_asks_back():
 
 
 def test_the_onboarding_case_runs_with_one_command():
-    command = [sys.executable, "-m", "examples.onboarding"]
-    done = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = run_sync(sys.executable, "-m", "examples.onboarding", cwd=EXAMPLES.parent)
+    assert done.code == 0, done.err
     for shown in (
         "HR: record created",
         "IT: laptop shipped",
@@ -135,4 +133,4 @@ def test_the_onboarding_case_runs_with_one_command():
         "is ready to start",
         "ada.lovelace@company.example",
     ):
-        assert shown in done.stdout
+        assert shown in done.out

@@ -2,11 +2,11 @@
 
 import ast
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import accord
+from tests.processes import run_sync
 
 SOURCE = Path(accord.__file__).parent
 
@@ -80,15 +80,13 @@ def test_the_server_does_not_import_the_client():
     """
     heavy = "('asyncio', 'accord.app', 'accord.client', 'httptools', 'click', 'grpc', 'sqlite3', 'aiohttp')"  # noqa: E501
     code = f"import sys; from accord import Agent, Context; print([m for m in {heavy} if m in sys.modules])"  # noqa: E501
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert run_sync(sys.executable, "-c", code) == (0, "[]\n", "")
 
 
 def test_who_connects_nowhere_does_not_pay_for_it():
     """aiohttp is imported at the first connection, not with the client or the server."""
     code = "import sys, accord.app, accord.client; print([m for m in ('aiohttp', 'yarl') if m in sys.modules])"  # noqa: E501
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert run_sync(sys.executable, "-c", code) == (0, "[]\n", "")
 
 
 def modules_reached(path: Path) -> set[tuple[str, ...]]:

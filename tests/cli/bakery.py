@@ -2,13 +2,10 @@
 
 import re
 import signal
-import socket
-import subprocess
 import sys
-import time
 from pathlib import Path
 
-PATIENCE_S = 60
+from tests.processes import Done, Process, free_port, run_sync, start, until_sync
 
 AGENT = """
 import asyncio
@@ -40,11 +37,9 @@ class Bakery:
         self.folder = folder
         self._options = options
         (folder / "baker.py").write_text(AGENT)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes: list[Process] = []
 
     def __enter__(self) -> "Bakery":
         try:
@@ -56,51 +51,42 @@ class Bakery:
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes:
-            process.kill()
-            if not process.stdout.closed:
-                process.communicate()
+            process.close()
 
     def start(self) -> None:
         self.process = self.typed(
             "serve", "baker.py", "--port", str(self.port), "--grace", "0.5", *self._options
         )
-        assert "Baker" in self.process.stdout.readline()
+        assert "Baker" in self.process.line_sync()
 
     def stop(self, how: signal.Signals) -> None:
-        self.process.send_signal(how)
-        self.process.communicate(timeout=PATIENCE_S)
+        self.process.stop_sync(how)
 
-    def typed(self, *words: str) -> subprocess.Popen:
-        command = [sys.executable, "-m", "accord", *words]
-        process = subprocess.Popen(
-            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+    def typed(self, *words: str) -> Process:
+        process = start(sys.executable, "-m", "accord", *words, cwd=self.folder)
         self._processes.append(process)
         return process
 
-    def done(self, *words: str) -> subprocess.CompletedProcess:
-        process = self.typed(*words)
-        out, err = process.communicate(timeout=PATIENCE_S)
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
+    def done(self, *words: str) -> Done:
+        return run_sync(sys.executable, "-m", "accord", *words, cwd=self.folder)
 
-    def sent(self, *words: str) -> subprocess.Popen:
+    def sent(self, *words: str) -> Process:
         """A message on its way, the work on it begun."""
         sending = self.typed("send", self.url, "a loaf", *words)
         self.until_begun(1)
         if "--stream" in words:
-            assert sending.stdout.read(len("flour, ")) == "flour, "
+            until_sync(lambda: sending.out.text == "flour, ", "the first chunk")
         return sending
 
     def until_begun(self, count: int) -> None:
         """Wait until so many loaves are waited for."""
-        until = time.monotonic() + PATIENCE_S
-        while len(list(self.folder.glob("begun-*"))) < count:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        until_sync(lambda: len(list(self.folder.glob("begun-*"))) >= count, f"{count} loaves")
 
     def rise(self) -> None:
         (self.folder / "risen").touch()
 
     def tasks(self) -> int:
         self.stop(signal.SIGTERM)
-        return int(re.search(r"(\d+) tasks?\b", self.done("db", "stats").stdout)[1])
+        found = re.search(r"(\d+) tasks?\b", self.done("db", "stats").out)
+        assert found is not None
+        return int(found[1])

@@ -2,13 +2,14 @@
 type.
 """
 
-import re
 import shlex
 import signal
 
 import pytest
 
 from tests.cli.bakery import Bakery
+from tests.cli.shell import found
+from tests.processes import until_sync
 
 WAYS = pytest.mark.parametrize("way", [[], ["--stream"]], ids=["send", "stream"])
 
@@ -25,15 +26,12 @@ def test_a_restart_is_waited_for(bakery, way, how):
     """The answer comes from the server's next life, and the work is one task's."""
     sending = bakery.sent(*way)
     bakery.stop(how)
-    assert "away, trying again" in sending.stderr.readline()
+    until_sync(lambda: "away, trying again" in sending.err.text, "the word that it waits")
     bakery.start()
     bakery.rise()
-    out, err = sending.communicate(timeout=60)
-    assert (out.strip().endswith("bread"), "completed" in err, sending.returncode) == (
-        True,
-        True,
-        0,
-    )
+    assert sending.wait_sync() == 0
+    assert sending.out.text.strip().endswith("bread")
+    assert "completed" in sending.err.text
     assert bakery.tasks() == 1
 
 
@@ -42,36 +40,32 @@ def test_what_to_type_after_giving_up(bakery, way):
     """The command it prints brings the answer of the work that was begun, and begins nothing."""
     sending = bakery.sent("--patience", "0.2", *way)
     bakery.stop(signal.SIGKILL)
-    _, err = sending.communicate(timeout=60)
-    assert sending.returncode == 1
-    command = shlex.split(re.search(r"accord ((send|task) .*)", err)[1])
+    assert sending.wait_sync() == 1
+    command = shlex.split(found(r"accord ((?:send|task) .*)", sending.err.text))
     assert command[:2] == (["task", "get"] if way else ["send", bakery.url])
     bakery.start()
     bakery.rise()
     again = bakery.done(*command)
-    assert (again.stdout.strip(), again.returncode) == ("flour, bread", 0)
+    assert (again.out.strip(), again.code) == ("flour, bread", 0)
     assert bakery.tasks() == 1
 
 
 def test_what_to_type_after_ctrl_c(bakery):
     """The agent goes on; so can whoever asked."""
     sending = bakery.sent("--stream")
-    sending.send_signal(signal.SIGINT)
-    _, err = sending.communicate(timeout=60)
-    assert sending.returncode == 130
+    assert sending.stop_sync(signal.SIGINT) == 130
     bakery.rise()
-    command = shlex.split(re.search(r"accord (task get .*)", err)[1])
-    assert bakery.done(*command).stdout.strip() == "flour, bread"
+    command = shlex.split(found(r"accord (task get .*)", sending.err.text))
+    assert bakery.done(*command).out.strip() == "flour, bread"
 
 
 def test_a_task_can_be_looked_at_and_stopped(bakery):
     sending = bakery.sent("--stream")
-    sending.send_signal(signal.SIGINT)
-    task_id = re.search(r"task get \S+ (\S+)", sending.communicate(timeout=60)[1])[1]
-    assert "is working" in bakery.done("task", "get", bakery.url, task_id).stderr
-    assert "is canceled" in bakery.done("task", "cancel", bakery.url, task_id).stderr
+    sending.stop_sync(signal.SIGINT)
+    task_id = found(r"task get \S+ (\S+)", sending.err.text)
+    assert "is working" in bakery.done("task", "get", bakery.url, task_id).err
+    assert "is canceled" in bakery.done("task", "cancel", bakery.url, task_id).err
     assert (
-        '"TASK_STATE_CANCELED"'
-        in bakery.done("task", "get", bakery.url, task_id, "-o", "json").stdout
+        '"TASK_STATE_CANCELED"' in bakery.done("task", "get", bakery.url, task_id, "-o", "json").out
     )
-    assert "accord task" in bakery.done("task", "--help").stdout
+    assert "accord task" in bakery.done("task", "--help").out

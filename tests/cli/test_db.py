@@ -5,12 +5,10 @@ a file.
 import asyncio
 import contextlib
 import hashlib
-import os
 import resource
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,18 +16,12 @@ import pytest
 
 from accord import Agent
 from accord.client import connect
-from tests.cli.test_serve import EXAMPLES, served
+from tests.cli.shell import accord, served
+from tests.processes import run_sync
 
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 VERBS = ["stats", "vacuum", "migrate"]
-
-
-def accord(*args, cwd):
-    done = subprocess.run(
-        [sys.executable, "-m", "accord", *args], capture_output=True, text=True, timeout=60, cwd=cwd
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
 
 
 def contents(folder):
@@ -41,9 +33,9 @@ def refused(cwd, *args):
     """What a command says that does not do it, and changes nothing."""
     before = contents(cwd)
     done = accord(*args, cwd=cwd)
-    assert done.returncode == 1, done.stdout
+    assert done.code == 1, done.out
     assert contents(cwd) == before
-    return done.stderr
+    return done.err
 
 
 @pytest.fixture
@@ -68,7 +60,7 @@ def used(tmp_path):
 
 def test_stats_leaves_everything_as_it_is(used):
     before = contents(used.parent)
-    assert "40 tasks" in accord("db", "stats", "--store", "sqlite:///t.db", cwd=used.parent).stdout
+    assert "40 tasks" in accord("db", "stats", "--store", "sqlite:///t.db", cwd=used.parent).out
     assert contents(used.parent) == before
 
 
@@ -76,7 +68,7 @@ def test_stats_reads_an_old_schema_and_leaves_it_old(tmp_path):
     """Whoever looks before an update must be able to go back."""
     shutil.copy(FIXTURES / "schema-0001.db", tmp_path / "t.db")
     before = contents(tmp_path)
-    said = accord("db", "stats", "--store", "sqlite:///t.db", cwd=tmp_path).stdout
+    said = accord("db", "stats", "--store", "sqlite:///t.db", cwd=tmp_path).out
     assert "4 tasks" in said
     assert "schema 1" in said
     assert contents(tmp_path) == before
@@ -86,16 +78,15 @@ def test_stats_of_a_running_server(tmp_path):
     """It disturbs nobody; what would is refused, with the process to stop."""
     with served(str(EXAMPLES / "echo.py"), cwd=tmp_path) as (process, url):
         accord("send", url, "hello", cwd=tmp_path)
-        assert "1 task, " in accord("db", "stats", cwd=tmp_path).stdout
+        assert "1 task, " in accord("db", "stats", cwd=tmp_path).out
         for verb in ("vacuum", "migrate"):
             busy = accord("db", verb, cwd=tmp_path)
-            assert busy.returncode == 1
-            assert f"in use by process {process.pid}" in busy.stderr
-            assert "this server" not in busy.stderr
+            assert busy.code == 1
+            assert f"in use by process {process.pid}" in busy.err
+            assert "this server" not in busy.err
         accord("send", url, "hello", cwd=tmp_path)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    assert "2 tasks" in accord("db", "stats", cwd=tmp_path).stdout, (
+        process.kill()
+    assert "2 tasks" in accord("db", "stats", cwd=tmp_path).out, (
         "what was not folded into the file yet counts too"
     )
 
@@ -129,8 +120,8 @@ def test_a_file_that_is_not_ours_is_left_alone(tmp_path, args):
 def test_a_folder_is_no_file(tmp_path, args, store):
     (tmp_path / "folder").mkdir()
     done = accord(*args, "--store", store, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "is a folder" in done.stderr
+    assert done.code == 1
+    assert "is a folder" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
@@ -151,9 +142,9 @@ def test_damaged_pages_are_named_with_the_way_out(used, args):
             file.seek(page * 4096)
             file.write(b"\xab" * 4096)
     done = accord(*args, "--store", "sqlite:///t.db", cwd=used.parent)
-    assert done.returncode == 1
-    assert "t.db is damaged" in done.stderr
-    assert ".recover" in done.stderr
+    assert done.code == 1
+    assert "t.db is damaged" in done.err
+    assert ".recover" in done.err
 
 
 def test_a_newer_schema_is_left_to_a_newer_accord(used):
@@ -169,10 +160,10 @@ def test_vacuum_makes_room(used):
     with contextlib.closing(sqlite3.connect(used)) as db, db:
         db.execute("CREATE TABLE waste AS SELECT zeroblob(1000000) AS x")
         db.execute("DROP TABLE waste")
-    said = accord("db", "vacuum", "--store", "sqlite:///t.db", cwd=used.parent).stdout
+    said = accord("db", "vacuum", "--store", "sqlite:///t.db", cwd=used.parent).out
     before, after = (int(word.replace(",", "")) for word in said.split() if word[0].isdigit())
     assert after < before / 2
-    assert "40 tasks" in accord("db", "stats", "--store", "sqlite:///t.db", cwd=used.parent).stdout
+    assert "40 tasks" in accord("db", "stats", "--store", "sqlite:///t.db", cwd=used.parent).out
 
 
 def test_vacuum_counts_what_a_crash_left_in_the_log(tmp_path):
@@ -182,13 +173,12 @@ def test_vacuum_counts_what_a_crash_left_in_the_log(tmp_path):
     with served(str(EXAMPLES / "echo.py"), cwd=tmp_path) as (process, url):
         accord("send", url, "hello", cwd=tmp_path)
         process.kill()
-        process.wait(10)
     before = sum(
         file.stat().st_size
         for file in (tmp_path / ".accord").glob("*.db*")
         if file.suffix in (".db", ".db-wal")
     )
-    said = accord("db", "vacuum", cwd=tmp_path).stdout
+    said = accord("db", "vacuum", cwd=tmp_path).out
     (after,) = (file.stat().st_size for file in (tmp_path / ".accord").glob("*.db"))
     assert said.splitlines()[-1] == f"{before:,} bytes before, {after:,} after"
 
@@ -214,11 +204,9 @@ def test_a_full_disk_at_the_start_is_called_so_with_the_file(used, is_new):
     def fill() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, cwd=used.parent, preexec_fn=fill
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"Error: {name} can't be used as a database: the disk is full")
+    done = run_sync(*command, cwd=used.parent, prepare=fill)
+    assert done.code == 1
+    assert done.err.startswith(f"Error: {name} can't be used as a database: the disk is full")
 
 
 def test_keep_days_may_be_less_than_one(tmp_path):
@@ -232,9 +220,8 @@ def test_keep_days_may_be_less_than_one(tmp_path):
         with served("echo.py", "--keep-days", f"{days:.7f}", cwd=tmp_path) as (process, url):
             accord("send", url, "hello", cwd=tmp_path)
             for _ in range(200):
-                left = accord("db", "stats", cwd=tmp_path).stdout
+                left = accord("db", "stats", cwd=tmp_path).out
                 if is_kept or "\n0 tasks" in "\n" + left:
                     break
             assert ("\n0 tasks" in "\n" + left) is not is_kept
-            os.kill(process.pid, signal.SIGINT)
-            process.wait(10)
+            process.stop_sync(signal.SIGINT)

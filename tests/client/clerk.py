@@ -4,9 +4,6 @@ The clerk asks when told `ask`, waits to be canceled when told `wait`, counts in
 number, and echoes the rest.
 """
 
-import select
-import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,31 +21,16 @@ from accord.model import (
     TaskState,
     UnsupportedOperation,
 )
+from tests.processes import start
 
 __all__ = ["Contract", "Hooks", "ListedHooks", "started"]
-
-_START_S = 30
 
 
 @contextmanager
 def started(*command: str | Path) -> Iterator[str]:
     """Run a server that prints its URL when it can be called; end it afterwards."""
-    with (
-        tempfile.TemporaryFile() as errors,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as process,
-    ):
-        try:
-            assert process.stdout is not None
-            ready, _, _ = select.select([process.stdout], [], [], _START_S)
-            line = process.stdout.readline() if ready else b""
-            if not line:
-                errors.seek(0)
-                raise RuntimeError(
-                    f"{command} did not start: {errors.read().decode(errors='replace')}"
-                )
-            yield line.decode().strip()
-        finally:
-            process.kill()
+    with start(*command) as process:
+        yield process.line_sync()
 
 
 class Contract:

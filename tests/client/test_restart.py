@@ -4,7 +4,6 @@ which is done once.
 
 import asyncio
 import signal
-import socket
 from contextlib import AsyncExitStack
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from accord.client import connect
 from tests.cli.bakery import Bakery
 from tests.client.conftest import DOORS
+from tests.processes import free_port
 
 PATIENCE_S = 60
 
@@ -21,10 +21,7 @@ async def test_over_every_door_at_once(tmp_path, is_plain):
     """By the task's id where nothing else is offered, by sending again where that is safe; blocking
     or as a stream.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        grpc_port = str(free.getsockname()[1])
-    with Bakery(tmp_path, "--grpc-port", grpc_port) as bakery:
+    with Bakery(tmp_path, "--grpc-port", str(free_port())) as bakery:
         async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
             there = (await stack.enter_async_context(connect(bakery.url))).card
             if is_plain:

@@ -3,14 +3,13 @@ lost, nothing twice.
 """
 
 import asyncio
-import signal
-import socket
 import sys
 from pathlib import Path
 
 from accord.client import Gap, Retry, connect
 from accord.model import FINAL, ArtifactUpdate, StatusUpdate, TaskState
 from tests.client.peers import Proxy
+from tests.processes import Process, free_port, start
 
 STREAMS = 200
 EVENTS = 200  # a task, working, chunks, and the end
@@ -26,37 +25,20 @@ class Server:
     """
 
     def __init__(self, database: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self._database = database
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Process | None = None
 
     async def start(self) -> None:
-        command = (
-            sys.executable,
-            "-m",
-            "tests.client.counting",
-            str(self.port),
-            str(self._database),
+        module = "tests.client.counting"
+        self._process = start(
+            sys.executable, "-m", module, str(self.port), self._database, cwd=ROOT
         )
-        self._process = await asyncio.create_subprocess_exec(
-            *command, cwd=ROOT, stderr=asyncio.subprocess.DEVNULL
-        )
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            except OSError:
-                assert self._process.returncode is None, "the server ended before it listened"
-                await asyncio.sleep(0.02)
-            else:
-                writer.close()
-                return
+        await self._process.line()
 
-    async def kill(self) -> None:
+    def kill(self) -> None:
         assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
-        await self._process.wait()
+        self._process.kill()
 
 
 async def test_received_equals_stored(tmp_path):
@@ -82,7 +64,7 @@ async def test_received_equals_stored(tmp_path):
         for _ in range(KILLS):
             for _ in range(STREAMS // (KILLS + 1)):
                 await ended.acquire()
-            await server.kill()
+            server.kill()
             await server.start()
 
     try:
@@ -96,7 +78,7 @@ async def test_received_equals_stored(tmp_path):
                 }
                 tasks = {task_id: await client.get(task_id) for task_id in received}
     finally:
-        await server.kill()
+        server.kill()
     assert len(received) == STREAMS
     assert proxy.cuts > STREAMS // 10
     assert [task_id for task_id in received if received[task_id] != stored[task_id]] == []

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,6 +19,7 @@ from accord import connect
 from accord.cli import main
 from accord.cli.load import load_agent
 from tests.drive import serving
+from tests.processes import run
 
 __all__ = ["ROOT", "Reader", "blocks", "commands"]
 
@@ -127,13 +127,10 @@ class Reader:
 
     async def _run(self, path: Path, text: str) -> None:
         """Run a client script as Python runs it, against the agent served last."""
-        command = [sys.executable, "-W", "error", str(path)]
-        done = await asyncio.to_thread(
-            subprocess.run, command, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
+        done = await run(sys.executable, "-W", "error", path)
+        assert done.code == 0, done.err
         for said in _SAID.findall(text):
-            assert said in done.stdout or said.startswith("as it happens"), done.stdout
+            assert said in done.out or said.startswith("as it happens"), done.out
 
     async def _mounted(self, app: Any) -> None:
         async with (

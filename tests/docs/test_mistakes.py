@@ -6,12 +6,14 @@ import http.server
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from contextlib import contextmanager
 
 import pytest
+
+from tests.cli import shell
+from tests.processes import run_sync, start, until_sync
 
 HELLO = """from accord import Agent
 agent = Agent("Hello")
@@ -21,25 +23,19 @@ def greet(name: str) -> str:
 """
 
 
-def accord(*args, cwd):
-    done = subprocess.run(
-        [sys.executable, "-m", "accord", *args], capture_output=True, text=True, timeout=60, cwd=cwd
-    )
-    assert "Traceback" not in done.stderr
-    assert done.returncode != 0
-    return done.stderr
+def accord(*words, cwd):
+    """What a command says that does not do it."""
+    done = shell.accord(*words, cwd=cwd)
+    assert done.code != 0
+    return done.err
 
 
 @contextmanager
 def hello(tmp_path, text=HELLO):
     (tmp_path / "hello.py").write_text(text)
-    command = [sys.executable, "-m", "accord", "serve", "hello.py", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
-    try:
-        yield re.search(r"http\S+", process.stdout.readline()).group()
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+    with shell.served("hello.py", cwd=tmp_path) as (process, url):
+        yield url
+        process.stop_sync(signal.SIGINT)
 
 
 @pytest.mark.parametrize(("file", "lines"), [
@@ -89,13 +85,8 @@ def test_a_task_that_is_not_there_or_has_ended(tmp_path):
         assert "Leave --task-id out" in accord(
             "send", url, "Ada", "--task-id", "nope", cwd=tmp_path
         )
-        sent = subprocess.run(
-            [sys.executable, "-m", "accord", "send", url, "Ada"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        task_id = re.search(r"task (\S+) is completed", sent.stderr)[1]
+        sent = shell.accord("send", url, "Ada")
+        task_id = shell.found(r"task (\S+) is completed", sent.err)
         said = accord("send", url, "Ada", "--task-id", task_id, cwd=tmp_path)
         assert "takes no more messages" in said
         assert "--context-id" in said
@@ -125,44 +116,33 @@ def test_grpc_without_its_extra(tmp_path):
     without = (
         missing + "from accord.cli import main; main(['serve', 'hello.py', '--grpc-port', '0'])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", without], capture_output=True, text=True, timeout=60, cwd=tmp_path
-    )
-    assert "pip install 'accord[grpc]'" in done.stderr
-    assert "Traceback" not in done.stderr
+    done = run_sync(sys.executable, "-c", without, cwd=tmp_path)
+    assert "pip install 'accord[grpc]'" in done.err
+    assert "Traceback" not in done.err
 
 
 def test_run_says_where_it_serves(tmp_path):
     """`python hello.py` must not look as if nothing happened."""
     (tmp_path / "hello.py").write_text(HELLO + "agent.run(port=0)\n")
-    process = subprocess.Popen(
-        [sys.executable, "hello.py"], stdout=subprocess.PIPE, text=True, cwd=tmp_path
-    )
-    try:
+    with start(sys.executable, "hello.py", cwd=tmp_path) as process:
         assert re.fullmatch(
-            r"Hello is served at http://127.0.0.1:\d+   \(Ctrl-C stops it\)\n",
-            process.stdout.readline(),
+            r"Hello is served at http://127.0.0.1:\d+   \(Ctrl-C stops it\)", process.line_sync()
         )
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
-    assert process.returncode == 0
+        assert process.stop_sync(signal.SIGINT) == 0
 
 
 def test_ctrl_c_while_waiting_says_that_the_work_goes_on(tmp_path):
     """Hanging up ends nothing at the agent; who presses Ctrl-C to cancel has to know."""
     body = 'async def greet(name: str):\n    yield "first"\n    await asyncio.Event().wait()\n'
     text = "import asyncio\n" + HELLO.partition("def greet")[0] + body
-    with hello(tmp_path, text) as url:
-        command = [sys.executable, "-m", "accord", "send", url, "Ada", "--stream"]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert process.stdout.read(5) == "first"
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
-    assert "what the agent has begun goes on" in said
-    assert "Traceback" not in said
+    with (
+        hello(tmp_path, text) as url,
+        start(sys.executable, "-m", "accord", "send", url, "Ada", "--stream") as process,
+    ):
+        until_sync(lambda: process.out.text == "first", "the first chunk")
+        process.stop_sync(signal.SIGINT)
+    assert "what the agent has begun goes on" in process.err.text
+    assert "Traceback" not in process.err.text
 
 
 class _NotFound(http.server.BaseHTTPRequestHandler):

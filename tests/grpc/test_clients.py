@@ -19,6 +19,7 @@ from a2a.types.a2a_pb2_grpc import A2AServiceStub
 
 from accord import Agent, Limits
 from tests.grpc.raw import call, connected
+from tests.processes import run
 from tests.reliability.harness import report
 
 JS = Path(__file__).parent.parent / "legacy" / "js"
@@ -183,15 +184,10 @@ async def test_the_client_of_javascript(tmp_path):
             | {"operations": operations}
         )
     )
-    pipe = asyncio.subprocess.PIPE
     async with serving() as address:
-        script = str(JS / "client_grpc_many.mjs")
-        client = await asyncio.create_subprocess_exec(
-            "node", script, address, str(wanted), stdout=pipe, stderr=pipe
-        )
-        out, err = await asyncio.wait_for(client.communicate(), 60)
-    assert client.returncode == 0, err.decode()
-    seen = json.loads(out)
+        done = await run("node", JS / "client_grpc_many.mjs", address, wanted)
+    assert done.code == 0, done.err
+    seen = json.loads(done.out)
     codes = {code.value[0]: code.name for code in grpc.StatusCode}
     for name, (_, _, ends) in OPERATIONS.items():
         assert codes[seen["operations"][name]["code"]] in ends, name

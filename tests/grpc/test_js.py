@@ -11,6 +11,7 @@ from a2a.types import a2a_pb2 as pb
 from google.rpc import status_pb2
 
 from accord import Agent
+from tests.processes import run
 
 JS = Path(__file__).parent.parent / "legacy" / "js"
 
@@ -73,10 +74,6 @@ async def talk(address):
         packed(pb.GetTaskRequest(id="nobody")),
         packed(a_send("wait")),
     ]
-    pipe = asyncio.subprocess.PIPE
-    client = await asyncio.create_subprocess_exec(
-        "node", JS / "client_grpc.mjs", address, *requests, stdout=pipe, stderr=pipe
-    )
-    out, err = await asyncio.wait_for(client.communicate(), 60)
-    assert client.returncode == 0, err.decode()
-    return json.loads(out)
+    done = await run("node", JS / "client_grpc.mjs", address, *requests)
+    assert done.code == 0, done.err
+    return json.loads(done.out)

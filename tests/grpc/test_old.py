@@ -18,6 +18,7 @@ from accord.model import SecurityRequirement, SecurityScheme, StringList
 from accord.model.card import HTTPAuthSecurityScheme
 from tests.drive import PATIENCE_S, serving
 from tests.legacy.test_clients import PYTHON, helper
+from tests.processes import run
 
 SDK_03 = Path(__file__).parent.parent / "legacy" / "sdk03.py"
 SERVICE = "/a2a.v1.A2AService/"
@@ -241,17 +242,9 @@ async def test_the_python_client_of_0_3_does_everything():
     app = helper().app(grpc_port=0)
     async with serving(app, app.close) as url:
         await app.open()
-        pipe = asyncio.subprocess.PIPE
-        client = await asyncio.create_subprocess_exec(
-            PYTHON, SDK_03, url, "GRPC", stdout=pipe, stderr=pipe
-        )
-        try:
-            out, err = await asyncio.wait_for(client.communicate(), 60)
-        finally:
-            if client.returncode is None:
-                client.kill()
-    assert client.returncode == 0, err.decode()
-    assert json.loads(out) == {
+        done = await run(PYTHON, SDK_03, url, "GRPC")
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == {
         "card": ["Helper", "0.3.0", True],
         "send": ["completed", "HELLO!"],
         "reply": ["message", "Hello."],

@@ -2,7 +2,6 @@
 our own.
 """
 
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +12,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from accord.operations.table import VERSIONS
 from accord.protocol.protobuf.compile import compiled
 from accord.protocol.protobuf.schema import POOL, SCHEMA
+from tests.processes import run_sync
 
 
 def described(file):
@@ -82,7 +82,8 @@ def test_every_rpc_of_the_schema_has_an_operation():
 def test_both_libraries_load_in_one_process(first):
     """Whichever comes first."""
     code = f"import {first}; import accord.server.grpc.service, a2a.types.a2a_pb2, a2a.compat.v0_3.a2a_v0_3_pb2"  # noqa: E501
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
+    done = run_sync(sys.executable, "-W", "ignore", "-c", code)
+    assert done.code == 0, done.err
 
 
 def test_nothing_of_grpc_is_loaded_unless_asked_for():
@@ -91,7 +92,4 @@ def test_nothing_of_grpc_is_loaded_unless_asked_for():
         "import sys; from accord import Agent; import accord.server.process.main; Agent('A');"
         "print([name for name in sys.modules if name.split('.')[0] in ('grpc', 'google')])"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], check=True, timeout=60, capture_output=True, text=True
-    )
-    assert ran.stdout == "[]\n"
+    assert run_sync(sys.executable, "-c", code) == (0, "[]\n", "")

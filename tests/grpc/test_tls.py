@@ -15,6 +15,7 @@ from accord import Agent
 from accord.server.transport.tls import Tls
 from tests.client.certs import Authority
 from tests.drive import PATIENCE_S
+from tests.processes import start
 
 SERVER = """
 import sys
@@ -110,13 +111,8 @@ async def test_http_and_grpc_share_the_options(certificates):
     """One `tls` for `run`: the card over HTTPS, a call over gRPC, both with the client's
     certificate.
     """
-    pipe = asyncio.subprocess.PIPE
-    server = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", SERVER, certificates, stdout=pipe
-    )
-    try:
-        assert server.stdout is not None
-        url = (await asyncio.wait_for(server.stdout.readline(), 30)).decode().strip()
+    with start(sys.executable, "-c", SERVER, certificates) as server:
+        url = await server.line()
         assert url.startswith("https://")
         secure = ssl.create_default_context(cafile=certificates / "ca.pem")
         async with aiohttp.ClientSession(trust_env=False) as http:
@@ -131,9 +127,7 @@ async def test_http_and_grpc_share_the_options(certificates):
             if place["protocolBinding"] == "GRPC"
         ]
         assert await says(address, credentials(certificates, "client")) == pb.TASK_STATE_COMPLETED
-    finally:
-        server.terminate()
-        await asyncio.wait_for(server.wait(), 10)
+        assert await server.stop() == 0
 
 
 @pytest.mark.parametrize("protocols", [["http/1.1"], []])

@@ -10,8 +10,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.hostile.floods import FLOODS, flood
-from tests.hostile.process import free_port, served
+from tests.hostile.process import served
 from tests.hostile.test_neighbours import neighbour
+from tests.processes import free_port, start, until_listening
 from tests.reliability.harness import report, size
 
 RAW = Path(__file__).parent.parent.parent / "bench" / "servers" / "raw_server.py"
@@ -22,21 +23,9 @@ MOST_MS = 500.0
 async def raw_servers() -> AsyncIterator[tuple[int, int]]:
     """uvicorn and grpc.aio with nothing behind them, in one process: their ports."""
     http_port, grpc_port = free_port(), free_port()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(RAW), str(http_port), str(grpc_port), stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        async with asyncio.timeout(30):
-            while True:
-                with contextlib.suppress(OSError):
-                    _, writer = await asyncio.open_connection("127.0.0.1", http_port)
-                    writer.close()
-                    break
-                await asyncio.sleep(0.05)
+    with start(sys.executable, RAW, str(http_port), str(grpc_port)):
+        await until_listening(http_port)
         yield http_port, grpc_port
-    finally:
-        process.kill()
-        await process.wait()
 
 
 async def floods(name: str, http_port: int, grpc_port: int, *more: str) -> dict[str, float]:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.processes import run
 from tests.reliability.harness import report, size
 
 ROOT = Path(__file__).parent.parent.parent
@@ -28,19 +29,9 @@ SLOW_S = 1.0
 async def attack(seed: int, parts: Sequence[str], *flags: str) -> list[dict[str, Any]]:
     """Play so many tapes to each target, in a process of its own; return how it went."""
     command = [sys.executable, "-m", "tests.hostile.fuzz", str(seed), *parts, *flags]
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    try:
-        said, errors = await process.communicate()
-    finally:
-        if process.returncode is None:  # another one has found something
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, (
-        f"it ended with {process.returncode}:\n{errors.decode(errors='replace')[-6000:]}"
-    )
-    return [json.loads(line) for line in said.splitlines() if line.startswith(b"{")]
+    done = await run(*command, cwd=ROOT, seconds=size(600, 12 * 3600))
+    assert done.code == 0, f"it ended with {done.code}:\n{done.err[-6000:]}"
+    return [json.loads(line) for line in done.out.splitlines() if line.startswith("{")]
 
 
 async def attack_for_long(seed: int, parts: Sequence[str]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from tests.hostile.attacks import ATTACKS, Attack, prepare
 from tests.hostile.process import Served, served
+from tests.processes import Process, start
 from tests.reliability.harness import report, size
 
 SCRIPT = Path(__file__).parent / "neighbour.py"
@@ -22,32 +23,22 @@ MOST_MS = 250.0
 class Neighbour:
     """A well-behaved client that says how long its calls take."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
 
     async def since(self) -> dict[str, Any]:
         """How its calls went since it was last asked."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(b"?\n")
-        async with asyncio.timeout(60):
-            found: dict[str, Any] = json.loads(await self._process.stdout.readline())
+        self._process.write("?\n")
+        found: dict[str, Any] = json.loads(await self._process.line())
         return found
 
 
 @contextlib.asynccontextmanager
 async def neighbour(http_port: int, grpc_port: int, *more: str) -> AsyncIterator[Neighbour]:
     command = [sys.executable, str(SCRIPT), str(http_port), str(grpc_port), *more]
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-    try:
+    with start(*command, has_stdin=True) as process:
         yield Neighbour(process)
         assert process.returncode is None, "a call of the neighbour failed"
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 async def insist(attack: Attack, server: Served, known: dict[str, str], seconds: float) -> int:

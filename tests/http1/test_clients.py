@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from tests.http1.raw import send, served
+from tests.processes import run
 
 HERE = Path(__file__).parent
 PATIENCE_S = 60.0
@@ -31,13 +32,9 @@ def checked(answers: list[str]) -> None:
 
 async def said(*command: str) -> list[str]:
     """Run a program; return the lines it printed."""
-    process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    async with asyncio.timeout(PATIENCE_S):
-        out, errors = await process.communicate()
-    assert process.returncode == 0, errors.decode()
-    return out.decode().splitlines()
+    done = await run(*command)
+    assert done.code == 0, done.err
+    return done.out.splitlines()
 
 
 def found(program: str) -> str:

@@ -12,6 +12,7 @@ from accord import Limits, Tls, connect
 from accord.server.http1.listener import HttpServer
 from tests.client.certs import Authority
 from tests.http1.raw import Wire, agent, post, rpc, send
+from tests.processes import start
 
 PATIENCE_S = 60.0
 
@@ -40,25 +41,15 @@ async def stubborn(tmp_path):
     work.
     """
     (tmp_path / "serve.py").write_text(SERVER)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(tmp_path / "serve.py"), stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            url = (await process.stdout.readline()).decode().strip()
-            async with aiohttp.ClientSession() as http:
-                headers = {"a2a-version": "1.0", "content-type": "application/json"}
-                asking = asyncio.ensure_future(
-                    http.post(url, data=send("go", "work"), headers=headers)
-                )
-                assert await process.stdout.readline() == b"working\n"
-                yield process, url
-                asking.cancel()
-                await asyncio.wait([asking])
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+    with start(sys.executable, tmp_path / "serve.py") as process:
+        url = await process.line()
+        async with aiohttp.ClientSession() as http:
+            headers = {"a2a-version": "1.0", "content-type": "application/json"}
+            asking = asyncio.ensure_future(http.post(url, data=send("go", "work"), headers=headers))
+            assert await process.line() == "working"
+            yield process, url
+            asking.cancel()
+            await asyncio.wait([asking])
 
 
 async def test_told_to_stop_the_server_is_not_ready_and_still_there(stubborn):
@@ -84,8 +75,7 @@ async def test_told_twice_the_server_ends_at_once(stubborn):
             async with http.get(url + "/readyz") as answer:
                 if answer.status == 503:
                     break
-        process.send_signal(signal.SIGINT)
-        assert await process.wait() == 0
+    assert await process.stop(signal.SIGINT) == 0
 
 
 async def test_an_app_is_served_within_a_program():

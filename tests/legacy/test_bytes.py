@@ -5,7 +5,6 @@ Real clients and servers of 0.3, unchanged; and clients that do what the proto s
 library that is known.
 """
 
-import asyncio
 import json
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.client.clerk import started
 from tests.drive import serving
 from tests.grpc.raw import call, connected
 from tests.legacy.test_clients import HERE, JS, PYTHON, needs_node, packages
+from tests.processes import run
 
 # Short texts that are base64 of something else, what base64 looks like, what is no text at all, and
 # nothing.
@@ -54,18 +54,10 @@ async def giving_back():
 
 async def seen_by(*command: str | Path) -> list:
     async with giving_back() as (url, _):
-        pipe = asyncio.subprocess.PIPE
         words = [url if word == "URL" else word for word in command]
-        process = await asyncio.create_subprocess_exec(
-            *words, *(content.hex() for content in CONTENTS), stdout=pipe, stderr=pipe, cwd=JS
-        )
-        try:
-            out, err = await asyncio.wait_for(process.communicate(), 60)
-        finally:
-            if process.returncode is None:
-                process.kill()
-        assert process.returncode == 0, err.decode()
-        return json.loads(out)
+        done = await run(*words, *(content.hex() for content in CONTENTS), cwd=JS)
+        assert done.code == 0, done.err
+        return json.loads(done.out)
 
 
 def unharmed() -> list:

@@ -16,6 +16,7 @@ from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
 
 from accord import Agent, Context, File, Reply
 from tests.legacy.wire import talking_to
+from tests.processes import run
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parent.parent / ".venv-03" / "bin" / "python"
@@ -50,15 +51,9 @@ async def report(*command: str | Path, versions: list[str] | None = None) -> dic
     """Run a client against the agent; return what it saw."""
     async with talking_to(helper(), versions=versions) as server:
         words = [server.url if word == "URL" else word for word in command]
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe, cwd=JS)
-        try:
-            out, err = await asyncio.wait_for(process.communicate(), 60)
-        finally:
-            if process.returncode is None:
-                process.kill()
-        assert process.returncode == 0, err.decode()
-        seen: dict[str, Any] = json.loads(out)
+        done = await run(*words, cwd=JS)
+        assert done.code == 0, done.err
+        seen: dict[str, Any] = json.loads(done.out)
         return seen
 
 

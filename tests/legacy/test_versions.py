@@ -4,7 +4,6 @@ import ast
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 import accord
 from accord.operations.table import OPERATIONS, VERSIONS, served
 from tests.legacy.wire import echo, say_0_1, say_0_3, say_1_0, say_rest, talking_to
+from tests.processes import run_sync
 
 SOURCE = Path(accord.__file__).parent
 ROOT = SOURCE.parent.parent
@@ -51,15 +51,10 @@ def test_deleting_a_codec_and_its_rows_removes_the_version(name, codes, tmp_path
     shutil.rmtree(package / "protocol" / FOLDERS[name])
     table = package / "operations" / "table.py"
     table.write_text(_without(name, table.read_text()))
-    run = subprocess.run(
-        [sys.executable, "-c", PROBE],
-        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert str(package) in run.stdout, run.stderr
-    assert codes in run.stdout
+    path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = run_sync(sys.executable, "-c", PROBE, env=path)
+    assert str(package) in done.out, done.err
+    assert codes in done.out
 
 
 def _without(name: str, source: str) -> str:
@@ -141,10 +136,5 @@ def test_rows_name_operations_that_exist():
 
 def test_the_page_of_versions_is_current():
     """docs/versions.md is made from the table; `python docs/versions.py` makes it anew."""
-    made = subprocess.run(
-        [sys.executable, ROOT / "docs" / "versions.py", "--print"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert made.stdout == (ROOT / "docs" / "versions.md").read_text()
+    made = run_sync(sys.executable, ROOT / "docs" / "versions.py", "--print")
+    assert made == (0, (ROOT / "docs" / "versions.md").read_text(), "")

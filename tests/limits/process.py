@@ -16,18 +16,18 @@ import msgspec
 
 from accord.model import Limits
 from tests.drive import BINDINGS, JsonRpc, Rest
+from tests.processes import PATIENCE_S, Process, start
 
-__all__ = ["Line", "Process", "served"]
+__all__ = ["Line", "Served", "served", "serving"]
 
 SERVE = Path(__file__).parent / "serve.py"
-PATIENCE_S = 60.0  # far more than anything here takes
 
 
-class Process:
+class Served:
     """A running server: its address, and what the system knows of it."""
 
     def __init__(
-        self, process: Any, url: str, written: int, database: Path, http: aiohttp.ClientSession
+        self, process: Process, url: str, written: int, database: Path, http: aiohttp.ClientSession
     ) -> None:
         self.url = url
         self.database = database
@@ -35,6 +35,7 @@ class Process:
         self._process = process
         self._written = written
         self._http = http
+        self.grpc_port = 0  # none
 
     def door(self, binding: str = "jsonrpc") -> JsonRpc | Rest:
         return BINDINGS[binding](self._http, self.url)
@@ -84,11 +85,8 @@ class Process:
         """Have the server stop in order; return how many bytes it gave to write calls from its
         start to its end.
         """
-        self._process.terminate()
-        async with asyncio.timeout(PATIENCE_S):
-            at_end = (await self._process.stdout.readline()).decode()
-            await self._process.wait()
-        return int(at_end) - self._written
+        assert await self._process.stop() == 0
+        return int(self._process.out.rest) - self._written
 
 
 class Line:
@@ -143,32 +141,23 @@ def head(verb: str, path: str, headers: bytes = b"") -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path, **limits: Any) -> AsyncIterator[Process]:
+async def served(folder: Path, **limits: Any) -> AsyncIterator[Served]:
     """Serve `serve.py` with these limits, for as long as the block lasts. Nothing of it may go
     wrong unnoticed.
     """
-    log = folder / "server.log"
-    with log.open("wb") as errors:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(SERVE),
-            str(folder / "accord.db"),
-            json.dumps(msgspec.to_builtins(Limits(**limits))),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-        )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(PATIENCE_S):
-            said = (await process.stdout.readline()).decode().split()
-        assert said, log.read_text()
+    words = (SERVE, folder / "accord.db", json.dumps(msgspec.to_builtins(Limits(**limits))))
+    async with serving(folder, *words) as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path, *words: str | Path) -> AsyncIterator[Served]:
+    """Run a script that prints its address and how much it has written when it serves."""
+    with start(sys.executable, *words) as process:
+        url, written = (await process.line()).split()
         async with aiohttp.ClientSession(
             trust_env=False, connector=aiohttp.TCPConnector(limit=0)
         ) as http:
-            yield Process(process, said[0], int(said[1]), folder / "accord.db", http)
-            assert process.returncode in (None, 0), log.read_text()
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-    assert "Traceback" not in log.read_text(), log.read_text()[-4000:]
+            yield Served(process, url, int(written), folder / "accord.db", http)
+            assert process.returncode in (None, 0)
+    assert "Traceback" not in process.err.text

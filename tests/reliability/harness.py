@@ -5,9 +5,7 @@ it.
 import asyncio
 import contextlib
 import os
-import random
 import signal
-import socket
 import sys
 import tempfile
 import uuid
@@ -18,6 +16,7 @@ from typing import Any
 
 import aiohttp
 
+from tests.processes import PATIENCE_S, Forked, Process, fork, free_port, start
 from tests.reliability.clients import (
     BROKEN,
     FINAL,
@@ -28,7 +27,6 @@ from tests.reliability.clients import (
     HttpClient,
     state_of,
 )
-from tests.reliability.cradle import Process
 from tests.reliability.line import Line
 from tests.reliability.ways import WAYS, Refused
 
@@ -134,7 +132,7 @@ class Server:
         self.log = folder / "server.log"
         self.up = asyncio.Event()
         self.starts = 0
-        self._port, self._grpc_port = _free_port(), _free_port()
+        self._port, self._grpc_port = free_port(), free_port()
         self.command = [
             sys.executable,
             str(AGENTS / "serve.py"),
@@ -148,7 +146,7 @@ class Server:
         self.is_forked = (
             True  # otherwise an interpreter of its own: to measure its memory, to trace it
         )
-        self._process: Process | asyncio.subprocess.Process | None = None
+        self._process: Forked | Process | None = None
         self._session: aiohttp.ClientSession | None = None
         self._line = Line(self._grpc_port)
 
@@ -168,16 +166,12 @@ class Server:
         return [self.client(way) for way in self.ways]
 
     async def start(self) -> None:
-        environment = os.environ | self.environment
         if self.is_forked:
-            self._process = Process(self.command[1:], environment, self.log)
+            self._process = fork(*self.command[1:], env=self.environment, log=self.log)
         else:
-            with self.log.open("ab") as log:
-                self._process = await asyncio.create_subprocess_exec(
-                    *self.command, stdout=log, stderr=log, env=environment
-                )
+            self._process = start(*self.command, env=self.environment, log=self.log)
         self.starts += 1
-        await asyncio.wait_for(self._answers(), timeout=60)
+        await asyncio.wait_for(self._answers(), PATIENCE_S)
         self.up.set()
 
     async def _answers(self) -> None:
@@ -191,9 +185,7 @@ class Server:
             try:
                 said = await client.call("SendMessage", message("?", "who"))
             except BROKEN:
-                await asyncio.sleep(
-                    0.02
-                )  # another process: there is no event to wait on before it listens
+                await asyncio.sleep(0.02)  # between two tries of a client
                 continue
             assert said["message"]["parts"][0]["text"] == str(self._process.pid), (
                 "another process answers on our port"
@@ -208,7 +200,7 @@ class Server:
     async def ended(self) -> int:
         """Wait for the process to end by itself and return its exit code."""
         assert self._process is not None
-        code = await asyncio.wait_for(self._process.wait(), timeout=30)
+        code = await self._process.wait()
         self.up.clear()
         return code
 
@@ -223,14 +215,13 @@ class Server:
     async def _signal(self, number: int) -> int:
         assert self._process is not None
         self.up.clear()
-        if self._process.returncode is None:
-            self._process.send_signal(number)
+        self._process.send_signal(number)
         return await self.ended()
 
     async def close(self) -> None:
         """Let nothing run on, and see that the server never had a fault of its own."""
-        if self._process is not None and self._process.returncode is None:
-            await self.kill()
+        if self._process is not None:
+            self._process.close()
         self._line.close()
         if self._session is not None:
             await self._session.close()
@@ -247,14 +238,3 @@ async def running(folder: Path, **options: Any) -> AsyncIterator[Server]:
         yield server
     finally:
         await server.close()
-
-
-def _free_port() -> int:
-    """A port below those the system gives to clients: one of them could take it while the server is
-    dead.
-    """
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with contextlib.closing(socket.socket()) as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port

@@ -5,7 +5,6 @@ import contextlib
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from accord.model import Unavailable
 from accord.store.contract import Append, CommitFailed, Leaves, Query
 from accord.store.open import open_store
 from accord.store.sqlite.store import SqliteStore
+from tests.processes import run
 
 from .conftest import COMPLETED, INPUT_REQUIRED, ME, Box, key
 
@@ -53,11 +53,9 @@ async def test_a_second_process_is_refused_by_name(file_box: Box) -> None:
         "try: asyncio.run(store.open(print))\n"
         "except RuntimeError as error: print(error)"
     )
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=30
-    )
-    assert f"is in use by process {os.getpid()}" in done.stdout
-    assert "--store" in done.stdout
+    done = await run(sys.executable, "-c", code)
+    assert f"is in use by process {os.getpid()}" in done.out
+    assert "--store" in done.out
 
 
 def test_a_database_of_a_newer_accord_is_refused(tmp_path: Path) -> None:
@@ -198,7 +196,7 @@ async def test_a_beat_needs_no_file_that_is_closed(file_box: Box) -> None:
         f"import sqlite3; db = sqlite3.connect({str(file_box.path)!r}); db.execute('SELECT "
         "count(*) FROM tasks'); db.close()"
     )
-    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=True, timeout=30)
+    assert await run(sys.executable, "-c", code) == (0, "", "")
     assert file_box.path.with_name("tasks.db-wal").exists()
     assert await file_box.commit(file_box.create("t2")) == [True]
 

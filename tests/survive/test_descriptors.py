@@ -3,11 +3,12 @@ again.
 """
 
 import asyncio
-import contextlib
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.processes import PATIENCE_S, start
 
 pytest.importorskip("resource", reason="Windows has no such limit")
 
@@ -38,14 +39,9 @@ async def test_exhausted_descriptors_are_logged_once(loop: str) -> None:
     """Who comes too late waits, and is served when others have left: nobody is turned away without
     a word.
     """
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", SERVE, loop, stdout=pipe, stderr=pipe
-    )
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(60):
-            port = int(await process.stdout.readline())
+    with start(sys.executable, "-c", SERVE, loop) as process:
+        port = int(await process.line())
+        async with asyncio.timeout(PATIENCE_S):
             clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
             for _, writer in clients:
                 writer.write(GET)
@@ -58,16 +54,11 @@ async def test_exhausted_descriptors_are_logged_once(loop: str) -> None:
                 writer.close()
             assert await late
             clients[-1][1].close()
-            process.terminate()
-            _, told = await process.communicate()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-    lines = told.decode().splitlines()
+        assert await process.stop() == 0
+    lines = process.err.text.splitlines()
     assert len(lines) == 1, lines
     assert "file descriptors of this process are in use" in lines[0]
     assert "ulimit -n" in lines[0]
-    assert process.returncode == 0
 
 
 async def is_served(reader: asyncio.StreamReader) -> bool:

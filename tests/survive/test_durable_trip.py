@@ -1,9 +1,6 @@
 """examples/durable_trip.py, served as a user would, killed at every step."""
 
-import asyncio
 import contextlib
-import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +8,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.cli.shell import found
+from tests.processes import Process, start
 from tests.reliability.clients import Client, HttpClient
 from tests.reliability.harness import BROKEN, WAYS, message, report, state_of, text_of, told
 from tests.survive.test_fail_points import settled
@@ -26,7 +25,7 @@ class Trip:
         self.bookings = folder / "bookings.txt"
         self._folder = folder
         self._session = session
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Process | None = None
 
     async def start(self, fail_point: str = "") -> Client:
         command = [
@@ -40,29 +39,20 @@ class Trip:
             "--store",
             f"sqlite:///{self._folder}/t.db",
         ]
-        environment = (
-            os.environ
-            | {"BOOKINGS": str(self.bookings)}
-            | ({"ACCORD_FAIL_POINT": fail_point} if fail_point else {})
-        )
-        self._process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=self._folder,
-            env=environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        async with asyncio.timeout(30):
-            line = (await self._process.stdout.readline()).decode()
-        return HttpClient(self._session, re.search(r"http://[\d.:]+", line)[0], WAYS["jsonrpc"])
+        environment = {"BOOKINGS": str(self.bookings)}
+        if fail_point:
+            environment["ACCORD_FAIL_POINT"] = fail_point
+        self._process = start(*command, cwd=self._folder, env=environment)
+        url = found(r"http://[\d.:]+", await self._process.line())
+        return HttpClient(self._session, url, WAYS["jsonrpc"])
 
     async def died(self) -> int:
-        return await asyncio.wait_for(self._process.wait(), timeout=30)
+        assert self._process is not None
+        return await self._process.wait()
 
-    async def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(signal.SIGKILL)
-            await self._process.wait()
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.close()
 
 
 @contextlib.asynccontextmanager
@@ -72,7 +62,7 @@ async def a_trip(folder: Path):
         try:
             yield trip
         finally:
-            await trip.kill()
+            trip.kill()
 
 
 @pytest.mark.parametrize("when", ["begun", "done", "stored"])
@@ -115,7 +105,7 @@ async def test_a_trip_killed_while_it_waits_for_its_answer_goes_on_with_it(tmp_p
         task_id = await begin(client)
         await settled(client, task_id)
         for _ in range(3):
-            await trip.kill()
+            trip.kill()
             client = await trip.start()
             assert told(await client.get(task_id)).startswith("How many nights?")
         task = await client.send(message("2", task_id=task_id))

@@ -5,11 +5,11 @@ can show that: strace can.
 import itertools
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.processes import run_sync
 from tests.reliability.harness import message, report, size
 from tests.survive.host import Host
 
@@ -60,7 +60,7 @@ def tracer() -> str:
             "strace is not installed (Debian: apt install strace), and nothing else shows "
             "the order of flushes"
         )
-    if subprocess.run([strace, "-o", "/dev/null", "true"], capture_output=True).returncode:
+    if run_sync(strace, "-o", "/dev/null", "true").code:
         pytest.skip("the system does not let strace trace")
     return strace
 

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 
 from accord.engine.runs.recovery import MAX_ATTEMPTS
-from tests.reliability.cradle import WORD, bear
+from tests.processes import PATIENCE_S, fork
 from tests.reliability.harness import (
     FINAL,
     WAYS,
@@ -54,7 +54,6 @@ NORMAL = {
 DURABLE = ("plan", "keep")
 OVER = st.sampled_from(sorted(WAYS))
 TURNS = st.integers(0, 16)
-PATIENCE_S = 60
 PROCESSES = 2
 MOST_DEATHS = size(4, 8)  # in one sequence: they cost more than all the rest
 
@@ -64,8 +63,7 @@ class Life:
 
     def __init__(self, folder: Path, door: socket.socket) -> None:
         self.log = folder / "log"
-        self._pid, self._end = bear([str(LIFE), str(folder), door.getsockname()], {}, self.log)
-        self._end.settimeout(PATIENCE_S)
+        self._process = fork(LIFE, folder, door.getsockname(), log=self.log)
         try:
             self._line, _ = door.accept()
         except TimeoutError:
@@ -87,8 +85,8 @@ class Life:
         assert self.ended() == 0, self.log.read_text()
 
     def ended(self) -> int:
-        code = int(self._end.recv(WORD))
-        for thing in (self._answers, self._line, self._end):
+        code = self._process.wait_sync()
+        for thing in (self._answers, self._line):
             thing.close()
         return code
 

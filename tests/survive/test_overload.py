@@ -13,6 +13,7 @@ from pathlib import Path
 
 import aiohttp
 
+from tests.processes import PATIENCE_S, run
 from tests.reliability.harness import message, report, size, state_of
 from tests.survive.host import Host, hosting
 from tests.survive.memory import Growth
@@ -30,12 +31,9 @@ async def crowd(host: Host, clients: int, seconds: float) -> Counter[str]:
     ended.
     """
     command = [sys.executable, CROWD, host.url.rpartition(":")[2], host.grpc_port, clients, seconds]
-    process = await asyncio.create_subprocess_exec(
-        *map(str, command), stdout=asyncio.subprocess.PIPE
-    )
-    said, _ = await process.communicate()
-    assert process.returncode == 0
-    return Counter(json.loads(said))
+    done = await run(*map(str, command), seconds=seconds + PATIENCE_S)
+    assert done.code == 0, done.err
+    return Counter(json.loads(done.out))
 
 
 class Health:

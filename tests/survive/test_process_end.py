@@ -4,16 +4,15 @@ not end is named and left.
 
 import asyncio
 import contextlib
-import os
 import signal
 import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.http1.raw import PATIENCE_S, Wire, post, send
+from tests.processes import Process, start
 
 SERVE = """
 import asyncio, atexit, sys, time
@@ -66,32 +65,37 @@ async def running(folder: Path, loop: str) -> AsyncIterator[tuple[Process, Wire]
     script = folder / "ending.py"
     script.write_text(SERVE)
     words = (sys.executable, str(script), loop, str(folder / "accord.db"))
-    process = await asyncio.create_subprocess_exec(*words, stdout=PIPE, stderr=PIPE)
+    with start(*words) as process:
+        port = int((await process.line()).rpartition(":")[2])
+        wire = Wire(*await asyncio.open_connection("127.0.0.1", port))
+        with contextlib.closing(wire.writer):
+            yield process, wire
+
+
+async def is_told(wire: Wire) -> bool:
+    """Whether the server knows that it has to stop: it is not ready, or does not listen."""
     try:
-        assert process.stdout is not None
-        async with asyncio.timeout(60):
-            port = int((await process.stdout.readline()).decode().rpartition(":")[2])
-            wire = Wire(*await asyncio.open_connection("127.0.0.1", port))
-            with contextlib.closing(wire.writer):
-                yield process, wire
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        _, port, *_ = wire.writer.get_extra_info("peername")
+        other = Wire(*await asyncio.open_connection("127.0.0.1", port))
+        with contextlib.closing(other.writer):
+            await other.say(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            return (await other.answer()).status == 503
+    except (OSError, EOFError):
+        return True
 
 
-async def ended(process: Process, *signals: int) -> tuple[list[str], str, float]:
+async def ended(process: Process, wire: Wire, *signals: int) -> tuple[list[str], str, float]:
     """Send signals; return what the process says until it has ended in order, its log, and how long
     it took.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
     for number in signals:
-        os.kill(process.pid, number)
-        await asyncio.sleep(0.2)
-    said, log = await process.communicate()
-    assert process.returncode == 0
-    return said.decode().splitlines(), log.decode(), loop.time() - began
+        process.send_signal(number)
+        while not await is_told(wire):
+            pass
+    assert await process.wait() == 0
+    return process.out.rest.splitlines(), process.err.text, loop.time() - began
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
@@ -102,7 +106,7 @@ async def test_run_returns_and_atexit_is_called(tmp_path: Path, loop: str, skill
         await wire.say(post(send("hi", skill)))
         if skill == "echo":
             assert (await wire.answer()).status == 200
-        said, log, _ = await ended(process, signal.SIGTERM)
+        said, log, _ = await ended(process, wire, signal.SIGTERM)
         assert said == ["returned", "atexit"]
         assert log == ""
 
@@ -113,7 +117,7 @@ async def test_what_does_not_end_is_named_and_left(tmp_path: Path, loop: str) ->
     async with running(tmp_path, loop) as (process, wire):
         await wire.say(post(send("hi", "stay")))
         assert b"here" in (await wire.answer()).body
-        said, log, took_s = await ended(process, signal.SIGTERM)
+        said, log, took_s = await ended(process, wire, signal.SIGTERM)
         assert said == ["polite ended", "returned", "atexit"]
         [line] = log.splitlines()
         assert line.startswith("stubborn did not end when it was cancelled, and is left at ")
@@ -126,7 +130,7 @@ async def test_told_twice_nobody_waits(tmp_path: Path, loop: str) -> None:
     async with running(tmp_path, loop) as (process, wire):
         await wire.say(post(send("hi", "stay")))
         assert b"here" in (await wire.answer()).body
-        said, log, took_s = await ended(process, signal.SIGINT, signal.SIGINT)
+        said, log, took_s = await ended(process, wire, signal.SIGINT, signal.SIGINT)
         assert said == ["polite ended", "returned", "atexit"]
         assert len(log.splitlines()) == 1
         assert took_s < 4

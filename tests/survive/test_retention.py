@@ -6,8 +6,6 @@ import asyncio
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from accord.engine.runs.engine import Engine
 from accord.engine.runs.retention import Retention, Upkeep
 from accord.model import Limits
 from accord.store.open import open_store
+from tests.cli.shell import accord
 from tests.drive import refusal_of, say, state_of, text_of
 from tests.reliability.harness import RESUME
 from tests.survive.skills import talkative
@@ -226,21 +225,15 @@ async def test_a_clock_that_jumped_ahead_fails_no_open_question(
 NOTHING = "nothing is deleted in this round"
 
 
-def accord(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "accord", "db", *args], capture_output=True, text=True, timeout=60
-    )
-
-
 def test_db_commands_say_how_much_there_is_make_room_and_migrate(tmp_path: Path) -> None:
     """`accord db stats | vacuum | migrate` on a database of the first schema."""
     shutil.copy(FIXTURES / "schema-0001.db", tmp_path / "t.db")
     url = f"sqlite:///{tmp_path}/t.db"
-    before = accord("stats", "--store", url).stdout
+    before = accord("db", "stats", "--store", url).out
     assert "4 tasks" in before
     assert "input-required" in before
-    assert "newest" in accord("migrate", "--store", url).stdout
-    said = accord("stats", "--store", url).stdout
+    assert "newest" in accord("db", "migrate", "--store", url).out
+    said = accord("db", "stats", "--store", url).out
     assert "4 tasks" in said
     assert re.search(
         r"completed +1\n +failed +3\n", said
@@ -252,10 +245,10 @@ def test_db_commands_say_how_much_there_is_make_room_and_migrate(tmp_path: Path)
     database.close()
     before, after = (
         int(word.replace(",", ""))
-        for word in accord("vacuum", "--store", url).stdout.split()
+        for word in accord("db", "vacuum", "--store", url).out.split()
         if word[0].isdigit()
     )
     assert after < before / 2
-    gone = accord("stats", "--store", f"sqlite:///{tmp_path}/none.db")
-    assert gone.returncode
-    assert "there is no database" in gone.stderr
+    gone = accord("db", "stats", "--store", f"sqlite:///{tmp_path}/none.db")
+    assert gone.code
+    assert "there is no database" in gone.err

@@ -1,7 +1,6 @@
 """A blocked event loop is logged once, with what blocks it."""
 
 import asyncio
-import contextlib
 import json
 import sys
 import time
@@ -13,6 +12,7 @@ import pytest
 from accord.server.process import watchdog
 from accord.server.process.stacks import place_of, stack_of
 from accord.server.process.watchdog import Watchdog
+from tests.processes import start
 
 SERVE = """
 import asyncio, sys, time
@@ -46,22 +46,12 @@ async def test_a_skill_that_blocks_the_loop_is_named(tmp_path) -> None:
     """Once for each time, with the task and the place; what is short is not worth a word."""
     script = tmp_path / "slow.py"
     script.write_text(SERVE)
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(script), stdout=pipe, stderr=pipe
-    )
-    try:
-        assert process.stdout is not None
-        async with asyncio.timeout(60):
-            url = (await process.stdout.readline()).decode().strip()
-            for text in ("0.3", "2", "0.3", "2"):
-                assert b"done" in await asyncio.to_thread(ask, url, text)
-            process.terminate()
-            _, told = await process.communicate()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-    lines = told.decode().splitlines()
+    with start(sys.executable, script) as process:
+        url = await process.line()
+        for text in ("0.3", "2", "0.3", "2"):
+            assert b"done" in await asyncio.to_thread(ask, url, text)
+        await process.stop()
+    lines = process.err.text.splitlines()
     assert len(lines) == 2, lines
     for line in lines:
         assert "blocked for 1." in line

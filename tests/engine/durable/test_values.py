@@ -121,7 +121,6 @@ def f() -> Any: ...
         (int | str | None, "x"),
         (Literal["a", "b"], "a"),
     ],
-    ids=str,
 )
 def test_a_value_comes_back_the_same_by_its_type(type_: Any, value: Any) -> None:
     result = result_type(f, type_)
@@ -183,7 +182,6 @@ def test_json_needs_no_type(value: Any) -> None:
         ("\ud800", "valid Unicode"),
         (iter([]), "gave a list_iterator"),
     ],
-    ids=lambda value: repr(value)[:30],
 )
 def test_what_is_no_json_needs_a_type(value: Any, said: str) -> None:
     with pytest.raises(TypeError) as error:
@@ -208,7 +206,6 @@ def test_what_is_no_json_needs_a_type(value: Any, said: str) -> None:
         (float, float("nan")),
         (list[Same], [Foreign()]),
     ],
-    ids=str,
 )
 def test_a_value_that_its_type_does_not_bring_back_is_refused(type_: Any, value: Any) -> None:
     with pytest.raises(TypeError, match="step 'f' gave"):
@@ -273,7 +270,6 @@ class Object:
         (asyncio.sleep, None),
         (len, 5),
     ],
-    ids=str,
 )
 def test_the_annotation_says_the_type(function: Any, value: Any) -> None:
     raw, back = result_type(function).encode(value)

@@ -1,11 +1,10 @@
-"""Where server processes are born: a process that has imported everything and forks, some
-milliseconds instead of a second each.
+"""Server processes in some milliseconds instead of a second each: a process that has imported
+everything forks them.
 
-What is born is a process like any other, with its own pid, signals and exit code. It runs a script
+What it forks is a process like any other, with its own pid, signals and exit code. It runs a script
 as `python script ...` would.
 """
 
-import asyncio
 import atexit
 import contextlib
 import functools
@@ -21,13 +20,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-__all__ = ["WORD", "Process", "bear"]
+if __name__ == "__main__":
+    sys.path.insert(1, str(Path(__file__).parents[2]))
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.processes.process import Child
+
+__all__ = ["Forked", "fork"]
+
 ARMED = "ACCORD_FAIL_POINT"
 IMPORTED = (
     "accord.app",
@@ -40,20 +44,23 @@ IMPORTED = (
     "tests.reliability.agents.busy",
     "tests.reliability.inside",  # what scripts share
 )
-WORD = 8  # bytes of a pid or an exit code on the line
+NUMBER = 8  # bytes of a pid or an exit code on the connection
 
 
 # In the tests
 
 
-class _Cradle:
+class _ForkServer:
     """The process that forks, for as long as these tests run."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        self._path = self._folder.name + "/births"
+        self._path = self._folder.name + "/forks"
         self._process = subprocess.Popen(
-            [sys.executable, __file__, self._path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, __file__, self._path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C in a terminal is for the tests, which then end it
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
@@ -64,100 +71,99 @@ class _Cradle:
         self._process.stdin.close()  # the end of its input is its end
         try:
             self._process.wait(10)
-        except subprocess.TimeoutExpired:  # someone shares the pipe
+        except subprocess.TimeoutExpired:  # another process has the pipe too
             self._process.kill()
             self._process.wait()
         self._folder.cleanup()
 
     def connect(self) -> socket.socket:
-        line = socket.socket(socket.AF_UNIX)
-        line.connect(self._path)
-        return line
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self._path)
+        return connection
 
 
-_cradle: _Cradle | None = None
 _only_one = threading.Lock()
 
 
-def _the_cradle() -> _Cradle:
-    global _cradle
-    with _only_one:
-        if _cradle is None:
-            _cradle = _Cradle()
-        return _cradle
+@functools.cache
+def _fork_server() -> _ForkServer:
+    return _ForkServer()
 
 
-def bear(command: list[str], environment: dict[str, str], log: Path) -> tuple[int, socket.socket]:
-    """Have `command`, a script and its arguments, run in a new process; return its pid, and where
-    its exit code will be said.
-    """
-    line = _the_cradle().connect()
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    job = {"command": command, "environment": environment, "log": str(log), "files": files}
-    line.sendall(json.dumps(job).encode() + b"\n")
-    return int(line.recv(WORD)), line
+class Forked(Child):
+    """A script in a process that was forked. All it writes goes to a log file."""
+
+    def __init__(self, command: list[str], env: Mapping[str, str], log: Path) -> None:
+        self.command = command
+        self.log = log
+        with _only_one:
+            self._end = _fork_server().connect()
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        job = {"command": command, "environment": dict(env), "log": str(log), "files": files}
+        self._end.sendall(json.dumps(job).encode() + b"\n")
+        self.pid = int(self._end.recv(NUMBER))
+        self._end.setblocking(False)
+        self._returncode: int | None = None
+        super().__init__()
+
+    @property
+    def returncode(self) -> int | None:
+        if self._returncode is None:
+            with contextlib.suppress(BlockingIOError):
+                self._returncode = int(self._end.recv(NUMBER))
+                self._end.close()
+        return self._returncode
+
+    @property
+    def shown(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
 
 
-class Process:
-    """A process that was born, with what asyncio's own have."""
-
-    def __init__(self, command: list[str], environment: dict[str, str], log: Path) -> None:
-        self.pid, line = bear(command, environment, log)
-        self.returncode: int | None = None
-        self._end = asyncio.create_task(self._wait(line))
-
-    async def _wait(self, line: socket.socket) -> int:
-        with line:
-            line.setblocking(False)
-            self.returncode = int(await asyncio.get_running_loop().sock_recv(line, WORD))
-        return self.returncode
-
-    async def wait(self) -> int:
-        return await asyncio.shield(self._end)
-
-    def send_signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, number)
+def fork(
+    script: str | Path, *arguments: str | Path, log: Path, env: Mapping[str, str] | None = None
+) -> Forked:
+    """Run a Python script in a new process. `env` is added to the environment."""
+    return Forked([str(script), *map(str, arguments)], {**os.environ, **(env or {})}, log)
 
 
 # In the process that forks
 
 
-def births(path: str) -> dict[str, Any] | None:
+def serve(path: str) -> dict[str, Any] | None:
     """Fork for everyone who asks; return what to do, in the new process, or None when nobody will
     ask any more.
     """
-    lives: dict[int, socket.socket] = {}
+    children: dict[int, socket.socket] = {}
     woken, wake = socket.socketpair()
     wake.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake.fileno())
-    with socket.socket(socket.AF_UNIX) as door, selectors.DefaultSelector() as selector:
-        door.bind(path)
-        door.listen(64)
-        for source in (door, woken, sys.stdin):
+    with socket.socket(socket.AF_UNIX) as listener, selectors.DefaultSelector() as selector:
+        listener.bind(path)
+        listener.listen(64)
+        for source in (listener, woken, sys.stdin):
             selector.register(source, selectors.EVENT_READ)
         print("ready", flush=True)
         while True:
             for source in [key.fileobj for key, _ in selector.select()]:
                 if source is sys.stdin:
-                    for pid in lives:
+                    for pid in children:
                         os.kill(pid, signal.SIGKILL)
                     return None
                 if source is woken:
                     woken.recv(1024)
-                    bury(lives)
+                    send_exit_codes(children)
                     continue
-                line, _ = door.accept()
-                job: dict[str, Any] = json.loads(line.makefile().readline())
+                connection, _ = listener.accept()
+                job: dict[str, Any] = json.loads(connection.makefile().readline())
                 code = compiled(job["command"][0])
                 pid = os.fork()
                 if pid == 0:
-                    for other in (line, woken, wake, *lives.values()):
+                    for other in (connection, woken, wake, *children.values()):
                         other.close()
                     return job | {"code": code}
-                lives[pid] = line
-                line.sendall(b"%8d" % pid)
+                children[pid] = connection
+                connection.sendall(b"%8d" % pid)
 
 
 @functools.cache
@@ -165,17 +171,17 @@ def compiled(script: str) -> CodeType:
     return compile(Path(script).read_text(), script, "exec")
 
 
-def bury(lives: dict[int, socket.socket]) -> None:
-    """Say the exit codes of those that have ended."""
-    while lives:
+def send_exit_codes(children: dict[int, socket.socket]) -> None:
+    """Of those that have ended."""
+    while children:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
             return
-        with lives.pop(pid) as line, contextlib.suppress(OSError):  # nobody may want to know
-            line.sendall(b"%8d" % os.waitstatus_to_exitcode(status))
+        with children.pop(pid) as connection, contextlib.suppress(OSError):  # the test may be gone
+            connection.sendall(b"%8d" % os.waitstatus_to_exitcode(status))
 
 
-def live(job: dict[str, Any]) -> None:
+def become(job: dict[str, Any]) -> None:
     """Be the process that was asked for."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -204,16 +210,14 @@ def arm() -> None:
 
 
 def main() -> None:
-    sys.path.insert(1, str(ROOT))
     for name in IMPORTED:
         importlib.import_module(name)
-    sys.modules["tests.reliability.agents.busy"].agent.app(
-        grpc_port=0
-    )  # what is made once in a process is there now
+    # what is made once in a process is there now
+    sys.modules["tests.reliability.agents.busy"].agent.app(grpc_port=0)
     gc.freeze()
-    job = births(sys.argv[1])
+    job = serve(sys.argv[1])
     if job is not None:
-        live(job)
+        become(job)
 
 
 if __name__ == "__main__":
