@@ -111,8 +111,8 @@ class Runs:
         if run.state is not State.RELEASED and not is_for_next:
             self._start_next(log, run.caller)
         if log.run is None:
-            if log.tail is not None:
-                log.tail.wake()
+            if self.tasks.is_draining and log.tail is not None:
+                log.tail.wake()  # who waits for more is told that the server stops
             self.tasks.release(log)
 
     def _start_next(self, log: Log, caller: Caller) -> None:
