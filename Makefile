@@ -80,7 +80,7 @@ $(FUZZ): $(DEV)
 PART := tests/reliability tests/survive tests/hostile
 
 soak: $(DEV) $(FUZZ) ## Run the long forms of the reliability tests
-	ACCORD_SOAK=1 $(BIN)/python -m pytest -s --durations=0 --durations-min=10 $(PART)
+	ACCORD_SOAK=1 $(BIN)/python -m pytest -s --timeout=0 --durations=0 --durations-min=10 $(PART)
 
 protos: $(DEV) ## Compile the .proto files of gRPC
 	$(BIN)/python -m accord.protocol.protobuf.compile

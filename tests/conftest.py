@@ -42,31 +42,31 @@ def connect(request: pytest.FixtureRequest) -> Connect:
 
     Keywords go to `Agent.app`.
     """
-    return _connect_grpc if request.param == "grpc" else _connect(BINDINGS[request.param])
+    return over_grpc if request.param == "grpc" else over_http(BINDINGS[request.param])
 
 
 @pytest.fixture(params=BINDINGS)
 def connect_http(request: pytest.FixtureRequest) -> Connect:
     """As `connect`, over the two HTTP bindings: for what is a matter of HTTP or of JSON text."""
-    return _connect(BINDINGS[request.param])
+    return over_http(BINDINGS[request.param])
 
 
 @pytest.fixture
 def connect_grpc() -> Connect:
     """As `connect`, over gRPC alone."""
-    return _connect_grpc
+    return over_grpc
 
 
 @pytest.fixture
 def connect_rpc() -> Connect:
     """As `connect`, over JSON-RPC alone: for what only that binding has."""
-    return _connect(BINDINGS["jsonrpc"])
+    return over_http(BINDINGS["jsonrpc"])
 
 
 @pytest.fixture
 def connect_rest() -> Connect:
     """As `connect`, over HTTP+JSON alone."""
-    return _connect(BINDINGS["rest"])
+    return over_http(BINDINGS["rest"])
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -81,14 +81,16 @@ def lasting(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'tasks.db'}"
 
 
-def _connect(door: type) -> Connect:
+def over_http(door: type, serve: Callable[..., Any] = serving) -> Connect:
+    """What connects to an agent over an HTTP binding, served by our own server or by `serve`."""
+
     @asynccontextmanager
     async def connect(agent: Any, **options: Any) -> AsyncIterator[Door]:
         if not isinstance(agent, Agent):
             skill, agent = agent, Agent("Test agent")
             agent.skill(skill)
         app = agent.app(**options)
-        async with serving(app, app.close) as url, aiohttp.ClientSession(trust_env=False) as http:
+        async with serve(app, app.close) as url, aiohttp.ClientSession(trust_env=False) as http:
             client = door(http, url)
             try:
                 yield client
@@ -99,7 +101,7 @@ def _connect(door: type) -> Connect:
 
 
 @asynccontextmanager
-async def _connect_grpc(agent: Any, **options: Any) -> AsyncIterator[Door]:
+async def over_grpc(agent: Any, **options: Any) -> AsyncIterator[Door]:
     if not isinstance(agent, Agent):
         skill, agent = agent, Agent("Test agent")
         agent.skill(skill)
