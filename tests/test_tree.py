@@ -16,6 +16,7 @@ ORDER = [
     {"model", "forks", "sockets"},
     {"net"},
     {"protocol", "auth", "store", "observe"},
+    {"schema"},
     {"engine", "push", "client"},
     {"operations"},
     {"server"},

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Generator, Sequence
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -37,11 +37,13 @@ from ..model import (
 )
 from .connection import AgentConnection
 from .conversation import Conversation
-from .errors import AgentFault, BadAnswer, TooSlow, about_task, task_of
+from .errors import AgentFault, BadAnswer, CallFailed, TooSlow, about_task, task_of
 from .reply import ClientReply, Content, parts_of
 from .streams import Stream, has_come
 
 __all__ = ["Client"]
+
+T = TypeVar("T")
 
 Configs: TypeAlias = list[TaskPushNotificationConfig]
 Notes: TypeAlias = list[str]
@@ -99,6 +101,7 @@ class Client:
         self,
         message: Content,
         *,
+        skill: str = "",
         task_id: str = "",
         context_id: str = "",
         metadata: Metadata | None = None,
@@ -114,11 +117,13 @@ class Client:
         once with `wait=False`.
 
         Args:
-            message: Text, a `Message`, a `Part`, a `File`, bytes, a list of those, or any JSON
-              value.
+            message: Text, a `Message`, a `Part`, a `File`, bytes, a list of those, or anything that
+              is JSON: dicts, dataclasses, msgspec and pydantic objects.
+            skill: The skill it is for, of an agent that takes its name in `metadata.skill` as
+              Accord's do; without it the agent chooses.
             task_id: Continue this task.
             context_id: Start a new task in this conversation.
-            metadata: Of the message; `{"skill": ...}` names a skill of an Accord agent.
+            metadata: Of the message.
             key: An idempotency key: the same call with the same key, also from another process, is
               the same task. Only for agents that know such keys (`deduplicates`): with one, a call
               that broke off is repeated.
@@ -128,7 +133,7 @@ class Client:
             message,
             task_id,
             context_id,
-            metadata,
+            _with_skill(metadata, skill),
             history_length,
             output_modes,
             push,
@@ -139,10 +144,45 @@ class Client:
             self, await self.send_request(request, key=key, wait=wait, timeout_s=timeout_s)
         )
 
+    async def call(
+        self,
+        skill: str,
+        value: Content = None,
+        /,
+        *,
+        returns: type[T] | None = None,
+        timeout_s: float | None = None,
+        **fields: Any,
+    ) -> Any:
+        """Call a skill like a function and return its result.
+
+        total = await client.call("add", a=1, b=2)
+        trip = await client.call("plan", Wishes(city="Rome"), returns=Trip)
+
+        Args:
+            skill: Its id.
+            value: What it takes, if that is one thing; or its parameters by name, as `fields`.
+            returns: The type of the result; without it, it is the JSON value or the text.
+            timeout_s: For all of it.
+
+        Raises:
+            CallFailed: It failed, declined, or asks something first; `error.reply` has the rest.
+        """
+        if value is not None and fields:
+            raise TypeError("give a value or fields, not both")
+        content = value if value is not None else fields
+        reply = await self.send(content, skill=skill, timeout_s=timeout_s)
+        if reply.state is not TaskState.COMPLETED:
+            raise CallFailed(skill, reply)
+        if returns is not None:
+            return reply.as_(returns)
+        return reply.data if reply.data is not None else reply.text
+
     def stream(
         self,
         message: Content,
         *,
+        skill: str = "",
         task_id: str = "",
         context_id: str = "",
         metadata: Metadata | None = None,
@@ -162,7 +202,7 @@ class Client:
             message,
             task_id,
             context_id,
-            metadata,
+            _with_skill(metadata, skill),
             history_length,
             output_modes,
             push,
@@ -426,6 +466,10 @@ class Client:
         return asyncio.get_running_loop().time() + (
             self.connection.budget.work_s if timeout_s is None else timeout_s
         )
+
+
+def _with_skill(metadata: Metadata | None, skill: str) -> Metadata | None:
+    return {**(metadata or {}), "skill": skill} if skill else metadata
 
 
 def _request(

@@ -15,6 +15,11 @@ __all__ = ["Conversation"]
 class Conversation:
     """A conversation with an agent: carries the context from message to message, and answers
     questions that are open.
+
+    talk = client.conversation()
+    reply = await talk.send("A weekend in Rome")
+    if reply.question:
+        reply = await talk.send("two days")
     """
 
     def __init__(self, client: "Client", context_id: str = "") -> None:
@@ -24,13 +29,19 @@ class Conversation:
         self._reading: Stream | None = None
 
     async def send(
-        self, message: Content, *, metadata: Metadata | None = None, timeout_s: float | None = None
+        self,
+        message: Content,
+        *,
+        skill: str = "",
+        metadata: Metadata | None = None,
+        timeout_s: float | None = None,
     ) -> ClientReply:
         self._catch_up()
         reply = await self._client.send(
             message,
             task_id=self._open_task,
             context_id=self.context_id,
+            skill="" if self._open_task else skill,
             metadata=metadata,
             timeout_s=timeout_s,
         )
@@ -38,13 +49,19 @@ class Conversation:
         return reply
 
     def stream(
-        self, message: Content, *, metadata: Metadata | None = None, timeout_s: float | None = None
+        self,
+        message: Content,
+        *,
+        skill: str = "",
+        metadata: Metadata | None = None,
+        timeout_s: float | None = None,
     ) -> "Stream":
         self._catch_up()
         self._reading = self._client.stream(
             message,
             task_id=self._open_task,
             context_id=self.context_id,
+            skill="" if self._open_task else skill,
             metadata=metadata,
             timeout_s=timeout_s,
         )

@@ -12,13 +12,19 @@
 What the agent reports is raised as the class of `accord.model.errors` that it means.
 """
 
+from typing import TYPE_CHECKING
+
 from ..model import A2AError
 from ..net import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
+
+if TYPE_CHECKING:
+    from .reply import ClientReply
 
 __all__ = [
     "AgentFault",
     "BadAnswer",
     "BadCard",
+    "CallFailed",
     "ConnectionLost",
     "TooSlow",
     "Unreachable",
@@ -29,6 +35,16 @@ __all__ = [
 
 class BadCard(AgentFault, ValueError):
     """There is no agent card there, or none that can be used."""
+
+
+class CallFailed(Exception):
+    """A skill that was called like a function gave no result: it failed, declined, or asks."""
+
+    def __init__(self, skill: str, reply: "ClientReply") -> None:
+        said = reply.task.status.message if reply.task is not None else None
+        words = said.text if said is not None else ""
+        super().__init__(f"{skill} is {reply.state.word}" + (f": {words}" if words else ""))
+        self.reply = reply
 
 
 def about_task(error: A2AError | AgentFault, task_id: str) -> A2AError | AgentFault:

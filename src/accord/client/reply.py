@@ -1,15 +1,27 @@
 """An agent's answer, as a user wants to hold it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
 
-from ..model import FINAL, File, Message, Part, Task, TaskState
+from ..model import (
+    FINAL,
+    File,
+    InvalidAgentResponse,
+    InvalidParams,
+    Message,
+    Part,
+    Task,
+    TaskState,
+)
+from ..schema import Shape, to_builtins
 
 if TYPE_CHECKING:
     from .client import Client
 
 __all__ = ["ClientReply", "Content", "parts_of"]
+
+T = TypeVar("T")
 
 Content = Any  # str, Message, Part, File, bytes, a list of those, or anything that is JSON
 
@@ -45,6 +57,25 @@ class ClientReply:
     def data(self) -> Any:
         """The first JSON value in the answer; None if there is none."""
         return next((part.data for part in self.parts if part.data is not UNSET), None)
+
+    def as_(self, type_: type[T]) -> T:
+        """Return the answer as a type: a dataclass, a msgspec or pydantic class, `list[int]` ….
+
+        It is read from the first JSON value, or from the text if there is none.
+
+        Raises:
+            InvalidAgentResponse: The answer does not fit; says where.
+        """
+        shape = Shape(type_)
+        try:
+            found: T = (
+                shape.read_text(self.text, "answer")
+                if self.data is None
+                else shape.read(self.data, "answer")
+            )
+        except InvalidParams as error:
+            raise InvalidAgentResponse(str(error)) from None
+        return found
 
     @property
     def files(self) -> list[File]:
@@ -99,7 +130,7 @@ def parts_of(content: Content) -> list[Part]:
     """
     match content:
         case str():
-            return [Part(text=content)]
+            return [Part(text=content if type(content) is str else str.__str__(content))]
         case Part():
             return [content]
         case File():
@@ -110,7 +141,7 @@ def parts_of(content: Content) -> list[Part]:
             isinstance(item, (Part, File, bytes)) for item in content
         ):
             return [part for item in content for part in parts_of(item)]
-    return [Part(data=content, media_type="application/json")]
+    return [Part(data=to_builtins(content), media_type="application/json")]
 
 
 def _file(part: Part) -> File | None:

@@ -117,6 +117,24 @@ class Stream:
             self._join_texts()  # the last event: many readers stop here, without asking for the end
         return event
 
+    async def text(self) -> AsyncIterator[str]:
+        """Yield the text of the answer as it comes.
+
+        async for text in client.stream("A weekend in Rome").text():
+            print(text, end="")
+
+        What the agent replaces is not taken back: `reply.text` has the answer as it stands. A
+        question, or the words of a task that ended without an artifact, come last.
+        """
+        has_written = False
+        async for event in self:
+            if isinstance(event, ArtifactUpdate):
+                has_written = True
+                yield event.artifact.text
+        said = self.message or (self.task.status.message if self.task is not None else None)
+        if said is not None and (not has_written or self.reply.question):
+            yield said.text
+
     async def __aenter__(self) -> "Stream":
         return self
 

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ..skills import load_model
+from ...schema import load_model
 
 __all__ = ["Result", "result_type", "routine_of"]
 

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any
 
 from ...model import InvalidParams, Message, Part, Role, TaskState
+from ...schema import Shape
 from ..durable import Branch
 from ..log import Answered, Asked, AskLeft, Turn
-from ..skills import Shape
 from .say import read_answer
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 
 from ...model import Message, Metadata, Part, Role, TaskState, new_id
+from ...schema import Shape
 from ..log import Log
-from ..skills import Reply, Shape, to_parts
+from ..skills import Reply, to_parts
 
 __all__ = ["read_answer", "said", "set_status"]
 

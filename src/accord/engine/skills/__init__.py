@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from .context import Fail as Fail
     from .context import Reject as Reject
     from .context import current as current
-    from .schema import Shape as Shape
-    from .schema import load_model as load_model
     from .skill import Skill as Skill
     from .values import Ask as Ask
     from .values import File as File
@@ -29,9 +27,7 @@ __getattr__ = lazy(
         "File": "values",
         "Reject": "context",
         "Reply": "values",
-        "Shape": "schema",
         "Skill": "skill",
-        "load_model": "schema",
         "current": "context",
         "skill_named": "agent",
         "to_parts": "values",

@@ -17,7 +17,7 @@ from msgspec import UNSET
 from ...auth import Caller
 from ...model import ContentTypeNotSupported, InvalidParams, Message, ParseError
 from ...protocol import text
-from .schema import Shape, in_words, is_object_type, json_schema, to_builtins
+from ...schema import Shape, in_words, is_object_type, json_schema, to_builtins
 from .values import File, files_of
 
 __all__ = ["Parameters", "bind"]

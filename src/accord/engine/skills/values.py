@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET
 
 from ...model import File, Message, Part, Role, new_id
-from .schema import to_builtins
+from ...schema import to_builtins
 
 __all__ = ["Ask", "File", "Reply", "files_of", "to_parts"]
 

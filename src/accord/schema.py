@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import msgspec
 
-from ...model import InvalidParams, ParseError
-from ...protocol import lenient, text
+from .model import InvalidParams, ParseError
+from .protocol import lenient, text
 
 __all__ = [
     "Shape",

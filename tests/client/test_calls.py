@@ -1,0 +1,125 @@
+"""Skills called like functions, and answers as the types one wants."""
+
+from dataclasses import dataclass
+
+import pydantic
+import pytest
+
+from accord import Agent, Context, InvalidParams, connect
+from accord.client import CallFailed
+from accord.model import InvalidAgentResponse
+
+
+@dataclass
+class Trip:
+    city: str
+    days: int
+
+
+class Wishes(pydantic.BaseModel):
+    city: str
+    days: int = 2
+
+
+agent = Agent("Calls")
+
+
+@agent.skill
+async def add(a: int, b: int = 2) -> int:
+    return a + b
+
+
+@agent.skill
+async def double(number: int) -> int:
+    return 2 * number
+
+
+@agent.skill
+async def plan(wishes: Wishes) -> Trip:
+    return Trip(wishes.city, wishes.days)
+
+
+@agent.skill
+async def greet(name: str) -> str:
+    return f"Hello {name}"
+
+
+@agent.skill
+async def ask(request: str, ctx: Context) -> str:
+    return await ctx.ask("Which one?")
+
+
+@agent.skill
+async def write(request: str):
+    for word in ("one ", "two ", "three"):
+        yield word
+
+
+@agent.skill
+async def decline(request: str, ctx: Context) -> str:
+    ctx.reject("not today")
+
+
+async def test_a_skill_is_called_like_a_function():
+    async with connect(agent) as client:
+        assert await client.call("add", a=1, b=5) == 6
+        assert await client.call("add", a=1) == 3
+        assert await client.call("double", number=4) == 8
+        assert await client.call("double", 4) == 8
+        assert await client.call("greet", name="Mia") == "Hello Mia"
+        assert await client.call("greet", "Mia") == "Hello Mia"
+
+
+async def test_objects_go_in_and_types_come_out():
+    async with connect(agent) as client:
+        trip = await client.call("plan", Wishes(city="Rome"), returns=Trip)
+        assert trip == Trip("Rome", 2)
+        reply = await client.send(Wishes(city="Oslo", days=3), skill="plan")
+        assert reply.as_(Trip) == Trip("Oslo", 3)
+        with pytest.raises(InvalidAgentResponse, match="answer"):
+            reply.as_(list[int])
+
+
+async def test_what_does_not_fit_is_an_error_of_the_agent():
+    async with connect(agent) as client:
+        with pytest.raises(InvalidParams, match="expected a whole number, got text"):
+            await client.call("add", a="one")
+        with pytest.raises(TypeError, match="not both"):
+            await client.call("add", 1, b=2)
+
+
+@pytest.mark.parametrize(
+    ("skill", "words"),
+    [("ask", "ask is input-required: Which one?"), ("decline", "decline is rejected: not today")],
+)
+async def test_a_call_without_a_result_says_why(skill, words):
+    async with connect(agent) as client:
+        with pytest.raises(CallFailed, match=words.replace("?", "[?]")) as error:
+            await client.call(skill, "go")
+        assert error.value.reply.task_id
+
+
+async def test_a_question_met_by_a_call_can_be_answered():
+    async with connect(agent) as client:
+        with pytest.raises(CallFailed) as error:
+            await client.call("ask", "go")
+        assert (await error.value.reply.answer("the red one")).text == "the red one"
+
+
+async def test_the_text_of_a_stream_as_it_comes():
+    async with connect(agent) as client:
+        texts = [text async for text in client.stream("go", skill="write").text()]
+        assert "".join(texts) == "one two three"
+        assert len(texts) > 1
+        asked = [text async for text in client.stream("go", skill="ask").text()]
+        assert asked == ["Which one?"]
+
+
+async def test_a_conversation_names_a_skill_for_new_tasks_only():
+    async with connect(agent) as client:
+        talk = client.conversation()
+        reply = await talk.send("go", skill="ask")
+        assert reply.question == "Which one?"
+        reply = await talk.send("blue", skill="ask")
+        assert reply.text == "blue"
+        assert (await talk.send("Mia", skill="greet")).text == "Hello Mia"
