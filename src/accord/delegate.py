@@ -145,7 +145,7 @@ class _Conversation:
             message, task_id=self._task_id, key=key if client.deduplicates else ""
         )
         async for event in stream:
-            await self._hear(event)
+            await self._on_event(event)
         return stream.reply
 
     async def _follow(self) -> ClientReply:
@@ -155,13 +155,13 @@ class _Conversation:
         if task.state not in FINAL and task.state not in INTERRUPTED:
             with contextlib.suppress(UnsupportedOperation):  # it has ended meanwhile
                 async for event in client.subscribe(self._task_id):
-                    await self._hear(event)
+                    await self._on_event(event)
                     if isinstance(event, StatusUpdate) and event.status.state in INTERRUPTED:
                         break
             task = await client.get(self._task_id)
         return ClientReply(client, task)
 
-    async def _hear(self, event: Any) -> None:
+    async def _on_event(self, event: Any) -> None:
         task_id = getattr(event, "task_id", "") or getattr(event, "id", "")
         if task_id and task_id != self._task_id:
             self._task_id = task_id
@@ -172,7 +172,7 @@ class _Conversation:
             and event.status.message
         ):
             self._run.progress(f"{self._client.card.name}: {event.status.message.text}", None)
-            await self._run.room()
+            await self._run.drain()
 
     async def _ask(self, reply: ClientReply) -> Message:
         """Ask our own client what the other agent asks us."""

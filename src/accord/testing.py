@@ -26,7 +26,16 @@ from .server import request as wire
 from .server.http import Receive, Scope, Send, converse
 from .server.http1 import HttpServer
 
-__all__ = ["Ask", "Cut", "Delay", "Duplicate", "FakeAgent", "Fault", "Status", "client_fixture"]
+__all__ = [
+    "Ask",
+    "Delay",
+    "Disconnect",
+    "Duplicate",
+    "FakeAgent",
+    "Fault",
+    "Status",
+    "client_fixture",
+]
 
 # a value, a list of chunks, Ask, an exception, or a function of the message that gives one of those
 HttpResponse: TypeAlias = Any
@@ -47,7 +56,7 @@ class Delay(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Cut(msgspec.Struct, frozen=True):
+class Disconnect(msgspec.Struct, frozen=True):
     """Break the connection off: before the answer (0), or after this many events of a stream."""
 
     after: int = 0
@@ -57,7 +66,7 @@ class Duplicate(msgspec.Struct, frozen=True):
     """Send every event of a stream twice, as a broken proxy might."""
 
 
-Fault: TypeAlias = Status | Delay | Cut | Duplicate
+Fault: TypeAlias = Status | Delay | Disconnect | Duplicate
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
@@ -155,7 +164,7 @@ class FakeAgent:
             case Delay():
                 await asyncio.sleep(fault.seconds)
         answer = await app.answer(request)
-        if isinstance(fault, Cut) and (
+        if isinstance(fault, Disconnect) and (
             fault.after == 0 or not isinstance(answer, wire.HttpResponse)
         ):
             return _Faulty(answer, cut_after=fault.after)

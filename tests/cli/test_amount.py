@@ -9,7 +9,7 @@ from accord.cli import main
 
 URL = "http://127.0.0.1:9"  # where nobody is: who gets this far waits
 NONE_TOO = {
-    "--patience": ("send", URL, "hello"),
+    "--retry-max-time": ("send", URL, "hello"),
     "--grace": ("serve", "nowhere.py"),
     "--keep-days": ("serve", "nowhere.py"),
 }
@@ -52,6 +52,8 @@ def test_a_port_that_is_none_is_refused(option, value):
 
 def test_no_patience_is_an_amount_of_it():
     """0: tried once. Fails for what is there, which is nobody."""
-    done = CliRunner().invoke(main, ["send", URL, "hello", "--patience", "0", "--timeout", "1e300"])
+    done = CliRunner().invoke(
+        main, ["send", URL, "hello", "--retry-max-time", "0", "--timeout", "1e300"]
+    )
     assert done.exit_code == 1
     assert "no connection" in done.output

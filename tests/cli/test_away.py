@@ -38,7 +38,7 @@ def test_a_restart_is_waited_for(bakery, way, how):
 @WAYS
 def test_what_to_type_after_giving_up(bakery, way):
     """The command it prints brings the answer of the work that was begun, and begins nothing."""
-    sending = bakery.sent("--patience", "0.2", *way)
+    sending = bakery.sent("--retry-max-time", "0.2", *way)
     bakery.stop(signal.SIGKILL)
     assert sending.wait_sync() == 1
     command = shlex.split(found(r"accord ((?:send|task) .*)", sending.err.text))

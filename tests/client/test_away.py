@@ -42,7 +42,7 @@ def test_an_agent_is_waited_for_as_long_as_a_restart_takes():
 
 def test_patience_is_counted_from_the_first_failure_in_a_row():
     """However long the agent had been working before, and anew when it has been heard of since."""
-    failures = Failures(Retry(patience_s=10, chance=lambda: 1.0))
+    failures = Failures(Retry(max_time_s=10, chance=lambda: 1.0))
     assert failures.pause(Unavailable(), 1000.0, None) is not None
     assert failures.pause(Unavailable(), 1010.0, None) is None
     failures.forget()
@@ -84,7 +84,7 @@ async def test_an_address_where_nobody_ever_was_is_soon_given_up(binding, way):
     with pytest.raises(Unreachable) as caught:
         async with (
             asyncio.timeout(PATIENCE_S),
-            connect(there, retry=quick(patience_s=1000, first_patience_s=0.3)) as client,
+            connect(there, retry=quick(max_time_s=1000, first_max_time_s=0.3)) as client,
         ):
             await (client.send("x") if way == "send" else _read(client))
     assert "onnection refused" in str(caught.value)

@@ -8,7 +8,7 @@ import pytest
 from accord import Agent
 from accord.client import Budget, ConnectionLost, Gap, Retry, TooSlow, connect
 from accord.model import A2AError, ArtifactUpdate, StatusUpdate, Task, TaskState, Unavailable
-from accord.testing import Ask, Cut, Delay, Duplicate, FakeAgent, Status
+from accord.testing import Ask, Delay, Disconnect, Duplicate, FakeAgent, Status
 from tests.client.peers import answer, card, scripted, sse, task
 
 QUICK = Retry(first_s=0.001, most_s=0.01)
@@ -34,7 +34,13 @@ async def story(stream) -> list[str]:
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON"])
 @pytest.mark.parametrize(
     "faults",
-    [[Cut(3)], [Cut(1), Cut(1), Cut(1)], [Cut(5), Status(503), Cut(2)], [Cut(0)], [Cut(0), Cut(4)]],
+    [
+        [Disconnect(3)],
+        [Disconnect(1), Disconnect(1), Disconnect(1)],
+        [Disconnect(5), Status(503), Disconnect(2)],
+        [Disconnect(0)],
+        [Disconnect(0), Disconnect(4)],
+    ],
 )
 async def test_each_event_once_with_the_resume_extension(binding, faults):
     """After a cut the stream goes on behind the last event seen; if nothing was seen, the message
@@ -57,7 +63,7 @@ async def test_each_event_once_without_it():
             plain = looking.card
         plain.capabilities.extensions = []
         async with connect(plain, retry=QUICK) as client:
-            fake.fail(Cut(4), Cut(2))
+            fake.fail(Disconnect(4), Disconnect(2))
             stream = client.stream("go")
             heard = await story(stream)
     assert (heard[:4], heard[-1]) == (["task", "working", "a", "b"], "completed")
@@ -69,7 +75,7 @@ async def test_a_question_ends_a_resumed_stream_too():
     resumed or not.
     """
     async with FakeAgent(Ask("Which day?")) as fake, connect(fake.url, retry=QUICK) as client:
-        fake.fail(Cut(1))
+        fake.fail(Disconnect(1))
         stream = client.stream("go")
         heard = await asyncio.wait_for(story(stream), 10)
     assert heard[-1] == "input-required"
@@ -134,7 +140,7 @@ async def test_a_stream_that_never_ends_well_says_so():
         FakeAgent(LETTERS) as fake,
         connect(fake.url, retry=Retry(attempts=3, first_s=0.001)) as client,
     ):
-        fake.fail(Cut(2), *[Cut(0)] * 10)
+        fake.fail(Disconnect(2), *[Disconnect(0)] * 10)
         with pytest.raises(ConnectionLost, match="Fake agent"):
             await story(client.stream("go"))
 
@@ -148,10 +154,10 @@ async def test_a_send_that_may_have_been_done_is_not_repeated():
             plain = looking.card
         plain.capabilities.extensions = []
         async with connect(plain, retry=QUICK) as client:
-            fake.fail(Cut(0))
+            fake.fail(Disconnect(0))
             with pytest.raises(ConnectionLost):
                 await story(client.stream("go"))
-            fake.fail(Cut(0))
+            fake.fail(Disconnect(0))
             with pytest.raises(ConnectionLost):
                 await client.send("go")
             fake.fail(Status(503))

@@ -7,7 +7,7 @@ import pytest
 from accord.client import BadAnswer, ConnectionLost, Retry, TooSlow, Unreachable, connect
 from accord.client.retry import may_repeat
 from accord.model import InvalidParams, TaskNotFound, TaskState, TooManyRequests, Unavailable
-from accord.testing import Ask, Cut, Delay, FakeAgent, Status
+from accord.testing import Ask, Delay, Disconnect, FakeAgent, Status
 from tests.client.peers import answer, card, scripted, task
 
 QUICK = Retry(first_s=0.001, most_s=0.01)
@@ -49,7 +49,7 @@ async def test_a_send_is_done_once_however_often_it_is_sent():
     done once (design, rule 26).
     """
     async with FakeAgent("done") as fake, connect(fake.url, retry=QUICK) as client:
-        fake.fail(Cut(), Cut(), Status(503), Status(429))
+        fake.fail(Disconnect(), Disconnect(), Status(503), Status(429))
         reply = await client.send("go")
     assert (reply.text, len(fake.messages), len(fake.requests)) == ("done", 1, 5)
     assert {request.headers["a2a-extensions"] for request in fake.requests} == {
@@ -64,7 +64,7 @@ async def test_a_key_of_ones_own_makes_any_agent_safe():
             plain = looking.card
         plain.capabilities.extensions = []
         async with connect(plain, retry=QUICK) as client:
-            fake.fail(Cut())
+            fake.fail(Disconnect())
             reply = await client.send("go", key="order-7")
     assert (reply.text, len(fake.messages)) == ("done", 1)
     assert [request.headers["idempotency-key"] for request in fake.requests] == [
@@ -81,7 +81,7 @@ async def test_reads_are_repeated_with_any_agent():
         plain.capabilities.extensions = []
         async with connect(plain, retry=QUICK) as client:
             task_id = (await client.send("go")).task_id
-            fake.fail(Cut(), Status(503))
+            fake.fail(Disconnect(), Status(503))
             assert (await client.get(task_id)).id == task_id
 
 

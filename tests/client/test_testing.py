@@ -5,7 +5,7 @@ import pytest
 from accord import Agent
 from accord.client import ConnectionLost, Retry, connect
 from accord.model import TaskState
-from accord.testing import Ask, Cut, Delay, Duplicate, FakeAgent, Status, client_fixture
+from accord.testing import Ask, Delay, Disconnect, Duplicate, FakeAgent, Status, client_fixture
 
 echo = Agent("Echo")
 
@@ -46,14 +46,16 @@ async def test_a_fake_agent_needs_no_port():
     """`connect(fake)` reaches it in process, faults included."""
     fake = FakeAgent("Sunny")
     async with connect(fake, retry=Retry(attempts=1)) as client:
-        fake.fail(Cut())
+        fake.fail(Disconnect())
         with pytest.raises(ConnectionLost):
             await client.send("a")
         assert (await client.send("b")).text == "Sunny"
 
 
 @pytest.mark.parametrize(
-    "fault", [Cut(1), Cut(), Delay(0.01), Duplicate(), Status(429, 0), Status(503)], ids=str
+    "fault",
+    [Disconnect(1), Disconnect(), Delay(0.01), Duplicate(), Status(429, 0), Status(503)],
+    ids=str,
 )
 async def test_every_fault_is_survived_by_a_client_that_retries(fault):
     """The faults are the ones a good client outlives; ours does."""

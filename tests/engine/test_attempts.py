@@ -30,7 +30,7 @@ from tests.engine.processes import (
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "PAUSE_S", 0.001)
-    monkeypatch.setattr(recovery, "_LOOK_S", 0.001)
+    monkeypatch.setattr(recovery, "_CHECK_S", 0.001)
 
 
 class Bomb:

@@ -120,10 +120,10 @@ async def test_the_trace_travels_along(given):
     """W3C trace context: the same trace, a span of its own; a new trace if none came (OPS-4)."""
     from accord import observe
 
-    async def look(item: str):
+    async def check(item: str):
         return observe.current()
 
-    desk = agent_of(look)
+    desk = agent_of(check)
 
     async def order(item: str, ctx: Context):
         return (await ctx.delegate(desk, item)).text
@@ -251,7 +251,7 @@ async def test_a_delegation_without_an_answer_has_none_in_the_next_attempt(twice
     agent may be back.
     """
     desk = Desk()
-    client = connect("http://127.0.0.1:9", retry=Retry(first_patience_s=0))
+    client = connect("http://127.0.0.1:9", retry=Retry(first_max_time_s=0))
 
     @twice.agent.skill(durable=True)
     async def order(text: str, ctx: Context) -> str:

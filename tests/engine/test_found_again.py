@@ -112,7 +112,7 @@ async def test_a_conversation_is_what_it_was(place: Disk | Memory) -> None:
         return what
 
     @agent.skill(durable=True)
-    async def look(text: str, ctx: Context) -> str:
+    async def check(text: str, ctx: Context) -> str:
         earlier = await ctx.conversation()
         seen[number] = [(one.history[0].text, one.status.state.word) for one in earlier]
         if [one for one in earlier if one.status.state is TaskState.WORKING]:
@@ -136,7 +136,7 @@ async def test_a_conversation_is_what_it_was(place: Disk | Memory) -> None:
     async with place.dying(agent) as process:
         await process.send(said("quick", "echo"))
         slow = await process.send(said("slow", "echo", returnImmediately=True))
-        task = await process.send(said("look", "look", returnImmediately=True))
+        task = await process.send(said("check", "check", returnImmediately=True))
         await until(reached.is_set)
         go_on.set()
         await reaches(process, slow["id"], "TASK_STATE_COMPLETED")
@@ -152,7 +152,7 @@ async def test_a_step_may_look_at_the_conversation(place: Disk | Memory) -> None
     agent = Agent("Talker")
 
     @agent.skill
-    async def look(text: str, ctx: Context) -> str:
+    async def check(text: str, ctx: Context) -> str:
         async def count() -> int:
             return len(await ctx.conversation())
 

@@ -126,7 +126,7 @@ async def test_the_sender_of_a_keyed_message_without_a_task_is_told_of_an_outage
 ) -> None:
     """Its key can't be stored: it is told so in time, as others are whose task can't be."""
     for module in (writer, views):
-        monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+        monkeypatch.setattr(module, "OUTAGE_S", 0.05)
     agent, store, params = Agent("Parrot"), Full(), message("hi")
 
     @agent.skill

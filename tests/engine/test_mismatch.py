@@ -19,7 +19,7 @@ WHAT = "the function now calls step 'search' (call 1), where step 'look_up' (cal
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "LOOK_S", 0.01)
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.01)
 
 
 class Versions:

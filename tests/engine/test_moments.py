@@ -30,7 +30,7 @@ from tests.reliability.ways import Refused
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "LOOK_S", 0.01)
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.01)
 
 
 async def test_no_step_begins_while_another_process_may_have_the_task(

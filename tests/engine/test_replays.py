@@ -31,7 +31,7 @@ from tests.engine.processes import (
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "LOOK_S", 0.01)
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.01)
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -317,7 +317,7 @@ async def test_a_death_is_blamed_on_runs_of_the_process_that_died(
     """
     monkeypatch.setattr(recovery, "RECENT_MS", 40)
     monkeypatch.setattr(recovery, "MAX_ATTEMPTS", 0)
-    monkeypatch.setattr(upkeep, "LOOK_S", 60.0)
+    monkeypatch.setattr(upkeep, "CHECK_S", 60.0)
     place, agent, number = Memory(), Agent("Neighbours"), 1
 
     @agent.skill(durable=True)

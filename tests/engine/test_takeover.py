@@ -67,7 +67,7 @@ async def test_whoever_waits_for_a_task_that_another_process_took_over_is_answer
     """A sender and a subscriber of the process that has lost it: neither hangs, and neither misses
     or repeats anything.
     """
-    monkeypatch.setattr(upkeep, "LOOK_S", 0.01)
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.01)
     base, agent, calls, go_on = MemoryStore(), Agent("Taken"), [], asyncio.Event()
 
     @agent.skill(durable=True)
@@ -103,7 +103,7 @@ async def test_a_message_for_what_a_dead_process_left_takes_it_up_first(
     """It comes before anyone has looked for orphans: its sender is answered by the work that goes
     on, not by an empty task.
     """
-    monkeypatch.setattr(upkeep, "LOOK_S", 60.0)
+    monkeypatch.setattr(upkeep, "CHECK_S", 60.0)
     place, agent, number, calls = Memory(), Agent("Orphan"), 1, []
 
     @agent.skill(durable=True)
@@ -268,7 +268,7 @@ async def test_a_post_that_a_dead_process_did_not_read_is_read_by_the_next_owner
     """Its sender was told that it is stored. A task that waited is answered, and not failed for
     want of an answer; one that was worked on goes on, and hears it.
     """
-    monkeypatch.setattr(upkeep, "LOOK_S", 0.01)
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.01)
     place, agent, calls, go_on = Memory(), Agent("Posts"), [], asyncio.Event()
 
     @agent.skill(durable=True)
@@ -286,7 +286,7 @@ async def test_a_post_that_a_dead_process_did_not_read_is_read_by_the_next_owner
         async with place.dying(agent) as dead:
             task = await dead.send(message("go", skill, returnImmediately=True))
             await until(lambda: calls)
-            dead.app._engine.tasks.on_mail = lambda tasks: None  # it reads no more posts
+            dead.app._engine.tasks.on_posts = lambda tasks: None  # it reads no more posts
             tasks = living.app._engine.tasks
             if skill == "ask":
                 await reaches(dead, task["id"], "TASK_STATE_INPUT_REQUIRED")
@@ -305,7 +305,7 @@ async def test_a_posted_message_that_reopens_a_task_outlives_its_process(
     """The owner had claimed a task that has ended, and died before it read the post: who takes the
     task up begins it anew.
     """
-    monkeypatch.setattr(upkeep, "LOOK_S", 0.01)
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.01)
     place, agent, calls = Memory(), Agent("Posts"), []
 
     @agent.skill
@@ -317,7 +317,7 @@ async def test_a_posted_message_that_reopens_a_task_outlives_its_process(
         async with place.dying(agent) as dead:
             task = await dead.send(message("one"))
             store = dead.app._engine.tasks.store
-            dead.app._engine.tasks.on_mail = lambda tasks: None  # it reads no more posts
+            dead.app._engine.tasks.on_posts = lambda tasks: None  # it reads no more posts
             record = await store.claim(Namespace("Posts"), task["id"], reopen=True)
             body = v1.encode(
                 SendMessageRequest(

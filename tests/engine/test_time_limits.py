@@ -35,7 +35,7 @@ async def forever() -> None:
 async def test_steps_are_a_sign_of_life(
     place: Disk | Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "LOOK_S", 0.02)
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.02)
 
     async def wait(n: int) -> int:
         await asyncio.sleep(0.1)
@@ -53,7 +53,7 @@ async def test_what_waits_for_its_turn_is_not_idle(
     place: Disk | Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After three deaths it is called again later: its time counts from there."""
-    monkeypatch.setattr(upkeep, "LOOK_S", 0.02)
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.02)
     monkeypatch.setattr(recovery, "PAUSE_S", 1.0)
     number, reached = 0, asyncio.Event()
 
@@ -80,7 +80,7 @@ async def test_what_waits_for_its_turn_is_not_idle(
 async def test_the_work_of_all_attempts_counts(
     place: Disk | Memory, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(upkeep, "LOOK_S", 0.02)
+    monkeypatch.setattr(upkeep, "CHECK_S", 0.02)
     number, reached = 1, asyncio.Event()
 
     async def work(text: str, ctx: Context) -> str:

@@ -201,8 +201,8 @@ async def test_a_store_that_cannot_write_gives_nothing_away(connect, caplog, las
     """A sender is told that nothing can be stored, when to try again, and no more; nothing is
     acknowledged (reliability, V4).
     """
-    monkeypatch.setattr("accord.engine.log.writer.PATIENCE_S", 0.2)
-    monkeypatch.setattr("accord.engine.log.views.PATIENCE_S", 0.2)
+    monkeypatch.setattr("accord.engine.log.writer.OUTAGE_S", 0.2)
+    monkeypatch.setattr("accord.engine.log.views.OUTAGE_S", 0.2)
     gate = Agent("Test agent")
 
     @gate.skill

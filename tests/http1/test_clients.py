@@ -115,7 +115,7 @@ async def test_httpx():
                 for body in BODIES
             ]
         )
-        assert len(agent.server.links) == 1
+        assert len(agent.server.connections) == 1
 
 
 async def test_aiohttp():
@@ -125,7 +125,7 @@ async def test_aiohttp():
             async with client.post(agent.server.url, data=body, headers=HEADERS) as answer:
                 answers.append(await answer.text())
         checked(answers)
-        assert len(agent.server.links) == 1
+        assert len(agent.server.connections) == 1
 
 
 async def test_our_own():

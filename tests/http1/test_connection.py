@@ -91,7 +91,7 @@ async def test_a_flood_of_requests_is_held_back():
                 except TimeoutError:
                     break
         assert said < 64 << 20
-        [line] = agent.server.links
+        [line] = agent.server.connections
         assert line.ahead is not None
         assert len(line.ahead) < 1 << 20
         wire.writer.transport.abort()
@@ -108,7 +108,7 @@ async def test_a_client_that_only_asks_is_not_answered_for_ever():
             wire.writer.write(one)
         [line] = [
             link
-            for link in agent.server.links
+            for link in agent.server.connections
             if link.transport.get_extra_info("peername")[1] == _port(wire)
         ]
         async with asyncio.timeout(20):
@@ -125,14 +125,14 @@ def _port(wire) -> int:
     return wire.writer.get_extra_info("sockname")[1]
 
 
-@pytest.mark.parametrize(("first", "is_kept", "said"), [
+@pytest.mark.parametrize(("first", "is_keep_alive", "said"), [
     (b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", True, None),
     (b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", False, "close"),
     (b"GET /healthz HTTP/1.0\r\n\r\n", False, "close"),
     (b"GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", True, "keep-alive"),
     (b"GET /nowhere/at/all HTTP/1.1\r\nHost: a\r\n\r\n", True, None),
 ])  # fmt: skip
-async def test_a_connection_is_kept_if_the_client_wants_it(first, is_kept, said):
+async def test_a_connection_is_kept_if_the_client_wants_it(first, is_keep_alive, said):
     """RFC 9112, 9.3: by default in 1.1, if asked for in 1.0. A refusal that was read to its end
     closes nothing.
     """
@@ -141,7 +141,7 @@ async def test_a_connection_is_kept_if_the_client_wants_it(first, is_kept, said)
         await wire.say(first)
         got = await wire.answer()
         assert got.headers.get("connection") == said
-        if is_kept:
+        if is_keep_alive:
             await wire.say(first)
             assert (await wire.answer()).status == got.status
         else:

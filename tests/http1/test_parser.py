@@ -42,7 +42,7 @@ def test_the_host_of_a_whole_url_counts():
     )
 
 
-@pytest.mark.parametrize(("lines", "length", "is_kept", "is_waiting"), [
+@pytest.mark.parametrize(("lines", "length", "is_keep_alive", "is_waiting"), [
     (b"", 0, True, False),
     (b"content-length: 5\r\n", 5, True, False),
     (b"Content-Length:  005 \r\n", 5, True, False),
@@ -57,24 +57,24 @@ def test_the_host_of_a_whole_url_counts():
     (b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: "
 b"AAMA\r\ncontent-length: 5\r\n", 5, True, False),
 ])  # fmt: skip
-def test_what_the_headers_say(lines, length, is_kept, is_waiting):
+def test_what_the_headers_say(lines, length, is_keep_alive, is_waiting):
     found = head(lines)
-    assert (found.length, found.is_kept, found.is_waiting, found.is_old) == (
+    assert (found.length, found.is_keep_alive, found.is_waiting, found.is_old) == (
         length,
-        is_kept,
+        is_keep_alive,
         is_waiting,
         False,
     )
 
 
 @pytest.mark.parametrize(
-    ("lines", "is_kept"),
+    ("lines", "is_keep_alive"),
     [(b"", False), (b"connection: keep-alive\r\n", True), (b"connection: x\r\n", False)],
 )
-def test_the_old_version_closes_unless_it_says_otherwise(lines, is_kept):
+def test_the_old_version_closes_unless_it_says_otherwise(lines, is_keep_alive):
     """HTTP/1.0: no Host is needed, and a connection is for one request."""
     found = head(lines, b"GET / HTTP/1.0\r\n")
-    assert (found.is_old, found.is_kept) == (True, is_kept)
+    assert (found.is_old, found.is_keep_alive) == (True, is_keep_alive)
 
 
 def test_names_are_in_lower_case_and_the_last_counts():

@@ -35,15 +35,15 @@ async def test_a_client_that_vanished_is_let_go(way):
     """
     async with served(keep_alive_comment_s=1.0, stalled_s=1.0) as agent:
         living = await way(agent)
-        (line,) = agent.server.links
+        (line,) = agent.server.connections
         lost = await way(agent)
-        assert len(agent.server.links) == 2
+        assert len(agent.server.connections) == 2
         swallow(lost.writer.get_extra_info("socket"))
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while len(agent.server.links) > 1:  # noqa: ASYNC110  nothing tells of it
+                while len(agent.server.connections) > 1:  # noqa: ASYNC110  nothing tells of it
                     await asyncio.sleep(0.05)
-            assert agent.server.links == {line}
+            assert agent.server.connections == {line}
         finally:
             lost.writer.transport.abort()
             await living.hang_up()

@@ -266,17 +266,17 @@ async def test_the_memory_of_a_server_stays_bounded(tmp_path):
 HALVES = [(0, 100, True), (50, 100, True), (51, 100, False), (60, 40, True), (61, 40, False)]
 
 
-@pytest.mark.parametrize(("held", "size", "is_room"), HALVES)
-async def test_an_answer_larger_than_all_that_may_wait_needs_half_of_it(held, size, is_room):
+@pytest.mark.parametrize(("held", "size", "has_space"), HALVES)
+async def test_an_answer_larger_than_all_that_may_wait_needs_half_of_it(held, size, has_space):
     """Else it would wait for ever, or for the moment when nobody else has anything to read."""
     found = unread.Unread(Limits(unread=100))
     found.reserve(held, None)
-    assert found.is_room(size) is is_room
+    assert found.has_space(size) is has_space
 
 
 async def test_who_waits_for_room_too_long_is_told_to_come_back():
     found = unread.Unread(Limits(unread=100, stalled_s=0.05))
     found.reserve(100, None)
     with pytest.raises(TooManyRequests) as refused:
-        await found.room(LARGE + 1)
+        await found.reserved(LARGE + 1)
     assert refused.value.retry_after_s == 1

@@ -62,7 +62,7 @@ async def test_a_used_key_refuses_every_kind_of_item(box: Box, kind: str) -> Non
     assert await box.store.idempotency(ME, "k", 0) == reply
     assert await box.store.load(ME, "t2") is None
     assert (await box.store.load(ME, "t1")).pos == 1
-    assert await box.store.mail(None) == []
+    assert await box.store.unread_posts(None) == []
     assert await box.commit(item(key("k", at_ms=6_000, expired_ms=5_001, post=7, turn=3))) == [
         True
     ], "one that has expired is free"
@@ -97,15 +97,15 @@ async def test_a_post_reaches_the_owner_once(box: Box) -> None:
     post = box.post(first.key, kind=PostKind.CANCEL, body=b"why")
     assert await box.commit(post) == [True]
     assert [set(tasks) for tasks in box.woken] == [{first.key}]
-    (mail,) = await box.store.mail([first.key])
-    assert mail == (first.key, 1, post.id, PostKind.CANCEL, b"why")
-    assert await box.store.mail(None) == [mail]
-    assert await box.store.mail([99]) == []
+    (unread_posts,) = await box.store.unread_posts([first.key])
+    assert unread_posts == (first.key, 1, post.id, PostKind.CANCEL, b"why")
+    assert await box.store.unread_posts(None) == [unread_posts]
+    assert await box.store.unread_posts([99]) == []
     assert (await box.store.load(ME, "t1")).posts == 1
-    await box.commit(box.append(first, heard=1))
-    assert await box.store.mail(None) == []
+    await box.commit(box.append(first, posts_read=1))
+    assert await box.store.unread_posts(None) == []
     record = await box.store.load(ME, "t1")
-    assert (record.posts, record.heard) == (1, 1)
+    assert (record.posts, record.posts_read) == (1, 1)
 
 
 async def test_posts_come_in_order(box: Box) -> None:
@@ -115,8 +115,10 @@ async def test_posts_come_in_order(box: Box) -> None:
     await box.commit(
         *(box.post(first.key, body=b"%d" % n) for n in range(3)), box.post(other.key, body=b"other")
     )
-    await box.commit(box.append(first, heard=2))
-    assert [(mail.n, mail.body) for mail in await box.store.mail(None)] == [
+    await box.commit(box.append(first, posts_read=2))
+    assert [
+        (unread_posts.n, unread_posts.body) for unread_posts in await box.store.unread_posts(None)
+    ] == [
         (3, b"2"),
         (1, b"other"),
     ]
@@ -148,13 +150,13 @@ async def test_a_task_does_not_rest_on_an_unread_post(box: Box) -> None:
     assert (await box.store.load(ME, "t1")).owner == box.store.replica, (
         "it stays, and reads its mail"
     )
-    third = box.append(second, heard=1, leaves=Leaves.REST)
+    third = box.append(second, posts_read=1, leaves=Leaves.REST)
     assert await box.commit(third, box.post(first.key)) == [True, False], (
         "it has left, and the poster knows"
     )
     assert (await box.store.load(ME, "t1")).owner == 0
     await box.store.claim(ME, "t1")
-    fourth = box.append(third, heard=1, leaves=Leaves.REST)
+    fourth = box.append(third, posts_read=1, leaves=Leaves.REST)
     assert await box.commit(box.post(first.key), fourth) == [True, True]
     assert (await box.store.load(ME, "t1")).owner == box.store.replica
 
@@ -165,9 +167,9 @@ async def test_an_end_deletes_what_nobody_read(box: Box) -> None:
     await box.commit(first, box.post(first.key))
     second = box.append(first, state=COMPLETED, leaves=Leaves.END)
     await box.commit(second)
-    assert await box.store.mail([first.key]) == []
+    assert await box.store.unread_posts([first.key]) == []
     record = await box.store.claim(ME, "t1", reopen=True)
-    assert record.posts == record.heard
+    assert record.posts == record.posts_read
     await box.commit(box.append(second, state=INPUT_REQUIRED, leaves=Leaves.REST))
     assert (await box.store.load(ME, "t1")).owner == 0
 
@@ -180,7 +182,7 @@ async def test_a_post_to_what_was_only_claimed_survives(box: Box) -> None:
     assert await box.commit(box.post(first.key)) == [True]
     await box.crash()
     (record,) = await box.store.orphans(9, Can("agent", {"echo"}, 2))
-    assert (record.id, len(await box.store.mail(None))) == ("t1", 1)
+    assert (record.id, len(await box.store.unread_posts(None))) == ("t1", 1)
 
 
 async def test_a_flood_of_posts_is_refused(box: Box) -> None:
@@ -191,7 +193,7 @@ async def test_a_flood_of_posts_is_refused(box: Box) -> None:
         await box.commit(*(box.post(first.key) for _ in range(MAX_POSTS + 2)))
         == [True] * MAX_POSTS + [False] * 2
     )
-    await box.commit(box.append(first, heard=1))
+    await box.commit(box.append(first, posts_read=1))
     assert await box.commit(box.post(first.key), box.post(first.key)) == [True, False]
 
 
@@ -205,7 +207,7 @@ async def test_a_post_to_what_was_to_be_reopened_survives(box: Box) -> None:
     assert await box.commit(box.post(first.key)) == [True]
     await box.crash()
     (record,) = await box.store.orphans(9, Can("agent", {"echo"}, 2))
-    assert (record.id, len(await box.store.mail(None))) == ("t1", 1)
+    assert (record.id, len(await box.store.unread_posts(None))) == ("t1", 1)
 
 
 async def test_who_leaves_a_task_it_only_claimed_gets_no_posts(box: Box) -> None:
@@ -293,20 +295,20 @@ class Pair:
             return None
         if kind == "post":
             return self.memory.post(self.last[id_].key, idempotency=how_[0])
-        (state, leaves), keyed, heard, has_snapshot, is_right = how_
+        (state, leaves), keyed, posts_read, has_snapshot, is_right = how_
         if id_ in touched:
             return None
         touched.add(id_)
         snapshot = {"head": b"{}", "artifacts": b"[]"} if has_snapshot else {}
         after = self.last[id_]
         before = {} if is_right else {"before": after.pos + 1, "pos": after.pos + 2}
-        at = after.at_ms + heard
+        at = after.at_ms + posts_read
         return self.memory.append(
             after,
             state=state,
             leaves=leaves,
             at=at,
-            heard=heard,
+            posts_read=posts_read,
             idempotency=keyed,
             **snapshot,
             **before,
@@ -317,8 +319,8 @@ class Pair:
             records = [await box.store.load(ME, id_) for box in (self.memory, self.sqlite)]
             assert _told(records[0]) == _told(records[1])
         for ask in (
-            lambda store: store.mail(None),
-            lambda store: store.mail([item.key for item in self.last.values()]),
+            lambda store: store.unread_posts(None),
+            lambda store: store.unread_posts([item.key for item in self.last.values()]),
         ):
             assert await ask(self.memory.store) == await ask(self.sqlite.store)
         for name in KEYS:
@@ -348,7 +350,7 @@ def _told(record: Record | None) -> Any:
         record.seq,
         record.owner,
         record.posts,
-        record.heard,
+        record.posts_read,
     )
     return record.key, *stands, record.snap, record.head, record.artifacts, rows
 

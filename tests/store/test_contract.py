@@ -302,7 +302,7 @@ async def test_what_waits_for_input_and_has_mail_is_taken_up(box: Box) -> None:
     await box.commit(first, box.post(first.key))
     await box.crash()
     assert [record.id for record in await box.store.orphans(9, can())] == ["t1"]
-    assert [mail.body for mail in await box.store.mail(None)] == [b"hello"]
+    assert [unread_posts.body for unread_posts in await box.store.unread_posts(None)] == [b"hello"]
 
 
 async def test_tasks_nobody_answers_come_too(box: Box) -> None:

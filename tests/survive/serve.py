@@ -22,12 +22,12 @@ import agents
 
 def main(text: str) -> None:
     settings = json.loads(text)
-    upkeep.LOOK_S = settings.get("look_s", upkeep.LOOK_S)
+    upkeep.CHECK_S = settings.get("look_s", upkeep.CHECK_S)
     upkeep.BEAT_S = settings.get("beat_s", upkeep.BEAT_S)
     upkeep.PURGE_S = settings.get("purge_s", upkeep.PURGE_S)
     recovery.PAUSE_S = settings.get("pause_s", recovery.PAUSE_S)
-    writer.PATIENCE_S = views.PATIENCE_S = settings.get("patience_s", writer.PATIENCE_S)
-    views.STREAM_PATIENCE_S = settings.get("stream_patience_s", views.STREAM_PATIENCE_S)
+    writer.OUTAGE_S = views.OUTAGE_S = settings.get("patience_s", writer.OUTAGE_S)
+    views.STREAM_OUTAGE_S = settings.get("stream_patience_s", views.STREAM_OUTAGE_S)
     agents.make(Path(settings["folder"])).run(
         port=settings["port"],
         grpc_port=settings.get("grpc_port"),

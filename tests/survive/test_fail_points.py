@@ -37,7 +37,7 @@ SOURCE = Path(accord.__file__).parent
 AT_START = ("open.", "take-over.")
 AT_STOP = ("close.",)
 KILLED = -9
-LOOK_S = 0.1  # upkeep: between two looks
+CHECK_S = 0.1  # upkeep: between two looks
 SETTLED = FINAL | {"TASK_STATE_INPUT_REQUIRED"}
 
 
@@ -144,7 +144,7 @@ async def test_every_fail_point_can_be_died_at(tmp_path: Path) -> None:
     kills, seed = size(1, 20), random.randrange(1 << 32)
     print(f"seed {seed}")
     chance, ledger = random.Random(seed), Ledger()
-    host = Host(tmp_path, has_grpc=True, look_s=LOOK_S, beat_s=0, purge_s=0)
+    host = Host(tmp_path, has_grpc=True, look_s=CHECK_S, beat_s=0, purge_s=0)
     died: Counter[str] = Counter()
     waits_s: list[float] = []
     try:
@@ -195,7 +195,7 @@ async def test_a_death_during_a_purge_loses_nothing_else(tmp_path: Path, point: 
     what is.
     """
     keep_nothing = {"tasks_s": 0, "events_s": 0, "keys_s": 0}
-    host = Host(tmp_path, look_s=LOOK_S, purge_s=0, retention=keep_nothing)
+    host = Host(tmp_path, look_s=CHECK_S, purge_s=0, retention=keep_nothing)
     try:
         await host.start()
         asked = await host.client().send(message("hello", "talk"))

@@ -117,7 +117,7 @@ async def test_one_broken_question_keeps_no_other_open(
     over, also those behind more broken ones than are looked at together.
     """
     monkeypatch.setattr("accord.engine.runs.recovery._AT_ONCE", 2)
-    monkeypatch.setattr("accord.engine.runs.retention.LOOK_S", 3600)  # it is the test that looks
+    monkeypatch.setattr("accord.engine.runs.retention.CHECK_S", 3600)  # it is the test that looks
     database = tmp_path / "tasks.db"
     async with connect_rpc(agent, store=f"sqlite:///{database}") as client:
         asked = [

@@ -25,7 +25,7 @@ NOW = {"returnImmediately": True}
 @pytest.fixture(autouse=True)
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look around every few milliseconds instead of seconds: what is seen is the same, sooner."""
-    monkeypatch.setattr("accord.engine.runs.retention.LOOK_S", 0.02)
+    monkeypatch.setattr("accord.engine.runs.retention.CHECK_S", 0.02)
     monkeypatch.setattr("accord.engine.runs.retention.BEAT_S", 0.02)
 
 
@@ -106,8 +106,8 @@ async def test_a_server_without_a_store_is_not_ready_until_it_has_one_again(
     works again is found out without any traffic, for none comes to a server that is not ready: then
     the first is done too.
     """
-    monkeypatch.setattr("accord.engine.log.writer.PATIENCE_S", 0.2)
-    monkeypatch.setattr("accord.engine.log.views.PATIENCE_S", 0.2)
+    monkeypatch.setattr("accord.engine.log.writer.OUTAGE_S", 0.2)
+    monkeypatch.setattr("accord.engine.log.views.OUTAGE_S", 0.2)
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect_rpc(an_agent(), store=store) as client:
         await client.send("before")
@@ -225,7 +225,7 @@ async def test_health_on_grpc_is_what_readyz_says(
     connect_grpc: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked once or watched: what sends work over gRPC looks there."""
-    monkeypatch.setattr("accord.server.grpc.health.LOOK_S", 0.02)
+    monkeypatch.setattr("accord.server.grpc.health.CHECK_S", 0.02)
     store, asked = SqliteStore(tmp_path / "tasks.db"), health_pb2.HealthCheckRequest()
     async with connect_grpc(an_agent(), store=store) as client:
         health = health_pb2_grpc.HealthStub(client.channel)

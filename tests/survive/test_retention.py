@@ -189,7 +189,7 @@ async def test_a_clock_that_jumped_ahead_fails_no_open_question(
     connect_rpc: Any, lasting: str, apps: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor is a question taken for one that nobody answers, before that round is over."""
-    monkeypatch.setattr("accord.engine.runs.retention.LOOK_S", 3600)  # it is the test that looks
+    monkeypatch.setattr("accord.engine.runs.retention.CHECK_S", 3600)  # it is the test that looks
     asked_about: list[bool] = []
     async with connect_rpc(an_agent(), store=lasting) as client:
         task = (await client.send(say("hi", metadata={"skill": "talk"})))["task"]

@@ -29,9 +29,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tell senders after a third of a second instead of ten, and readers after two thirds: what is
     shown is the same, sooner.
     """
-    monkeypatch.setattr("accord.engine.log.writer.PATIENCE_S", 0.3)
-    monkeypatch.setattr("accord.engine.log.views.PATIENCE_S", 0.3)
-    monkeypatch.setattr("accord.engine.log.views.STREAM_PATIENCE_S", 0.6)
+    monkeypatch.setattr("accord.engine.log.writer.OUTAGE_S", 0.3)
+    monkeypatch.setattr("accord.engine.log.views.OUTAGE_S", 0.3)
+    monkeypatch.setattr("accord.engine.log.views.STREAM_OUTAGE_S", 0.6)
 
 
 def an_agent() -> Agent:
@@ -268,7 +268,7 @@ async def test_that_the_store_works_again_is_said_after_a_commit_that_succeeded(
     sign that work can be stored. The log has one line for an outage and one for its end, however
     often it was tried, and the end is true.
     """
-    monkeypatch.setattr("accord.engine.runs.retention.LOOK_S", 0.01)
+    monkeypatch.setattr("accord.engine.runs.retention.CHECK_S", 0.01)
     monkeypatch.setattr("accord.engine.runs.retention.BEAT_S", 0.01)
     store = Counted(tmp_path / "tasks.db")
     async with connect_rpc(an_agent(), store=store) as client:

@@ -6,25 +6,25 @@ import shlex
 
 import click
 
-from ..client import AgentFault, BadCard, Pause, Retry, Unreachable, is_cut, task_of
+from ..client import AgentFault, BadCard, Pause, Retry, Unreachable, is_interrupted, task_of
 from ..model import A2AError, TaskNotFound, TooManyRequests, UnsupportedOperation
 from .amount import SECONDS
 
-__all__ = ["PATIENCE", "advised", "patient", "typed"]
+__all__ = ["RETRY_MAX_TIME", "advised", "retry_for", "typed"]
 
-PATIENCE = click.option(
-    "--patience",
+RETRY_MAX_TIME = click.option(
+    "--retry-max-time",
     type=SECONDS,
     help="Seconds to try again while the server is away.  [default: 30; 5 where nobody has ever "
     "answered]",
 )
 
 
-def patient(patience_s: float | None) -> Retry:
+def retry_for(max_time_s: float | None) -> Retry:
     """How a command tries again: for so long, and not in silence."""
-    if patience_s is None:
+    if max_time_s is None:
         return Retry(on_pause=_say)
-    return Retry(patience_s=patience_s, first_patience_s=patience_s, on_pause=_say)
+    return Retry(max_time_s=max_time_s, first_max_time_s=max_time_s, on_pause=_say)
 
 
 def _say(pause: Pause) -> None:
@@ -50,12 +50,12 @@ def advised(error: A2AError | AgentFault, url: str = "", again: str = "") -> cli
     """
     said, task_id = str(error), task_of(error)
     match error:
-        case _ if task_id and url and is_cut(error):
+        case _ if task_id and url and is_interrupted(error):
             help_ = (
                 "The agent may go on with its task. Ask for it with:  "
                 f"{typed('task', 'get', url, task_id, '--wait')}"
             )
-        case _ if again and is_cut(error):
+        case _ if again and is_interrupted(error):
             help_ = f"The agent may have begun. To get its answer, and not a second one:  {again}"
         case Unreachable() if "no secure connection" in said:
             help_ = "If the agent has no TLS, its address begins with http://, not https://."

@@ -8,7 +8,7 @@ import msgspec
 from ..client import AgentFault, Client, connect
 from ..client.streams import Stream
 from ..model import A2AError, new_id
-from .advice import PATIENCE, advised, patient, typed
+from .advice import RETRY_MAX_TIME, advised, retry_for, typed
 from .amount import SOME_SECONDS
 from .show import show_reply, show_stream
 
@@ -29,7 +29,7 @@ __all__ = ["send"]
 @click.option(
     "--timeout", type=SOME_SECONDS, help="Seconds to wait for the answer.  [default: 600]"
 )
-@PATIENCE
+@RETRY_MAX_TIME
 def send(
     url: str,
     text: str,
@@ -38,7 +38,7 @@ def send(
     context_id: str,
     key: str,
     timeout: float | None,
-    patience: float | None,
+    retry_max_time: float | None,
 ) -> None:
     """Send TEXT to the agent at URL and print what it answers.
 
@@ -48,7 +48,7 @@ def send(
     """
     sending = _Sending(url, text, is_stream, task_id, context_id, key, timeout)
     try:
-        asyncio.run(sending.send(patience))
+        asyncio.run(sending.send(retry_max_time))
     except (A2AError, AgentFault) as error:
         raise advised(error, url, sending.again) from error
     except KeyboardInterrupt:
@@ -71,8 +71,8 @@ class _Sending(msgspec.Struct):
     timeout_s: float | None
     stream: Stream | None = None
 
-    async def send(self, patience_s: float | None) -> None:
-        async with connect(self.url, retry=patient(patience_s)) as agent:
+    async def send(self, max_time_s: float | None) -> None:
+        async with connect(self.url, retry=retry_for(max_time_s)) as agent:
             if not self.key and agent.deduplicates:
                 self.key = new_id()  # so that what is typed again is the same message
             if self.is_stream:

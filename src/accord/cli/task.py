@@ -9,7 +9,7 @@ import msgspec
 from ..client import AgentFault, Client, ClientReply, connect
 from ..model import A2AError
 from ..protocol.v1 import codec as v1
-from .advice import PATIENCE, advised, patient
+from .advice import RETRY_MAX_TIME, advised, retry_for
 from .amount import SOME_SECONDS
 from .show import show_reply
 
@@ -39,10 +39,15 @@ def task() -> None:
 @click.argument("task_id")
 @click.option("--wait", "waits", is_flag=True, help="Until it has ended or asks something.")
 @click.option("--timeout", type=SOME_SECONDS, help="Seconds to wait for that.  [default: 600]")
-@PATIENCE
+@RETRY_MAX_TIME
 @_OUTPUT
 def get(
-    url: str, task_id: str, waits: bool, timeout: float | None, patience: float | None, output: str
+    url: str,
+    task_id: str,
+    waits: bool,
+    timeout: float | None,
+    retry_max_time: float | None,
+    output: str,
 ) -> None:
     """Print how task TASK_ID of the agent at URL stands, and what it has made.
 
@@ -51,22 +56,22 @@ def get(
     accord task get http://localhost:8000 0192... --wait
     """
 
-    async def look(agent: Client) -> ClientReply:
+    async def fetch(agent: Client) -> ClientReply:
         return (
             await agent.wait(task_id, timeout_s=timeout)
             if waits
             else ClientReply(agent, await agent.get(task_id))
         )
 
-    _ask(url, patience, output, look)
+    _ask(url, retry_max_time, output, fetch)
 
 
 @task.command()
 @click.argument("url")
 @click.argument("task_id")
-@PATIENCE
+@RETRY_MAX_TIME
 @_OUTPUT
-def cancel(url: str, task_id: str, patience: float | None, output: str) -> None:
+def cancel(url: str, task_id: str, retry_max_time: float | None, output: str) -> None:
     """Stop the work on task TASK_ID of the agent at URL.
 
     \b
@@ -76,14 +81,14 @@ def cancel(url: str, task_id: str, patience: float | None, output: str) -> None:
     async def stop(agent: Client) -> ClientReply:
         return ClientReply(agent, await agent.cancel(task_id))
 
-    _ask(url, patience, output, stop)
+    _ask(url, retry_max_time, output, stop)
 
 
 def _ask(
-    url: str, patience_s: float | None, output: str, ask: Callable[[Client], Awaitable[ClientReply]]
+    url: str, max_time_s: float | None, output: str, ask: Callable[[Client], Awaitable[ClientReply]]
 ) -> None:
     async def run() -> None:
-        async with connect(url, retry=patient(patience_s)) as agent:
+        async with connect(url, retry=retry_for(max_time_s)) as agent:
             reply = await ask(agent)
             if output == "json":
                 click.echo(msgspec.json.format(v1.encode(reply.task), indent=2))

@@ -17,7 +17,7 @@ from .errors import (
     task_of,
 )
 from .reply import ClientReply
-from .retry import NO_RETRY, Pause, Retry, is_cut
+from .retry import NO_RETRY, Pause, Retry, is_interrupted
 from .streams import Gap, Stream
 from .sync import connect_sync
 
@@ -45,6 +45,6 @@ __all__ = [
     "Unreachable",
     "connect",
     "connect_sync",
-    "is_cut",
+    "is_interrupted",
     "task_of",
 ]

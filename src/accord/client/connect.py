@@ -181,13 +181,15 @@ def connect(
             )
         http: Http = routes
         try:
-            http, card, origin, notes, server = await _look(agent, routes, budget, auth, cards)
+            http, card, origin, notes, server = await _discover(agent, routes, budget, auth, cards)
             is_met = bool(origin) or isinstance(http, InProcess)
             interfaces = _choose(card, wish, notes)
-            home = "" if isinstance(http, InProcess) else origin or _origin(interfaces[0])
-            routes.origin = home
-            if through is None and home:
-                interfaces = await _guarded_grpc(interfaces, home, guard, routes, card, notes)
+            card_origin = "" if isinstance(http, InProcess) else origin or _origin(interfaces[0])
+            routes.origin = card_origin
+            if through is None and card_origin:
+                interfaces = await _guarded_grpc(
+                    interfaces, card_origin, guard, routes, card, notes
+                )
             chosen = choose(card, auth)
             if ssl is not None:
                 interfaces = _without_grpc_tls(interfaces, origin, card, notes)
@@ -210,12 +212,12 @@ def connect(
                 interface.url,
             )
             if key not in bound:
-                is_home = not home or _belongs(interface, home)
-                own = headers if headers and is_home else {}
-                if headers and not is_home:
-                    notes.append(f"{url} is not at {home}; headers= are not sent there")
+                is_card_origin = not card_origin or _belongs(interface, card_origin)
+                own = headers if headers and is_card_origin else {}
+                if headers and not is_card_origin:
+                    notes.append(f"{url} is not at {card_origin}; headers= are not sent there")
                 if binding == "GRPC":
-                    via = proxy if proxy or is_home else False
+                    via = proxy if proxy or is_card_origin else False
                     bound[key] = _grpc(
                         url, version, budget, own, origin, chosen, server, certificate, ca, via
                     )
@@ -242,7 +244,7 @@ def _listed(given: str | Sequence[str] | None) -> list[str]:
     return [] if given is None else [given] if isinstance(given, str) else list(given)
 
 
-async def _look(
+async def _discover(
     agent: Place, network: ByOrigin, budget: Budget, auth: Auth, cards: Cards | None
 ) -> tuple[Http, AgentCard, str, list[str], str | None]:
     """Return how to reach the agent, its card, the origin its user named (if any), what was
@@ -467,7 +469,7 @@ def _grpc(
 
 async def _guarded_grpc(
     interfaces: list[AgentInterface],
-    home: str,
+    card_origin: str,
     guard: Guard | None,
     routes: ByOrigin,
     card: AgentCard,
@@ -479,7 +481,7 @@ async def _guarded_grpc(
     left = []
     for interface in interfaces:
         is_strangers = interface.protocol_binding == "GRPC" and (
-            guard is not None or not _belongs(interface, home)
+            guard is not None or not _belongs(interface, card_origin)
         )
         careful = (guard or await routes.guard()) if is_strangers else None
         if careful is None or await is_allowed(host_of(_grpc_url(interface.url, "")), careful):
@@ -487,7 +489,7 @@ async def _guarded_grpc(
         else:
             notes.append(f"{interface.url} is no public address; not used")
     if not left:
-        raise BadCard(card.name, f"its card sends callers from {home} to a private network")
+        raise BadCard(card.name, f"its card sends callers from {card_origin} to a private network")
     return left
 
 

@@ -23,7 +23,7 @@ from ..model import (
 from .bindings import Binding, Extra, Items
 from .budget import Budget
 from .errors import AgentFault, BadAnswer, TooSlow, Unreachable, about_task, task_of
-from .retry import Failures, Pause, Retry, is_cut, may_repeat
+from .retry import Failures, Pause, Retry, is_interrupted, may_repeat
 
 __all__ = ["AgentConnection", "FoundAgent", "Options"]
 
@@ -114,7 +114,7 @@ class AgentConnection:
             try:
                 return await self._open()
             except (A2AError, AgentFault) as error:
-                pause = self.pause_after(error, failures, None) if is_cut(error) else None
+                pause = self.pause_after(error, failures, None) if is_interrupted(error) else None
                 if pause is None:
                     raise
                 if pause.attempt == 1 and self.retry.on_pause is None:

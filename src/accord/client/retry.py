@@ -13,7 +13,7 @@ import msgspec
 from ..model import A2AError, TooManyRequests, Unavailable
 from .errors import ConnectionLost, TooSlow, Unreachable
 
-__all__ = ["NO_RETRY", "Failures", "Pause", "Retry", "is_cut", "may_repeat"]
+__all__ = ["NO_RETRY", "Failures", "Pause", "Retry", "is_interrupted", "may_repeat"]
 
 
 class Pause(msgspec.Struct, frozen=True):
@@ -28,12 +28,12 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """How patiently to try again. Each pause is a random part of a limit that doubles (full
     jitter).
 
-    An agent that is away is waited for `patience_s`, counted from the first failure: time enough to
+    An agent that is away is waited for `max_time_s`, counted from the first failure: time enough to
     restart its server. What a call has been given (`timeout_s`) can only make that shorter.
     """
 
-    patience_s: float = 30.0  # for a stream: without an event in between
-    first_patience_s: float = (
+    max_time_s: float = 30.0  # for a stream: without an event in between
+    first_max_time_s: float = (
         5.0  # with an address where nobody has ever answered: it may be a wrong one
     )
     attempts: int | None = None  # the first one included; None: as many as there is time for
@@ -45,7 +45,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_on(self) -> bool:
-        return self.attempts != 1 and self.patience_s > 0
+        return self.attempts != 1 and self.max_time_s > 0
 
     def pause_s(self, attempt: int, error: Exception | None = None) -> float:
         """Return how long to wait after failed attempt number `attempt`, counted from 1; what the
@@ -87,8 +87,8 @@ class Failures:
                 now - error.after_s if is_first and isinstance(error, Unreachable) else now
             )
         self.count += 1
-        patience_s = min(retry.patience_s, retry.first_patience_s) if is_first else retry.patience_s
-        left_s = self._since + patience_s - now
+        max_time_s = min(retry.max_time_s, retry.first_max_time_s) if is_first else retry.max_time_s
+        left_s = self._since + max_time_s - now
         if left_s <= 0 or self.count == retry.attempts:
             return None
         asked_s = _asked_s(error)
@@ -107,7 +107,7 @@ class Failures:
         )
 
 
-def is_cut(error: Exception) -> bool:
+def is_interrupted(error: Exception) -> bool:
     """Whether a stream ended for a reason that has nothing to do with its task."""
     return isinstance(error, (Unreachable, ConnectionLost, TooSlow, Unavailable, TooManyRequests))
 

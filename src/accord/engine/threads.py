@@ -88,7 +88,7 @@ class Threads:
         else:
             done.set_exception(error)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Say so in the log, once, if functions hang: a thread can't be taken away from one, and
         every other waits for it.
         """

@@ -199,7 +199,7 @@ class Task(Model):
             if self.status.state in FINAL and event.status.state is not TaskState.SUBMITTED:
                 raise self._has_ended()
             if self.status.message is not None:
-                self._keep_last_word(limits)
+                self._keep_last_message(limits)
             self.status = event.status
             if event.metadata is not None:
                 self.metadata = (self.metadata or {}) | event.metadata
@@ -215,10 +215,10 @@ class Task(Model):
         if self.status.state in FINAL:
             raise self._has_ended()
         if self.status.message is not None:
-            self._keep_last_word(limits)
+            self._keep_last_message(limits)
         self.history.append(message)
 
-    def _keep_last_word(self, limits: Limits) -> None:
+    def _keep_last_message(self, limits: Limits) -> None:
         """Move the status message into the history, once, before something newer takes its place
         (spec 7, A34).
         """

@@ -73,7 +73,7 @@ class Pool(aiohttp.TCPConnector):
                 return connection
             watch = transport.get_protocol()
             if isinstance(watch, _Watch):
-                if watch.has_heard():
+                if watch.has_received():
                     connection.close()
                     continue
                 watch.ask()
@@ -117,7 +117,7 @@ class _Watch(asyncio.Protocol):
         self._is_asked = False
         self._acked = 0
 
-    def has_heard(self) -> bool:
+    def has_received(self) -> bool:
         """Whether anything has come while nothing was asked: also what the loop has not read yet,
         and a goodbye.
         """

@@ -102,7 +102,7 @@ async def _begin(
         return await _stored(service, accepted) if idempotency is not None else accepted
     agent, message, task_id = engine.agent, request.message, semantics.new_task_id
     if not task_id and len(engine.tasks.working) >= service.limits.tasks:
-        engine.tasks.check_room()
+        engine.tasks.check_capacity()
     is_plain = message.metadata is None and request.metadata is None and agent.router is None
     skill = agent.default if is_plain else await agent.choose(request)
     if not is_plain and engine.tasks.trouble:
@@ -118,7 +118,7 @@ async def _begin(
             return await engine.resume(
                 request, namespace, call.caller, idempotency=idempotency, reopen=semantics.reopen
             )
-        engine.tasks.check_room()
+        engine.tasks.check_capacity()
     if skill.makes_task or semantics.always_task:
         # Nothing is awaited since it was looked for: two senders of one new id can't both make it
         # here.

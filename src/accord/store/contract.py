@@ -32,12 +32,12 @@ __all__ = [
     "Idempotency",
     "Item",
     "Leaves",
-    "Mail",
     "Namespace",
     "Page",
     "Post",
     "PostKind",
     "Query",
+    "ReceivedPost",
     "Record",
     "Row",
     "Stats",
@@ -129,7 +129,7 @@ class Append(msgspec.Struct, gc=False):
     at_ms: int
     format: int
     data: bytes
-    heard: int = 0  # posts dealt with, up to and with this number
+    posts_read: int = 0  # posts dealt with, up to and with this number
     leaves: Leaves = Leaves.STAY
     head: bytes | None = None
     artifacts: bytes = b""
@@ -153,7 +153,7 @@ class Post(msgspec.Struct, gc=False):
 Item: TypeAlias = Create | Append | Post | Idempotency
 
 
-class Mail(NamedTuple):
+class ReceivedPost(NamedTuple):
     """A post as its owner gets it."""
 
     task: int
@@ -189,7 +189,7 @@ class Record(msgspec.Struct, gc=False):
     format: int
     owner: int  # the replica that runs it; 0 if none does
     posts: int  # ever sent to it
-    heard: int  # of these, dealt with
+    posts_read: int  # of these, dealt with
     snap: int  # the position the snapshot was made at; 0 if there is none
     head: bytes
     artifacts: bytes
@@ -368,7 +368,7 @@ class Store(Protocol):
         """
         ...
 
-    async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
+    async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
         """Return unread posts to these tasks, to all we own for None, in order."""
         ...
 

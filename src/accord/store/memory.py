@@ -26,11 +26,11 @@ from .contract import (
     Idempotency,
     Item,
     Leaves,
-    Mail,
     Namespace,
     Page,
     Post,
     Query,
+    ReceivedPost,
     Record,
     Row,
     Stats,
@@ -50,7 +50,7 @@ class _Task(msgspec.Struct, gc=False):
 
     record: Record
     log: list[Row]
-    mail: list[Mail]
+    unread_posts: list[ReceivedPost]
     is_folded: bool = False  # its log may have been deleted: the snapshot says it all
 
     def seen(self, *, has_artifacts: bool = True) -> Record:
@@ -116,7 +116,7 @@ class _State:
         self.indexes: defaultdict[Namespace, _Index] = defaultdict(_Index)
         self.keys: dict[tuple[Namespace, str], Idempotency] = {}
         self.living: dict[int, MemoryStore] = {}
-        self.heard_ms: dict[int, int] = {}  # when a replica last beat or committed, dead ones too
+        self.seen_ms: dict[int, int] = {}  # when a replica last beat or committed, dead ones too
         self.watchers: defaultdict[int, set[MemoryStore]] = defaultdict(set)
         self.pushes = PushTable(self._where)
 
@@ -205,7 +205,7 @@ class MemoryStore:
         self._state.living.pop(self.replica, None)
         self.replica, self.is_sure, self._wake = next(self._state.numbers), True, wake
         self._state.living[self.replica] = self
-        self._state.heard_ms[self.replica] = now_ms()
+        self._state.seen_ms[self.replica] = now_ms()
 
     async def close(self) -> None:
         self._state.living.pop(self.replica, None)
@@ -219,7 +219,7 @@ class MemoryStore:
 
     async def commit(self, items: Sequence[Item]) -> list[bool]:
         self._check_fence()
-        at_ms = self._state.heard_ms[self.replica] = now_ms()
+        at_ms = self._state.seen_ms[self.replica] = now_ms()
         outcomes: list[bool] = []
         woken: defaultdict[MemoryStore, set[int]] = defaultdict(set)
         is_due = False
@@ -267,7 +267,7 @@ class MemoryStore:
         if state.find(item.namespace, item.id) is not None or state.is_taken(item.idempotency):
             return False
         state.put_key(item.idempotency)
-        owner = posts = heard = 0
+        owner = posts = posts_read = 0
         record = Record(
             *(
                 item.key,
@@ -285,7 +285,7 @@ class MemoryStore:
                 item.format,
                 owner,
                 posts,
-                heard,
+                posts_read,
                 0 if item.head is None else item.pos,
             ),
             head=item.head or b"",
@@ -324,13 +324,13 @@ class MemoryStore:
         record.format = max(record.format, item.format)
         if item.head is not None:
             record.snap, record.head, record.artifacts = item.pos, item.head, item.artifacts
-        record.heard = (
+        record.posts_read = (
             record.posts
             if item.leaves is Leaves.END
-            else min(max(record.heard, item.heard), record.posts)
+            else min(max(record.posts_read, item.posts_read), record.posts)
         )
-        task.mail = [mail for mail in task.mail if mail.n > record.heard]
-        if is_released(item.leaves, record.posts, record.heard):
+        task.unread_posts = [post for post in task.unread_posts if post.n > record.posts_read]
+        if is_released(item.leaves, record.posts, record.posts_read):
             state.give(record, 0)
         return True
 
@@ -340,13 +340,15 @@ class MemoryStore:
         if (
             task is None
             or task.record.owner not in state.living
-            or len(task.mail) >= MAX_POSTS
+            or len(task.unread_posts) >= MAX_POSTS
             or state.is_taken(item.idempotency)
         ):
             return False
         state.put_key(item.idempotency)
         task.record.posts += 1
-        task.mail.append(Mail(item.task, task.record.posts, item.id, item.kind, item.body))
+        task.unread_posts.append(
+            ReceivedPost(item.task, task.record.posts, item.id, item.kind, item.body)
+        )
         return True
 
     # Ownership
@@ -359,7 +361,7 @@ class MemoryStore:
             return None
         record = task.record
         if record.owner not in self._state.living and (reopen or record.state not in ENDED):
-            died_ms = self._state.heard_ms.get(record.owner, 0)
+            died_ms = self._state.seen_ms.get(record.owner, 0)
             self._state.give(record, self.replica)
             seen = task.seen()
             seen.died_ms = died_ms
@@ -368,7 +370,7 @@ class MemoryStore:
 
     async def unclaim(self, key: int) -> None:
         task = self._state.tasks.get(key)
-        if task is not None and task.record.owner == self.replica and not task.mail:
+        if task is not None and task.record.owner == self.replica and not task.unread_posts:
             self._state.give(task.record, 0)
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
@@ -383,17 +385,21 @@ class MemoryStore:
             record, owner = task.record, task.record.owner
             if record.namespace.agent != can.agent:
                 continue
-            if key not in unanswered and record.state in (INPUT_REQUIRED, *ENDED) and not task.mail:
+            if (
+                key not in unanswered
+                and record.state in (INPUT_REQUIRED, *ENDED)
+                and not task.unread_posts
+            ):
                 state.give(record, 0)
             elif record.skill in can.skills and record.format <= can.format:
                 state.give(record, self.replica)
                 found.append(task.seen())
-                found[-1].died_ms = state.heard_ms.get(owner, 0)
+                found[-1].died_ms = state.seen_ms.get(owner, 0)
         return found
 
     async def beat(self) -> None:
         self._check_fence()
-        self._state.heard_ms[self.replica] = now_ms()
+        self._state.seen_ms[self.replica] = now_ms()
 
     # Reading
 
@@ -437,14 +443,14 @@ class MemoryStore:
         i = bisect_left(there.log, min(seq, there.record.seq), key=_seq)
         return there.log[i].pos if i > 0 or there.log[0].pos == 1 else 0
 
-    async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
+    async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
         if tasks is None:
             tasks = self._state.owned[self.replica]
         return [
-            mail
+            post
             for key in sorted(tasks)
             if key in self._state.tasks
-            for mail in self._state.tasks[key].mail
+            for post in self._state.tasks[key].unread_posts
         ]
 
     async def page(self, query: Query) -> Page:

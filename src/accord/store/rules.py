@@ -13,8 +13,8 @@ PIECE_ROWS = 256
 PIECE_BYTES = 4 << 20
 
 
-def is_released(leaves: Leaves, posts: int, heard: int) -> bool:
+def is_released(leaves: Leaves, posts: int, posts_read: int) -> bool:
     """Whether the owner leaves with a commit: never while a post is unread, unless the task has
     ended.
     """
-    return leaves is Leaves.END or (leaves is Leaves.REST and posts == heard)
+    return leaves is Leaves.END or (leaves is Leaves.REST and posts == posts_read)

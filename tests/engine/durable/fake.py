@@ -172,7 +172,7 @@ class Run:
         self.log.append(ArtifactChanged(update, branch, step))
         self.sent.append((send.artifact.artifact_id, send.artifact.text, send.append))
 
-    async def room(self) -> None:
+    async def drain(self) -> None:
         await asyncio.sleep(0)
 
     # What else a run does

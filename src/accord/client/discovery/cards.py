@@ -30,7 +30,7 @@ _KEEP_S = 3600.0
 _json = msgspec.json.Decoder()
 
 
-class _Kept(msgspec.Struct):
+class _CachedCard(msgspec.Struct):
     body: bytes
     etag: str
     modified: str
@@ -53,49 +53,53 @@ class Cards:
         # On one's own machine agents come and go, and the next one may have the port: there a card
         # is asked for each time.
         self._trusts_loopback = trusts_loopback
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._cached: OrderedDict[str, _CachedCard] = OrderedDict()
         self._limit = limit
         self._clock = clock
 
     def fresh(self, url: str) -> bytes | None:
-        kept = self._kept.get(url)
-        if kept is None or self._clock() >= kept.until:
+        cached = self._cached.get(url)
+        if cached is None or self._clock() >= cached.until:
             return None
-        return kept.body if self._trusts_loopback or host_of(url) not in LOOPBACK else None
+        return cached.body if self._trusts_loopback or host_of(url) not in LOOPBACK else None
 
     def server(self, url: str) -> str:
         """What gave a card that is kept: its `Server` header."""
-        kept = self._kept.get(url)
-        return kept.server if kept is not None else ""
+        cached = self._cached.get(url)
+        return cached.server if cached is not None else ""
 
     def conditions(self, url: str) -> dict[str, str]:
         """The headers that ask whether a card has changed."""
-        kept = self._kept.get(url)
-        if kept is None:
+        cached = self._cached.get(url)
+        if cached is None:
             return {}
-        return {"If-None-Match": kept.etag} if kept.etag else {"If-Modified-Since": kept.modified}
+        return (
+            {"If-None-Match": cached.etag}
+            if cached.etag
+            else {"If-Modified-Since": cached.modified}
+        )
 
     def take(self, url: str, answer: Response) -> bytes:
         """Return the card of an answer, an unchanged one included, and keep it if that is
         allowed.
         """
-        kept = self._kept.get(url)
+        cached = self._cached.get(url)
         rules = _directives(answer.headers.get("Cache-Control") or "")
         age = rules.get("max-age", "")
         until = self._clock() + (min(int(age), _KEEP_S) if age.isdigit() and len(age) < 10 else 0.0)
-        if answer.status == 304 and kept is not None:
-            kept.until = until
-            return kept.body
+        if answer.status == 304 and cached is not None:
+            cached.until = until
+            return cached.body
         etag, modified = answer.headers.get("ETag") or "", answer.headers.get("Last-Modified") or ""
         if "no-store" not in rules and (etag or modified or age):
-            self._kept[url] = _Kept(
+            self._cached[url] = _CachedCard(
                 answer.body, etag, modified, until, answer.headers.get("Server") or ""
             )
-            self._kept.move_to_end(url)
-            if len(self._kept) > self._limit:
-                self._kept.popitem(last=False)
+            self._cached.move_to_end(url)
+            if len(self._cached) > self._limit:
+                self._cached.popitem(last=False)
         else:
-            self._kept.pop(url, None)
+            self._cached.pop(url, None)
         return answer.body
 
 
@@ -197,15 +201,15 @@ def _may_be_card(answer: Response, place: str, url: str) -> bool:
 
 async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> Response:
     """Fetch a card, a few redirects along, unless the one kept will do."""
-    kept = cards.fresh(place) if cards is not None else None
-    if kept is not None:
+    cached = cards.fresh(place) if cards is not None else None
+    if cached is not None:
         return Response(
             200,
             {
                 "Content-Type": "application/json",
                 "Server": cards.server(place) if cards is not None else "",
             },
-            kept,
+            cached,
         )
     url = place
     headers = {"Accept": "application/json", "A2A-Version": "1.0"} | (

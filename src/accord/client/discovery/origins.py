@@ -18,9 +18,9 @@ class ByOrigin:
     made when first needed.
     """
 
-    def __init__(self, home: Http, elsewhere: Callable[[Guard | None], Http]) -> None:
+    def __init__(self, card_http: Http, elsewhere: Callable[[Guard | None], Http]) -> None:
         self.origin = ""  # the agent's; empty while it is not known: then every place is its own
-        self._home = home
+        self._card_http = card_http
         self._make = elsewhere
         self._elsewhere: Http | None = None
 
@@ -34,7 +34,7 @@ class ByOrigin:
         limit: int,
         timeout_s: float,
     ) -> Response:
-        http = self._home if self._is_home(url) else await self._other()
+        http = self._card_http if self._is_card_origin(url) else await self._other()
         return await http.fetch(verb, url, headers, body, limit=limit, timeout_s=timeout_s)
 
     async def open(
@@ -47,15 +47,15 @@ class ByOrigin:
         timeout_s: float,
         idle_s: float,
     ) -> ResponseBody:
-        http = self._home if self._is_home(url) else await self._other()
+        http = self._card_http if self._is_card_origin(url) else await self._other()
         return await http.open(verb, url, headers, body, timeout_s=timeout_s, idle_s=idle_s)
 
     async def close(self) -> None:
-        await self._home.close()
+        await self._card_http.close()
         if self._elsewhere is not None:
             await self._elsewhere.close()
 
-    def _is_home(self, url: str) -> bool:
+    def _is_card_origin(self, url: str) -> bool:
         if not self.origin or url.startswith(f"{self.origin}/"):
             return True
         try:

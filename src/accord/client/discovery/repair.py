@@ -187,9 +187,9 @@ def _add_old(found: list[Json], card: Json, url: str, note: Note) -> None:
         if not url or (found and "preferredTransport" not in card):
             entries = entries[1:]
         elif not found:
-            home = _home(url)
-            note(f"the card does not say the agent's url; taken for {home}")
-            entries[0]["url"] = home
+            base_url = _base_url(url)
+            note(f"the card does not say the agent's url; taken for {base_url}")
+            entries[0]["url"] = base_url
     versions = _old_versions(card, note) if entries and not found else ["0.3"]
     for entry in entries:
         where = _url(entry.get("url"), url, entry.get("transport"), note)
@@ -302,10 +302,10 @@ def _absolute(given: str, base: str) -> Url:
         return parse_url(f"{parse_url(base).scheme if base else 'https'}://{given}")
     if not base:
         raise ValueError("a relative url, and nothing to relate it to")
-    return parse_url(urljoin(_home(base), given))
+    return parse_url(urljoin(_base_url(base), given))
 
 
-def _home(url: str) -> str:
+def _base_url(url: str) -> str:
     """The address an agent has whose card is at `url`: what is before the well-known path, or the
     card's name.
     """

@@ -32,7 +32,7 @@ from ...protocol import EventFrame
 from ..bindings import Item
 from ..errors import AgentFault, ConnectionLost, TooSlow, about_task, task_of
 from ..reply import ClientReply
-from ..retry import Failures, is_cut, may_repeat
+from ..retry import Failures, is_interrupted, may_repeat
 from .seen import Echo, Gap, apply, has_come, own, reconcile, unseen
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Stream:
                 )
             elif self._is_blind:
                 self._is_blind = False
-                await self._look()
+                await self._fetch_task()
             else:
                 self._join_texts()
                 await self._let_go()
@@ -226,7 +226,7 @@ class Stream:
             if not await connection.can_stream():
                 return self._begin_polling()
             if not self._is_send and not connection.snapshots_first and not connection.can_resume:
-                return self._listen_and_look(self._request.tenant)
+                return self._listen_and_fetch(self._request.tenant)
             self._sends += 1
             operation = "SendStreamingMessage" if self._is_send else "SubscribeToTask"
             return connection.open_stream(
@@ -240,10 +240,10 @@ class Stream:
         return (
             connection.open_stream("SubscribeToTask", request)
             if connection.snapshots_first
-            else self._listen_and_look(request.tenant)
+            else self._listen_and_fetch(request.tenant)
         )
 
-    async def _listen_and_look(self, tenant: str) -> AsyncIterator[list[Item]]:
+    async def _listen_and_fetch(self, tenant: str) -> AsyncIterator[list[Item]]:
         """Subscribe with an old agent, which starts with whatever comes next: ask how the task
         stands, and compare in the end.
 
@@ -256,7 +256,7 @@ class Stream:
         ) as source:
             first = asyncio.ensure_future(anext(source, None))
             try:
-                await self._look()
+                await self._fetch_task()
                 self._mode = _SNAPSHOT
                 yield []
                 if self._is_over:
@@ -410,7 +410,7 @@ class Stream:
 
     async def _recover(self, error: A2AError | AgentFault) -> None:
         connection = self._client.connection
-        if not is_cut(error):
+        if not is_interrupted(error):
             if self._mode == _LIVE or isinstance(error, AgentFault):
                 raise connection.named(error)
             await self._instead_of_subscribing()
@@ -464,11 +464,11 @@ class Stream:
         """The agent refuses the subscription: the task has ended meanwhile, or can only be asked
         for.
         """
-        await self._look()
+        await self._fetch_task()
         if not self._is_over:
             self._polls = 1
 
-    async def _look(self) -> None:
+    async def _fetch_task(self) -> None:
         """Ask for the task and pass on what has happened to it."""
         now = await self._client.get(self.task_id)
         if self.task is None:
@@ -501,7 +501,7 @@ class Stream:
             await asyncio.sleep(
                 min(self._client.connection.retry.first_s * 2 ** min(self._polls, 8), _POLL_MOST_S)
             )
-            await self._look()
+            await self._fetch_task()
             self._polls = 1 if self._ready else self._polls + 1
             if self._ready:
                 yield []

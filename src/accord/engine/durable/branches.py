@@ -144,7 +144,7 @@ class Recorder(Protocol):
         """Write a chunk, in the branch and step of the caller (see PLACE)."""
         ...
 
-    async def room(self) -> None:
+    async def drain(self) -> None:
         """Wait until the log can take more."""
         ...
 

@@ -33,7 +33,7 @@ from ..log import (
 )
 from .branches import step_label
 
-__all__ = ["History", "Mismatch", "Said", "read_history"]
+__all__ = ["History", "Mismatch", "RecordedOutput", "read_history"]
 
 StepEntry: TypeAlias = StepEnded | StepLeft | Delegated
 Key: TypeAlias = "tuple[str, int]"  # name and number of a step; "" and the number of a question
@@ -53,7 +53,7 @@ class _Answer(NamedTuple):
     entry: Answered | AskLeft
 
 
-class Said:
+class RecordedOutput:
     """The output of one branch, as the log has it."""
 
     __slots__ = ("content", "statuses", "steps", "wholes")
@@ -82,7 +82,7 @@ class Said:
 class _Recorded:
     """What one branch has done."""
 
-    __slots__ = ("asked", "ended", "open", "patches", "said", "unclaimed")
+    __slots__ = ("asked", "ended", "open", "output", "patches", "unclaimed")
 
     def __init__(self) -> None:
         self.unclaimed: dict[Key, StepEntry | deque[_Answer]] = {}  # in the order of the log
@@ -90,7 +90,7 @@ class _Recorded:
         self.open: int = 0  # the question it waits in
         self.asked: dict[int, Asked] = {}
         self.ended: set[str] = set()  # the labels of steps that have an end
-        self.said = Said()
+        self.output = RecordedOutput()
 
 
 class History:
@@ -244,10 +244,10 @@ class History:
         self.mismatch = self.mismatch or Mismatch(what)
         return self.mismatch
 
-    def said(self, branch: str) -> Said | None:
+    def output(self, branch: str) -> RecordedOutput | None:
         """What a branch had said, if anything of it is recorded."""
         recorded = self._branches.get(branch)
-        return recorded.said if recorded is not None else None
+        return recorded.output if recorded is not None else None
 
     def history_length(self, turn: int) -> int:
         """How many messages the task's history had when the function took this turn."""
@@ -284,11 +284,11 @@ class History:
 
     def _take(self, entry: Entry, length: int) -> None:
         if isinstance(entry, ArtifactChanged):
-            self._of(entry.branch).said.read(entry.update, entry.step)
+            self._of(entry.branch).output.read(entry.update, entry.step)
         elif isinstance(entry, StatusChanged):
             status = entry.update.status
             if status.state is TaskState.WORKING and status.message is not None and not entry.step:
-                self._of(entry.branch).said.statuses += 1
+                self._of(entry.branch).output.statuses += 1
         elif isinstance(entry, _NEXT_ATTEMPT):
             self._drop_unfinished()
             self.is_released = isinstance(entry, Released)
@@ -341,7 +341,7 @@ class History:
         it said.
         """
         for recorded in self._branches.values():
-            steps = recorded.said.steps
+            steps = recorded.output.steps
             for label in [label for label in steps if label not in recorded.ended]:
                 del steps[label]
 

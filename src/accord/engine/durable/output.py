@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ...model import Artifact, Part
-from .history import History, Said
+from .history import History, RecordedOutput
 
 __all__ = ["Output", "Send"]
 
@@ -41,7 +41,7 @@ class Output:
         "_open",
         "_path",
         "_prefix",
-        "_said",
+        "_recorded",
         "_start",
         "_statuses",
         "_wholes",
@@ -64,8 +64,10 @@ class Output:
         self._path = path
         self._prefix = f"artifact-{path}-" if path else "artifact-"
         self._start = self._number = artifacts
-        self._said: Said | None = history.said(path) if history is not None else None
-        self._is_live = self._said is None  # the record of the branch has been gone through
+        self._recorded: RecordedOutput | None = (
+            history.output(path) if history is not None else None
+        )
+        self._is_live = self._recorded is None  # the record of the branch has been gone through
         self._open = ""  # the artifact that chunks feed
         self._is_sent = False  # this attempt has sent it
         self._wholes = self._statuses = 0  # said outside of steps
@@ -116,7 +118,7 @@ class Output:
     def _whole(self, artifact: Artifact, is_in_step: bool) -> Send | None:
         if not is_in_step:  # a step that is done again makes its artifacts again
             self._wholes += 1
-            if self._said is not None and self._wholes <= self._said.wholes:
+            if self._recorded is not None and self._wholes <= self._recorded.wholes:
                 return None
         return Send(artifact, False, True)
 
@@ -125,13 +127,13 @@ class Output:
         if is_in_step:
             return True
         self._statuses += 1
-        return self._said is None or self._statuses > self._said.statuses
+        return self._recorded is None or self._statuses > self._recorded.statuses
 
     def claim(self, step: str) -> None:
         """A step is not done again: its recorded output takes its place in the order."""
-        if self._said is None:
+        if self._recorded is None:
             return
-        for update in self._said.steps.pop(step, ()):
+        for update in self._recorded.steps.pop(step, ()):
             id_, parts = update.artifact.artifact_id, update.artifact.parts
             self._count(id_)
             is_chunk = update.append or not update.last_chunk or id_ in self._gathered
@@ -148,7 +150,7 @@ class Output:
         """
         found = []
         for output in self._all:
-            content = output._said.content if output._said is not None else {}
+            content = output._recorded.content if output._recorded is not None else {}
             for id_, parts in output._gathered.items():
                 if content.get(id_) != parts:
                     send = Send(Artifact(artifact_id=id_, parts=parts), False, id_ != output._open)

@@ -519,7 +519,7 @@ async def _write(run: Recorder, stream: AsyncGenerator[Any, None]) -> str:
             run.emit(chunk)
             if isinstance(chunk, str):
                 texts.append(chunk)
-            await run.room()
+            await run.drain()
     finally:
         await stream.aclose()
     return "".join(texts)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .entries import StepLeft as StepLeft
     from .entries import Worked as Worked
     from .entries import state_of as state_of
-    from .log import NOWHERE as NOWHERE
+    from .log import NO_ORIGIN as NO_ORIGIN
     from .log import Log as Log
     from .log import Origin as Origin
     from .log import Turn as Turn
@@ -55,7 +55,7 @@ __getattr__ = lazy(
         "Lost": "writer",
         "MessageAdded": "entries",
         "Mismatched": "entries",
-        "NOWHERE": "log",
+        "NO_ORIGIN": "log",
         "Numbered": "entries",
         "Origin": "log",
         "Patched": "entries",

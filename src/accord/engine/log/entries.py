@@ -242,7 +242,7 @@ class Mismatched(msgspec.Struct, array_like=True, gc=False):
 class Unknown(msgspec.Struct, gc=False):
     """An entry of a newer release."""
 
-    letter: str
+    tag: str
 
 
 Visible: TypeAlias = Created | StatusChanged | ArtifactChanged
@@ -317,7 +317,7 @@ _PRIVATE: dict[type, bytes] = {
     Mismatched: b"e",
 }
 _DECODE: dict[bytes, Any] = {
-    letter: msgspec.json.Decoder(type_).decode for type_, letter in _PRIVATE.items()
+    tag: msgspec.json.Decoder(type_).decode for type_, tag in _PRIVATE.items()
 }
 _decode_list = msgspec.json.Decoder(list[Any]).decode
 
@@ -414,14 +414,14 @@ def _parts(line: bytes, ids: Ids) -> tuple[list[Any], bytes]:
     """What stands before the JSON of a line, and the JSON: of a visible entry, as a stream shows
     it.
     """
-    letter, rest = line[:1], line[1:]
+    tag, rest = line[:1], line[1:]
     head: list[Any] = []
     if rest.startswith(b"["):
         text, _, rest = rest.partition(_TAB)
         head = _decode_list(text)
-    if letter == b"w":
+    if tag == b"w":
         rest = b'{"statusUpdate":%b%b' % (_opening(ids), rest)
-    elif letter == b"a":
+    elif tag == b"a":
         rest = b'{"artifactUpdate":%b%b' % (_opening(ids), rest)
     return head, rest
 
@@ -432,15 +432,15 @@ def _opening(ids: Ids) -> bytes:
 
 
 def _decode(line: bytes, ids: Ids) -> Entry:
-    letter = line[:1]
-    if (decode := _DECODE.get(letter)) is not None:
+    tag = line[:1]
+    if (decode := _DECODE.get(tag)) is not None:
         entry: Entry = decode(line[1:])
         return entry
-    if letter == b"m":
+    if tag == b"m":
         head, data = _parts(line, ids)
         return MessageAdded(v1.decode_message(data), *((tuple(head[0]), head[1]) if head else ()))
-    if letter not in _VISIBLE:
-        return Unknown(letter.decode("latin-1"))
+    if tag not in _VISIBLE:
+        return Unknown(tag.decode("latin-1"))
     head, frame = _parts(line, ids)
     event = event_of(frame)
     if isinstance(event, Task):

@@ -49,7 +49,7 @@ from .snapshot import LONG, EncodedParts, encode_task
 from .views import Tail
 from .writer import Lost, Writer
 
-__all__ = ["NOWHERE", "Log", "Origin", "Owner", "Turn"]
+__all__ = ["NO_ORIGIN", "Log", "Origin", "Owner", "Turn"]
 
 MAX_AHEAD = 256  # entries a run may be ahead of the commit
 MAX_AHEAD_BYTES = 1 << 20
@@ -78,7 +78,7 @@ class _Batch(msgspec.Struct, eq=False):
     events: list[Event]
     posts: dict[int, int | PostRefused]
     waiting: list[tuple[asyncio.Future[Any], Any]]
-    patient: list[asyncio.Future[None]]
+    outage_waiters: list[asyncio.Future[None]]
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class Origin(msgspec.Struct, frozen=True):
     step: str = ""
 
 
-NOWHERE: Origin = Origin()
+NO_ORIGIN: Origin = Origin()
 
 
 class Owner(Protocol):
@@ -111,17 +111,17 @@ class Log:
 
     __slots__ = (
         "_bytes",
+        "_drain_waiters",
         "_events",
-        "_flight",
         "_fold",
         "_idempotency",
+        "_in_flight",
         "_is_new",
         "_lines",
+        "_outage_waiters",
         "_parts",
-        "_patient",
         "_posts",
         "_published",
-        "_room",
         "_since_snapshot",
         "_snapshot",
         "_snapshot_size",
@@ -130,7 +130,6 @@ class Log:
         "_waiting",
         "about",
         "at_ms",
-        "heard",
         "holds",
         "ids",
         "inbox",
@@ -142,6 +141,7 @@ class Log:
         "namespace",
         "pos",
         "posts",
+        "posts_read",
         "run",
         "seq",
         "size",
@@ -163,7 +163,7 @@ class Log:
         at_ms: int,
         seq: int = 0,
         pos: int = 0,
-        heard: int = 0,
+        posts_read: int = 0,
         size: int = 0,
         parts: EncodedParts | None = None,
     ) -> None:
@@ -177,7 +177,7 @@ class Log:
         self.at_ms = at_ms
         self.seq = seq
         self.pos = pos
-        self.heard = heard  # posts dealt with
+        self.posts_read = posts_read  # posts dealt with
         self.posts = 0  # posts there were when it was claimed
         self.size = size  # of all lines: what the task holds, and a little more
         self.turns: list[int] = []  # begun and not answered
@@ -205,13 +205,15 @@ class Log:
         self._waiting: list[
             tuple[asyncio.Future[Any], Any]
         ] = []  # to be told, and what, once these lines are stored
-        self._patient: list[asyncio.Future[None]] = []  # the same, for who waits through an outage
-        self._flight: _Batch | None = None  # handed over, not yet stored
+        self._outage_waiters: list[
+            asyncio.Future[None]
+        ] = []  # the same, for who waits through an outage
+        self._in_flight: _Batch | None = None  # handed over, not yet stored
         self._published = (
             pos,
             task.status.state,
         )  # up to which position the log is stored, and the state there
-        self._room: list[asyncio.Future[None]] = []
+        self._drain_waiters: list[asyncio.Future[None]] = []
         self._snapshot: tuple[int, Snapshot] | None = None  # and the position it was made at
         self._since_snapshot = 0
         self._snapshot_size = 0
@@ -261,7 +263,7 @@ class Log:
         event = entry.update if self.seq else entry.task  # the first entry is the task
         limits = self.writer.limits
         state: TaskState | None = event.status.state if type(entry) is not ArtifactChanged else None
-        if self.size + size > limits.task_size and (state is None or _is_said(event)):
+        if self.size + size > limits.task_size and (state is None or _is_output(event)):
             raise InvalidAgentResponse(
                 f"task {self.ids.task_id} would hold more than {limits.task_size} bytes"
             )
@@ -291,7 +293,7 @@ class Log:
         state: TaskState,
         message: Message | None = None,
         metadata: Metadata | None = None,
-        origin: Origin = NOWHERE,
+        origin: Origin = NO_ORIGIN,
         *,
         refusal: A2AError | None = None,
     ) -> None:
@@ -383,13 +385,13 @@ class Log:
             waiter.set_exception(Lost())
         elif self._lines:
             self._waiting.append((waiter, value))
-        elif self._flight is not None:
-            self._flight.waiting.append((waiter, value))
+        elif self._in_flight is not None:
+            self._in_flight.waiting.append((waiter, value))
         else:
             waiter.set_result(value)
         return waiter
 
-    def stored_in_the_end(self) -> asyncio.Future[None]:
+    def stored_after_outage(self) -> asyncio.Future[None]:
         """The same, however long an outage of the store lasts: for runs, which are held
         meanwhile.
         """
@@ -397,21 +399,21 @@ class Log:
         if self.is_lost:
             waiter.set_exception(Lost())
         elif self._lines:
-            self._patient.append(waiter)
-        elif self._flight is not None:
-            self._flight.patient.append(waiter)
+            self._outage_waiters.append(waiter)
+        elif self._in_flight is not None:
+            self._in_flight.outage_waiters.append(waiter)
         else:
             waiter.set_result(None)
         return waiter
 
     @property
     def is_stored(self) -> bool:
-        return not self._lines and self._flight is None
+        return not self._lines and self._in_flight is None
 
     @property
     def stored_at(self) -> tuple[int, int]:
         """Up to which position, and which visible number, the log is stored."""
-        in_flight = len(self._flight.events) if self._flight is not None else 0
+        in_flight = len(self._in_flight.events) if self._in_flight is not None else 0
         return self._published[0], self.seq - in_flight - len(self._events)
 
     @property
@@ -426,11 +428,11 @@ class Log:
             or (self.writer.is_failing and bool(self._lines))
         )
 
-    async def room(self) -> None:
+    async def drain(self) -> None:
         """Wait until the commit has caught up."""
         while self.is_far_ahead and not self.is_lost:
             waiter: asyncio.Future[None] = self.writer.loop.create_future()
-            self._room.append(waiter)
+            self._drain_waiters.append(waiter)
             await waiter
 
     # The task as JSON
@@ -458,10 +460,16 @@ class Log:
         data = b"\n".join(self._lines)
         state = self.state
         self.is_claimed = False
-        self._flight = _Batch(
-            self.pos, state, self._events, self._posts, self._waiting, self._patient
+        self._in_flight = _Batch(
+            self.pos, state, self._events, self._posts, self._waiting, self._outage_waiters
         )
-        self._lines, self._events, self._waiting, self._patient, self._posts = [], [], [], [], {}
+        self._lines, self._events, self._waiting, self._outage_waiters, self._posts = (
+            [],
+            [],
+            [],
+            [],
+            {},
+        )
         self._since_snapshot += self._bytes
         self._bytes = 0
         before, self._stored_pos = self._stored_pos, self.pos
@@ -501,7 +509,7 @@ class Log:
                     FORMAT,
                     data,
                 ),
-                *(self.heard, leaves),
+                *(self.posts_read, leaves),
             )
         if made is not None:
             item.head, item.artifacts = made.head, made.artifacts
@@ -512,20 +520,20 @@ class Log:
 
     def publish(self) -> None:
         """What was handed over is stored: feed the views, and tell who waits."""
-        assert self._flight is not None  # publish follows take
-        batch, self._flight = self._flight, None
+        assert self._in_flight is not None  # publish follows take
+        batch, self._in_flight = self._in_flight, None
         self._published = (batch.pos, batch.state)
         if self.tail is not None:
             self.tail.extend(batch.events, batch.pos)
             if batch.posts:
-                self.tail.hear(batch.posts)
+                self.tail.add_outcomes(batch.posts)
         for waiter, value in batch.waiting:
             if not waiter.done():
                 waiter.set_result(value)
-        for waiter in batch.patient:
+        for waiter in batch.outage_waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        if self._room:
+        if self._drain_waiters:
             self._wake_run()
         if self.run is None:
             self.writer.on_idle(self)
@@ -537,9 +545,9 @@ class Log:
         when that is possible.
         """
         waiting, self._waiting = self._waiting, []
-        if self._flight is not None:
-            waiting += self._flight.waiting
-            self._flight.waiting = []
+        if self._in_flight is not None:
+            waiting += self._in_flight.waiting
+            self._in_flight.waiting = []
         for waiter, _ in waiting:
             if not waiter.done():
                 waiter.set_exception(error)
@@ -547,11 +555,13 @@ class Log:
     def lose(self, error: A2AError | None = None) -> None:
         """Another process owns the task: what was not stored is gone."""
         self.is_lost = True
-        patient = self._patient + (self._flight.patient if self._flight is not None else [])
+        outage_waiters = self._outage_waiters + (
+            self._in_flight.outage_waiters if self._in_flight is not None else []
+        )
         self.fail(error or Lost())
-        self._flight = None
-        self._patient = []
-        for waiter in patient:
+        self._in_flight = None
+        self._outage_waiters = []
+        for waiter in outage_waiters:
             if not waiter.done():
                 waiter.set_exception(error or Lost())
         self._lines, self._events = [], []
@@ -563,13 +573,13 @@ class Log:
         self.writer.on_lost(self)
 
     def _wake_run(self) -> None:
-        waiters, self._room = self._room, []
+        waiters, self._drain_waiters = self._drain_waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
 
-def _is_said(event: Any) -> bool:
+def _is_output(event: Any) -> bool:
     """Whether the agent said this. How a task ends badly, and where it stands, is told also when it
     is full.
     """

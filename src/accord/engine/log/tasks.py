@@ -69,7 +69,7 @@ class Tasks:
         self.writer.on_outage = self._wake_views
         self.writer.on_idle = self.release
         self.writer.on_lost = self._lost
-        self.on_mail: Callable[[Collection[int] | None], None] = lambda tasks: (
+        self.on_posts: Callable[[Collection[int] | None], None] = lambda tasks: (
             None
         )  # called when there may be posts for us
         # What is stored was allowed when it was said: a lower limit of today does not make it
@@ -161,10 +161,10 @@ class Tasks:
                 continue
             claiming = self._claiming[place] = self.loop.create_future()
             try:
-                aside = self._resting.get(place) or self.logs.get(place)
+                resting = self._resting.get(place) or self.logs.get(place)
                 known = (
-                    aside.pos
-                    if aside is not None and aside.state not in FINAL and not aside.is_lost
+                    resting.pos
+                    if resting is not None and resting.state not in FINAL and not resting.is_lost
                     else 0
                 )
                 record = await self.store.claim(namespace, task_id, reopen=reopen, known=known)
@@ -198,8 +198,8 @@ class Tasks:
     def _expect_posts(self, log: Log, record: Record) -> None:
         """Posts that its last owner has not read are for us."""
         log.posts = record.posts
-        if log.heard < log.posts:
-            self.on_mail({log.key})
+        if log.posts_read < log.posts:
+            self.on_posts({log.key})
 
     def _hold(self, log: Log) -> None:
         """Something happens to this task here."""
@@ -264,7 +264,7 @@ class Tasks:
             at_ms=record.at_ms,
             seq=record.seq,
             pos=record.pos,
-            heard=record.heard,
+            posts_read=record.posts_read,
             size=record.size,
             parts=parts,
         )
@@ -273,7 +273,7 @@ class Tasks:
         """Forget a log nothing happens to any more: the store knows all there is."""
         if log.run is not None or log.holds or log.inbox or not (log.is_stored or log.is_lost):
             return
-        if log.heard < log.posts and not log.is_lost:
+        if log.posts_read < log.posts and not log.is_lost:
             return  # its last owner left posts, which are being read
         if self.logs.get((log.namespace, log.ids.task_id)) is not log:
             return
@@ -494,12 +494,12 @@ class Tasks:
                         return pos
                     if isinstance(entry, PostRefused) and entry.post == post:
                         raise error_of(entry.error, entry.text)
-            heard = await view.heard(post)
+            outcome = await view.post_outcome(post)
         finally:
             view.close()
-        if isinstance(heard, PostRefused):
-            raise error_of(heard.error, heard.text)
-        return heard
+        if isinstance(outcome, PostRefused):
+            raise error_of(outcome.error, outcome.text)
+        return outcome
 
     async def find(self, namespace: Namespace, task_id: str) -> Log | Record | None:
         """Return a task to look at: its log if it is live here, else as it is stored, and
@@ -666,7 +666,7 @@ class Tasks:
             self._woken.update(tasks)
         if self._reading is None or self._reading.done():
             self._reading = self.loop.create_task(self._read_woken())
-        self.on_mail(tasks)
+        self.on_posts(tasks)
 
     async def _read_woken(self) -> None:
         while self._woken is None or self._woken:
@@ -731,7 +731,7 @@ class Tasks:
             )
         return not_stored()
 
-    def check_room(self, *, is_answer: bool = False) -> None:
+    def check_capacity(self, *, is_answer: bool = False) -> None:
         """Raise TooManyRequests if as much is being worked on as may be.
 
         What waits for its client is not work, and its answer is taken by a full server too: else

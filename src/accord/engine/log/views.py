@@ -14,7 +14,7 @@ from ...store import Namespace, Row
 from ..offloading import offload
 from .entries import Event, Ids, MessageAdded, PostRefused, entries_of, event_of, events_of
 from .snapshot import shorten
-from .writer import PATIENCE_S, not_stored
+from .writer import OUTAGE_S, not_stored
 
 if TYPE_CHECKING:
     from .log import Log
@@ -23,7 +23,7 @@ __all__ = ["Source", "Tail", "View"]
 
 TAIL_EVENTS = 256
 TAIL_BYTES = 1 << 20
-STREAM_PATIENCE_S = 30.0  # an outage of the store, before a stream ends with an error
+STREAM_OUTAGE_S = 30.0  # an outage of the store, before a stream ends with an error
 
 _NONE: list[Event] = []
 
@@ -113,7 +113,7 @@ class Tail:
             int, int | PostRefused
         ] = {}  # what became of posts: the turn, or why there is none
 
-    def hear(self, posts: dict[int, int | PostRefused]) -> None:
+    def add_outcomes(self, posts: dict[int, int | PostRefused]) -> None:
         """The owner has dealt with these posts."""
         self._posts |= posts
         self.wake()
@@ -160,9 +160,9 @@ class Tail:
                 self.events, self.seq = [], row.seq  # some are missing: views read the store
             for pos, _, _, entry in entries_of([row], self.ids):
                 if isinstance(entry, PostRefused):
-                    self.hear({entry.post: entry})
+                    self.add_outcomes({entry.post: entry})
                 elif isinstance(entry, MessageAdded) and entry.post:
-                    self.hear({entry.post: pos})
+                    self.add_outcomes({entry.post: pos})
             events = list(events_of([row], self.ids))
             for event in events:
                 if event.state is None:
@@ -276,8 +276,8 @@ class View:
         self.limits = source.limits
         source.count(tail, 1)
 
-    async def next(self, patience_s: float) -> list[Event] | None:
-        """Return what comes next: an empty list at the end, None if nothing came for `patience_s`.
+    async def next(self, wait_s: float) -> list[Event] | None:
+        """Return what comes next: an empty list at the end, None if nothing came for `wait_s`.
 
         Raises:
             UnsupportedOperation: The task ended before the view's own message got its turn.
@@ -298,7 +298,7 @@ class View:
                 return []  # resumed after the last event: nothing follows it
             self._source.check_open(tail)
             self._waiter = tail.changed(self._source.loop)
-            self._set_timer(patience_s)
+            self._set_timer(wait_s)
             try:
                 await self._waiter
             except BaseException:
@@ -307,7 +307,7 @@ class View:
             found = tail.after(self.cursor)
             if found is not None and not found:
                 tail.forget(self._waiter)
-                if self._source.outage_s > STREAM_PATIENCE_S:
+                if self._source.outage_s > STREAM_OUTAGE_S:
                     raise not_stored()
                 return None
         if found is None:
@@ -352,7 +352,7 @@ class View:
                         tail
                     )  # the log has gone: what it told is in the task
                 self._source.check_open(tail)
-                if self._source.outage_s > PATIENCE_S:
+                if self._source.outage_s > OUTAGE_S:
                     raise not_stored()
                 waiter = tail.changed(self._source.loop, turn)
                 try:
@@ -364,7 +364,7 @@ class View:
             if not tail.senders[turn]:
                 del tail.senders[turn]
 
-    async def heard(self, post_id: int) -> int | PostRefused:
+    async def post_outcome(self, post_id: int) -> int | PostRefused:
         """Wait until the owner has dealt with a post: the number of its turn, or why there
         is none.
         """
@@ -385,12 +385,12 @@ class View:
         """Nothing follows what has been returned."""
         return self._is_over and self._refusal is None
 
-    def _set_timer(self, patience_s: float) -> None:
+    def _set_timer(self, wait_s: float) -> None:
         """Wait no longer than this. One timer serves many waits: most end long before it would
         ring.
         """
         loop = self._source.loop
-        self._until = loop.time() + patience_s
+        self._until = loop.time() + wait_s
         if self._timer is None:
             self._timer = loop.call_at(self._until, self._ring)
 

@@ -26,7 +26,7 @@ __all__ = ["Lost", "Writer", "not_stored"]
 
 log_ = logging.getLogger("accord")
 
-PATIENCE_S = 10.0  # an outage of the store: after that, who waits is told, and nothing new is taken
+OUTAGE_S = 10.0  # an outage of the store: after that, who waits is told, and nothing new is taken
 RETRY_S, LONGEST_RETRY_S = 0.02, 1.0
 TURNS = 4  # of the loop that a commit waits for more to come along, while it does
 _COUNT_BITS = 32
@@ -219,7 +219,7 @@ class Writer:
                 if self.fault:
                     self._works()
                 return stored
-            if self.outage_s >= PATIENCE_S:
+            if self.outage_s >= OUTAGE_S:
                 for log in (*logs, *self._logs):
                     log.fail(not_stored())
                 for waiter in (*waiters, *(waiter for _, waiter in self._items)):

@@ -25,12 +25,11 @@ from ...model import (
     new_id,
 )
 from ...protocol import Snapshot
-from ...store import Idempotency, Namespace, Store
-from ...store import Mail as Letter
+from ...store import Idempotency, Namespace, ReceivedPost, Store
 from ..durable import History, read_history
 from ..log import Answered, Asked, Entry, Log, Lost, MessageAdded, Numbered, Turn, state_of
 from ..skills import AgentBase, Skill, skill_named
-from .posts import Mail
+from .posts import Posts
 from .recovery import INTERRUPTED as INTERRUPTED_TEXT
 from .recovery import Recovery
 from .reply import call_reply
@@ -64,8 +63,8 @@ class Engine:
         self.tasks = self.runs.tasks
         self.retention = retention or Retention()
         self._recovery = Recovery(self)
-        self._mail = Mail(self)
-        self._upkeep = Upkeep(self.runs, self.retention, look=self._recovery.look)
+        self._posts = Posts(self)
+        self._upkeep = Upkeep(self.runs, self.retention, check=self._recovery.check)
         self._tending: list[asyncio.Task[None]] = []
 
     # Opening and closing
@@ -76,7 +75,7 @@ class Engine:
         await self.tasks.store.adopt(self.agent.name)
         self._warn()
         await self._recovery.open()
-        self._mail.open()
+        self._posts.open()
         self._tending = [
             asyncio.create_task(self._upkeep.run()),
             asyncio.create_task(self._recovery.try_held()),
@@ -180,7 +179,7 @@ class Engine:
             _check_skill(request, record.id, record.skill)
             if state_of(record.state) in FINAL and not reopen:
                 raise _has_ended(record.id, record.context_id, state_of(record.state))
-            accepted = await self._mail.send(record, request, idempotency, reopen=reopen)
+            accepted = await self._posts.send(record, request, idempotency, reopen=reopen)
             if accepted is not None:
                 return accepted
             if idempotency is not None and await self._is_used(idempotency):
@@ -203,12 +202,12 @@ class Engine:
         *,
         idempotency: Idempotency | None = None,
         reopen: bool = False,
-        letter: Letter | None = None,
+        post: ReceivedPost | None = None,
     ) -> Accepted:
         """Hand a message to a task that is ours. Raises as `resume` does."""
         log.holds += 1  # while this waits: released meanwhile, the task would get a second log
         try:
-            return await self._hand_over(log, request, caller, idempotency, reopen, letter)
+            return await self._hand_over(log, request, caller, idempotency, reopen, post)
         finally:
             log.holds -= 1
             self.tasks.release(
@@ -222,7 +221,7 @@ class Engine:
         caller: Caller,
         idempotency: Idempotency | None,
         reopen: bool,
-        letter: Letter | None,
+        post: ReceivedPost | None,
     ) -> Accepted:
         message, configuration = request.message, request.configuration
         await self._recovery.take_up(log, died=True)  # of a process that died a moment ago
@@ -242,16 +241,16 @@ class Engine:
             what = f"{len(log.inbox)} messages already wait for task {log.ids.task_id}"
             raise TooManyRequests(what, retry_after_s=1, taskId=log.ids.task_id)
         if (
-            run is None and log.is_resting and letter is None
+            run is None and log.is_resting and post is None
         ):  # with a post that is not read, its owner has not left
             raise _Rested
         if run is None:
-            self.tasks.check_room(is_answer=log.state not in FINAL)
+            self.tasks.check_capacity(is_answer=log.state not in FINAL)
         message.context_id = log.ids.context_id
         modes = tuple(configuration.accepted_output_modes) if configuration is not None else ()
 
         def add() -> Turn:
-            return self._add(log, message, modes, idempotency, letter, reopen)
+            return self._add(log, message, modes, idempotency, post, reopen)
 
         if isinstance(run, Run):
             turn = add()
@@ -311,14 +310,14 @@ class Engine:
         message: Message,
         modes: tuple[str, ...],
         idempotency: Idempotency | None,
-        letter: Letter | None,
+        post: ReceivedPost | None,
         reopen: bool,
     ) -> Turn:
         turn = log.add_message(
-            message, modes, post=letter.id if letter is not None else 0, reopens=reopen
+            message, modes, post=post.id if post is not None else 0, reopens=reopen
         )
-        if letter is not None:
-            log.heard = letter.n  # in the commit that stores the message, no sooner and no later
+        if post is not None:
+            log.posts_read = post.n  # in the commit that stores the message, no sooner and no later
         if idempotency is not None:
             log.keep(idempotency, turn)
         return turn
@@ -362,7 +361,7 @@ class Engine:
         else:
             was_over = state_of(found.state) in FINAL
             snapshot = await (
-                self._mail.cancel(found) if not was_over else self.tasks.shown(found, None)
+                self._posts.cancel(found) if not was_over else self.tasks.shown(found, None)
             )
         if snapshot.state is not TaskState.CANCELED or (was_over and twice_fails):
             raise TaskNotCancelable(

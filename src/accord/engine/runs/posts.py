@@ -13,25 +13,24 @@ from ...auth import Caller
 from ...model import A2AError, SendMessageRequest, Unavailable, error_of
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
-from ...store import Idempotency, PostKind, Record
-from ...store import Mail as Letter
+from ...store import Idempotency, PostKind, ReceivedPost, Record
 from ..log import PostRefused, View
 from .runs import Accepted
 
 if TYPE_CHECKING:
     from .engine import Engine
 
-__all__ = ["Mail"]
+__all__ = ["Posts"]
 
 log_ = logging.getLogger("accord")
 
 RETRY_S = 1.0
-HEARD_S = 30.0  # after which a sender is told that its message is stored, and not more
+OUTCOME_S = 30.0  # after which a sender is told that its message is stored, and not more
 
 _decode = msgspec.json.Decoder(SendMessageRequest).decode
 
 
-class Mail:
+class Posts:
     """Sends posts to other processes, and reads those to this one."""
 
     def __init__(self, engine: "Engine") -> None:
@@ -41,7 +40,7 @@ class Mail:
         self._canceling: dict[int, asyncio.Future[None]] = {}  # by key of the task
 
     def open(self) -> None:
-        self._engine.tasks.on_mail = self._wake
+        self._engine.tasks.on_posts = self._wake
         self._wake(None)
 
     # To the owner of a task
@@ -65,8 +64,8 @@ class Mail:
             post_id = await self._post(record, kind, v1.encode(request), idempotency)
             if post_id is None:
                 return None
-            async with asyncio.timeout(HEARD_S):
-                heard = await view.heard(post_id)
+            async with asyncio.timeout(OUTCOME_S):
+                outcome = await view.post_outcome(post_id)
         except TimeoutError:
             raise Unavailable(
                 f"the message for task {record.id} is stored, and its process has not "
@@ -76,10 +75,10 @@ class Mail:
             ) from None
         finally:
             view.close()
-        if isinstance(heard, PostRefused):
-            raise error_of(heard.error, heard.text)
+        if isinstance(outcome, PostRefused):
+            raise error_of(outcome.error, outcome.text)
         now = await self._engine.tasks.store.load(record.namespace, record.id)
-        return Accepted(now or record, heard, False)  # with the message in it
+        return Accepted(now or record, outcome, False)  # with the message in it
 
     async def cancel(self, record: Record) -> Snapshot:
         """Have the owner of a task end it as canceled; return the task as it ended."""
@@ -87,7 +86,7 @@ class Mail:
         if view is not None:
             try:
                 if await self._post(record, PostKind.CANCEL, b"", None) is not None:
-                    while await view.next(HEARD_S):
+                    while await view.next(OUTCOME_S):
                         pass
             finally:
                 view.close()
@@ -121,8 +120,8 @@ class Mail:
         while self._woken is None or self._woken:
             woken, self._woken = self._woken, set()
             try:
-                for letter in await self._engine.tasks.store.mail(woken):
-                    await self._take(letter)
+                for post in await self._engine.tasks.store.unread_posts(woken):
+                    await self._take(post)
             except A2AError:
                 log_.warning(
                     "reading messages of other processes failed, and is tried again", exc_info=True
@@ -130,28 +129,28 @@ class Mail:
                 await asyncio.sleep(RETRY_S)
                 self._woken = None
 
-    async def _take(self, letter: Letter) -> None:
+    async def _take(self, post: ReceivedPost) -> None:
         """Deal with a post. That it was, is stored with what came of it, and not before: else a
         crash in between would lose it.
         """
-        log = self._engine.tasks.by_key(letter.task)
-        if log is None or letter.n <= log.heard or log.key in self._canceling:
+        log = self._engine.tasks.by_key(post.task)
+        if log is None or post.n <= log.posts_read or log.key in self._canceling:
             return
-        if letter.kind is PostKind.CANCEL:  # the end of the task is what is stored of it
+        if post.kind is PostKind.CANCEL:  # the end of the task is what is stored of it
             canceling = self._canceling[log.key] = asyncio.ensure_future(
                 self._engine.cancel_log(log)
             )
-            canceling.add_done_callback(lambda _: self._canceling.pop(letter.task))
+            canceling.add_done_callback(lambda _: self._canceling.pop(post.task))
             return
         try:
             await self._engine.hand_over(
                 log,
-                _decode(letter.body),
+                _decode(post.body),
                 Caller(log.namespace.caller),
-                letter=letter,
-                reopen=letter.kind is PostKind.REOPEN,
+                post=post,
+                reopen=post.kind is PostKind.REOPEN,
             )
         except (A2AError, msgspec.DecodeError) as error:
             if not log.is_lost:
-                log.append(PostRefused(letter.id, type(error).__name__, str(error)))
-                log.heard = letter.n
+                log.append(PostRefused(post.id, type(error).__name__, str(error)))
+                log.posts_read = post.n

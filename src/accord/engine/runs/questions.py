@@ -11,7 +11,7 @@ from ...model import InvalidParams, Message, Part, Role, TaskState
 from ...schema import Shape
 from ..durable import Branch
 from ..log import Answered, Asked, AskLeft, Turn
-from .say import read_answer
+from .messages import read_answer
 
 if TYPE_CHECKING:
     from .run import Run

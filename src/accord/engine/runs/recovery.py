@@ -11,8 +11,8 @@ from ...model import A2AError, TaskState, Unavailable, now_ms
 from ...store import Can, Record
 from ..durable import History, read_history
 from ..log import FORMAT, Attempt, Created, Log, Mismatched, Numbered, Turn
+from .messages import set_status
 from .run import Run
-from .say import set_status
 from .state import State
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ MISMATCH_RETRY_S = 60.0
 READ_RETRY_S = 5.0
 MISMATCH_MS = 3_600_000  # after which a function that has changed fails its task
 _AT_ONCE = 32  # orphans taken up at a time
-_LOOK_S = 0.05
+_CHECK_S = 0.05
 _BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
 
 
@@ -68,7 +68,7 @@ class Recovery:
                 failed,
             )
 
-    async def look(self, is_clock_sure: bool = True) -> None:
+    async def check(self, is_clock_sure: bool = True) -> None:
         """Called every second: take up what others left, try again what did not fit."""
         if self._tasks.is_draining or self._tasks.writer.fault:
             return
@@ -141,7 +141,10 @@ class Recovery:
         try:
             if log.state is TaskState.AUTH_REQUIRED and record.died_ms:
                 return await self._watch_again(log)
-            if log.state not in (TaskState.SUBMITTED, TaskState.WORKING) and log.heard < log.posts:
+            if (
+                log.state not in (TaskState.SUBMITTED, TaskState.WORKING)
+                and log.posts_read < log.posts
+            ):
                 return True  # its answer is there already, and is read next
             if log.state in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED):
                 set_status(log, TaskState.FAILED, UNANSWERED)
@@ -206,7 +209,7 @@ class Recovery:
             return True
         except (A2AError, *_BROKEN) as error:
             return self._give_up(log, str(error))
-        if run.has_wait:
+        if run.starts_when_told:
             self._held.append((attempts, run))
             self._has_held.set()
         else:
@@ -265,11 +268,11 @@ class Recovery:
                 await self._try(run, attempts)
 
     async def _try(self, run: Run, attempts: int) -> None:
-        run.has_wait = False
+        run.starts_when_told = False
         pos = run.log.append(Attempt(attempts))
         until = self._tasks.loop.time() + ALONE_S
         while not run.is_over and run.log.pos == pos and self._tasks.loop.time() < until:  # noqa: ASYNC110  a log tells nobody that it grew
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_CHECK_S)
 
     # Functions that have changed
 

@@ -8,7 +8,7 @@ from ...auth import Caller
 from ...model import A2AError, Message
 from ..skills import Context, Fail, Reject, Skill
 from ..threads import Threads
-from .say import said
+from .messages import agent_message
 
 __all__ = ["call_reply"]
 
@@ -32,7 +32,7 @@ async def call_reply(
             value = await threads.run(lambda: skill.function(**values), skill.id)
         else:
             value = await skill.function(**values)
-        return said(value, "", context_id)
+        return agent_message(value, "", context_id)
     except (Reject, Fail) as reason:
         raise A2AError(str(reason)) from None
     except Exception:

@@ -22,7 +22,7 @@ __all__ = ["Retention", "Upkeep", "before_ms"]
 
 log_ = logging.getLogger("accord")
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 BEAT_S = 5.0
 NOTE_S = 60.0  # of work, after which the log is told of it
 PURGE_S = 60.0
@@ -67,14 +67,14 @@ class Upkeep:
         runs: "Runs",
         retention: Retention,
         *,
-        look: Callable[[bool], Awaitable[None]] | None = None,
+        check: Callable[[bool], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._runs = runs
         self._tasks = runs.tasks
         self._retention = retention
-        self._look = look  # for what others left, and whether the clock may be believed
+        self._check = check  # for what others left, and whether the clock may be believed
         self._clock = clock
         self._wall_clock = wall_clock
         self._beat_at = self._purge_at = clock()
@@ -82,7 +82,7 @@ class Upkeep:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_S)
             try:
                 await self.tend()
             except CommitFailed as error:
@@ -98,7 +98,7 @@ class Upkeep:
         runs = self._runs.running()
         self._limit_time(runs)
         self._limit_waiting(runs)
-        self._runs.threads.look()
+        self._runs.threads.check()
         if (
             now - self._beat_at >= BEAT_S or writer.fault
         ):  # no work comes to find out that it works again
@@ -109,8 +109,8 @@ class Upkeep:
         # minute ago.
         wall = self._wall_clock()
         gained_s = (wall - self._wall_at) - (now - self._purge_at)
-        if self._look is not None:
-            await self._look(gained_s <= CLOCK_S)
+        if self._check is not None:
+            await self._check(gained_s <= CLOCK_S)
         if now - self._purge_at >= PURGE_S:
             self._purge_at, self._wall_at = now, wall
             if gained_s > CLOCK_S:

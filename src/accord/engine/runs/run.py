@@ -42,11 +42,11 @@ from ..durable import (
     Steps,
     position_in,
 )
-from ..log import NOWHERE, ArtifactChanged, Entry, Log, Origin, Released, RunStarted, Turn, Worked
+from ..log import NO_ORIGIN, ArtifactChanged, Entry, Log, Origin, Released, RunStarted, Turn, Worked
 from ..skills import Ask, Context, Fail, Reject, Reply, Skill, to_parts
 from ..threads import Threads
+from .messages import agent_message
 from .questions import Questions, parts_of
-from .say import said
 from .state import OVER, TRANSITIONS, Move, State
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Run:
         "_context",
         "_events",
         "_has_output",
-        "_last_word",
+        "_last_message",
         "_left_open",
         "_questions",
         "_root",
@@ -83,7 +83,6 @@ class Run:
         "_steps_under_way",
         "_values",
         "caller",
-        "has_wait",
         "history",
         "is_canceled",
         "log",
@@ -94,6 +93,7 @@ class Run:
         "progressed_s",
         "since_s",
         "skill",
+        "starts_when_told",
         "state",
         "taken",
         "task",
@@ -133,10 +133,12 @@ class Run:
         self.worked_s = 0.0  # before the last question; waiting for the client is not work
         self.noted_s = 0.0  # of it the log knows
         self.since_s = self.progressed_s = time.monotonic()
-        self.has_wait = is_held  # it starts when it is told to, not when its message is stored
+        self.starts_when_told = (
+            is_held  # it starts when it is told to, not when its message is stored
+        )
         self.task: asyncio.Task[None] | None = None
         self._values = values
-        self._last_word: Message | None = None
+        self._last_message: Message | None = None
         self._left_open: StatusUpdate | None = None  # the question a bridge ended its turn with
         self._has_output = False
         self._root: Branch | None = None
@@ -179,7 +181,7 @@ class Run:
         """It starts when its message is stored: what is to be taken up again has to be known before
         it does anything.
         """
-        return self.state is State.HELD and not self.has_wait
+        return self.state is State.HELD and not self.starts_when_told
 
     @property
     def is_waiting(self) -> bool:
@@ -220,7 +222,7 @@ class Run:
         """Call the function."""
         if not self._move(Move.START):
             return
-        self.has_wait = False
+        self.starts_when_told = False
         self.since_s = self.progressed_s = time.monotonic()
         context, self._context = (
             self._context,
@@ -286,10 +288,10 @@ class Run:
                 if isinstance(item, Ask):
                     return item
                 self.emit(item)
-                await self.room()
+                await self.drain()
         finally:
             await stream.aclose()
-        return self._last_word
+        return self._last_message
 
     async def _await_thread(self, values: dict[str, Any]) -> Any:
         return await self._runs.threads.run(lambda: self.skill.function(**values), self.skill.id)
@@ -299,7 +301,7 @@ class Run:
             if self.is_over:
                 raise Fail("cancelled")  # ends the thread, which can't be stopped from outside
             self.emit(item)
-            await self.room()
+            await self.drain()
 
         def work() -> Any:
             stream = self.skill.function(**values)
@@ -307,7 +309,7 @@ class Run:
                 try:
                     item = next(stream)
                 except StopIteration as end:
-                    return end.value if end.value is not None else self._last_word
+                    return end.value if end.value is not None else self._last_message
                 if isinstance(item, Ask):
                     return item
                 asyncio.run_coroutine_threadsafe(pass_on(item), self.loop).result()
@@ -321,7 +323,7 @@ class Run:
         if self.history is not None:
             self.history.end_all()  # all that was recorded must have come up again
         if isinstance(value, Ask):
-            self._say_anew()
+            self._resend_changed()
             self.log.is_clear = self.log.is_resting = True
             self.status(TaskState.INPUT_REQUIRED, parts_of(value.question, value.type))
             self._move(Move.END)
@@ -332,15 +334,15 @@ class Run:
             self.status(status.state, status.message, self._left_open.metadata)
             self._move(Move.END)
             return
-        word = self._last_word
+        word = self._last_message
         if isinstance(value, (Reply, Message)):
             word = self._message(value)
         elif value is not None:
             self.emit(value, is_last=True)
-        self._say_anew()
+        self._resend_changed()
         self._end(TaskState.COMPLETED, word)
 
-    def _say_anew(self) -> None:
+    def _resend_changed(self) -> None:
         """What was said otherwise in an earlier attempt is sent as it is now."""
         if self.history is not None and self._root is not None:
             for path, send in self._root.output.finish():
@@ -427,7 +429,7 @@ class Run:
             return
         self.loop.call_soon_threadsafe(self._act_late, action)
         if self.log.is_far_ahead:
-            asyncio.run_coroutine_threadsafe(self.log.room(), self.loop).result()
+            asyncio.run_coroutine_threadsafe(self.log.drain(), self.loop).result()
 
     def _act_late(self, action: Callable[[], None]) -> None:
         try:
@@ -440,7 +442,7 @@ class Run:
         state: TaskState,
         word: Any = None,
         metadata: Metadata | None = None,
-        origin: Origin = NOWHERE,
+        origin: Origin = NO_ORIGIN,
     ) -> None:
         if self.is_over or self.log.state in FINAL:
             self._drop()
@@ -460,7 +462,7 @@ class Run:
         branch's one.
         """
         if isinstance(value, (Reply, Message)):
-            self._last_word = self._message(value)
+            self._last_message = self._message(value)
             return
         if self.is_over or self.log.state in FINAL:
             self._drop()
@@ -482,7 +484,7 @@ class Run:
     def say(self, event: StatusUpdate | ArtifactUpdate | Message) -> None:
         """Add an event of the protocol as it is, with the ids of this task."""
         if isinstance(event, Message):
-            self._last_word = self._message(event)
+            self._last_message = self._message(event)
         elif self.skill.is_durable:
             raise TypeError(
                 "ctx.say takes no events in a durable skill, where a later attempt could not tell "
@@ -541,9 +543,9 @@ class Run:
         if place is None:  # a skill that takes no Context has one branch, and no steps
             if self._root is None:
                 self._root = Branch("", self._output(), self.task)
-            return self._root, NOWHERE
+            return self._root, NO_ORIGIN
         branch, step = place.branch, place.step
-        return branch, Origin(branch.path, step) if branch.path or step else NOWHERE
+        return branch, Origin(branch.path, step) if branch.path or step else NO_ORIGIN
 
     def _output(self) -> Output:
         return Output(
@@ -561,20 +563,20 @@ class Run:
             )
 
     def _message(self, word: Any) -> Message:
-        return said(word, *self.log.ids)
+        return agent_message(word, *self.log.ids)
 
-    async def room(self) -> None:
+    async def drain(self) -> None:
         """Wait until the commit has caught up, and give others a turn now and then."""
         self._events += 1
         if self._events % _PAUSE_EVENTS == 0:
             await asyncio.sleep(0)
         if self.log.is_far_ahead:
-            await self.log.room()
+            await self.log.drain()
         if self.state is State.RELEASED:
             raise asyncio.CancelledError
 
     @property
-    def heard(self) -> list[Message]:
+    def messages(self) -> list[Message]:
         """What has been said in this task; as long as earlier runs are gone through, what had been
         said by then.
         """
@@ -593,7 +595,7 @@ class Run:
     def record(self, entry: Entry) -> asyncio.Future[None]:
         """Add a private entry. Done when it is stored."""
         self.note(entry)
-        return self.log.stored_in_the_end()
+        return self.log.stored_after_outage()
 
     @property
     def size_left(self) -> int:

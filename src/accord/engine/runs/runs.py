@@ -147,11 +147,11 @@ class Runs:
             self._leaving[run.task] = run.skill
             run.task.add_done_callback(lambda task: self._leaving.pop(task, None))
 
-    async def left(self, patience_s: float) -> None:
+    async def left(self, timeout_s: float) -> None:
         """Wait for functions that were cancelled; say which did not end."""
         if self._leaving:
-            _, deaf = await asyncio.wait(list(self._leaving), timeout=patience_s)
-            for task in deaf:
+            _, unresponsive = await asyncio.wait(list(self._leaving), timeout=timeout_s)
+            for task in unresponsive:
                 place = _place_of(task)
                 log_.warning(
                     "skill %s did not end when it was cancelled; it is left behind at %s",

@@ -68,7 +68,7 @@ class Done:
         self._run = run
 
     def __await__(self) -> Generator[Any, None, None]:
-        return self._run.room().__await__()
+        return self._run.drain().__await__()
 
 
 class Context:
@@ -140,7 +140,7 @@ class Context:
         After a restart, while what was done before is gone through again, it is what it was then:
         up to the message the function had taken.
         """
-        return self._task_run.heard
+        return self._task_run.messages
 
     @property
     def accepted_output_modes(self) -> list[str]:

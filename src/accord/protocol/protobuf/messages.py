@@ -33,7 +33,7 @@ EXACT = 2**53
 
 # Readers stop at 100 messages inside each other. A JSON object takes three of them, and A2A's own
 # objects the first few.
-ROOM = 93
+MAX_LEVELS = 93
 
 _FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 _first = operator.itemgetter(0)
@@ -316,7 +316,7 @@ def _bytes(item: Any) -> bytes:
     return base64.b64decode(item) if isinstance(item, str) else bytes(item)
 
 
-def _fill_value(message: Any, item: Any, room: int = ROOM) -> None:
+def _fill_value(message: Any, item: Any, levels_left: int = MAX_LEVELS) -> None:
     match item:
         case str():
             message.string_value = item
@@ -326,24 +326,24 @@ def _fill_value(message: Any, item: Any, room: int = ROOM) -> None:
             message.number_value = item
         case dict():
             message.struct_value.SetInParent()
-            _fill_struct(message.struct_value, item, room - 1)
+            _fill_struct(message.struct_value, item, levels_left - 1)
         case None:
             message.null_value = 0
         case _:
-            if room < 0:
+            if levels_left < 0:
                 raise _TooDeep
             message.list_value.SetInParent()
             add = message.list_value.values.add
             for inner in item:
-                _fill_value(add(), inner, room - 2)
+                _fill_value(add(), inner, levels_left - 2)
 
 
-def _fill_struct(message: Any, items: Value, room: int = ROOM) -> None:
-    if room < 0:
+def _fill_struct(message: Any, items: Value, levels_left: int = MAX_LEVELS) -> None:
+    if levels_left < 0:
         raise _TooDeep
     fields = message.fields
     for key, item in items.items():
-        _fill_value(fields[key], item, room - 2)
+        _fill_value(fields[key], item, levels_left - 2)
 
 
 def _fill_timestamp(message: Any, text: str) -> None:

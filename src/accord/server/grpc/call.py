@@ -274,7 +274,7 @@ class GrpcCall(Http2Stream):
         """Send framed messages, before the first of them the metadata, and after the last
         the end.
         """
-        self._check_room()
+        self._check_space()
         head = [] if self._is_begun else _opening(metadata)
         self._is_begun = True
         if is_last:
@@ -282,7 +282,7 @@ class GrpcCall(Http2Stream):
         else:
             self.write(head, data, [])
 
-    def _check_room(self) -> None:
+    def _check_space(self) -> None:
         if self.connection.is_full:
             raise TooManyRequests(
                 "too much of what was asked for on this connection has not been taken",
@@ -362,17 +362,17 @@ class GrpcCall(Http2Stream):
         self.drop()
         self.fail("UNAVAILABLE", "the server is stopping")
 
-    def look(self, now: float) -> None:
-        patience_s = self.connection.listener.limits.body_idle_s
+    def check_timeouts(self, now: float) -> None:
+        timeout_s = self.connection.listener.limits.body_idle_s
         if self._task is None and not self.is_ended and not self.is_over:
-            if now - self._opened_at > BODY_WAITS * patience_s:
+            if now - self._opened_at > BODY_WAITS * timeout_s:
                 self.fail(
                     "DEADLINE_EXCEEDED",
-                    f"the call was not complete within {BODY_WAITS * patience_s:g} s",
+                    f"the call was not complete within {BODY_WAITS * timeout_s:g} s",
                 )
-            elif now - self.since > patience_s:
-                self.fail("DEADLINE_EXCEEDED", f"the call did not go on for {patience_s:g} s")
-        super().look(now)
+            elif now - self.since > timeout_s:
+                self.fail("DEADLINE_EXCEEDED", f"the call did not go on for {timeout_s:g} s")
+        super().check_timeouts(now)
 
     def lost(self) -> None:
         self.is_over = True

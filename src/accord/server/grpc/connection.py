@@ -237,7 +237,7 @@ class Http2Connection(PausableReader):
         ] = {}  # calls that wait until the client has read other answers
         self._is_starting = False
         # Time
-        self._has_heard = False
+        self._has_received = False
         self._since = self.loop.time()
         self._pinged_at = 0.0
         self._stuck_since, self._stuck_bytes = 0.0, 0
@@ -279,7 +279,7 @@ class Http2Connection(PausableReader):
         if self.is_over:
             self._drop(len(data))
             return
-        self._has_heard = True
+        self._has_received = True
         self._frames.feed(data)
         if not self.is_paused_for(BACKLOG):
             self._work()
@@ -783,7 +783,7 @@ class Http2Connection(PausableReader):
 
     # Once in a while
 
-    def look(self, now: float) -> None:
+    def check_timeouts(self, now: float) -> None:
         """Close the connection of who does not come to the point, takes nothing, or does not
         answer.
         """
@@ -799,9 +799,9 @@ class Http2Connection(PausableReader):
             self.abort()
             return
         for stream in list(self.streams.values()):
-            stream.look(now)
-        if self._has_heard:
-            self._since, self._pinged_at, self._has_heard = now, 0.0, False
+            stream.check_timeouts(now)
+        if self._has_received:
+            self._since, self._pinged_at, self._has_received = now, 0.0, False
         elif self._pinged_at:
             if now - self._pinged_at > min(PONG_S, limits.stalled_s):
                 self.abort()

@@ -13,7 +13,7 @@ _REQUEST = kind("grpc.health.v1.HealthCheckRequest")
 _RESPONSE = kind("grpc.health.v1.HealthCheckResponse")
 
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 
 
 class Health:
@@ -55,7 +55,7 @@ class Health:
                 said = now
                 exchange.send(framed(now))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), LOOK_S)
+                await asyncio.wait_for(self._stopping.wait(), CHECK_S)
         exchange.send(framed(self._now()), is_last=True)
 
     def _now(self) -> bytes:

@@ -139,21 +139,21 @@ async def _stream(
     of it.
     """
     metadata: Metadata = ()
-    patience_s = SOON_S
+    wait_s = SOON_S
     try:
-        while (events := await view.next(patience_s)) != []:
-            if patience_s == SOON_S:
+        while (events := await view.next(wait_s)) != []:
+            if wait_s == SOON_S:
                 # Numbers the first frame; later ones count up by one. If nothing comes soon, the
                 # head goes out alone.
                 first = events[0].seq if events else view.cursor + 1
-                metadata, patience_s = (("accord-seq", str(first)), *active), IDLE_S
+                metadata, wait_s = (("accord-seq", str(first)), *active), IDLE_S
             ready: list[bytes] = []
             size = 0
             for event in events or ():
                 if len(event.data) <= LARGE:
                     ready.append(_frames(event, rpc, view))
                 else:
-                    with await unread.room(len(event.data), exchange.connection):
+                    with await unread.reserved(len(event.data), exchange.connection):
                         ready.append(await offload(len(event.data), _frames, event, rpc, view))
                 size += len(ready[-1])
                 if size > WRITE_BYTES:

@@ -164,7 +164,7 @@ class Http2Stream:
             self.connection.freed(waiting)
         self.wake()
 
-    def look(self, now: float) -> None:
+    def check_timeouts(self, now: float) -> None:
         """Once in a while: whether anything has left, if anything was to."""
         if self._pending and now - self.stuck_since > self.connection.listener.limits.stalled_s:
             self.stalled()

@@ -69,7 +69,7 @@ class Endpoint:
         size = weight(found)
         if size <= LARGE:
             return await encode(found)
-        while not self._unread.is_room(size, connection):
+        while not self._unread.has_space(size, connection):
             if operation.name not in _READS:
                 await self._unread.wait(size, connection)
                 continue
@@ -77,7 +77,7 @@ class Endpoint:
             await self._unread.wait(size, connection)
             found = await self._perform(operation, call, request)
             size = weight(found)
-        with await self._unread.room(size, connection):
+        with await self._unread.reserved(size, connection):
             return await encode(found)
 
 

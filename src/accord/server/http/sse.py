@@ -102,14 +102,14 @@ class Events:
             )
 
     async def _send(self, out: ResponseWriter) -> None:
-        view, patience_s = self._view, HEAD_S
+        view, wait_s = self._view, HEAD_S
         while not out.is_gone:
-            events = await view.next(patience_s)
+            events = await view.next(wait_s)
             if events is None:
-                patience_s = await self._wait(out, patience_s)
+                wait_s = await self._wait(out, wait_s)
                 continue
-            if patience_s == HEAD_S:
-                patience_s = SOON_S
+            if wait_s == HEAD_S:
+                wait_s = SOON_S
             is_over = not events or view.is_over  # the end leaves with the last of it, in one write
             if len(events) > 1:
                 events = await self._send_most(out, events)
@@ -137,7 +137,7 @@ class Events:
             await out.write(self._frames.of(events, self._view), is_last=is_last)
             return
         await out.ready()  # what waits for its client is not made before
-        with await self._unread.room(size):
+        with await self._unread.reserved(size):
             # Events of 1.0 are sent as they are stored: one copy, which is not worth a thread.
             data = await offload(
                 0 if self._frames.is_as_stored else size, self._frames.of, events, self._view
@@ -147,12 +147,12 @@ class Events:
     def close(self) -> None:
         self._view.close()
 
-    async def _wait(self, out: ResponseWriter, patience_s: float) -> float:
+    async def _wait(self, out: ResponseWriter, wait_s: float) -> float:
         """Nothing came for so long; return how long to wait now."""
-        if patience_s == HEAD_S:
+        if wait_s == HEAD_S:
             await out.flush()
             return SOON_S
-        if patience_s == SOON_S:
+        if wait_s == SOON_S:
             out.idle(self._view.nudge)  # short streams end before this is worth it
         else:
             await out.write(_KEEP_ALIVE)

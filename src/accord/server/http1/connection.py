@@ -97,13 +97,13 @@ class Http1Listener(Protocol):
 class Http1Connection(PausableReader):
     """One client. Its requests are answered in order; the next is read when the last is answered.
 
-    `look` is called once a second: a timer per request would cost more than reading it.
+    `check_timeouts` is called once a second: a timer per request would cost more than reading it.
     """
 
     # fmt: off
     __slots__ = (
         "_at", "_body_since", "_dropped", "_held", "_opening", "_stream", "_stuck_bytes", "_waiter", "ahead", "body", "head",  # noqa: E501
-        "is_cut", "is_gone", "is_kept", "is_old", "is_reading", "is_write_paused", "known", "listener", "since", "state",  # noqa: E501
+        "is_body_unread", "is_gone", "is_keep_alive", "is_old", "is_reading", "is_write_paused", "known", "listener", "since", "state",  # noqa: E501
         "taken_at", "task",
     )
     # fmt: on
@@ -124,9 +124,9 @@ class Http1Connection(PausableReader):
         self.task: asyncio.Task[None] | None = None  # that answers
         self._opening = b""  # the head of a stream, which goes along with the first of it
         self._waiter: asyncio.Future[None] | None = None
-        self.is_kept = True  # the client may ask again
+        self.is_keep_alive = True  # the client may ask again
         self.is_old = False  # it knows no chunks
-        self.is_cut = False  # it is still sending what nobody will read
+        self.is_body_unread = False  # it is still sending what nobody will read
         self.is_write_paused = False  # it does not take what is sent
         self.is_reading = False
         self._dropped = 0  # bytes that came after the end
@@ -352,8 +352,10 @@ class Http1Connection(PausableReader):
         """Answer a request."""
         self.state = ANSWER
         # Where the next request begins is not known if this one is not taken to its end.
-        self.is_cut = problem is not None
-        self.is_kept = head.is_kept and not self.is_cut and not self.listener.is_leaving
+        self.is_body_unread = problem is not None
+        self.is_keep_alive = (
+            head.is_keep_alive and not self.is_body_unread and not self.listener.is_leaving
+        )
         self.is_old = head.is_old
         request = HttpRequest(head.target, head.headers, head.pairs, self.place, body, problem)
         task = start_task(self._run(request), self.listener.loop)
@@ -415,7 +417,7 @@ class Http1Connection(PausableReader):
         size = len(body)
         is_head = head.target.verb == "HEAD"
         if (
-            self.is_kept
+            self.is_keep_alive
             and answer.status == 200
             and not answer.headers
             and not is_head
@@ -448,8 +450,8 @@ class Http1Connection(PausableReader):
             if name != b"connection":
                 lines.append(b"%b: %b\r\n" % (name, value))
             elif value == b"close":
-                self.is_kept = False
-        if not self.is_kept:
+                self.is_keep_alive = False
+        if not self.is_keep_alive:
             lines.append(_CLOSE)
         elif self.is_old:
             lines.append(_STAY)
@@ -460,7 +462,7 @@ class Http1Connection(PausableReader):
         """Begin a stream."""
         lines = [_STATUS[200], self.listener.date]
         if self.is_old:
-            self.is_kept = False  # where it ends, only closing can say
+            self.is_keep_alive = False  # where it ends, only closing can say
         else:
             lines.append(_CHUNKED)
         self._opening = self._headed(lines, headers)
@@ -502,8 +504,8 @@ class Http1Connection(PausableReader):
         self.task = None
         if self.state != ANSWER:
             return
-        if not self.is_kept or self.listener.is_leaving:
-            self.close(is_sending=self.is_cut)
+        if not self.is_keep_alive or self.listener.is_leaving:
+            self.close(is_sending=self.is_body_unread)
             return
         self.state, self.since = NEXT, self.listener.loop.time()
         if self.ahead is not None and not self.is_reading:
@@ -553,7 +555,7 @@ class Http1Connection(PausableReader):
         """Close when the request under way is answered."""
         if self.state == NEXT or (self.state == HEAD and self.ahead is None):
             self.close()
-        self.is_kept = False
+        self.is_keep_alive = False
 
     def end(self) -> None:
         """Stop whatever is under way, without the closing chunk: a cut must not look like an
@@ -581,7 +583,7 @@ class Http1Connection(PausableReader):
 
     # Once in a while
 
-    def look(self, now: float) -> None:
+    def check_timeouts(self, now: float) -> None:
         """Close the connection if its request has not gone on for too long, or none comes; cut a
         client that takes nothing.
         """
@@ -597,12 +599,12 @@ class Http1Connection(PausableReader):
         elif state == END:
             if waited_s > LINGER_S and not self.is_write_paused:
                 self.abort()
-        elif waited_s > (patience_s := limits.header_s if state == HEAD else limits.body_idle_s):
-            self.refuse(408, f"the rest of the request did not come within {patience_s:g} s")
+        elif waited_s > (timeout_s := limits.header_s if state == HEAD else limits.body_idle_s):
+            self.refuse(408, f"the rest of the request did not come within {timeout_s:g} s")
         elif state == BODY and now - self._body_since > (
-            patience_s := BODY_WAITS * limits.body_idle_s
+            timeout_s := BODY_WAITS * limits.body_idle_s
         ):
-            self.refuse(408, f"the body did not come within {patience_s:g} s")
+            self.refuse(408, f"the body did not come within {timeout_s:g} s")
 
     def _is_stuck(self, now: float) -> bool:
         waiting = self.transport.get_write_buffer_size()

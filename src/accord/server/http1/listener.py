@@ -55,7 +55,7 @@ class HttpServer(Listener):
     def connected(self) -> Http1Connection:
         return Http1Connection(self)
 
-    def looked(self, now: float) -> None:
+    def check_all(self, now: float) -> None:
         self.date = b"date: %b\r\n" % http_date(time.time())
         self.ok = b"HTTP/1.1 200 OK\r\n" + self.date
-        super().looked(now)
+        super().check_all(now)

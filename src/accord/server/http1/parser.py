@@ -44,7 +44,7 @@ class RequestHead(msgspec.Struct):
     headers: Headers
     pairs: list[tuple[bytes, bytes]]
     length: int  # of the body; -1: it comes in chunks
-    is_kept: bool  # the client may send another request when it has the answer
+    is_keep_alive: bool  # the client may send another request when it has the answer
     is_old: bool  # HTTP/1.0, which knows no chunks
     is_waiting: bool  # for a word from us before it sends the body
 
@@ -107,20 +107,20 @@ def _judged(verb: str, lines: _Lines, *, is_old: bool) -> RequestHead:
         _check_twice(pairs)
     if b"host" not in headers and not is_old:
         raise Bad("this is no HTTP request: it has no Host header")
-    is_kept = not is_old
+    is_keep_alive = not is_old
     if b"connection" in headers:
         said = b",".join(
             [value for name, value in pairs if name == b"connection"]
         ).lower()  # it may come several times
         words = {word.strip() for word in said.split(b",")}
-        is_kept = b"close" not in words and (not is_old or b"keep-alive" in words)
+        is_keep_alive = b"close" not in words and (not is_old or b"keep-alive" in words)
     expected = headers.get(b"expect", b"").lower()
     if expected and expected != b"100-continue":
         raise Bad(f"nobody here can do what is expected: {expected[:80]!r}", 417)
     target = _target(verb, lines.url, headers)
     is_waiting = bool(expected) and not is_old
     return RequestHead(
-        target, headers, pairs, _length(headers, is_old=is_old), is_kept, is_old, is_waiting
+        target, headers, pairs, _length(headers, is_old=is_old), is_keep_alive, is_old, is_waiting
     )
 
 

@@ -16,7 +16,7 @@ log_ = logging.getLogger("accord")
 
 LEAVE_S = 5.0  # for a task to end when it was cancelled
 HURRY_S = 0.5  # the same if somebody waits: Ctrl-C, twice
-TOLD = 20  # tasks that are named in the log, at most
+MOST_LOGGED = 20  # tasks that are named in the log, at most
 
 # Collected, a task that was left would have its `finally` run in the middle of whatever this
 # program does after serving.
@@ -58,15 +58,16 @@ async def _ended(tasks: list[asyncio.Task[Any]], hurried: asyncio.Event) -> None
 
 
 def _leave(tasks: set[asyncio.Task[Any]]) -> None:
-    for task in sorted(tasks, key=asyncio.Task.get_name)[:TOLD]:
+    for task in sorted(tasks, key=asyncio.Task.get_name)[:MOST_LOGGED]:
         log_.warning(
             "%s did not end when it was cancelled, and is left at %s",
             task.get_name(),
             place_of(_frames_of(task)),
         )
-    if len(tasks) > TOLD:
+    if len(tasks) > MOST_LOGGED:
         log_.warning(
-            "%d more tasks did not end when they were cancelled, and are left", len(tasks) - TOLD
+            "%d more tasks did not end when they were cancelled, and are left",
+            len(tasks) - MOST_LOGGED,
         )
     _left.update(tasks)
     loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ __all__ = ["Listener", "ListenerConnection"]
 
 GRACE_S = 1.0  # for what is still open when the server stops
 LEAVE_S = 0.3  # for the last word to leave
-LOOK_S = 1.0
+CHECK_S = 1.0
 BACKLOG = 2048
 EVICT_S = 5.0  # after which a request that is still coming makes room for others, if there is none
 HELD = 64  # times the largest message: all that may have come in part, of all clients together
@@ -33,7 +33,7 @@ _NOT_HERE = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
 class ListenerConnection(Protocol):
     """A connection."""
 
-    def look(self, now: float) -> None:
+    def check_timeouts(self, now: float) -> None:
         """See whether something has taken too long."""
 
     def leave(self) -> None:
@@ -73,7 +73,7 @@ class Listener(abc.ABC):
         self.unread = unread or Unread(limits)
         self.host = host.strip("[]")
         self.address, self.port = self.host, port
-        self.links: set[Any] = set()
+        self.connections: set[Any] = set()
         self.is_leaving = False
         self._tls = tls
         self._servers: list[Acceptor | asyncio.Server] = []
@@ -118,21 +118,21 @@ class Listener(abc.ABC):
                 self._servers.append(
                     await loop.create_server(self.connected, sock=place, backlog=BACKLOG, **options)
                 )
-        self._look()
+        self._check()
 
     async def stop(self) -> None:
         """End what is still open after a moment, and the port."""
         self.is_leaving = True
         for server in self._servers:
             server.close()
-        for link in list(self.links):
-            link.leave()
+        for connection in list(self.connections):
+            connection.leave()
         await self._gone(GRACE_S)
-        for link in list(self.links):
-            link.end()
+        for connection in list(self.connections):
+            connection.end()
         await self._gone(LEAVE_S)
-        for link in list(self.links):
-            link.abort()
+        for connection in list(self.connections):
+            connection.abort()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -142,28 +142,28 @@ class Listener(abc.ABC):
         """
         for place in self._sockets:
             yield place.fileno()
-        for link in self.links:
-            yield link.fileno()
+        for connection in self.connections:
+            yield connection.fileno()
 
-    async def _gone(self, patience_s: float) -> None:
+    async def _gone(self, timeout_s: float) -> None:
         """Wait until nobody is connected."""
         self._empty.clear()
-        if self.links:
+        if self.connections:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._empty.wait(), patience_s)
+                await asyncio.wait_for(self._empty.wait(), timeout_s)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Look through all connections: a timer for each call would cost more than the call."""
         loop = asyncio.get_running_loop()
-        self.looked(loop.time())
+        self.check_all(loop.time())
         self._timer = loop.call_later(
-            min(LOOK_S, self.limits.stalled_s / 2), self._look, context=self.context
+            min(CHECK_S, self.limits.stalled_s / 2), self._check, context=self.context
         )
 
-    def looked(self, now: float) -> None:
-        for link in list(self.links):
-            link.look(now)
-        self.unread.look(now)
+    def check_all(self, now: float) -> None:
+        for connection in list(self.connections):
+            connection.check_timeouts(now)
+        self.unread.check_timeouts(now)
 
     # What a connection asks of its listener
 
@@ -208,12 +208,12 @@ class Listener(abc.ABC):
     def is_full(self) -> bool:
         return self._held > HELD * self.limits.body
 
-    def joined(self, link: ListenerConnection) -> None:
-        self.links.add(link)
+    def joined(self, connection: ListenerConnection) -> None:
+        self.connections.add(connection)
 
-    def left(self, link: ListenerConnection) -> None:
-        self.links.discard(link)
-        if not self.links:
+    def left(self, connection: ListenerConnection) -> None:
+        self.connections.discard(connection)
+        if not self.connections:
             self._empty.set()
 
 

@@ -40,7 +40,7 @@ class Unread:
     def __init__(self, limits: Limits) -> None:
         self._most = limits.unread
         self._most_each = limits.unread_per_connection
-        self._patience_s = limits.stalled_s
+        self._timeout_s = limits.stalled_s
         self._connections: set[UnreadConnection] = set()
         self._reserved: Counter[UnreadConnection | None] = (
             Counter()
@@ -63,20 +63,22 @@ class Unread:
     def bytes(self) -> int:
         return self._reserved.total() + sum(connection.unread() for connection in self._connections)
 
-    def is_room(self, size: int, connection: UnreadConnection | None = None) -> bool:
+    def has_space(self, size: int, connection: UnreadConnection | None = None) -> bool:
         """Whether an answer may be made now. `connection` is given where a client may have many
         calls on one.
         """
         return self._fits_in(self.bytes, size) and self._fits_on(connection, size)
 
-    async def room(self, size: int, connection: UnreadConnection | None = None) -> "Reservation":
+    async def reserved(
+        self, size: int, connection: UnreadConnection | None = None
+    ) -> "Reservation":
         """Wait until there is room for an answer. It is reserved while the block lasts in which the
         answer is made and sent.
 
         Raises:
             TooManyRequests: There was none for too long.
         """
-        while size > LARGE and not self.is_room(size, connection):
+        while size > LARGE and not self.has_space(size, connection):
             await self.wait(size, connection)
         return Reservation(self, size if size > LARGE else 0, connection)
 
@@ -89,7 +91,7 @@ class Unread:
         future = asyncio.get_running_loop().create_future()
         self._waiting[future] = size, connection
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self._timeout_s):
                 await future
         except TimeoutError:
             text = "too much that others have asked for waits to be read; ask for the task again"
@@ -132,7 +134,7 @@ class Unread:
                 future.set_result(None)
                 held += size
 
-    def look(self, now: float) -> None:
+    def check_timeouts(self, now: float) -> None:
         """Called once a second: reset who reads nothing, if others need the room."""
         held = self.bytes
         wanted = sum(

@@ -15,7 +15,7 @@ import msgspec
 from ..contract import MAX_POSTS, Append, Create, Idempotency, Item, Leaves, Namespace, Post
 from ..failpoints import point
 from ..rules import is_released
-from .pieces import split
+from .large_values import split
 from .pushes import grow
 from .rows import blob, insert, select_in
 
@@ -77,7 +77,7 @@ class _Standing(msgspec.Struct, gc=False):
     at_ms: int
     format: int
     posts: int
-    heard: int
+    posts_read: int
     folded: int
 
 
@@ -105,7 +105,7 @@ class Commit:
         self._updates: dict[str, list[Values]] = {}
         self._events: list[Values] = []
         self._posts: list[Values] = []
-        self._heard: list[Values] = []
+        self._posts_read: list[Values] = []
         self._keys: list[Values] = []
         self._change: Counter[tuple[int, int]] = Counter()
 
@@ -230,17 +230,26 @@ class Commit:
         ):
             return False
         there.pos, there.format = item.pos, max(there.format, item.format)
-        heard = (
+        posts_read = (
             there.posts
             if item.leaves is Leaves.END
-            else min(max(there.heard, item.heard), there.posts)
+            else min(max(there.posts_read, item.posts_read), there.posts)
         )
-        if heard > there.heard:
-            there.heard = heard
-            self._heard.append((item.key, heard))
-        there.owner = None if is_released(item.leaves, there.posts, there.heard) else self._replica
+        if posts_read > there.posts_read:
+            there.posts_read = posts_read
+            self._posts_read.append((item.key, posts_read))
+        there.owner = (
+            None if is_released(item.leaves, there.posts, there.posts_read) else self._replica
+        )
         sql = _GROWN
-        values: Values = (item.pos, item.seq, there.format, there.owner, there.heard, self._at_ms)
+        values: Values = (
+            item.pos,
+            item.seq,
+            there.format,
+            there.owner,
+            there.posts_read,
+            self._at_ms,
+        )
         if (there.state, there.at_ms) != (item.state, item.at_ms) or there.folded:
             sql += _MOVED
             values += (item.state, item.at_ms)
@@ -263,7 +272,7 @@ class Commit:
         if (
             there is None
             or there.owner != self._replica  # no other process lives
-            or there.posts - there.heard >= MAX_POSTS
+            or there.posts - there.posts_read >= MAX_POSTS
         ):
             return False
         if not self._take_key(item.idempotency):
@@ -285,8 +294,8 @@ class Commit:
             posted = {key: self._standing[key] for key, *_ in self._posts}
             rows = [(there.posts, there.owner, key) for key, there in posted.items()]
             db.executemany("UPDATE tasks SET posts=?, owner=? WHERE key=?", rows)
-        if self._heard:
-            db.executemany("DELETE FROM posts WHERE task=? AND n<=?", self._heard)
+        if self._posts_read:
+            db.executemany("DELETE FROM posts WHERE task=? AND n<=?", self._posts_read)
         if counted := [
             (namespace, state, n) for (namespace, state), n in self._change.items() if n
         ]:

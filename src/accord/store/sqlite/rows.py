@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..contract import Namespace, Record, Row
-from .pieces import whole
+from .large_values import whole
 
 __all__ = [
     "BARE_COLUMNS",

@@ -23,11 +23,11 @@ from ..contract import (
     Fenced,
     Idempotency,
     Item,
-    Mail,
     Namespace,
     Page,
     PostKind,
     Query,
+    ReceivedPost,
     Record,
     Row,
     Stats,
@@ -59,7 +59,7 @@ _UNWRITABLE = (
 
 _ALIVE = "SELECT 1 FROM replicas WHERE replica=? AND is_dead=0"
 # how often it is written that we are alive: with every commit, it would be a page more for each
-_HEARD_MS = 1000
+_SEEN_MS = 1000
 # Tasks of an agent, or of any, that have an owner which is not us. What has ended has one only if
 # it was about to be reopened: then a post that nobody has read is there.
 _ORPHANED = (
@@ -92,7 +92,7 @@ class SqliteStore:
         self.replica = 0
         self.is_sure = True
         self._namespaces: dict[Namespace, int] = {}
-        self._heard_ms = 0
+        self._seen_ms = 0
         self._claimed: set[int] = (
             set()
         )  # tasks that are ours though the database does not say so yet
@@ -159,15 +159,15 @@ class SqliteStore:
             # A dead one is remembered while a task names it: when it was last heard of, or wrote.
             last = f"SELECT owner, max(committed_ms) FROM tasks WHERE {_ORPHANED} GROUP BY owner"
             written_ms = dict(db.execute(last, (None, self.replica)).fetchall())
-            heard_ms = dict(
+            seen_ms = dict(
                 db.execute("SELECT replica, heard_ms FROM replicas WHERE is_dead=1").fetchall()
             )
             self._died_ms = {
-                replica: max(heard_ms.get(replica, 0), ms) for replica, ms in written_ms.items()
+                replica: max(seen_ms.get(replica, 0), ms) for replica, ms in written_ms.items()
             }
             db.executemany(
                 "DELETE FROM replicas WHERE replica=?",
-                [(replica,) for replica in heard_ms.keys() - written_ms.keys()],
+                [(replica,) for replica in seen_ms.keys() - written_ms.keys()],
             )
             point("take-over.fenced")
         self._claimed, self._orphans = set(), {}
@@ -284,9 +284,9 @@ class SqliteStore:
         try:
             if own.execute(_ALIVE, (self.replica,)).fetchone() is None:
                 raise Fenced(f"another process took over {self.path}")
-            if at_ms - self._heard_ms >= _HEARD_MS:
+            if at_ms - self._seen_ms >= _SEEN_MS:
                 own.execute("UPDATE replicas SET heard_ms=? WHERE replica=?", (at_ms, self.replica))
-                self._heard_ms = at_ms
+                self._seen_ms = at_ms
             yield db
             if self._worker is not None:
                 self._watch.check()
@@ -379,7 +379,7 @@ class SqliteStore:
             )
         return found if found == 1 or not is_first else 0
 
-    async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
+    async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
         wanted = "SELECT posts.* FROM posts JOIN tasks ON key=task WHERE n>heard AND "
         with self._reading() as db:
             if tasks is not None:
@@ -390,7 +390,7 @@ class SqliteStore:
                     db, wanted + "task IN (VALUES (?))", [(task,) for task in self._claimed.copy()]
                 )
         return [
-            Mail(task, n, id_, PostKind(kind), body)
+            ReceivedPost(task, n, id_, PostKind(kind), body)
             for task, n, id_, kind, body in sorted(set(rows))
         ]
 

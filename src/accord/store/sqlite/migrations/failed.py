@@ -28,7 +28,7 @@ from ....model import (
     now_ms,
     timestamp,
 )
-from ..pieces import fill
+from ..large_values import fill
 
 __all__ = ["STEP", "add_functions", "fail_open_tasks"]
 

@@ -9,17 +9,17 @@ from ...schema import Shape
 from ..log import Log
 from ..skills import Reply, to_parts
 
-__all__ = ["read_answer", "said", "set_status"]
+__all__ = ["agent_message", "read_answer", "set_status"]
 
 
 def set_status(
     log: Log, state: TaskState, word: Any = None, metadata: Metadata | None = None
 ) -> None:
     """Give a task a new status, now."""
-    log.set_status(state, None if word is None else said(word, *log.ids), metadata)
+    log.set_status(state, None if word is None else agent_message(word, *log.ids), metadata)
 
 
-def said(word: Any, task_id: str, context_id: str) -> Message:
+def agent_message(word: Any, task_id: str, context_id: str) -> Message:
     """What the agent says, as a message of this task."""
     if isinstance(word, Message):
         return msgspec.structs.replace(

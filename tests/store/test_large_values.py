@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from accord.store.contract import Ages, Leaves, Query
-from accord.store.sqlite.pieces import LONG, cut, fill
+from accord.store.sqlite.large_values import LONG, cut, fill
 
 from .conftest import COMPLETED, ME, WORKING, Box
 
