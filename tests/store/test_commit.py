@@ -11,7 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from accord.store.contract import MAX_POSTS, Can, Create, Idempotency, Leaves, PostKind, Record
+from accord.store.contract import (
+    MAX_POSTS,
+    Ages,
+    Can,
+    Create,
+    Idempotency,
+    Leaves,
+    PostKind,
+    Record,
+)
+from tests.postgres import schema_url
 from tests.reliability.harness import size
 
 from .conftest import COMPLETED, INPUT_REQUIRED, ME, OTHER, WORKING, Box, key
@@ -220,7 +230,7 @@ async def test_who_leaves_a_task_it_only_claimed_gets_no_posts(box: Box) -> None
     assert await box.commit(left, box.post(first.key)) == [True, False]
 
 
-# All mixes: SQLite does what the reference does
+# All mixes: every store does what the reference does
 
 IDS, KEYS = ["a", "b", "c"], ["k", "l"]
 KEYED = st.none() | st.builds(
@@ -258,10 +268,10 @@ ACTS = st.one_of(
 
 
 class Pair:
-    """The same done to memory and to a file."""
+    """The same done to memory and to another store."""
 
-    def __init__(self, path: Path) -> None:
-        self.memory, self.sqlite = Box(None), Box(path)
+    def __init__(self, place: Path | str) -> None:
+        self.memory, self.other = Box(None), Box(place)
         self.last: dict[str, Create | Any] = {}  # the newest stored item of each task
 
     async def commit(self, wanted: list[tuple[Any, ...]]) -> None:
@@ -270,7 +280,7 @@ class Pair:
         for what in wanted:
             items += [item for item in [self._item(touched, *what)] if item is not None]
         outcomes = await self.memory.commit(*items)
-        assert await self.sqlite.commit(*items) == outcomes
+        assert await self.other.commit(*items) == outcomes
         for item, is_stored in zip(items, outcomes, strict=True):
             if is_stored and hasattr(item, "pos"):
                 (id_,) = [
@@ -316,24 +326,24 @@ class Pair:
 
     async def same(self) -> None:
         for id_ in IDS:
-            records = [await box.store.load(ME, id_) for box in (self.memory, self.sqlite)]
+            records = [await box.store.load(ME, id_) for box in (self.memory, self.other)]
             assert _told(records[0]) == _told(records[1])
         for ask in (
             lambda store: store.unread_posts(None),
             lambda store: store.unread_posts([item.key for item in self.last.values()]),
         ):
-            assert await ask(self.memory.store) == await ask(self.sqlite.store)
+            assert await ask(self.memory.store) == await ask(self.other.store)
         for name in KEYS:
-            kept = [await box.store.idempotency(ME, name, 0) for box in (self.memory, self.sqlite)]
+            kept = [await box.store.idempotency(ME, name, 0) for box in (self.memory, self.other)]
             assert [k and (k.key, k.at_ms) for k in kept[:1]] == [
                 k and (k.key, k.at_ms) for k in kept[1:]
             ]
-        assert await self.memory.ids() == await self.sqlite.ids()
+        assert await self.memory.ids() == await self.other.ids()
         for state in (WORKING, INPUT_REQUIRED, COMPLETED):
-            assert await self.memory.ids(state=state, context_id="c1") == await self.sqlite.ids(
+            assert await self.memory.ids(state=state, context_id="c1") == await self.other.ids(
                 state=state, context_id="c1"
             )
-        stats = [await box.store.stats() for box in (self.memory, self.sqlite)]
+        stats = [await box.store.stats() for box in (self.memory, self.other)]
         assert [(s.tasks, s.events, s.keys) for s in stats[:1]] == [
             (s.tasks, s.events, s.keys) for s in stats[1:]
         ]
@@ -363,48 +373,52 @@ def test_every_mix_of_items_has_the_outcome_of_the_reference(acts: list[tuple[An
     """Creates, appends, posts and keys, good and bad beside each other, with claims, deaths and
     purges in between.
     """
-
-    async def run(folder: str) -> None:
-        pair = Pair(Path(folder) / "tasks.db")
-        boxes = (pair.memory, pair.sqlite)
-        for box in boxes:
-            await box.open()
-        try:
-            for what, *how in acts:
-                if what == "commit":
-                    await pair.commit(how[0])
-                elif what == "claim":
-                    assert (
-                        len(
-                            {
-                                _told(await box.store.claim(ME, how[0], reopen=how[1])) is None
-                                for box in boxes
-                            }
-                        )
-                        == 1
-                    )
-                elif what == "purge":
-                    from accord.store.contract import Ages
-
-                    ages = Ages(tasks_ms=2_000, events_ms=2_000, keys_ms=1)
-                    assert len({await box.store.purge(ages, 2) for box in boxes}) == 1
-                    pair.last = {
-                        i: item
-                        for i, item in pair.last.items()
-                        if await pair.memory.store.load(ME, i) is not None
-                    }
-                else:
-                    for box in boxes:
-                        await box.crash()
-                    can = Can("agent", {"echo"}, 2)
-                    orphans = [
-                        [record.id for record in await box.store.orphans(9, can)] for box in boxes
-                    ]
-                    assert orphans[0] == orphans[1]
-                await pair.same()
-        finally:
-            for box in boxes:
-                await box.close()
-
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(run(folder))
+        asyncio.run(compare(Path(folder) / "tasks.db", acts))
+
+
+@settings(
+    derandomize=True,
+    max_examples=size(40, 1_000),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(st.lists(ACTS, max_size=12))
+def test_the_same_in_postgresql(acts: list[tuple[Any, ...]]) -> None:
+    with schema_url() as url:
+        asyncio.run(compare(url, acts))
+
+
+async def compare(place: Path | str, acts: list[tuple[Any, ...]]) -> None:
+    """Do the same with the reference and with another store."""
+    pair = Pair(place)
+    boxes = (pair.memory, pair.other)
+    for box in boxes:
+        await box.open()
+    try:
+        for what, *how in acts:
+            if what == "commit":
+                await pair.commit(how[0])
+            elif what == "claim":
+                found = [await box.store.claim(ME, how[0], reopen=how[1]) for box in boxes]
+                assert _told(found[0]) == _told(found[1])
+            elif what == "purge":
+                ages = Ages(tasks_ms=2_000, events_ms=2_000, keys_ms=1)
+                assert len({await box.store.purge(ages, 2) for box in boxes}) == 1
+                pair.last = {
+                    i: item
+                    for i, item in pair.last.items()
+                    if await pair.memory.store.load(ME, i) is not None
+                }
+            else:
+                for box in boxes:
+                    await box.crash()
+                can = Can("agent", {"echo"}, 2)
+                orphans = [
+                    [record.id for record in await box.store.orphans(9, can)] for box in boxes
+                ]
+                assert orphans[0] == orphans[1]
+            await pair.same()
+    finally:
+        for box in boxes:
+            await box.close()

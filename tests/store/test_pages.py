@@ -163,12 +163,11 @@ async def test_the_operator_sees_all_namespaces(box: Box) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_every_list_of_a_file_is_that_of_the_reference(tmp_path: Any, seed: int) -> None:
+async def test_every_list_is_that_of_the_reference(lasting_box: Box, seed: int) -> None:
     """Namespaces, contexts, states, times, moves, and pages of every size."""
     dice = random.Random(seed)
-    memory, file = Box(None), Box(tmp_path / "tasks.db")
-    for box in (memory, file):
-        await box.open()
+    memory, file = Box(None), lasting_box
+    await memory.open()
     spaces = [ME, OTHER, Namespace("another", "", "me")]
     for _ in range(10):
         items: list[Create | Append] = []
@@ -200,8 +199,6 @@ async def test_every_list_of_a_file_is_that_of_the_reference(tmp_path: Any, seed
         assert await memory.ids(**asked) == await file.ids(**asked), asked
         totals = [(await box.store.page(query(**asked))).total for box in (memory, file)]
         assert totals[0] == totals[1], asked
-    for box in (memory, file):
-        await box.close()
 
 
 # Bounds, which only a file needs

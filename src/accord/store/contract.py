@@ -283,8 +283,12 @@ class Store(Protocol):
 
     is_volatile: bool  # what it holds ends with the process
     replica: int  # the number of this process, never used again by another
-    is_sure: bool  # nobody can have taken this replica for dead
     pushes: PushStore  # webhooks of its tasks
+
+    @property
+    def is_sure(self) -> bool:
+        """Nobody can have taken this replica for dead."""
+        ...
 
     @property
     def is_shared(self) -> bool:

@@ -1,0 +1,521 @@
+"""One commit: a batch as one statement, with an outcome for each item.
+
+The statement is one transaction and one round trip. It is made of the parts a batch has (creates,
+appends, posts, idempotency keys), so that a commit of appends alone is not planned and run with the
+rest. Each part's condition stands in the statement that changes the row: PostgreSQL evaluates it
+again on the newest version of the row if another transaction was faster.
+
+An idempotency key is the one condition that can't be: it is a second row. It is looked for first,
+and stored only with an item that was. If another replica used the key in between, the statement
+fails as a whole (a division by zero) and is sent again: then it finds the key.
+"""
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..contract import MAX_POSTS, Append, Create, Idempotency, Item, Leaves, Post
+from ..rules import ENDED
+from .namespaces import number
+
+__all__ = ["Group", "groups_of", "statement"]
+
+MAX_ITEMS = 1_000
+MAX_BYTES = 4 << 20
+
+_KEYS = {
+    "item": "int",
+    "namespace": "bigint",
+    "key": "text",
+    "digest": "bytea",
+    "at_ms": "bigint",
+    "expired_ms": "bigint",
+    "task": "text",
+    "turn": "int",
+    "post": "bigint",
+    "reply": "bytea",
+    "is_alone": "bool",
+}
+_CREATES = {
+    "item": "int",
+    "key": "bigint",
+    "namespace": "bigint",
+    "at_ms": "bigint",
+    "is_owned": "bool",
+    "pos": "int",
+    "seq": "int",
+    "snap": "int",
+    "state": "smallint",
+    "format": "smallint",
+    "id": "text",
+    "context": "text",
+    "skill": "text",
+    "about": "bytea",
+    "head": "bytea",
+    "artifacts": "bytea",
+    "data": "bytea",
+    "pushed": "int",
+}
+_APPENDS = {
+    "item": "int",
+    "key": "bigint",
+    "before": "int",
+    "pos": "int",
+    "seq": "int",
+    "was": "smallint",
+    "state": "smallint",
+    "at_ms": "bigint",
+    "format": "smallint",
+    "heard": "int",
+    "leaves": "smallint",
+    "head": "bytea",
+    "artifacts": "bytea",
+    "data": "bytea",
+    "told": "int",
+    "pushed": "int",
+}
+_PUSHES = {
+    "item": "int",
+    "task": "bigint",
+    "id": "text",
+    "namespace": "bigint",
+    "is_open": "bool",
+    "artifacts": "bool",
+    "upto": "int",
+    "sent": "int",
+    "grown": "int",  # events of its item that it wants
+    "at_ms": "bigint",
+    "endpoint": "text",
+    "version": "text",
+    "data": "bytea",
+}
+_POSTS = {"item": "int", "task": "bigint", "id": "bigint", "kind": "smallint", "body": "bytea"}
+
+_GATE = """
+me AS MATERIALIZED (
+  -- A death certificate waits for this lock, and this lock for a certificate. The batch before must
+  -- be there: a failover that lost it has lost what was told to clients.
+  SELECT id, $4::bigint AS now_ms FROM {s}.replicas WHERE id = $1 AND nonce = $2 AND died IS NULL
+    AND ($3 = 1 OR EXISTS (SELECT FROM {s}.batches WHERE replica = $1 AND n = $3 - 1))
+  FOR SHARE
+)"""
+
+_TAKEN = """
+k AS MATERIALIZED ({keys}),
+taken AS MATERIALIZED (
+  SELECT k.item FROM k JOIN {s}.keys o ON o.namespace = k.namespace AND o.key = k.key
+  WHERE o.at_ms >= k.expired_ms
+)"""
+
+_CREATE = """
+c AS MATERIALIZED ({creates}),
+made AS (
+  INSERT INTO {s}.tasks (key, namespace, at_ms, committed_ms, owner, pos, seq, snap, state, format,
+    id, context, skill, about, head, artifacts, pushed)
+  SELECT c.key, c.namespace, c.at_ms, $4, CASE WHEN c.is_owned THEN me.id END, c.pos, c.seq, c.snap,
+    c.state, c.format, c.id, c.context, c.skill, c.about, c.head, c.artifacts,
+    c.pushed
+  FROM c, me WHERE {free_c}
+  ORDER BY c.namespace, c.id
+  ON CONFLICT (namespace, id) DO NOTHING RETURNING key
+),
+created AS (SELECT * FROM c WHERE (key IN (SELECT key FROM made)) IS TRUE),
+log1 AS (
+  INSERT INTO {s}.events (task, pos, seq, at_ms, data) SELECT key, 1, seq, $4, data FROM created
+)"""
+
+# The owner is compared in a form no index serves: a plan made while the table is empty would read
+# all the tasks we own for each commit.
+_APPEND = """
+a AS MATERIALIZED (SELECT u.*, $1::bigint AS owner FROM ({appends}) u),
+appended AS (
+  UPDATE {s}.tasks t SET pos = a.pos, seq = a.seq, state = a.state, at_ms = a.at_ms,
+    committed_ms = $4, folded = false, format = greatest(t.format, a.format),
+    heard = CASE WHEN a.leaves = 2 THEN t.posts
+      ELSE least(greatest(t.heard, a.heard), t.posts) END,
+    owner = CASE WHEN a.leaves = 2
+      OR (a.leaves = 1 AND t.posts = least(greatest(t.heard, a.heard), t.posts))
+      THEN NULL ELSE t.owner END,
+    snap = CASE WHEN a.head IS NULL THEN t.snap ELSE a.pos END,
+    head = coalesce(a.head, t.head), artifacts = coalesce(a.artifacts, t.artifacts),
+    pushed = t.pushed + a.pushed
+  FROM a, me
+  WHERE t.key = a.key AND t.owner IS NOT DISTINCT FROM a.owner AND t.pos = a.before AND {free_a}
+  RETURNING t.key, t.namespace, t.posts, t.heard, t.watchers, a.item, a.before, a.seq, a.was,
+    a.state, a.data, a.told, t.pushed, a.pushed AS newly_pushed
+),
+log2 AS (
+  INSERT INTO {s}.events (task, pos, seq, at_ms, data)
+  SELECT key, before + 1, seq, $4, data FROM appended
+),
+gone AS (
+  DELETE FROM {s}.posts p USING appended
+  WHERE appended.posts > 0 AND p.task = appended.key AND p.n <= appended.heard
+),
+grown AS (
+  UPDATE {s}.pushes p SET is_open = x.state NOT IN (3, 4, 5, 7),
+    upto = greatest(p.upto, CASE WHEN p.artifacts THEN x.seq ELSE x.told END),
+    due_ms = CASE WHEN p.disabled = ''
+      AND greatest(p.upto, CASE WHEN p.artifacts THEN x.seq ELSE x.told END) > p.sent
+      THEN coalesce(p.due_ms, $4) ELSE p.due_ms END
+  FROM appended x WHERE x.pushed > x.newly_pushed AND p.task = x.key {not_put}
+  RETURNING p.due_ms
+)"""
+# A webhook that another replica registered since this statement began is in the task's row, which
+# was read again, and not yet among those that were moved.
+_ALL_GROWN = (
+    "NOT EXISTS (SELECT FROM appended x WHERE x.pushed > x.newly_pushed AND x.pushed - "
+    "x.newly_pushed <> (SELECT t.pushed FROM {s}.tasks t WHERE t.key = x.key))"
+)
+
+# One of the same id keeps its cursors: what was not delivered yet goes to the new address.
+_PUT = """
+put AS (
+  INSERT INTO {s}.pushes AS o (task, id, n, namespace, is_open, artifacts, upto, sent, due_ms,
+    at_ms, endpoint, version, data)
+  SELECT w.task, w.id, coalesce(b.n, row_number() OVER (PARTITION BY w.task, b.n IS NULL
+      ORDER BY w.place) + (SELECT coalesce(max(n), 0) FROM {s}.pushes m WHERE m.task = w.task)),
+    w.namespace, w.is_open, w.artifacts, greatest(coalesce(b.upto, w.upto), w.grown),
+    coalesce(b.sent, w.sent),
+    CASE WHEN greatest(coalesce(b.upto, w.upto), w.grown) > coalesce(b.sent, w.sent) THEN $4 END,
+    w.at_ms, w.endpoint, w.version, w.data
+  FROM w LEFT JOIN {s}.pushes b ON b.task = w.task AND b.id = w.id
+  WHERE w.item IN (SELECT item FROM fine)
+  ON CONFLICT (task, id) DO UPDATE SET is_open = excluded.is_open, artifacts = excluded.artifacts,
+    at_ms = excluded.at_ms, endpoint = excluded.endpoint, version = excluded.version,
+    data = excluded.data, error = '', disabled = '', tries = 0, failing_ms = 0,
+    claim = o.claim + 1, upto = greatest(o.upto, excluded.upto),
+    due_ms = CASE WHEN greatest(o.upto, excluded.upto) > o.sent THEN $4 END
+  RETURNING o.due_ms
+)"""
+
+_POST = """
+p AS MATERIALIZED (
+  SELECT u.*, row_number() OVER (PARTITION BY task ORDER BY item) AS place FROM ({posts}) u
+  WHERE {free_p}
+),
+target AS MATERIALIZED (
+  SELECT t.key, t.owner, t.posts, t.heard FROM {s}.tasks t, me
+  WHERE t.key = ANY ({tasks}) AND t.owner IS NOT NULL
+    AND EXISTS (SELECT FROM {s}.replicas r WHERE r.id = t.owner AND r.died IS NULL)
+  ORDER BY t.key FOR UPDATE OF t
+),
+posted AS MATERIALIZED (
+  SELECT p.*, target.owner, target.posts + p.place AS n FROM p JOIN target ON target.key = p.task
+  WHERE target.posts + p.place - target.heard <= {most}
+),
+counted AS (
+  UPDATE {s}.tasks t SET posts = last.n
+  FROM (SELECT task, max(n) AS n FROM posted GROUP BY task) last WHERE t.key = last.task
+),
+mailed AS (
+  INSERT INTO {s}.posts (task, n, id, kind, body) SELECT task, n, id, kind, body FROM posted
+)"""
+
+_KEEP = """
+kept AS (
+  INSERT INTO {s}.keys AS o (namespace, key, digest, at_ms, expired_ms, task, turn, post, reply)
+  SELECT k.namespace, k.key, k.digest, k.at_ms, k.expired_ms, k.task, k.turn, k.post, k.reply
+  FROM k, me WHERE k.item IN (SELECT item FROM fine)
+  ORDER BY k.namespace, k.key
+  ON CONFLICT (namespace, key) DO UPDATE SET digest = excluded.digest, at_ms = excluded.at_ms,
+    expired_ms = excluded.expired_ms, task = excluded.task, turn = excluded.turn,
+    post = excluded.post, reply = excluded.reply
+  WHERE o.at_ms < excluded.expired_ms
+  RETURNING 1
+)"""
+_NOT_PUT = "AND NOT EXISTS (SELECT FROM w WHERE w.task = p.task AND w.id = p.id)"
+_ALL_KEPT = (
+    "(SELECT count(*) FROM kept) "
+    "= (SELECT count(*) FROM k, me WHERE k.item IN (SELECT item FROM fine))"
+)
+
+_DONE = """
+done AS (
+  -- A plain insert: the second of two batches with one number fails as a whole.
+  INSERT INTO {s}.batches (replica, n, refused)
+  SELECT me.id, $3, ARRAY(SELECT i FROM generate_series(0, $5 - 1) i
+    WHERE i NOT IN (SELECT item FROM fine) ORDER BY i)
+  FROM me WHERE {sure} RETURNING refused
+)"""
+
+
+class Group:
+    """Items that one statement can store as if one after the other: no two of them depend on each
+    other.
+    """
+
+    def __init__(self) -> None:
+        self.items: list[tuple[int, Item]] = []  # with their place in the batch
+        self.size = 0
+        self._ids: set[tuple[Any, str]] = set()
+        self._keys: set[tuple[Any, str]] = set()
+        self._written: set[int] = set()
+        self._posted: set[int] = set()
+
+    def add(self, place: int, item: Item) -> bool:
+        """Take an item in; False if it does not fit with those that are here."""
+        key = item if isinstance(item, Idempotency) else item.idempotency
+        size = _size(item)
+        if self.items and (len(self.items) == MAX_ITEMS or self.size + size > MAX_BYTES):
+            return False
+        if key is not None and (key.namespace, key.key) in self._keys:
+            return False
+        if isinstance(item, Create | Append):
+            if item.key in self._written or item.key in self._posted:
+                return False
+            if isinstance(item, Create):
+                if (item.namespace, item.id) in self._ids:
+                    return False
+                self._ids.add((item.namespace, item.id))
+            self._written.add(item.key)
+        elif isinstance(item, Post):
+            if item.task in self._written:
+                return False
+            self._posted.add(item.task)
+        if key is not None:
+            self._keys.add((key.namespace, key.key))
+        self.items.append((place, item))
+        self.size += size
+        return True
+
+    def halves(self) -> "list[Group]":
+        """Return the same in two groups: to find the item that can't be stored."""
+        middle = len(self.items) // 2
+        halves = [Group(), Group()]
+        for i, (place, item) in enumerate(self.items):
+            halves[i >= middle].add(place, item)
+        return halves
+
+    def query(self, schema: str) -> tuple[str, list[Any]]:
+        """Return the statement, and what it is called with after replica, nonce and number of the
+        batch: from $4, the time, on.
+        """
+        creates: list[tuple[int, Create]] = []
+        appends: list[tuple[int, Append]] = []
+        posts: list[tuple[int, Post]] = []
+        keys: list[tuple[Any, ...]] = []
+        pushes: list[tuple[Any, ...]] = []
+        for i, (_, item) in enumerate(self.items):
+            if isinstance(item, Create):
+                creates.append((i, item))
+                pushes += _push_rows(i, item)
+            elif isinstance(item, Append):
+                appends.append((i, item))
+                pushes += _push_rows(i, item)
+            elif isinstance(item, Post):
+                posts.append((i, item))
+            else:
+                keys.append((*_key_row(i, item), True))
+            if not isinstance(item, Idempotency) and item.idempotency is not None:
+                keys.append((*_key_row(i, item.idempotency), False))
+        # In one order in all replicas: two that lock the same rows don't wait for each other in a
+        # circle.
+        appends.sort(key=lambda one: one[1].key)
+        sql = statement(schema, bool(keys), bool(creates), bool(appends), bool(posts), bool(pushes))
+        values: list[Any] = [len(self.items)]
+        for columns, rows in (
+            (_KEYS, keys),
+            (_CREATES, [_create_row(i, item) for i, item in creates]),
+            (_APPENDS, [_append_row(i, item) for i, item in appends]),
+            (_POSTS, [(i, p.task, p.id, int(p.kind), p.body) for i, p in posts]),
+            (_PUSHES, pushes),
+        ):
+            if rows:
+                assert len(rows[0]) == len(columns)  # the tables above name them all
+                values += [list(column) for column in zip(*rows, strict=True)]
+        return sql, values
+
+
+def groups_of(items: Sequence[Item]) -> Iterator[Group]:
+    """Put items, in their order, into groups."""
+    group = Group()
+    for place, item in enumerate(items):
+        if not group.add(place, item):
+            yield group
+            group = Group()
+            group.add(place, item)
+    if group.items:
+        yield group
+
+
+def _size(item: Item) -> int:
+    if isinstance(item, Idempotency):
+        return len(item.reply)
+    if isinstance(item, Post):
+        return len(item.body)
+    return len(item.data) + len(item.head or b"") + len(item.artifacts)
+
+
+def _key_row(i: int, key: Idempotency) -> tuple[Any, ...]:
+    return (
+        i,
+        number(key.namespace),
+        key.key,
+        key.digest,
+        key.at_ms,
+        key.expired_ms,
+        key.task_id,
+        key.turn,
+        key.post,
+        key.reply,
+    )
+
+
+def _create_row(i: int, item: Create) -> tuple[Any, ...]:
+    has_snapshot = item.head is not None
+    return (
+        i,
+        item.key,
+        number(item.namespace),
+        item.at_ms,
+        item.leaves is Leaves.STAY,
+        item.pos,
+        item.seq,
+        item.pos if has_snapshot else 0,
+        item.state,
+        item.format,
+        item.id,
+        item.context_id,
+        item.skill,
+        item.about,
+        item.head,
+        item.artifacts if has_snapshot else None,
+        item.data,
+        len(item.pushes),
+    )
+
+
+def _append_row(i: int, item: Append) -> tuple[Any, ...]:
+    return (
+        i,
+        item.key,
+        item.before,
+        item.pos,
+        item.seq,
+        item.was,
+        item.state,
+        item.at_ms,
+        item.format,
+        item.heard,
+        int(item.leaves),
+        item.head,
+        item.artifacts if item.head is not None else None,
+        item.data,
+        item.told,
+        len(item.pushes),
+    )
+
+
+def _push_rows(i: int, item: Create | Append) -> list[tuple[Any, ...]]:
+    return [
+        (
+            i,
+            push.task,
+            push.id,
+            number(push.namespace),
+            item.state not in ENDED,
+            push.has_artifacts,
+            push.upto,
+            push.sent,
+            item.seq if push.has_artifacts else item.told,
+            push.at_ms,
+            push.endpoint,
+            push.version,
+            push.data,
+        )
+        for push in {push.id: push for push in item.pushes}.values()
+    ]
+
+
+@functools.cache
+def statement(
+    schema: str,
+    has_keys: bool,
+    has_creates: bool,
+    has_appends: bool,
+    has_posts: bool,
+    has_pushes: bool,
+) -> str:
+    """Return the statement for a batch of these parts: $1 replica, $2 its nonce, $3 the number of
+    the batch, $4 the time, $5 how many items; then the columns of each part as arrays.
+
+    It gives what was refused (NULL: this replica may not write), whether a webhook may be due,
+    tasks with the replicas that watch them, and tasks with posts and their owners.
+    """
+    next_ = 6
+
+    def columns(of: dict[str, str]) -> str:
+        nonlocal next_
+        arrays = ", ".join(f"${next_ + i}::{type_}[]" for i, type_ in enumerate(of.values()))
+        next_ += len(of)
+        return f"SELECT * FROM unnest({arrays}) AS u ({', '.join(of)})"
+
+    def is_free(part: str) -> str:
+        return f"{part}.item NOT IN (SELECT item FROM taken)" if has_keys else "true"
+
+    parts = [_GATE]
+    fine: list[str] = []
+    due: list[str] = []
+    sure: list[str] = []
+    changes: list[str] = []
+    watched, mail = "NULL::bigint[], NULL::bigint[]", "NULL::bigint[], NULL::bigint[]"
+    if has_keys:
+        parts.append(_TAKEN.replace("{keys}", columns(_KEYS)))
+        fine.append(
+            "SELECT k.item FROM k, me WHERE k.is_alone AND k.item NOT IN (SELECT item FROM taken)"
+        )
+    if has_creates:
+        parts.append(
+            _CREATE.replace("{creates}", columns(_CREATES)).replace("{free_c}", is_free("c"))
+        )
+        fine.append("SELECT item FROM created")
+        changes.append("SELECT namespace, state, 1 AS n FROM created")
+    if has_appends:
+        parts.append(
+            _APPEND.replace("{appends}", columns(_APPENDS))
+            .replace("{free_a}", is_free("a"))
+            .replace("{not_put}", _NOT_PUT if has_pushes else "")
+        )
+        due.append("EXISTS (SELECT FROM grown WHERE due_ms IS NOT NULL)")
+        sure.append(_ALL_GROWN)
+        fine.append("SELECT item FROM appended")
+        changes.append("SELECT namespace, state, 1 AS n FROM appended WHERE state <> was")
+        changes.append("SELECT namespace, was, -1 FROM appended WHERE state <> was")
+        one = "FROM appended, unnest(watchers) w WHERE w <> $1"
+        watched = f"ARRAY(SELECT key {one} ORDER BY key, w), ARRAY(SELECT w {one} ORDER BY key, w)"
+    if has_posts:
+        tasks = f"${next_ + list(_POSTS).index('task')}::bigint[]"
+        parts.append(
+            _POST.replace("{posts}", columns(_POSTS))
+            .replace("{free_p}", is_free("u"))
+            .replace("{tasks}", tasks)
+            .replace("{most}", str(MAX_POSTS))
+        )
+        fine.append("SELECT item FROM posted")
+        mail = (
+            "ARRAY(SELECT task FROM posted ORDER BY item), "
+            "ARRAY(SELECT owner FROM posted ORDER BY item)"
+        )
+    parts.append(f"\nfine AS MATERIALIZED ({' UNION ALL '.join(fine)})")
+    if has_pushes:
+        wanted = columns(_PUSHES).replace("SELECT *", "SELECT *, row_number() OVER () AS place")
+        parts.insert(1, f"\nw AS MATERIALIZED ({wanted})")
+        parts.append(_PUT)
+        due.append("EXISTS (SELECT FROM put WHERE due_ms IS NOT NULL)")
+    if has_keys:
+        parts.append(_KEEP)
+        sure.append(_ALL_KEPT)
+    if changes:
+        parts.append(
+            "\nsums AS (INSERT INTO {s}.deltas (namespace, state, n) "
+            f"SELECT namespace, state, sum(n) FROM ({' UNION ALL '.join(changes)}) c "
+            "GROUP BY 1, 2 HAVING sum(n) <> 0)"
+        )
+    check = f"1 / (CASE WHEN {' AND '.join(sure) or 'true'} THEN 1 ELSE 0 END) = 1"
+    parts.append(_DONE.replace("{sure}", check))
+    text = (
+        f"WITH{','.join(parts)}\nSELECT (SELECT refused FROM done), "
+        f"{' OR '.join(due) or 'false'}, {watched}, {mail}"
+    )
+    return text.replace("{s}", schema)

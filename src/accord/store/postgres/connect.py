@@ -1,0 +1,136 @@
+"""Connections to the database: how they are made, and what their errors mean."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import asyncpg
+
+from .options import Options
+
+__all__ = [
+    "BROKEN",
+    "CONNECT_S",
+    "connect",
+    "is_content",
+    "is_pooled",
+    "kill",
+    "reason",
+    "uncancelled",
+]
+
+T = TypeVar("T")
+
+CONNECT_S = 5.0
+IDLE_IN_TRANSACTION = "10s"
+
+# What a call on a connection raises if the database can't be used, as opposed to our own mistakes.
+BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, EOFError)
+
+# Whatever is tried, it is the content: class 22 (data), 23 (constraints), 54 (limits).
+_CONTENT = ("22", "23", "54")
+
+
+async def connect(
+    options: Options, *, dsn: str = "", settings: dict[str, str] | None = None, pooled: bool = False
+) -> Any:
+    """Return a new connection. Behind a pooler a session is not ours: it gets no settings, and no
+    statement is prepared in it.
+    """
+    db = await asyncpg.connect(
+        dsn or options.dsn, timeout=CONNECT_S, statement_cache_size=0 if pooled else 100
+    )
+    if not pooled:
+        wanted = {
+            # All conditions rest on a waiting UPDATE being evaluated again on the newest row.
+            "default_transaction_isolation": "read committed",
+            "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION,
+        } | (settings or {})
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await db.execute(
+                    "; ".join(f"SET {name} = '{value}'" for name, value in wanted.items())
+                )
+        except BaseException:
+            kill(db)
+            raise
+    return db
+
+
+async def is_pooled(options: Options) -> bool:
+    """Whether a pooler stands between us and the database: then the process that answers is not the
+    one that greeted us.
+    """
+    if options.is_pooled is not None:
+        return options.is_pooled
+    db = await connect(options, pooled=True)
+    try:
+        return bool(await db.fetchval("SELECT pg_backend_pid()") != db.get_server_pid())
+    finally:
+        await close(db)
+
+
+def kill(db: Any) -> None:
+    """Close the socket, and nothing else. A request to cancel would have a COMMIT that waits for a
+    synchronous standby report success before it is there.
+    """
+    with contextlib.suppress(Exception):
+        db.terminate()
+
+
+async def close(db: Any) -> None:
+    """Close a connection in good order, or at least close it."""
+    try:
+        await db.close(timeout=1)
+    except BROKEN:
+        kill(db)
+
+
+async def uncancelled(db: Any, work: Awaitable[T], patience_s: float) -> T:
+    """Await a query; if it takes too long, or we are cancelled, close its connection.
+
+    Raises:
+        TimeoutError: It took too long. What became of it is not known.
+    """
+    doing = asyncio.ensure_future(work)
+    try:
+        done, _ = await asyncio.wait({doing}, timeout=patience_s)
+    except BaseException:
+        kill(db)
+        await asyncio.wait({doing}, timeout=1)
+        raise
+    if not done:
+        kill(db)
+        await asyncio.wait({doing}, timeout=1)
+        if not doing.done() or doing.cancelled() or doing.exception() is not None:
+            raise TimeoutError(f"the database did not answer within {patience_s:.0f} s")
+    return doing.result()
+
+
+def is_content(error: BaseException) -> bool:
+    """Whether something in what was sent can't be stored, now or later."""
+    if isinstance(error, asyncpg.PostgresError):
+        return str(error.sqlstate)[:2] in _CONTENT
+    # asyncpg's own: a value that does not fit its column
+    return isinstance(error, asyncpg.InterfaceError | UnicodeError | OverflowError) and isinstance(
+        error, ValueError | OverflowError
+    )
+
+
+def reason(options: Options, error: BaseException) -> str:
+    """An error as an operator wants to read it."""
+    text = str(error).strip() or type(error).__name__
+    return f"{options.place}: {text}"
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    options: Options, make: Callable[..., Awaitable[Any]] = connect, **how: Any
+) -> AsyncIterator[Any]:
+    """A connection for a while."""
+    db = await make(options, **how)
+    try:
+        yield db
+    finally:
+        await close(db)

@@ -1,0 +1,21 @@
+"""Changes of the schema, in order."""
+
+from typing import TYPE_CHECKING
+
+from ....lazy import lazy
+
+if TYPE_CHECKING:
+    from .runner import check as check
+    from .runner import migrate as migrate
+    from .runner import newest as newest
+    from .runner import version as version
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "check": "runner",
+        "migrate": "runner",
+        "newest": "runner",
+        "version": "runner",
+    },
+)

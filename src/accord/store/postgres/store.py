@@ -1,0 +1,669 @@
+"""Tasks in a PostgreSQL database, which many replicas share."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from ...model import Unavailable, now_ms
+from ..contract import (
+    Ages,
+    Can,
+    CommitFailed,
+    Fenced,
+    Idempotency,
+    Item,
+    Mail,
+    Namespace,
+    Page,
+    PostKind,
+    Query,
+    Record,
+    Row,
+    Stats,
+    Wake,
+)
+from ..failpoints import point
+from ..push import PushStore
+from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
+from .connect import BROKEN, CONNECT_S, IDLE_IN_TRANSACTION, connected, is_pooled, reason
+from .heart import Heart, bury
+from .inspect import count
+from .migrations import check, migrate, version
+from .namespaces import number
+from .options import Lease, parse
+from .pages import page
+from .pushes import NEEDED, PostgresPushes
+from .rows import bare_record_of, record_of, select, select_bare
+from .wake import Wakes
+from .writer import Writer
+
+__all__ = ["PostgresStore"]
+
+log_ = logging.getLogger("accord")
+
+POOL = 4
+READ_S = 5.0
+OLDEST_SERVER = (14,)
+FOLD_S = 5.0  # how often changes of totals are added up
+FORGET = "1 hour"  # after which a dead replica without tasks is forgotten
+
+_ENDED = ", ".join(map(str, ENDED))
+_WAITING = ", ".join(map(str, WAITING))
+_ORPHANED = (
+    "t.owner IS NOT NULL AND t.owner = ANY ($1::bigint[]) AND t.namespace IN "
+    "(SELECT namespace FROM {s}.namespaces WHERE agent = $2)"
+)
+
+_FOLD = """
+WITH gone AS (DELETE FROM {s}.deltas RETURNING namespace, state, n)
+INSERT INTO {s}.counts AS c SELECT namespace, state, sum(n) FROM gone GROUP BY 1, 2
+ON CONFLICT (namespace, state) DO UPDATE SET n = c.n + excluded.n"""
+
+
+class PostgresStore:
+    """Tasks in a database that other replicas use at the same time.
+
+    - A commit that has returned is on the database's disk.
+    - A replica has a number that is never used again. Every commit checks, in its own transaction,
+      that the number is alive: one that was taken for dead writes nothing more.
+    - Reads and claims go through a small pool, commits through one connection, heartbeats and
+      wake-ups through one each.
+    """
+
+    is_volatile = False
+    is_shared = True
+
+    def __init__(self, url: str, *, lease: Lease | None = None) -> None:
+        options = parse(url)
+        if lease is not None:
+            options = msgspec.structs.replace(options, lease=lease)
+        self.options = options
+        self.replica = 0
+        self._nonce = 0
+        self._is_fenced = False
+        self._wake: Wake = lambda tasks: None
+        self.pushes: PushStore = PostgresPushes(self)
+        self._pool: Any = None
+        self._is_pooled = False
+        self._running: list[asyncio.Task[None]] = []
+
+    @property
+    def is_sure(self) -> bool:
+        return not self._is_fenced and self._heart.is_sure
+
+    # Opening and closing
+
+    async def open(self, wake: Wake) -> None:
+        """Every opening is a new replica, also of a store that was closed."""
+        self._wake = wake
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._is_pooled = await is_pooled(self.options)
+            async with connected(self.options, pooled=self._is_pooled) as db:
+                await self._prepare(db)
+                await self._join(db)
+        except BROKEN as error:
+            raise RuntimeError(
+                f"the database can't be used: {reason(self.options, error)}"
+            ) from error
+        self._pool = await asyncpg.create_pool(
+            self.options.dsn,
+            min_size=0,
+            max_size=POOL,
+            timeout=CONNECT_S,
+            command_timeout=READ_S,
+            statement_cache_size=0 if self._is_pooled else 100,
+            init=None if self._is_pooled else _init_reader,
+        )
+        self._start()
+        if self._is_pooled:
+            log_.info(
+                "%s is behind a pooler: statements are not prepared, and %s",
+                self.options.place,
+                "wake-ups go by listen="
+                if self.options.listen
+                else "without listen= changes on other replicas are found by polling",
+            )
+
+    async def _prepare(self, db: Any) -> None:
+        place, schema = self.options.place, self.options.schema
+        server = db.get_server_version()
+        if (server.major,) < OLDEST_SERVER:
+            raise RuntimeError(
+                f"{place} is PostgreSQL {server.major}; {OLDEST_SERVER[0]} or newer is needed"
+            )
+        isolation = await db.fetchval("SHOW default_transaction_isolation")
+        if isolation != "read committed":  # behind a pooler we can't set it
+            raise RuntimeError(
+                f"{place}: default_transaction_isolation is {isolation!r}, which Accord can't use; "
+                "ALTER ROLE ... SET default_transaction_isolation = 'read committed'"
+            )
+        have, needs = await version(db, schema)
+        check(place, have, needs)
+        await migrate(db, schema)
+        point("open.migrated")
+
+    async def _join(self, db: Any) -> None:
+        """Take a number."""
+        self._nonce = secrets.randbits(62)
+        self.replica = await db.fetchval(
+            f"INSERT INTO {self.options.schema}.replicas (nonce, heard_ms, name) "
+            "VALUES ($1, $2, $3) RETURNING id",
+            self._nonce,
+            now_ms(),
+            f"{socket.gethostname()}:{os.getpid()}",
+        )
+        point("open.owned")
+
+    def _start(self) -> None:
+        """Begin to beat, to listen and to poll as the replica we are."""
+        self._is_fenced = False
+        self._writer = Writer(
+            self.options, pooled=self._is_pooled, replica=self.replica, nonce=self._nonce
+        )
+        self._wakes = Wakes(
+            self.options,
+            pooled=self._is_pooled,
+            replica=self.replica,
+            query=self._fetch_raw,
+            wake=self._woken,
+        )
+        self._heart = Heart(
+            self.options,
+            pooled=self._is_pooled,
+            replica=self.replica,
+            nonce=self._nonce,
+            on_fenced=self._from_heart(self._fence),
+            on_death=self._from_heart(self._wakes.send_all),
+        )
+        self._heart.start()
+        self._wakes.start()
+        self._running = [asyncio.create_task(self._tend(), name="accord-postgres")]
+
+    def _from_heart(self, call: Callable[[], None]) -> Callable[[], None]:
+        def pass_on() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(call)
+
+        return pass_on
+
+    def _fence(self) -> None:
+        self._is_fenced = True
+
+    def _woken(self, tasks: Collection[int] | None) -> None:
+        self._wake(tasks)
+
+    async def _stop(self) -> None:
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._wakes.stop()
+        await asyncio.to_thread(self._heart.stop)
+        await self._writer.close()
+
+    async def close(self) -> None:
+        if self._pool is None:
+            return
+        await self._stop()
+        point("close.written")
+        try:
+            async with self._pool.acquire(timeout=CONNECT_S) as db:
+                await bury(db, self.options.schema, self.replica)
+                await db.execute(
+                    "SELECT pg_notify($1, '*')", self.options.schema
+                )  # what we leave can be taken up at once
+        except BROKEN as error:  # the others find out
+            log_.warning("leaving %s failed: %s", self.options.place, error)
+        point("close.left")
+        try:
+            await asyncio.wait_for(self._pool.close(), 2)
+        except BROKEN:
+            self._pool.terminate()
+        self._pool = None
+
+    async def rejoin(self) -> None:
+        """Take a new number, after this one was taken for dead."""
+        await self._stop()
+        async with self._reading() as db:
+            await bury(db, self.options.schema, self.replica)
+            await self._join(db)
+        self._start()
+
+    async def adopt(self, agent: str) -> None:
+        """No release stored tasks without the name of their agent here."""
+
+    async def _tend(self) -> None:
+        """Show the heart that this loop moves; add up totals."""
+        folded_s = time.monotonic()
+        while True:
+            self._heart.moved_s = time.monotonic()
+            await asyncio.sleep(0.5)
+            if time.monotonic() - folded_s > FOLD_S:
+                folded_s = time.monotonic()
+                try:
+                    await self.fold()
+                except (*BROKEN, Unavailable) as error:
+                    log_.debug("adding up totals failed, and is tried again: %s", error)
+
+    # Writing
+
+    async def commit(self, items: Sequence[Item]) -> list[bool]:
+        self._check_fence()
+        try:
+            done = await self._writer.commit(items)
+        except Fenced:
+            self._fence()
+            raise
+        if done.watched or done.posted:
+            self._wakes.send(done.watched | done.posted)
+        if any(done.due):
+            self.pushes.on_due()
+        return done.outcomes
+
+    def _check_fence(self) -> None:
+        if self._is_fenced:
+            raise Fenced(f"replica {self.replica} was taken for dead")
+
+    async def beat(self) -> None:
+        self._check_fence()
+        sent_s = time.monotonic()
+        try:
+            beats = await self._fetch_raw(
+                f"UPDATE {self.options.schema}.replicas SET beats = beats + 1, heard_ms = $3 "
+                "WHERE id = $1 AND nonce = $2 AND died IS NULL RETURNING beats",
+                self.replica,
+                self._nonce,
+                now_ms(),
+            )
+        except BROKEN as error:
+            raise CommitFailed(reason(self.options, error)) from error
+        if not beats:
+            self._fence()
+            self._check_fence()
+        self._heart.has_beaten(sent_s)
+
+    # Reading
+
+    async def _fetch_raw(self, sql: str, *values: Any) -> list[Any]:
+        """Query through the pool. A connection that was cut while nobody used it is replaced: all
+        we do there may be done twice.
+        """
+        for attempt in range(2):
+            try:
+                async with self._pool.acquire(timeout=READ_S) as db:
+                    found: list[Any] = await db.fetch(
+                        sql.replace("{s}", self.options.schema), *values
+                    )
+                    return found
+            except (asyncpg.PostgresConnectionError, ConnectionError):
+                if attempt:
+                    raise
+            except asyncpg.InterfaceError as error:
+                if attempt or isinstance(error, ValueError):
+                    raise
+        raise AssertionError("unreachable")
+
+    async def fetch(self, sql: str, *values: Any) -> list[Any]:
+        """The same. Raises Unavailable if the database can't be used."""
+        try:
+            return await self._fetch_raw(sql, *values)
+        except (*BROKEN, UnicodeError) as error:
+            raise self._unreadable(error) from error
+
+    async def write(self, sql: str, *values: Any) -> list[Any]:
+        """Query through the pool, and return when it is on the disk.
+
+        Raises:
+            CommitFailed: The database can't be used.
+        """
+        try:
+            async with self._pool.acquire(timeout=READ_S) as db, db.transaction():
+                await db.execute("SET LOCAL synchronous_commit = on")
+                found: list[Any] = await db.fetch(sql.replace("{s}", self.options.schema), *values)
+                return found
+        except BROKEN as error:
+            raise CommitFailed(reason(self.options, error)) from error
+
+    @contextlib.asynccontextmanager
+    async def _reading(self) -> AsyncIterator[Any]:
+        """A connection for several queries."""
+        try:
+            async with self._pool.acquire(timeout=READ_S) as db:
+                yield db
+        except BROKEN as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: BaseException) -> Unavailable:
+        log_.error("reading failed: %s", reason(self.options, error))
+        return Unavailable("the store can't be read now; try again later", retry_after_s=5)
+
+    async def load(
+        self, namespace: Namespace, task_id: str, *, watch: bool = False
+    ) -> Record | None:
+        if "\0" in task_id:
+            return None
+        if watch:
+            # First: what is committed from now on sees it, what was committed before is read.
+            await self.fetch(
+                "UPDATE {s}.tasks SET watchers = watchers || $3::bigint "
+                "WHERE namespace = $1 AND id = $2 AND NOT (watchers @> ARRAY[$3::bigint])",
+                number(namespace),
+                task_id,
+                self.replica,
+            )
+        record = await self._load(namespace, task_id)
+        if watch and record is not None:
+            self._wakes.watched[record.key] = record.pos
+        return record
+
+    async def _load(self, namespace: Namespace, task_id: str) -> Record | None:
+        rows = await self.fetch(
+            select(self.options.schema) + "WHERE t.namespace = $1 AND t.id = $2",
+            number(namespace),
+            task_id,
+        )
+        record = record_of(rows[0]) if rows else None
+        return record if record is not None and record.namespace == namespace else None
+
+    async def unwatch(self, tasks: Collection[int]) -> None:
+        for key in tasks:
+            self._wakes.watched.pop(key, None)
+        await self.fetch(
+            "UPDATE {s}.tasks SET watchers = array_remove(watchers, $2::bigint) "
+            "WHERE key = ANY ($1::bigint[]) AND watchers @> ARRAY[$2::bigint]",
+            list(tasks),
+            self.replica,
+        )
+
+    async def read(self, after: Mapping[int, int]) -> list[Row]:
+        # For each task from the row that holds the next position, if there is one; of large rows
+        # no more than the piece has, but at least one.
+        rows = await self.fetch(
+            "SELECT e.task, e.pos, e.seq, e.at_ms, e.data "
+            "FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY AS a (task, pos, place) "
+            "JOIN {s}.tasks t ON t.key = a.task AND t.pos > a.pos, "
+            "LATERAL (SELECT e.*, sum(octet_length(e.data)) OVER (ORDER BY e.pos) "
+            "  - octet_length(e.data) AS before FROM (SELECT * FROM {s}.events e "
+            "  WHERE e.task = a.task AND e.pos >= coalesce((SELECT max(pos) FROM {s}.events "
+            "    WHERE task = a.task AND pos <= a.pos + 1), 0) "
+            "  ORDER BY e.pos LIMIT $3) e) e "
+            "WHERE e.before <= $4 ORDER BY a.place, e.pos",
+            list(after),
+            [min(pos, 2**31 - 2) for pos in after.values()],
+            PIECE_ROWS,
+            PIECE_BYTES,
+        )
+        return [Row(*row) for row in rows]
+
+    async def locate(self, task: int, seq: int) -> int:
+        # The first row that reaches this number has it, unless rows before it are gone. Both
+        # numbers only grow, so halving finds it: the index has them both.
+        rows = await self.fetch(
+            """
+WITH RECURSIVE last AS (
+  SELECT pos, seq FROM {s}.events WHERE task = $1 ORDER BY pos DESC LIMIT 1
+),
+wanted AS (SELECT least($2::int, seq) AS seq FROM last),
+halving (low, found) AS (
+  SELECT 1, pos FROM last
+  UNION ALL
+  SELECT CASE WHEN m.seq >= w.seq THEN low ELSE (low + found) / 2 + 1 END,
+    CASE WHEN m.seq >= w.seq THEN m.pos ELSE found END
+  FROM halving CROSS JOIN wanted w LEFT JOIN LATERAL (
+    SELECT pos, seq FROM {s}.events WHERE task = $1 AND pos <= (low + found) / 2
+    ORDER BY pos DESC LIMIT 1
+  ) m ON true
+  WHERE low < found
+)
+SELECT h.found, w.seq, EXISTS (SELECT FROM {s}.events WHERE task = $1 AND pos < h.found)
+FROM halving h, wanted w WHERE h.low >= h.found""",
+            task,
+            min(seq, 2**31 - 1),
+        )
+        if not rows or rows[0][1] <= 0:
+            return 0
+        found, _, has_before = rows[0]
+        return int(found) if found == 1 or has_before else 0
+
+    async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
+        whose = "t.owner = $1" if tasks is None else "t.key = ANY ($1::bigint[])"
+        rows = await self.fetch(
+            "SELECT p.task, p.n, p.id, p.kind, p.body FROM {s}.posts p "
+            f"JOIN {{s}}.tasks t ON t.key = p.task WHERE {whose} AND p.n > t.heard "
+            "ORDER BY p.task, p.n",
+            self.replica if tasks is None else list(tasks),
+        )
+        return [Mail(task, n, id_, PostKind(kind), body) for task, n, id_, kind, body in rows]
+
+    async def idempotency(
+        self, namespace: Namespace, key: str, since_ms: int
+    ) -> Idempotency | None:
+        rows = await self.fetch(
+            "SELECT digest, at_ms, 0, task, turn, post, reply FROM {s}.keys "
+            "WHERE namespace = $1 AND key = $2 AND at_ms >= $3",
+            number(namespace),
+            key,
+            since_ms,
+        )
+        return Idempotency(namespace, key, *rows[0]) if rows else None
+
+    async def page(self, query: Query) -> Page:
+        return await page(self.fetch, self.options.schema, query)
+
+    async def stats(self) -> Stats:
+        async with self._reading() as db:
+            return await count(db, self.options.schema)
+
+    # Ownership
+
+    async def claim(
+        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
+    ) -> Record | None:
+        if "\0" in task_id:
+            return None
+        # The row is locked first: who owned it, and whether that one lives, is asked of its newest
+        # version.
+        ended = "" if reopen else f"AND state NOT IN ({_ENDED})"
+        claimed = await self.fetch(
+            f"""
+WITH old AS MATERIALIZED (
+  SELECT key, owner FROM {{s}}.tasks WHERE namespace = $1 AND id = $2 {ended}
+    AND (owner IS NULL
+      OR NOT EXISTS (SELECT FROM {{s}}.replicas r WHERE r.id = owner AND r.died IS NULL))
+  FOR UPDATE
+)
+UPDATE {{s}}.tasks t SET owner = $3 FROM old WHERE t.key = old.key
+RETURNING t.pos, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
+            number(namespace),
+            task_id,
+            self.replica,
+        )
+        if known:
+            rows = await self.fetch(
+                select_bare(self.options.schema)
+                + "WHERE t.namespace = $1 AND t.id = $2 AND t.pos = $3",
+                number(namespace),
+                task_id,
+                known,
+            )
+            record = bare_record_of(rows[0]) if rows else await self._load(namespace, task_id)
+        else:
+            record = await self._load(namespace, task_id)
+        if record is not None and claimed:
+            record.died_ms = claimed[0][1] or 0
+        return record
+
+    async def unclaim(self, key: int) -> None:
+        await self.fetch(
+            "UPDATE {s}.tasks SET owner = NULL WHERE key = $1 AND owner = $2 AND posts = heard",
+            key,
+            self.replica,
+        )
+
+    async def orphans(self, limit: int, can: Can) -> list[Record]:
+        keys: dict[int, int] = {}  # with when its owner was last heard of
+        dead = [
+            row[0]
+            for row in await self.fetch(
+                "SELECT id FROM {s}.replicas r WHERE died IS NOT NULL "
+                "AND EXISTS (SELECT FROM {s}.tasks t WHERE t.owner = r.id)"
+            )
+        ]
+        if dead:
+            await self.fetch(
+                "UPDATE {s}.tasks t SET owner = NULL WHERE key IN (SELECT key FROM {s}.tasks t "
+                f"WHERE {_ORPHANED} AND posts = heard AND (state IN ({_ENDED}) OR "
+                f"(state = {INPUT_REQUIRED} AND at_ms >= $3)) FOR UPDATE SKIP LOCKED)",
+                dead,
+                can.agent,
+                can.unanswered_ms,
+            )
+            keys |= await self._take(_ORPHANED, limit, can, dead)
+        if len(keys) < limit and can.unanswered_ms:
+            waiting = (
+                f"t.owner IS NULL AND t.state IN ({_WAITING}) AND t.at_ms < $1 AND t.namespace IN "
+                "(SELECT namespace FROM {s}.namespaces WHERE agent = $2)"
+            )
+            keys |= await self._take(waiting, limit - len(keys), can, can.unanswered_ms)
+        if not keys:
+            return []
+        rows = await self.fetch(
+            select(self.options.schema) + "WHERE t.key = ANY ($1::bigint[]) ORDER BY t.key",
+            list(keys),
+        )
+        found = [record_of(row) for row in rows]
+        for record in found:
+            record.died_ms = keys[record.key]
+        return found
+
+    async def _take(self, which: str, limit: int, can: Can, first: Any) -> dict[int, int]:
+        """Make tasks ours. What another replica is about to take is left to it."""
+        rows = await self.fetch(
+            f"""
+WITH old AS MATERIALIZED (
+  SELECT t.key, t.owner FROM {{s}}.tasks t
+  WHERE {which} AND t.skill = ANY ($3::text[]) AND t.format <= $4
+  ORDER BY t.key LIMIT $5 FOR UPDATE SKIP LOCKED
+)
+UPDATE {{s}}.tasks t SET owner = $6 FROM old WHERE t.key = old.key
+RETURNING t.key, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
+            first,
+            can.agent,
+            list(can.skills),
+            can.format,
+            limit,
+            self.replica,
+        )
+        return {key: heard_ms or 0 for key, heard_ms in rows}
+
+    # Upkeep
+
+    async def purge(self, ages: Ages, limit: int) -> int:
+        """One replica at a time: who finds another at it leaves it to that one."""
+        try:
+            async with self._pool.acquire(timeout=READ_S) as db, db.transaction():
+                if not await db.fetchval(
+                    "SELECT pg_try_advisory_xact_lock($1)", self._lock("purge")
+                ):
+                    return 0
+                return await self._purge(db, ages, limit)
+        except BROKEN as error:
+            raise self._unreadable(error) from error
+
+    def _lock(self, what: str) -> int:
+        return zlib.crc32(f"accord {what} {self.options.schema}".encode())
+
+    async def _purge(self, db: Any, ages: Ages, limit: int) -> int:
+        s = self.options.schema
+        needed = NEEDED.replace("{s}", s)
+        folded = await db.fetch(
+            f"UPDATE {s}.tasks SET folded = true WHERE key IN (SELECT key FROM {s}.tasks "
+            f"WHERE NOT folded AND state IN ({_ENDED}) AND at_ms < $1 AND owner IS NULL "
+            f"AND NOT (pushed > 0 AND {needed}) "
+            "ORDER BY at_ms, key LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING key, snap = pos",
+            ages.events_ms,
+            limit,
+        )
+        # Without a snapshot the log is all there is of a task.
+        await db.execute(
+            f"DELETE FROM {s}.events WHERE task = ANY ($1::bigint[])",
+            [key for key, has_snapshot in folded if has_snapshot],
+        )
+        point("purge.events")
+        old = await db.fetch(
+            f"DELETE FROM {s}.tasks WHERE key IN (SELECT key FROM {s}.tasks WHERE folded "
+            f"AND state IN ({_ENDED}) AND at_ms < $1 AND owner IS NULL "
+            "ORDER BY at_ms, key LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING key, namespace, state",
+            ages.tasks_ms,
+            limit,
+        )
+        gone = [key for key, _, _ in old]
+        for table in ("events", "posts", "pushes", "dead_letters"):
+            await db.execute(f"DELETE FROM {s}.{table} WHERE task = ANY ($1::bigint[])", gone)
+        await db.execute(
+            f"INSERT INTO {s}.deltas SELECT namespace, state, -count(*) "
+            "FROM unnest($1::bigint[], $2::smallint[]) AS u (namespace, state) GROUP BY 1, 2",
+            [namespace for _, namespace, _ in old],
+            [state for _, _, state in old],
+        )
+        point("purge.tasks")
+        keys = await db.fetch(
+            f"DELETE FROM {s}.keys WHERE (namespace, key) IN (SELECT namespace, key FROM {s}.keys "
+            "WHERE at_ms < $1 LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1",
+            ages.keys_ms,
+            limit,
+        )
+        point("purge.keys")
+        letters = await db.fetch(
+            f"DELETE FROM {s}.dead_letters WHERE n IN (SELECT n FROM {s}.dead_letters "
+            "WHERE at_ms < $1 LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1",
+            ages.letters_ms,
+            limit,
+        )
+        await self._forget(db, limit)
+        return len(folded) + len(old) + len(keys) + len(letters)
+
+    async def _forget(self, db: Any, limit: int) -> None:
+        """Delete what dead replicas left that no task names."""
+        s = self.options.schema
+        await db.execute(
+            f"DELETE FROM {s}.replicas r WHERE died < clock_timestamp() - interval '{FORGET}' "
+            f"AND NOT EXISTS (SELECT FROM {s}.tasks t WHERE t.owner = r.id)"
+        )
+        await db.execute(
+            f"DELETE FROM {s}.batches b WHERE NOT EXISTS "
+            f"(SELECT FROM {s}.replicas r WHERE r.id = b.replica)"
+        )
+        await db.execute(
+            f"UPDATE {s}.tasks t SET watchers = ARRAY(SELECT w FROM unnest(t.watchers) w "
+            f"JOIN {s}.replicas r ON r.id = w AND r.died IS NULL) WHERE key IN "
+            f"(SELECT key FROM {s}.tasks WHERE watchers <> '{{}}' AND NOT watchers <@ "
+            f"ARRAY(SELECT id FROM {s}.replicas WHERE died IS NULL) LIMIT $1 "
+            "FOR UPDATE SKIP LOCKED)",
+            limit,
+        )
+
+    async def fold(self) -> None:
+        """Add up what commits changed of the totals. One replica at a time."""
+        async with self._reading() as db, db.transaction():
+            if await db.fetchval("SELECT pg_try_advisory_xact_lock($1)", self._lock("fold")):
+                await db.execute(_FOLD.replace("{s}", self.options.schema))
+
+
+async def _init_reader(db: Any) -> None:
+    # A claim or a watch that a crash of the database undoes harms nobody: the next append is
+    # refused, and what commits after it is on the disk only together with it.
+    await db.execute(
+        "SET default_transaction_isolation = 'read committed'; SET synchronous_commit = off; "
+        f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION}'"
+    )

@@ -1,0 +1,216 @@
+"""Wake-ups between replicas: hints that a task has grown, or has posts, which carry no data.
+
+They are sent after a commit and never in it: a NOTIFY holds a lock of the whole database until its
+transaction is on the disk. Every replica listens on a channel of its own. Any of them may be lost:
+what is watched is looked at every POLL_S all the same.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from .connect import BROKEN, close, connect, kill
+from .options import Options
+
+__all__ = ["Wakes"]
+
+log_ = logging.getLogger("accord")
+
+POLL_S = 2.0
+FAST_POLL_S = 0.25  # where no wake-up arrives
+PING_S = 5.0
+HEARD_S = 2.0  # within which a ping must come back
+MOST = 400  # tasks named in one wake-up; more: all
+ALL = "*"
+PING = "?"
+
+
+class Wakes:
+    """Sends and hears wake-ups for one replica, and polls."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        pooled: bool,
+        replica: int,
+        query: Callable[..., Any],
+        wake: Callable[[Collection[int] | None], None],
+    ) -> None:
+        self.watched: dict[int, int] = {}  # tasks, with the position they were last seen at
+        self.is_heard = False  # wake-ups arrive
+        self._options = options
+        self._pooled = pooled and not options.listen
+        self._replica = replica
+        self._query = query
+        self._wake = wake
+        self._pending: defaultdict[int, set[int]] = defaultdict(set)  # tasks by replica
+        self._sending: asyncio.Task[None] | None = None
+        self._sending_all: asyncio.Future[None] | None = None
+        self._db: Any = None
+        self._heard: asyncio.Event = asyncio.Event()
+        self._look_now = asyncio.Event()
+        self._running: list[asyncio.Task[None]] = []
+        self._said = False
+
+    def start(self) -> None:
+        self._running = [asyncio.create_task(self._poll(), name="accord-poll")]
+        if self._options.has_notify:
+            self._running.append(asyncio.create_task(self._listen(), name="accord-listen"))
+
+    async def stop(self) -> None:
+        tasks = [*self._running, *([self._sending] if self._sending is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._db is not None:
+            await close(self._db)
+
+    def look(self) -> None:
+        """Poll at once."""
+        self._look_now.set()
+
+    # Sending
+
+    def send(self, concerned: Iterable[tuple[int, int]]) -> None:
+        """Wake the replicas these tasks concern. Does not wait; ourselves at once."""
+        mine: set[int] = set()
+        for task, replica in concerned:
+            if replica == self._replica:
+                mine.add(task)
+            elif self._options.has_notify:
+                self._pending[replica].add(task)
+        if mine:
+            self._wake(mine)
+        if self._pending and (self._sending is None or self._sending.done()):
+            self._sending = asyncio.create_task(self._send())
+
+    def send_all(self) -> None:
+        """Wake everybody: there may be orphans."""
+        self._sending_all = asyncio.ensure_future(self._notify([(self._options.schema, ALL)]))
+
+    async def _send(self) -> None:
+        """One at a time, for all that gathered."""
+        while self._pending:
+            pending, self._pending = self._pending, defaultdict(set)
+            told = [
+                (self._channel(replica), ALL if len(tasks) > MOST else " ".join(map(_hex, tasks)))
+                for replica, tasks in pending.items()
+            ]
+            await self._notify(told)
+
+    async def _notify(self, told: list[tuple[str, str]]) -> None:
+        try:
+            await self._query(
+                "SELECT pg_notify(c, p) FROM unnest($1::text[], $2::text[]) AS u (c, p)",
+                [channel for channel, _ in told],
+                [payload for _, payload in told],
+            )
+        except BROKEN as error:
+            log_.debug("a wake-up was not sent: %s", error)
+
+    def _channel(self, replica: int) -> str:
+        return f"{self._options.schema}_{replica}"
+
+    # Hearing
+
+    def _hear(self, db: Any, pid: int, channel: str, payload: str) -> None:
+        if payload == PING:
+            self._heard.set()
+        elif payload == ALL:
+            self._wake(None)
+        else:
+            self._wake({int(key, 16) for key in payload.split()})
+
+    async def _listen(self) -> None:
+        """Keep a listener that hears itself."""
+        while True:
+            try:
+                await self._listen_once()
+            except BROKEN as error:
+                log_.debug("the listener failed, and is made anew: %s", error)
+            if self._db is not None:
+                kill(self._db)
+                self._db = None
+            self.is_heard = False
+            self._look_now.set()
+            await asyncio.sleep(1)
+
+    async def _listen_once(self) -> None:
+        """Listen until a ping is not heard."""
+        self._db = db = await connect(self._options, dsn=self._options.direct, pooled=self._pooled)
+        await db.add_listener(self._channel(self._replica), self._hear)
+        await db.add_listener(self._options.schema, self._hear)
+        while True:
+            self._heard.clear()
+            await asyncio.wait_for(
+                db.execute(f"SELECT pg_notify('{self._channel(self._replica)}', '{PING}')"),
+                HEARD_S,
+            )
+            try:
+                await asyncio.wait_for(self._heard.wait(), HEARD_S)
+            except TimeoutError:
+                self._say_unheard()
+                return
+            if not self.is_heard:
+                self.is_heard = True
+                self._wake(None)  # what came before was not heard
+            await asyncio.sleep(PING_S)
+            if db.is_closed():
+                return
+
+    def _say_unheard(self) -> None:
+        if not self._said:
+            self._said = True
+            log_.warning(
+                "%s: wake-ups do not arrive (a pooler in transaction mode does that); changes on "
+                "other replicas are found by polling every %g s. Give a direct address with "
+                "listen= to avoid that",
+                self._options.place,
+                FAST_POLL_S,
+            )
+
+    # Polling
+
+    async def _poll(self) -> None:
+        while True:
+            seconds = POLL_S if self.is_heard else FAST_POLL_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._look_now.wait(), seconds)
+            self._look_now.clear()
+            begun_s = time.monotonic()
+            try:
+                await self._look()
+            except BROKEN as error:
+                log_.debug("polling failed, and is tried again: %s", error)
+            # Never more than a tenth of the time, however much is watched.
+            await asyncio.sleep((time.monotonic() - begun_s) * 9)
+
+    async def _look(self) -> None:
+        schema = self._options.schema
+        changed: set[int] = set()
+        if self.watched:
+            rows = await self._query(
+                f"SELECT key, pos FROM {schema}.tasks WHERE key = ANY ($1::bigint[])",
+                list(self.watched),
+            )
+            for key, pos in rows:
+                if self.watched.get(key, pos) != pos:
+                    self.watched[key] = pos
+                    changed.add(key)
+        mail = await self._query(
+            f"SELECT DISTINCT t.key FROM {schema}.posts p JOIN {schema}.tasks t ON t.key = p.task "
+            "WHERE t.owner = $1 AND p.n > t.heard",
+            self._replica,
+        )
+        changed.update(key for (key,) in mail)
+        if changed:
+            self._wake(changed)
+
+
+def _hex(key: int) -> str:
+    return f"{key:x}"

