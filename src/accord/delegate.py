@@ -12,13 +12,14 @@ from typing import Any
 
 from . import observe
 from .client import AgentFault, Client, ClientReply, connect
-from .engine.durable import Branch
+from .engine.durable import Branch, DelegateOptions
 from .engine.runs import Run
 from .engine.skills import Fail
 from .model import (
     FINAL,
     INTERRUPTED,
     A2AError,
+    ArtifactUpdate,
     Message,
     StatusUpdate,
     Task,
@@ -71,6 +72,7 @@ class ClientDelegates:
         task_id: str,
         branch: Branch,
         on_task: Callable[[str], Awaitable[None]],
+        options: DelegateOptions,
     ) -> Any:
         """Have another agent do something, and return what it answered as a JSON value. See
         `durable.branches.Delegates`.
@@ -79,9 +81,12 @@ class ClientDelegates:
         """
         try:
             if isinstance(agent, Client):
-                return await _Conversation(run, agent, key, branch, on_task).hold(message, task_id)
-            async with connect(agent, headers={"traceparent": observe.child()}) as client:
-                return await _Conversation(run, client, key, branch, on_task).hold(message, task_id)
+                talk = _Conversation(run, agent, key, branch, on_task, options)
+                return await talk.hold(message, task_id)
+            headers = {**(options.headers or {}), "traceparent": observe.child()}
+            async with connect(agent, headers=headers) as client:
+                talk = _Conversation(run, client, key, branch, on_task, options)
+                return await talk.hold(message, task_id)
         except (AgentFault, A2AError) as error:
             log_.warning("a delegation of task %s failed: %s", run.task_id, error)
             return {"fault": f"{type(error).__name__}: {error}"}
@@ -113,7 +118,10 @@ class _Conversation:
         key: str,
         branch: Branch,
         on_task: Callable[[str], Awaitable[None]],
+        options: DelegateOptions,
     ) -> None:
+        self._options = options
+        self._written: dict[str, int] = {}  # how much of each of its artifacts we have written
         self._run = run
         self._client = client
         self._key = key
@@ -142,7 +150,11 @@ class _Conversation:
     async def _send(self, message: Any, key: str) -> ClientReply:
         client = self._client
         stream = client.stream(
-            message, task_id=self._task_id, key=key if client.deduplicates else ""
+            message,
+            skill="" if self._task_id else self._options.skill,
+            metadata=self._options.metadata,
+            task_id=self._task_id,
+            key=key if client.deduplicates else "",
         )
         async for event in stream:
             await self._on_event(event)
@@ -152,6 +164,8 @@ class _Conversation:
         """Read on in a task that was begun before."""
         client = self._client
         task = await client.get(self._task_id)
+        if self._options.writes:
+            await self._write(task)
         if task.state not in FINAL and task.state not in INTERRUPTED:
             with contextlib.suppress(UnsupportedOperation):  # it has ended meanwhile
                 async for event in client.subscribe(self._task_id):
@@ -173,6 +187,25 @@ class _Conversation:
         ):
             self._run.progress(f"{self._client.card.name}: {event.status.message.text}", None)
             await self._run.drain()
+        if self._options.writes:
+            await self._write(event)
+
+    async def _write(self, event: Any) -> None:
+        """Write what the other agent has written, where we have not yet."""
+        if isinstance(event, ArtifactUpdate):
+            id_, text = event.artifact.artifact_id, event.artifact.text
+            before = self._written.get(id_, 0)
+            new = text if event.append else text[before:]
+            self._written[id_] = before + len(new)
+            if new:
+                self._run.emit(new)
+                await self._run.drain()
+        elif isinstance(event, Task):
+            for artifact in event.artifacts:
+                new = artifact.text[self._written.get(artifact.artifact_id, 0) :]
+                self._written[artifact.artifact_id] = len(artifact.text)
+                if new:
+                    self._run.emit(new)
 
     async def _ask(self, reply: ClientReply) -> Message:
         """Ask our own client what the other agent asks us."""

@@ -299,3 +299,29 @@ async def test_the_message_that_came_can_be_handed_on(disk: Disk) -> None:
 
     async with disk.process(shop) as process:
         assert text_of(await process.send(message("chair"))) == "chair in white"
+
+
+async def test_a_delegation_names_a_skill_and_writes_as_the_other_agent_writes():
+    """Its chunks are ours as they come, once, and its metadata and skill are as we say."""
+    desk = Agent("Desk")
+
+    @desk.skill
+    async def refuse(item: str, ctx: Context):
+        ctx.fail("the wrong skill")
+
+    @desk.skill
+    async def describe(item: str, ctx: Context):
+        assert ctx.message.metadata == {"skill": "describe", "tone": "calm"}
+        for word in ("a ", "fine ", item):
+            await ctx.write(word)
+            await asyncio.sleep(0)
+
+    async def order(item: str, ctx: Context):
+        await ctx.write("Desk says: ")
+        await ctx.delegate(desk, item, skill="describe", metadata={"tone": "calm"}, write=True)
+
+    async with connect(agent_of(order, "Shop")) as client:
+        stream = client.stream("shelf")
+        texts = [text async for text in stream.text()]
+        assert "".join(texts) == "Desk says: a fine shelf"
+        assert stream.reply.text == "Desk says: a fine shelf"

@@ -9,7 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from accord.engine.durable.branches import RUN_POSITION, Branch, RunPosition, position_in
+from accord.engine.durable.branches import (
+    RUN_POSITION,
+    Branch,
+    DelegateOptions,
+    RunPosition,
+    position_in,
+)
 from accord.engine.durable.history import Mismatch, read_history
 from accord.engine.durable.output import Output, Send
 from accord.engine.durable.steps import Steps
@@ -63,7 +69,7 @@ class Context:
         return self._run.steps.gather(*members)
 
     def delegate(self, agent: Any, message: Any, *, name: str = "") -> Any:
-        return self._run.steps.delegate(agent, message, name=name)
+        return self._run.steps.delegate(agent, message, DelegateOptions(), name=name)
 
     def patched(self, name: str) -> bool:
         return self._run.steps.patched(name)
@@ -278,6 +284,7 @@ class Delegates:
         task_id: str,
         branch: Branch,
         on_task: Any,
+        options: DelegateOptions,
     ) -> Any:
         if task_id:
             run.calls.append(f"subscribe {task_id}")

@@ -7,6 +7,7 @@ from ...lazy import lazy
 if TYPE_CHECKING:
     from .branches import RUN_POSITION as RUN_POSITION
     from .branches import Branch as Branch
+    from .branches import DelegateOptions as DelegateOptions
     from .branches import Delegates as Delegates
     from .branches import RunPosition as RunPosition
     from .branches import position_in as position_in
@@ -22,6 +23,7 @@ __getattr__ = lazy(
     __name__,
     {
         "Branch": "branches",
+        "DelegateOptions": "branches",
         "Delegates": "branches",
         "History": "history",
         "Mismatch": "history",

@@ -6,7 +6,7 @@ its steps, so they need names.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RUN_POSITION",
     "Branch",
+    "DelegateOptions",
     "Delegates",
     "Recorder",
     "RunPosition",
@@ -27,6 +28,15 @@ __all__ = [
     "position_in",
     "step_label",
 ]
+
+
+class DelegateOptions(NamedTuple):
+    """How a part of a task is handed to another agent."""
+
+    skill: str = ""
+    metadata: dict[str, Any] | None = None
+    headers: Mapping[str, str] | None = None
+    writes: bool = False  # what the other agent writes is written by us too, as it comes
 
 
 class Delegates(Protocol):
@@ -42,6 +52,7 @@ class Delegates(Protocol):
         task_id: str,
         branch: "Branch",
         on_task: Callable[[str], Awaitable[None]],
+        options: "DelegateOptions",
     ) -> Any:
         """Have another agent do something, and return what it answered as a JSON value.
 
@@ -55,6 +66,7 @@ class Delegates(Protocol):
             branch: What its questions are asked under. They are known by their text or name, not by
               their order.
             on_task: To be awaited once the id of the other agent's task is known.
+            options: How the message is sent.
         """
         ...
 

@@ -21,6 +21,7 @@ from ..log import Delegated, Patched, StepEnded, StepLeft
 from .branches import (
     RUN_POSITION,
     Branch,
+    DelegateOptions,
     Recorder,
     RunPosition,
     branch_of,
@@ -352,7 +353,9 @@ class Steps:
 
     # Other agents
 
-    async def delegate(self, agent: Any, message: Any, *, name: str = "") -> Any:
+    async def delegate(
+        self, agent: Any, message: Any, options: DelegateOptions, *, name: str = ""
+    ) -> Any:
         """Have another agent do a part of the task, and return its reply. It is known again as a
         step is.
 
@@ -385,7 +388,14 @@ class Steps:
         questions = Branch(call.branch.below(call.label), call.branch.output, call.branch.task)
         key = self._key(call.branch, call.label)
         work = run.delegates.converse(
-            run, agent, message, key, task_id=task_id, branch=questions, on_task=on_task
+            run,
+            agent,
+            message,
+            key,
+            task_id=task_id,
+            branch=questions,
+            on_task=on_task,
+            options=options,
         )
         return run.delegates.reply(agent, await self._do(call, work, _JSON))
 

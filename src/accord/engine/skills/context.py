@@ -1,7 +1,7 @@
 """What a skill can do while it runs."""
 
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from ...auth import Caller
@@ -286,7 +286,17 @@ class Context:
         """
         return self._task_run.is_canceled
 
-    def delegate(self, agent: Any, message: Any, *, name: str = "") -> Coroutine[Any, Any, Any]:
+    def delegate(
+        self,
+        agent: Any,
+        message: Any,
+        *,
+        skill: str = "",
+        metadata: dict[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        write: bool = False,
+        name: str = "",
+    ) -> Coroutine[Any, Any, Any]:
         """Have another agent do a part of this task, and return its reply (as `connect(agent).send`
         does).
 
@@ -294,10 +304,21 @@ class Context:
         asked of our own client, and cancelling this task cancels its. If it fails or declines, this
         raises `Fail`, and so fails this task unless caught. It is known again after a restart as a
         step is: the other agent goes on with the same task.
+
+        Args:
+            agent: Whom to ask.
+            message: What to do.
+            skill: Which of its skills it is for.
+            metadata: Of the message.
+            headers: Of the request. What our own caller sent is never handed on by itself.
+            write: Write the text it writes into our own artifact, as it comes.
+            name: By which it is known after a restart, if several run side by side.
         """
-        return Pending(
-            "delegate", self._waiting("delegate").steps.delegate(agent, message, name=name)
-        )
+        from ..durable import DelegateOptions
+
+        steps = self._waiting("delegate").steps
+        options = DelegateOptions(skill, metadata, headers, write)
+        return Pending("delegate", steps.delegate(agent, message, options, name=name))
 
     def require_auth(
         self, text: str, *, until: Awaitable[T] | None = None
