@@ -42,6 +42,7 @@ class Agent(AgentBase):
         retention: "Retention | None" = None,
         key_file: "str | Path | None" = None,
         allow_hosts: Sequence[str] = (),
+        sign_card: bool = False,
     ) -> "App":
         """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette
         or FastAPI.
@@ -62,6 +63,8 @@ class Agent(AgentBase):
               `ACCORD_KEY`, else in a file beside the SQLite database, made when first needed.
             allow_hosts: Hosts and networks that addresses of strangers (webhooks, keys of issuers)
               may lead to though they are private: for tests, and for networks of your own.
+            sign_card: Sign the agent card with these keys, and publish the public ones at
+              `/.well-known/jwks.json`.
             tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server
               this app runs in.
         """
@@ -80,6 +83,7 @@ class Agent(AgentBase):
             retention=retention,
             key_file=key_file,
             allow_hosts=allow_hosts,
+            sign_card=sign_card,
         )
         if grpc_port is not None:
             app.listen(grpc_host, grpc_port, tls)
@@ -108,6 +112,7 @@ class Agent(AgentBase):
         retention: "Retention | None" = None,
         key_file: "str | Path | None" = None,
         allow_hosts: Sequence[str] = (),
+        sign_card: bool = False,
         no_auth: bool = False,
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
@@ -138,6 +143,8 @@ class Agent(AgentBase):
               `ACCORD_KEY`, else in a file beside the SQLite database, made when first needed.
             allow_hosts: Hosts and networks that addresses of strangers (webhooks, keys of issuers)
               may lead to though they are private: for tests, and for networks of your own.
+            sign_card: Sign the agent card with these keys, and publish the public ones at
+              `/.well-known/jwks.json`.
             no_auth: Let anyone who can reach the address use the agent.
 
         Raises:
@@ -168,6 +175,7 @@ class Agent(AgentBase):
             retention=retention,
             key_file=key_file,
             allow_hosts=allow_hosts,
+            sign_card=sign_card,
         )
 
         def started(address: str) -> None:

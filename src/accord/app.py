@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
 from .engine.skills import AgentBase
@@ -39,6 +41,22 @@ def _delegates() -> Delegates:
     return delegate.ClientDelegates()
 
 
+class _Signer:
+    """Signs the card with the app's key, and says where that is published."""
+
+    def __init__(self, app: "App") -> None:
+        self._app = app
+
+    def key_id(self) -> str:
+        return self._app.keyring.signing_key.id
+
+    def sign(self, card: AgentCard, base: str) -> AgentCard:
+        from .auth import sign_card
+
+        key = self._app.keyring.signing_key
+        return sign_card(card, key, key_url=f"{base}/.well-known/jwks.json")
+
+
 class App(Router):
     """An agent as an ASGI app. Opens its store at start-up, or with the first request if nobody
     starts it.
@@ -57,6 +75,7 @@ class App(Router):
         retention: Retention | None = None,
         key_file: str | Path | None = None,
         allow_hosts: Sequence[str] = (),
+        sign_card: bool = False,
     ) -> None:
         self.agent = agent
         self._versions = served(versions)
@@ -80,9 +99,12 @@ class App(Router):
         super().__init__(
             JsonRpcEndpoint(service, limits, self._versions, unread),
             RestEndpoint(service, limits, self._versions, unread, self._rest_url),
-            CardEndpoint(self.card, url, time.time(), self._versions),
+            CardEndpoint(
+                self.card, url, time.time(), self._versions, _Signer(self) if sign_card else None
+            ),
             rpc_path=self._rpc_url,
             limits=limits,
+            jwks=self._jwks if sign_card else None,
         )
         self._opening: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
@@ -106,6 +128,10 @@ class App(Router):
                 is_volatile=store.is_volatile,
             )
         return self._keyring
+
+    def _jwks(self) -> bytes:
+        """The keys that this server signs with, for who verifies what it signs."""
+        return msgspec.json.encode(self.keyring.jwks())
 
     @property
     def trouble(self) -> str:

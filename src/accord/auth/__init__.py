@@ -7,6 +7,9 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .caller import ANONYMOUS as ANONYMOUS
     from .caller import Caller as Caller
+    from .cards import Trust as Trust
+    from .cards import canonical_card as canonical_card
+    from .cards import sign_card as sign_card
     from .issuer import Issuer as Issuer
     from .issuer import IssuerUnavailable as IssuerUnavailable
     from .jose import InvalidSignature as InvalidSignature
@@ -38,10 +41,13 @@ __getattr__ = lazy(
         "PublicKey": "jose",
         "SigningKey": "jose",
         "TokenVerifier": "tokens",
+        "Trust": "cards",
+        "canonical_card": "cards",
         "key_file_of": "keyring",
         "new_key": "keyring",
         "private_key": "jose",
         "public_keys": "jose",
+        "sign_card": "cards",
         "verify": "jose",
     },
 )

@@ -14,7 +14,17 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..net import AgentFault, Guard, Proxies, Response, guard_beside, host_of, origin_of, safe_url
+from ..net import (
+    AgentFault,
+    Guard,
+    Http,
+    Proxies,
+    Response,
+    guard_beside,
+    host_of,
+    origin_of,
+    safe_url,
+)
 from .jose import PublicKey, public_keys
 
 __all__ = ["FileKeys", "Issuer", "IssuerUnavailable", "KeySource", "RemoteKeys", "ask"]
@@ -44,29 +54,34 @@ async def ask(
     verb: str = "GET",
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
+    http: Http | None = None,
 ) -> Response:
-    """Send one request to an issuer. Redirects are not followed. Raises AgentFault."""
+    """Send one request to an issuer. Redirects are not followed. Raises AgentFault.
+
+    With `http` that connects, as its owner wants it; without, the environment's proxies count
+    unless there is a guard.
+    """
+    lines = {"Accept": "application/json", **(headers or {})}
+    if http is not None:
+        return await http.fetch(verb, url, lines, body, limit=_ANSWER_BYTES, timeout_s=_TIMEOUT_S)
     from ..net import Network  # brings aiohttp
 
     proxies = Proxies.from_environment() if guard is None else None
     network = Network(connect_s=_TIMEOUT_S, lost_s=30.0, guard=guard, proxies=proxies)
     try:
         return await network.fetch(
-            verb,
-            url,
-            {"Accept": "application/json", **(headers or {})},
-            body,
-            limit=_ANSWER_BYTES,
-            timeout_s=_TIMEOUT_S,
+            verb, url, lines, body, limit=_ANSWER_BYTES, timeout_s=_TIMEOUT_S
         )
     finally:
         await network.close()
 
 
-async def _document(url: str, guard: Guard | None) -> tuple[dict[str, Any], float]:
+async def _document(
+    url: str, guard: Guard | None, http: Http | None = None
+) -> tuple[dict[str, Any], float]:
     """Return a JSON object that is published at `url`, and for how long it is good."""
     try:
-        answer = await ask(url, guard=guard)
+        answer = await ask(url, guard=guard, http=http)
     except AgentFault as error:
         raise IssuerUnavailable(str(error)) from None
     if answer.status != 200:
@@ -160,12 +175,14 @@ class RemoteKeys:
         where: str | Callable[[], Any],
         *,
         guard: Guard | None = None,
+        http: Http | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`where` is the URL, or an async function that returns it and the guard for it."""
         self.generation = 0
         self._where = where
         self._guard = guard
+        self.http = http
         self._clock = clock
         self._keys: list[PublicKey] = []
         self._fetched = -_STALE_S  # when we have last had an answer
@@ -216,7 +233,7 @@ class RemoteKeys:
         url, guard = (
             (self._where, self._guard) if isinstance(self._where, str) else await self._where()
         )
-        value, fresh_s = await _document(url, guard)
+        value, fresh_s = await _document(url, guard, self.http)
         try:
             keys = _usable(value, safe_url(url))
         except ValueError as error:

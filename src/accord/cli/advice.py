@@ -6,7 +6,16 @@ import shlex
 
 import click
 
-from ..client import AgentFault, BadCard, Pause, Retry, Unreachable, is_interrupted, task_of
+from ..client import (
+    AgentFault,
+    BadCard,
+    Pause,
+    Retry,
+    Unreachable,
+    UntrustedCard,
+    is_interrupted,
+    task_of,
+)
 from ..model import A2AError, TaskNotFound, TooManyRequests, UnsupportedOperation
 from .amount import SECONDS
 
@@ -61,6 +70,8 @@ def advised(error: A2AError | AgentFault, url: str = "", again: str = "") -> cli
             help_ = "If the agent has no TLS, its address begins with http://, not https://."
         case Unreachable():
             help_ = "Start one with:  accord serve FILE"
+        case UntrustedCard():
+            help_ = "Say whose signatures count with --keys or --key-url."
         case BadCard():
             help_ = (
                 "Give the address an agent is served at, as accord serve prints it, or the "

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import click
 
-from ..auth import Keyring, KeyringError, key_file_of, new_key
+from .. import auth
 
-__all__ = ["keyring"]
+__all__ = ["KEY_FILE", "STORE", "found_keyring", "keyring"]
 
-_FILE = click.option(
+KEY_FILE = click.option(
     "--key-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file of keys. By default the one beside the store, or the only one in ./.accord/.",
 )
-_STORE = click.option("--store", help="The store whose keys are meant: sqlite:///FILE.")
+STORE = click.option("--store", help="The store whose keys are meant: sqlite:///FILE.")
 
 
 @click.group()
@@ -29,17 +29,17 @@ def new() -> None:
     Replicas that share a store need the same one. To rotate it, put the new one in front:
     ACCORD_KEY=NEW,OLD
     """
-    click.echo(new_key())
+    click.echo(auth.new_key())
 
 
 @keyring.command("list")
-@_FILE
-@_STORE
+@KEY_FILE
+@STORE
 def show(key_file: Path | None, store: str | None) -> None:
     """List the keys, the current one first. Secrets are not shown."""
     try:
-        ring = _found(key_file, store)
-    except KeyringError as error:
+        ring = found_keyring(key_file, store)
+    except auth.KeyringError as error:
         raise click.ClickException(str(error)) from error
     click.echo(click.style(str(ring.file or "ACCORD_KEY"), dim=True))
     for place, (key_id, made) in enumerate(ring.ids):
@@ -48,36 +48,38 @@ def show(key_file: Path | None, store: str | None) -> None:
 
 
 @keyring.command("rotate")
-@_FILE
-@_STORE
+@KEY_FILE
+@STORE
 def rotate(key_file: Path | None, store: str | None) -> None:
     """Make a new key the current one. The others stay, for what they have sealed.
 
     Servers that run take it up at once.
     """
     try:
-        ring = _found(key_file, store)
+        ring = found_keyring(key_file, store)
         key_id = ring.rotate()
-    except KeyringError as error:
+    except auth.KeyringError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{key_id} is the current key in {ring.file}")
 
 
-def _found(key_file: Path | None, store: str | None) -> Keyring:
+def found_keyring(key_file: Path | None, store: str | None) -> "auth.Keyring":
     """The keyring that is meant. Raises KeyringError."""
     if key_file is None and store is not None:
         scheme, _, rest = store.partition(":///")
         if scheme != "sqlite" or not rest:
-            raise KeyringError(
+            raise auth.KeyringError(
                 f"{store.partition('://')[0]}:// has no key file beside it: give --key-file"
             )
-        key_file = key_file_of(Path(rest))
+        key_file = auth.key_file_of(Path(rest))
     if key_file is not None:
-        return Keyring.open(key_file, make=False)
+        return auth.Keyring.open(key_file, make=False)
     if os.environ.get("ACCORD_KEY"):
-        return Keyring.parse(os.environ["ACCORD_KEY"])
+        return auth.Keyring.parse(os.environ["ACCORD_KEY"])
     found = sorted(Path(".accord").glob("*.keys"))
     if len(found) != 1:
         there = f"; there are {', '.join(map(str, found))}" if found else ""
-        raise KeyringError(f"say which keys: --key-file FILE, or --store sqlite:///FILE{there}")
-    return Keyring.open(found[0], make=False)
+        raise auth.KeyringError(
+            f"say which keys: --key-file FILE, or --store sqlite:///FILE{there}"
+        )
+    return auth.Keyring.open(found[0], make=False)

@@ -66,6 +66,7 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keys to seal and sign with. By default in ACCORD_KEY, or beside the SQLite file.",
 )
+@click.option("--sign-card", is_flag=True, help="Sign the agent card with these keys.")
 @click.option(
     "--allow-host",
     "allow_hosts",
@@ -100,6 +101,7 @@ def serve(
     grace: float,
     keep_days: float,
     key_file: Path | None,
+    sign_card: bool,
     allow_hosts: tuple[str, ...],
     no_auth: bool,
     log_level: str,
@@ -133,6 +135,7 @@ def serve(
             retention=Retention(tasks_s=keep_days * 24 * 3600),
             key_file=key_file,
             allow_hosts=allow_hosts,
+            sign_card=sign_card,
             log_level=log_level,
             no_auth=no_auth,
             on_start=lambda bound: _greet(

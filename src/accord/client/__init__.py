@@ -14,6 +14,7 @@ from .errors import (
     ConnectionLost,
     TooSlow,
     Unreachable,
+    UntrustedCard,
     task_of,
 )
 from .reply import ClientReply
@@ -43,6 +44,7 @@ __all__ = [
     "Stream",
     "TooSlow",
     "Unreachable",
+    "UntrustedCard",
     "connect",
     "connect_sync",
     "is_interrupted",

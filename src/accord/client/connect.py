@@ -32,12 +32,16 @@ from .bindings import BASE_URL, Binding, InProcess, JsonRpc, JsonRpc02, Rest
 from .budget import Budget
 from .client import Client
 from .connection import AgentConnection, FoundAgent, Options
-from .discovery import ByOrigin, Cards, card_of, fetch_card, open_card
+from .discovery import ByOrigin, Cards, card_of, fetch_card, read_json, verify_card
 from .errors import BadCard
 from .retry import Retry
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
+
+    from ..auth import Trust
+
+    Verify: TypeAlias = Trust | str | Path | Mapping[str, Any] | bool | None
 
 __all__ = ["connect"]
 
@@ -106,6 +110,7 @@ def connect(
     ssl: SSLContext | None = None,
     session: "ClientSession | None" = None,
     guard: Guard | None = None,
+    verify: "Verify" = None,
 ) -> Client:
     """Return a client of an agent: use it with `async with`, or `await` it.
 
@@ -132,6 +137,9 @@ def connect(
           TLS count; you close it.
         guard: For an agent whose address a stranger gave: only addresses it allows are connected
           to. A `proxy` decides by itself.
+        verify: Whose signatures the card must have: `Trust(...)`, a JWK set (its URL, a file, the
+          set itself), or True for keys at the origin of `agent`. Of a card that is verified, what
+          is not signed counts for nothing.
     """
     budget = budget or Budget()
     certificate = certificate_of(auth)
@@ -161,6 +169,7 @@ def connect(
         tenant=tenant, extensions=tuple(extensions), retry=retry or Retry(), budget=budget
     )
     wish = _Wish(_listed(binding), _listed(version))
+    trust = _trust(verify)
 
     async def find() -> FoundAgent:
         from ..net import (
@@ -181,7 +190,9 @@ def connect(
             )
         http: Http = routes
         try:
-            http, card, origin, notes, server = await _discover(agent, routes, budget, auth, cards)
+            http, card, origin, notes, server = await _discover(
+                agent, routes, budget, auth, cards, trust
+            )
             is_met = bool(origin) or isinstance(http, InProcess)
             interfaces = _choose(card, wish, notes)
             card_origin = "" if isinstance(http, InProcess) else origin or _origin(interfaces[0])
@@ -244,8 +255,23 @@ def _listed(given: str | Sequence[str] | None) -> list[str]:
     return [] if given is None else [given] if isinstance(given, str) else list(given)
 
 
+def _trust(verify: "Verify") -> "Trust | None":
+    if verify is None or verify is False:
+        return None
+    from ..auth import Trust
+
+    if isinstance(verify, Trust):
+        return verify
+    return Trust(at_origin=True) if verify is True else Trust(verify)
+
+
 async def _discover(
-    agent: Place, network: ByOrigin, budget: Budget, auth: Auth, cards: Cards | None
+    agent: Place,
+    network: ByOrigin,
+    budget: Budget,
+    auth: Auth,
+    cards: Cards | None,
+    trust: "Trust | None",
 ) -> tuple[Http, AgentCard, str, list[str], str | None]:
     """Return how to reach the agent, its card, the origin its user named (if any), what was
     repaired, and who gave the card.
@@ -253,38 +279,31 @@ async def _discover(
     The last is the `Server` header that came with the card.
     """
     notes: list[str] = []
-    match agent:
-        case AgentCard():
+    origin = ""
+
+    async def verified(value: Any, where: str) -> Any:
+        if trust is None:
+            return value
+        return await verify_card(value, where, trust, origin, network)
+
+    url = _as_url(agent.strip()) if isinstance(agent, str) and not _is_json(agent) else None
+    if url is None and isinstance(agent, AgentCard | dict | bytes | str | os.PathLike):
+        if isinstance(agent, AgentCard) and trust is None:
             return network, agent, "", notes, ""
-        case dict():
-            return network, card_of(agent, "", notes), "", notes, ""
-        case bytes():
-            return network, open_card(agent, "", budget, notes), "", notes, ""
-        case os.PathLike():
-            return network, _from_file(Path(agent), budget, notes), "", notes, ""
-        case str():
-            if agent.lstrip().startswith("{"):
-                return network, open_card(agent.encode(), "", budget, notes), "", notes, ""
-            url = _as_url(agent.strip())
-            if url is None:
-                return (
-                    network,
-                    _from_file(Path(agent.removeprefix("file://")), budget, notes),
-                    "",
-                    notes,
-                    "",
-                )
-            origin = network.origin = origin_of(url)
-            kept = cards
-            http: Http = network
-            if auth is not None:
-                # The card may be for some only: asked for with the credentials, and kept for nobody
-                # else.
-                http = Signed(network, origin, choose(_SILENT, auth))
-            elif kept is None:
-                kept = CARDS
-            card, server = await fetch_card(url, http, budget, kept, notes)
-            return network, card, origin, notes, server
+        value = await verified(_given(agent, budget), "")
+        return network, card_of(value, "", notes), "", notes, ""
+    if url is not None:
+        origin = network.origin = origin_of(url)
+        kept = cards
+        http: Http = network
+        if auth is not None:
+            # The card may be for some only: asked for with the credentials, and kept for nobody
+            # else.
+            http = Signed(network, origin, choose(_SILENT, auth))
+        elif kept is None:
+            kept = CARDS
+        card, server = await fetch_card(url, http, budget, kept, notes, verified)
+        return network, card, origin, notes, server
     make = getattr(agent, "app", None)
     if not callable(make) and not callable(agent):
         raise TypeError(
@@ -292,8 +311,28 @@ async def _discover(
             "an ASGI app"
         )
     local = InProcess(make() if callable(make) else agent, owns_app=callable(make))
-    card, server = await fetch_card(BASE_URL, local, budget, None, notes)
+    card, server = await fetch_card(BASE_URL, local, budget, None, notes, verified)
     return local, card, "", notes, server
+
+
+def _is_json(given: str) -> bool:
+    return given.lstrip().startswith("{")
+
+
+def _given(agent: Any, budget: Budget) -> Any:
+    """The JSON value of a card that was handed over. Raises BadCard."""
+    match agent:
+        case AgentCard():
+            return msgspec.to_builtins(agent)
+        case bytes():
+            return read_json(agent, "", budget)
+        case str() if _is_json(agent):
+            return read_json(agent.encode(), "", budget)
+        case str():
+            return read_json(_read_file(Path(agent.removeprefix("file://")), budget), "", budget)
+        case os.PathLike():
+            return read_json(_read_file(Path(agent), budget), "", budget)
+    return agent
 
 
 # The card of an agent we know nothing of yet.
@@ -338,14 +377,13 @@ def _is_file(given: str) -> bool:
         return False
 
 
-def _from_file(path: Path, budget: Budget, notes: list[str]) -> AgentCard:
+def _read_file(path: Path, budget: Budget) -> bytes:
     path = path.expanduser()
     try:
         with path.open("rb") as file:
-            body = file.read(budget.card_bytes + 1)
+            return file.read(budget.card_bytes + 1)
     except OSError as error:
         raise BadCard(str(path), f"no card to be read: {error.strerror}") from None
-    return open_card(body, "", budget, notes)
 
 
 def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterface]:

@@ -6,6 +6,7 @@
     done
     ├── TooSlow          (TimeoutError)           the same, by the clock
     ├── BadCard          (ValueError)             there is no card, or none that can be used
+    │   └── UntrustedCard                         nobody we trust has signed it
     └── BadAnswer        (InvalidAgentResponse)   the answer breaks the protocol, or a budget of
     ours
 
@@ -28,6 +29,7 @@ __all__ = [
     "ConnectionLost",
     "TooSlow",
     "Unreachable",
+    "UntrustedCard",
     "about_task",
     "task_of",
 ]
@@ -35,6 +37,10 @@ __all__ = [
 
 class BadCard(AgentFault, ValueError):
     """There is no agent card there, or none that can be used."""
+
+
+class UntrustedCard(BadCard):
+    """The card is not signed, or by nobody that `verify=` trusts."""
 
 
 class CallFailed(Exception):

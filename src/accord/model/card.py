@@ -5,6 +5,7 @@ from msgspec import field
 from .base import Metadata, Model
 
 __all__ = [
+    "MAX_SIGNATURES",
     "APIKeySecurityScheme",
     "AgentCapabilities",
     "AgentCard",
@@ -27,6 +28,9 @@ __all__ = [
     "SecurityScheme",
     "StringList",
 ]
+
+
+MAX_SIGNATURES = 8  # of a card: each costs a reader time, and a few are enough to rotate keys
 
 
 class StringList(Model):

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from .cards import Cards as Cards
     from .cards import card_of as card_of
     from .cards import fetch_card as fetch_card
-    from .cards import open_card as open_card
+    from .cards import read_json as read_json
+    from .cards import verify_card as verify_card
     from .origins import ByOrigin as ByOrigin
 
 __getattr__ = lazy(
@@ -18,6 +19,7 @@ __getattr__ = lazy(
         "Cards": "cards",
         "card_of": "cards",
         "fetch_card": "cards",
-        "open_card": "cards",
+        "read_json": "cards",
+        "verify_card": "cards",
     },
 )

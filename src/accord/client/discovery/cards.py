@@ -4,30 +4,42 @@ over.
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urljoin
 
 import msgspec
 
-from ...model import AgentCard, ParseError, PermissionDenied, Unauthenticated
+from ...model import (
+    MAX_SIGNATURES,
+    AgentCard,
+    InvalidParams,
+    ParseError,
+    PermissionDenied,
+    Unauthenticated,
+)
 from ...net import Http, Response, host_of, parse_url, safe_url
-from ...protocol import status_error, text
+from ...protocol import lenient, status_error, text
 from ..bindings import seconds
 from ..budget import Budget, check_depth
-from ..errors import AgentFault, BadAnswer, BadCard
+from ..errors import AgentFault, BadAnswer, BadCard, UntrustedCard
 from .repair import read_card
 
-__all__ = ["PLACES", "Cards", "fetch_card", "open_card"]
+if TYPE_CHECKING:
+    from ...auth import Trust
+
+__all__ = ["PLACES", "Cards", "card_of", "fetch_card", "open_card", "read_json", "verify_card"]
 
 PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-MAX_SIGNATURES = 8
 _REDIRECTS = 3
 _NOT_NOW = (429, 502, 503, 504)
 _KEEP_S = 3600.0
 
 _json = msgspec.json.Decoder()
+
+# Returns what counts of a card, given as JSON with the place it was found at.
+Verify: TypeAlias = Callable[[Any, str], Awaitable[Any]]
 
 
 class _CachedCard(msgspec.Struct):
@@ -109,7 +121,12 @@ def _directives(header: str) -> dict[str, str]:
 
 
 async def fetch_card(
-    url: str, http: Http, budget: Budget, cards: Cards | None, notes: list[str]
+    url: str,
+    http: Http,
+    budget: Budget,
+    cards: Cards | None,
+    notes: list[str],
+    verified: Verify | None = None,
 ) -> tuple[AgentCard, str]:
     """Return the card of the agent at `url`, and what the server that gave it calls itself; empty
     if it does not say.
@@ -127,7 +144,10 @@ async def fetch_card(
         if answer.status == 200 and _may_be_card(answer, place, url):
             if tried:
                 notes.append(f"no card at {tried[0]}; found at {safe_url(place)}")
-            return open_card(answer.body, place, budget, notes), answer.headers.get("Server") or ""
+            value = read_json(answer.body, place, budget)
+            if verified is not None:
+                value = await verified(value, place)
+            return card_of(value, place, notes), answer.headers.get("Server") or ""
         if answer.status == 401:
             raise Unauthenticated(
                 f"{safe_url(place)}: the card is not for everyone; connect with auth="
@@ -147,19 +167,65 @@ async def fetch_card(
     raise BadCard(safe_url(url), what)
 
 
-def open_card(body: bytes, url: str, budget: Budget, notes: list[str]) -> AgentCard:
-    """Return the card in `body`. Raises BadCard."""
+def read_json(body: bytes, url: str, budget: Budget) -> Any:
+    """Return the JSON value in `body`, which may be a card. Raises BadCard."""
     where = safe_url(url) if url else "the card given"
     if len(body) > budget.card_bytes:
         raise BadCard(where, f"the card is larger than {budget.card_bytes} bytes")
     try:
         check_depth(body, budget.card_depth)
-        value = _json.decode(body)
+        return _json.decode(body)
     except ParseError as error:
         raise BadCard(where, f"the card is {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadCard(where, f"the card is not JSON: {text.parse_error(error)}") from None
-    return card_of(value, url, notes)
+
+
+def open_card(body: bytes, url: str, budget: Budget, notes: list[str]) -> AgentCard:
+    """Return the card in `body`. Raises BadCard."""
+    return card_of(read_json(body, url, budget), url, notes)
+
+
+async def verify_card(value: Any, url: str, trust: "Trust", origin: str, http: Http | None) -> Any:
+    """Return the part of a card that is signed, as JSON: what else is there counts for nothing.
+
+    Raises:
+        UntrustedCard: No signature that counts is on it.
+        BadCard: It is no card.
+    """
+    from ...auth import InvalidSignature, IssuerUnavailable  # what most clients never need
+
+    where = safe_url(url) if url else "the card given"
+    if not isinstance(value, dict):
+        raise BadCard(where, "the card is not a JSON object")
+    is_old = "supportedInterfaces" not in value and "supported_interfaces" not in value
+    try:
+        # A card of before 1.0 is signed as it stands; of it the signatures are read, and no more.
+        card = lenient.convert(
+            _SIGNED_ONLY | {"signatures": value.get("signatures") or []} if is_old else value,
+            AgentCard,
+        )
+    except (InvalidParams, RecursionError) as error:
+        raise BadCard(where, f"the card can't be verified: {error}") from None
+    try:
+        await trust.verify(card, raw=value if is_old else None, origin=origin, http=http)
+    except InvalidSignature as error:
+        raise UntrustedCard(where, f"the card is not trusted: {error}") from None
+    except IssuerUnavailable as error:
+        raise UntrustedCard(where, f"the card can't be verified: {error}") from None
+    return value if is_old else msgspec.to_builtins(card)
+
+
+_SIGNED_ONLY: dict[str, Any] = {
+    "name": "",
+    "description": "",
+    "supportedInterfaces": [],
+    "version": "",
+    "capabilities": {},
+    "defaultInputModes": [],
+    "defaultOutputModes": [],
+    "skills": [],
+}
 
 
 def card_of(value: Any, url: str, notes: list[str]) -> AgentCard:

@@ -2,19 +2,30 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from ...model import AgentCard
 from ...operations import Version, numbers
+from ...protocol import lenient
 from ...protocol.v1 import codec as v1
 from ..request import JSON, HttpRequest, HttpResponse, http_date
 
-__all__ = ["CARD_PATH", "CardEndpoint"]
+__all__ = ["CARD_PATH", "CardEndpoint", "CardSigner"]
 
 CARD_PATH = "/.well-known/agent-card.json"
 MAX_AGE_S = 60
+
+
+class CardSigner(Protocol):
+    """Signs cards with the server's key."""
+
+    def key_id(self) -> str:
+        """The key that is used now: what others have signed is made anew."""
+        ...
+
+    def sign(self, card: AgentCard, base: str) -> AgentCard: ...
 
 
 class CardEndpoint:
@@ -30,6 +41,7 @@ class CardEndpoint:
         url: str | None,
         started_s: float,
         versions: Sequence[Version],
+        signer: CardSigner | None = None,
     ) -> None:
         self.paths = frozenset(
             [CARD_PATH, *(version.card_path for version in versions if version.card_path)]
@@ -39,7 +51,8 @@ class CardEndpoint:
         self._card = card
         self._url = url.rstrip("/") if url else None
         self._modified = http_date(started_s)
-        self._made: dict[tuple[str, bool], tuple[bytes, bytes, bool]] = {}
+        self._signer = signer
+        self._made: dict[tuple[str, bool, str], tuple[bytes, bytes, bool]] = {}
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         headers = request.headers
@@ -61,16 +74,27 @@ class CardEndpoint:
         return HttpResponse(200, body, JSON, cache)  # to HEAD a server sends the headers alone
 
     def _encoded(self, base: str, says_1: bool) -> tuple[bytes, bytes, bool]:
-        made = self._made.get((base, says_1))
+        signed_by = self._signer.key_id() if self._signer is not None else ""
+        made = self._made.get((base, says_1, signed_by))
         if made is None:
             card = self._card(base)
             is_signed = bool(card.signatures) and len(self._versions) > 1
-            body = v1.encode(card if says_1 and is_signed else self._union(card))
+            body = v1.encode(card if says_1 and is_signed else self._signed(card, base))
             tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:16].encode()
             if len(self._made) > 64:
                 self._made.clear()
-            made = self._made[base, says_1] = (body, tag, is_signed)
+            made = self._made[base, says_1, signed_by] = (body, tag, is_signed)
         return made
+
+    def _signed(self, card: AgentCard, base: str) -> dict[str, Any]:
+        """The card for the readers of every version, signed as readers of 1.0 see it: they leave
+        out what the others need.
+        """
+        value = self._union(card)
+        if self._signer is not None:
+            seen = self._signer.sign(lenient.convert(value, AgentCard), base)
+            value["signatures"] = msgspec.to_builtins(seen.signatures)
+        return value
 
     def _union(self, card: AgentCard) -> dict[str, Any]:
         """The card with what the readers of every version served need, and only their interfaces.

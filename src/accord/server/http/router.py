@@ -22,6 +22,9 @@ from .card import CARD_PATH, CardEndpoint
 
 __all__ = ["Endpoint", "HttpEndpoint", "Router"]
 
+JWKS_PATH = "/.well-known/jwks.json"
+
+_JWKS_HEADERS = ((b"cache-control", b"public, max-age=300"),)
 _READS = frozenset(["GetTask", "ListTasks"])
 _READY = b'{"status":"ready"}'
 _VERBS = b"GET, HEAD, POST, DELETE, OPTIONS"
@@ -164,11 +167,13 @@ class Router(abc.ABC):
         *,
         rpc_path: str,
         limits: Limits,
+        jwks: Callable[[], bytes] | None = None,
     ) -> None:
         self._rpc = rpc
         self._rest = rest
         self._card = card
         self._rpc_path = rpc_path.rstrip("/")
+        self._jwks = jwks  # the keys this server signs with; None if it signs nothing
         self.limits = limits
 
     @abc.abstractmethod
@@ -216,6 +221,8 @@ class Router(abc.ABC):
             return self._not_rpc()
         if path in self._card.paths and verb in ("GET", "HEAD"):
             return self._card(request)
+        if path == JWKS_PATH and verb in ("GET", "HEAD") and self._jwks is not None:
+            return HttpResponse(200, self._jwks(), headers=_JWKS_HEADERS)
         if path == "/healthz" and verb in ("GET", "HEAD"):
             return HttpResponse(200, b'{"status":"ok"}')
         if path == "/readyz" and verb in ("GET", "HEAD"):

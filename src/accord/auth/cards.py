@@ -1,0 +1,228 @@
+"""Signatures of agent cards (spec 8.4): JWS over the card's canonical JSON (RFC 8785).
+
+The canonical form is made of the 1.0 card: members at their default are left out unless they are
+required, or optional and set. Some implementations leave out everything that is empty. Where the
+two differ a card is signed in both forms, and verified in either.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import rfc8785
+
+from ..model import MAX_SIGNATURES, AgentCard, AgentCardSignature
+from ..net import Http, origin_of, parse_url, safe_url
+from .issuer import FileKeys, KeySource, RemoteKeys
+from .jose import InvalidSignature, PublicKey, SigningKey, UnknownKey, base64url, header_of, verify
+
+__all__ = ["Trust", "canonical_card", "sign_card"]
+
+_DEPTH = 64
+_KEY_URLS = 64
+
+
+def canonical_card(card: AgentCard) -> bytes:
+    """Return the canonical JSON of a card without its signatures.
+
+    Raises:
+        ValueError: It has none: a number that JSON can't hold exactly, or a text that is not
+          Unicode.
+    """
+    return _canonical(_members(card))
+
+
+def _members(card: AgentCard) -> dict[str, Any]:
+    members: dict[str, Any] = msgspec.to_builtins(card)
+    members.pop("signatures", None)
+    return members
+
+
+def _canonical(value: Any) -> bytes:
+    try:
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, RecursionError) as error:
+        raise ValueError(f"the card has no canonical form: {error}") from None
+
+
+def _without_empty(value: Any, depth: int = 0) -> Any:
+    """The value without empty texts, lists and objects; None if nothing is left."""
+    if depth > _DEPTH:
+        raise ValueError("the card is nested too deeply")
+    if isinstance(value, dict):
+        left = {name: _without_empty(item, depth + 1) for name, item in value.items()}
+        return {name: item for name, item in left.items() if item is not None} or None
+    if isinstance(value, list):
+        items = (_without_empty(item, depth + 1) for item in value)
+        return [item for item in items if item is not None] or None
+    return None if value == "" else value
+
+
+def sign_card(card: AgentCard, key: SigningKey, *, key_url: str = "") -> AgentCard:
+    """Return the card with one more signature (two, where implementations differ about its form).
+
+    Args:
+        card: The card; signatures it has are kept, so that keys can be rotated.
+        key: What to sign with.
+        key_url: Where the public key is published, as a JWK set (`jku`).
+
+    Raises:
+        ValueError: The card can't be signed, and why.
+    """
+    header = {"typ": "JOSE"} | ({"jku": key_url} if key_url else {})
+    members = _members(card)
+    forms = dict.fromkeys([_canonical(members), _canonical(_without_empty(members) or {})])
+    added = [_signature(key.sign(form, header)) for form in forms]
+    if len(card.signatures) + len(added) > MAX_SIGNATURES:
+        raise ValueError(f"a card with more than {MAX_SIGNATURES} signatures is refused by readers")
+    return msgspec.structs.replace(card, signatures=[*card.signatures, *added])
+
+
+def _signature(compact: str) -> AgentCardSignature:
+    protected, _, signature = compact.split(".")
+    return AgentCardSignature(protected=protected, signature=signature)
+
+
+class Trust:
+    """Whose signatures on cards count.
+
+    Trust("keys.json")                                        # a JWK set: a file, a URL, a value
+    Trust(key_urls=["https://keys.corp.example/"])            # where cards may say their keys are
+    Trust(at_origin=True)                                     # keys at the agent's own origin
+
+    One good signature is enough. What a card says about its keys is read only if it names an
+    address that was allowed here.
+
+    Args:
+        keys: A JWK set: its URL, a file, or the set itself.
+        key_urls: Addresses of JWK sets, or, ending in a slash, all below them; https only, except
+          on this machine.
+        at_origin: Take keys from the origin the agent was asked for at. That proves no more than
+          TLS does, but also of a card that somebody else handed over.
+    """
+
+    def __init__(
+        self,
+        keys: str | Path | Mapping[str, Any] | None = None,
+        *,
+        key_urls: Sequence[str] = (),
+        at_origin: bool = False,
+    ) -> None:
+        if keys is None and not key_urls and not at_origin:
+            raise ValueError("say whose signatures count: keys, key_urls= or at_origin=True")
+        self._keys = _source(keys) if keys is not None else None
+        self._key_urls = [_allowed(url) for url in key_urls]
+        self._at_origin = at_origin
+        self._by_url: dict[str, RemoteKeys] = {}
+
+    async def verify(
+        self,
+        card: AgentCard,
+        *,
+        raw: Mapping[str, Any] | None = None,
+        origin: str = "",
+        http: Http | None = None,
+    ) -> str:
+        """Return the id of the key a card is signed with.
+
+        Args:
+            card: The card as it was written: read as 1.0, and not repaired.
+            raw: A card of before 1.0, as JSON: there the whole object is what was signed.
+            origin: Where the agent was asked for; empty if its card was handed over.
+            http: Connects to `origin` as the user wants it.
+
+        Raises:
+            InvalidSignature: No signature on it counts, and why.
+            IssuerUnavailable: The keys can't be had.
+        """
+        if not card.signatures:
+            raise InvalidSignature("the card is not signed")
+        if len(card.signatures) > MAX_SIGNATURES:
+            raise InvalidSignature(f"the card has more than {MAX_SIGNATURES} signatures")
+        forms = _forms(card, raw)
+        why: InvalidSignature | None = None
+        for signature in card.signatures:
+            try:
+                keys = await self._keys_for(header_of(signature.protected), origin, http)
+                return _verified(signature, forms, keys)
+            except InvalidSignature as error:
+                why = error if why is None or isinstance(why, UnknownKey) else why
+        assert why is not None
+        raise why
+
+    async def _keys_for(
+        self, header: dict[str, Any], origin: str, http: Http | None
+    ) -> list[PublicKey]:
+        kid = header.get("kid")
+        if not isinstance(kid, str) or not kid:
+            raise InvalidSignature("the header does not say with which key (kid)")
+        found = await self._keys.keys(kid) if self._keys is not None else []
+        url = header.get("jku")
+        if any(key.id == kid for key in found) or not isinstance(url, str):
+            return found
+        if not self._is_allowed(url, origin):
+            return found
+        if url not in self._by_url:
+            if len(self._by_url) >= _KEY_URLS:
+                self._by_url.clear()
+            self._by_url[url] = RemoteKeys(url)
+        source = self._by_url[url]
+        source.http = http if origin and origin_of(url) == origin else None
+        return [*found, *await source.keys(kid)]
+
+    def _is_allowed(self, url: str, origin: str) -> bool:
+        try:
+            parts = parse_url(url)
+        except ValueError:
+            return False
+        # `..` would lead out of the folder that was allowed
+        if ".." in parts.path or "%" in parts.path or "@" in url:
+            return False
+        if self._at_origin and origin and parts.origin == origin:
+            return True
+        return any(
+            url == known or (known.endswith("/") and url.startswith(known))
+            for known in self._key_urls
+        )
+
+
+def _source(keys: str | Path | Mapping[str, Any]) -> KeySource:
+    if isinstance(keys, str) and keys.startswith(("http://", "https://")):
+        origin_of(keys)
+        return RemoteKeys(keys)
+    return FileKeys(keys)
+
+
+def _allowed(url: str) -> str:
+    parts = parse_url(url)
+    if parts.scheme == "http" and parts.host not in ("localhost", "127.0.0.1", "::1"):
+        raise ValueError(f"keys come over https, not from {safe_url(url)}")
+    if not parts.path:
+        raise ValueError(f"{safe_url(url)} is a host; end it with a slash to allow all below it")
+    return url
+
+
+def _forms(card: AgentCard, raw: Mapping[str, Any] | None) -> list[bytes]:
+    try:
+        members = (
+            _members(card)
+            if raw is None
+            else {name: value for name, value in raw.items() if name != "signatures"}
+        )
+        return [_canonical(members), _canonical(_without_empty(members) or {})]
+    except ValueError as error:
+        raise InvalidSignature(str(error)) from None
+
+
+def _verified(signature: AgentCardSignature, forms: list[bytes], keys: list[PublicKey]) -> str:
+    """The unprotected header is not read: nobody has signed it."""
+    why: InvalidSignature | None = None
+    for form in forms:
+        try:
+            compact = f"{signature.protected}.{base64url(form)}.{signature.signature}"
+            return verify(compact, keys)[2].id
+        except InvalidSignature as error:
+            why = error
+    assert why is not None
+    raise why
