@@ -43,6 +43,7 @@ class Agent(AgentBase):
         key_file: "str | Path | None" = None,
         allow_hosts: Sequence[str] = (),
         sign_card: bool = False,
+        egress_proxy: str = "",
     ) -> "App":
         """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette
         or FastAPI.
@@ -65,6 +66,9 @@ class Agent(AgentBase):
               may lead to though they are private: for tests, and for networks of your own.
             sign_card: Sign the agent card with these keys, and publish the public ones at
               `/.well-known/jwks.json`.
+            egress_proxy: An HTTP proxy that calls to addresses of strangers go through: webhooks,
+              keys of issuers, links to files, places a card names. It decides by itself what is
+              reached. Without it they are called directly, if they are public.
             tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server
               this app runs in.
         """
@@ -84,6 +88,7 @@ class Agent(AgentBase):
             key_file=key_file,
             allow_hosts=allow_hosts,
             sign_card=sign_card,
+            egress_proxy=egress_proxy,
         )
         if grpc_port is not None:
             app.listen(grpc_host, grpc_port, tls)
@@ -113,6 +118,7 @@ class Agent(AgentBase):
         key_file: "str | Path | None" = None,
         allow_hosts: Sequence[str] = (),
         sign_card: bool = False,
+        egress_proxy: str = "",
         no_auth: bool = False,
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
@@ -145,6 +151,9 @@ class Agent(AgentBase):
               may lead to though they are private: for tests, and for networks of your own.
             sign_card: Sign the agent card with these keys, and publish the public ones at
               `/.well-known/jwks.json`.
+            egress_proxy: An HTTP proxy that calls to addresses of strangers go through: webhooks,
+              keys of issuers, links to files, places a card names. It decides by itself what is
+              reached. Without it they are called directly, if they are public.
             no_auth: Let anyone who can reach the address use the agent.
 
         Raises:
@@ -176,6 +185,7 @@ class Agent(AgentBase):
             key_file=key_file,
             allow_hosts=allow_hosts,
             sign_card=sign_card,
+            egress_proxy=egress_proxy,
         )
 
         def started(address: str) -> None:

@@ -17,7 +17,7 @@ from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
 from .engine.skills import AgentBase
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Limits
-from .net import Guard
+from .net import Guard, egress_words
 from .operations import IDEMPOTENT, RESUME, Service, served
 from .server.http import CardEndpoint, JsonRpcEndpoint, Receive, RestEndpoint, Router, Send
 from .server.process import hearing
@@ -33,12 +33,6 @@ __all__ = ["App"]
 _log = logging.getLogger("accord")
 
 HOST_GRACE_S = 20.0  # for work that runs when a host is asked to stop, if the host is as patient
-
-
-def _delegates() -> Delegates:
-    from . import delegate  # brings the client, which most agents never need
-
-    return delegate.ClientDelegates()
 
 
 class _Signer:
@@ -76,6 +70,7 @@ class App(Router):
         key_file: str | Path | None = None,
         allow_hosts: Sequence[str] = (),
         sign_card: bool = False,
+        egress_proxy: str = "",
     ) -> None:
         self.agent = agent
         self._versions = served(versions)
@@ -85,7 +80,9 @@ class App(Router):
         self._grpc: GrpcServer | None = None
         self._key_file = key_file
         self._keyring: Keyring | None = None
-        self.guard = Guard(allow_hosts)  # on addresses that callers and issuers give
+        # on addresses that callers and issuers give
+        self.guard = Guard(allow_hosts, proxy=egress_proxy)
+        self._egress_proxy = egress_proxy
         if allow_hosts:
             _log.warning(
                 "addresses that strangers give may lead to %s, also where these are private",
@@ -93,7 +90,7 @@ class App(Router):
             )
         self._store = open_store(store) if isinstance(store, str) else store
         self._engine = Engine(agent, self._store, limits, retention)
-        self._engine.runs.delegates = _delegates
+        self._engine.runs.delegates = self._delegates
         self._service = service = Service(self._engine, self.card(url or "http://localhost"))
         self.unread = unread = Unread(limits)
         super().__init__(
@@ -109,6 +106,11 @@ class App(Router):
         self._opening: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+
+    def _delegates(self) -> Delegates:
+        from . import delegate  # brings the client, which most agents never need
+
+        return delegate.ClientDelegates(self._egress_proxy)
 
     @property
     def keyring(self) -> "Keyring":
@@ -168,6 +170,7 @@ class App(Router):
 
     async def _open(self) -> None:
         await self._engine.open()
+        _log.info("addresses that strangers give are called %s", egress_words(self._egress_proxy))
         if self._grpc is not None:
             try:
                 await self._grpc.start()

@@ -60,7 +60,14 @@ class Unanswered(Fail):
 
 
 class ClientDelegates:
-    """Has other agents do parts of our tasks."""
+    """Has other agents do parts of our tasks.
+
+    Args:
+        egress_proxy: For places that cards of these agents name elsewhere; see `connect`.
+    """
+
+    def __init__(self, egress_proxy: str = "") -> None:
+        self._egress_proxy = egress_proxy
 
     async def converse(
         self,
@@ -84,7 +91,7 @@ class ClientDelegates:
                 talk = _Conversation(run, agent, key, branch, on_task, options)
                 return await talk.hold(message, task_id)
             headers = {**(options.headers or {}), "traceparent": observe.child()}
-            async with connect(agent, headers=headers) as client:
+            async with connect(agent, headers=headers, egress_proxy=self._egress_proxy) as client:
                 talk = _Conversation(run, client, key, branch, on_task, options)
                 return await talk.hold(message, task_id)
         except (AgentFault, A2AError) as error:
@@ -102,7 +109,9 @@ class ClientDelegates:
             raise Unanswered(value["fault"])
         found = v1.decode_event(value["said"].encode())
         assert isinstance(found, (Task, Message))  # it is what `converse` gave
-        reply = ClientReply(agent if isinstance(agent, Client) else connect(agent), found)
+        if not isinstance(agent, Client):
+            agent = connect(agent, egress_proxy=self._egress_proxy)
+        reply = ClientReply(agent, found)
         if reply.state in _ENDED_BADLY:
             raise Declined(f"{value['agent']} {_ENDED_BADLY[reply.state]}{_reason(reply)}", reply)
         return reply

@@ -35,6 +35,18 @@ def test_ctrl_c_ends_the_server_cleanly(tmp_path):
         assert process.stop_sync(signal.SIGINT) == 0
 
 
+@pytest.mark.parametrize(("words", "line"), [
+    ((), "directly, if they are public"),
+    (("--egress-proxy", "http://ada:pw@127.0.0.1:3128"), "through http://127.0.0.1:3128"),
+])  # fmt: skip
+def test_the_start_says_how_addresses_of_strangers_are_called(tmp_path, words, line):
+    with served(str(EXAMPLES / "echo.py"), *words, cwd=tmp_path) as (process, _):
+        lines = [process.line_sync() for _ in range(4)]
+    (egress,) = [text for text in lines if "egress" in text]
+    assert line in egress
+    assert "pw" not in egress
+
+
 def test_a_second_server_on_the_same_database_is_told_so(tmp_path):
     """Design, rule 19."""
     with served(str(EXAMPLES / "echo.py"), cwd=tmp_path) as (process, _):
@@ -53,6 +65,8 @@ def test_a_second_server_on_the_same_database_is_told_so(tmp_path):
     (["echo.py", "--store", "redis://x"], "use memory:// or sqlite:///"),
     (["echo.py", "--versions", "7.0"], "7.0"),
     (["echo.py", "--tls-cert", "echo.py"], "--tls-key"),
+    (["echo.py", "--egress-proxy", "socks5://x:1"], "is not an HTTP proxy"),
+    (["echo.py", "--egress-proxy", "http://x:1", "--allow-host", "y"], "the proxy decides"),
 ])  # fmt: skip
 def test_what_is_typed_wrong_is_answered_with_what_to_type(tmp_path, args, what):
     (tmp_path / "empty.py").write_text("x = 1\n")

@@ -7,6 +7,7 @@ import click
 
 from ..agent import Agent
 from ..engine.runs import Retention
+from ..net import egress_words
 from ..server.transport import Tls
 from .amount import DAYS, SECONDS
 from .load import load_agent
@@ -76,6 +77,13 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     "May be repeated.",
 )
 @click.option(
+    "--egress-proxy",
+    default="",
+    metavar="URL",
+    help="An HTTP proxy for calls to addresses of strangers (webhooks, keys, files, cards). It "
+    "decides by itself what is reached.",
+)
+@click.option(
     "--no-auth",
     is_flag=True,
     help="Allow anyone who can reach a non-loopback --host to use the agent.",
@@ -103,6 +111,7 @@ def serve(
     key_file: Path | None,
     sign_card: bool,
     allow_hosts: tuple[str, ...],
+    egress_proxy: str,
     no_auth: bool,
     log_level: str,
 ) -> None:
@@ -136,6 +145,7 @@ def serve(
             key_file=key_file,
             allow_hosts=allow_hosts,
             sign_card=sign_card,
+            egress_proxy=egress_proxy,
             log_level=log_level,
             no_auth=no_auth,
             on_start=lambda bound: _greet(
@@ -144,6 +154,7 @@ def serve(
                 url,
                 store or agent.default_store,
                 f"{host}:{grpc_port}" if grpc_port else "",
+                egress_proxy,
             ),
         )
     except (TypeError, ValueError, RuntimeError) as error:
@@ -158,7 +169,9 @@ def _tls(certificate: Path | None, key: Path | None, client_authority: Path | No
     return Tls(certificate, key, client_authority)
 
 
-def _greet(agent: Agent, bound: str, url: str | None, store: str, grpc: str) -> None:
+def _greet(
+    agent: Agent, bound: str, url: str | None, store: str, grpc: str, egress_proxy: str
+) -> None:
     base = url or bound
     kept = (
         "forgotten when the server stops" if store.startswith("memory") else "kept through a crash"
@@ -170,4 +183,5 @@ def _greet(agent: Agent, bound: str, url: str | None, store: str, grpc: str) -> 
         click.echo(f"  grpc     {grpc}")
     click.echo(f"  skills   {', '.join(agent.skills)}")
     click.echo(f"  tasks    {store}, {kept}")
+    click.echo(f"  egress   addresses of strangers: {egress_words(egress_proxy)}")
     click.echo(f"\nTry it:  {click.style(f'accord send {base} {example!r}', bold=True)}")

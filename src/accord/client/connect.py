@@ -111,6 +111,7 @@ def connect(
     session: "ClientSession | None" = None,
     guard: Guard | None = None,
     verify: "Verify" = None,
+    egress_proxy: str = "",
 ) -> Client:
     """Return a client of an agent: use it with `async with`, or `await` it.
 
@@ -140,6 +141,8 @@ def connect(
         verify: Whose signatures the card must have: `Trust(...)`, a JWK set (its URL, a file, the
           set itself), or True for keys at the origin of `agent`. Of a card that is verified, what
           is not signed counts for nothing.
+        egress_proxy: An HTTP proxy for other places the agent's card names. Without it they are
+          called directly, if they are public or the agent itself is private.
     """
     budget = budget or Budget()
     certificate = certificate_of(auth)
@@ -187,6 +190,7 @@ def connect(
             routes = ByOrigin(
                 network(tls, proxies=proxies, session=session),
                 lambda guard: network(others_tls, guard=guard),
+                egress_proxy,
             )
         http: Http = routes
         try:
@@ -524,10 +528,16 @@ async def _guarded_grpc(
         careful = (guard or await routes.guard()) if is_strangers else None
         if careful is None or await is_allowed(host_of(_grpc_url(interface.url, "")), careful):
             left.append(interface)
+        elif careful.proxies is not None:
+            notes.append(f"{interface.url} is not used: gRPC does not go through the proxy")
         else:
             notes.append(f"{interface.url} is no public address; not used")
     if not left:
-        raise BadCard(card.name, f"its card sends callers from {card_origin} to a private network")
+        raise BadCard(
+            card.name,
+            f"its card sends callers from {card_origin} elsewhere, and there is no way: "
+            + "; ".join(notes[-len(interfaces) :]),
+        )
     return left
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .errors import Unreachable as Unreachable
     from .errors import why as why
     from .guard import Guard as Guard
+    from .guard import egress_words as egress_words
     from .guard import guard_beside as guard_beside
     from .guard import is_allowed as is_allowed
     from .http import Http as Http
@@ -47,6 +48,7 @@ _WHERE = {
     "Unreachable": "errors",
     "Url": "url",
     "client_tls": "tls",
+    "egress_words": "guard",
     "guard_beside": "guard",
     "host_of": "url",
     "is_allowed": "guard",
@@ -73,6 +75,7 @@ __all__ = [
     "Unreachable",
     "Url",
     "client_tls",
+    "egress_words",
     "guard_beside",
     "host_of",
     "is_allowed",

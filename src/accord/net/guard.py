@@ -9,6 +9,9 @@ request forgery). The guard looks twice:
   resolver must pass, and exactly the address that passed is connected to. So a name that resolves
   to something else the second time changes nothing.
 
+Or a proxy is given, which has a policy of its own: then all such calls go through it, names are
+resolved there, and it alone decides what is reached.
+
 The table of addresses is our own (from IANA's registries of special-purpose addresses): what
 `ipaddress` calls global differs between versions of Python.
 """
@@ -19,9 +22,10 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
-from .url import Url, parse_url
+from .proxies import Proxies
+from .url import Url, parse_url, safe_url
 
-__all__ = ["Guard", "guard_beside", "is_allowed"]
+__all__ = ["Guard", "egress_words", "guard_beside", "is_allowed"]
 
 _NOT_PUBLIC_4 = [
     IPv4Network(network)
@@ -73,6 +77,7 @@ class Guard:
           though they are private; there http and every port are allowed too.
         ports: The ports that may be connected to elsewhere; None for all.
         schemes: The schemes that may be used elsewhere.
+        proxy: An HTTP proxy that all calls go through, and that decides by itself what is reached.
     """
 
     def __init__(
@@ -81,7 +86,14 @@ class Guard:
         *,
         ports: Iterable[int] | None = (443,),
         schemes: Iterable[str] = ("https",),
+        proxy: str = "",
     ) -> None:
+        allow = list(allow)
+        if allow and proxy:
+            raise ValueError(
+                "the proxy decides what is reached: allow hosts there, or call without a proxy"
+            )
+        self.proxies = Proxies.always(proxy) if proxy else None
         self._networks: list[IPv4Network | IPv6Network] = []
         self._names: set[str] = set()
         for item in allow:
@@ -98,7 +110,7 @@ class Guard:
         parts = parse_url(url)
         if "@" in urlsplit(url).netloc:
             raise ValueError("a URL of a stranger holds no user")
-        if self.allows_name(parts.host):
+        if self.proxies is not None or self.allows_name(parts.host):
             return parts
         address = _literal(parts.host)
         if address is not None:
@@ -199,16 +211,29 @@ def _is_local(host: str) -> bool:
     )
 
 
+def egress_words(proxy: str) -> str:
+    """How addresses that strangers gave are called, for a line at the start of a server."""
+    if not proxy:
+        return "directly, if they are public"
+    return f"through {safe_url(proxy)}, which decides what is reached"
+
+
 async def guard_beside(home: str, guard: Guard) -> Guard | None:
     """Return what addresses that `home` names elsewhere are looked at with: `guard`, or nothing if
     the host `home`, which the user gave, is itself one it refuses. Who is in a private network may
-    name others there.
+    name others there; with a proxy, that decides.
     """
+    if guard.proxies is not None:
+        return guard
     return guard if await is_allowed(home, guard) else None
 
 
 async def is_allowed(host: str, guard: Guard) -> bool:
-    """Whether all addresses of a host may be connected to, as far as they are known now."""
+    """Whether all addresses of a host may be connected to without a proxy, as far as they are known
+    now.
+    """
+    if guard.proxies is not None:
+        return False
     from .pool import resolve  # brings aiohttp, which is needed only by who connects
 
     try:

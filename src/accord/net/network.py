@@ -77,8 +77,11 @@ class Network:
         self._lost_s = lost_s
         self._keep_s = keep_s
         self._tls = tls
-        self._proxies = proxies or Proxies()
         self._guard = guard
+        # Through a proxy, what is connected to is the proxy, which the user gave.
+        is_direct = guard is None or guard.proxies is None
+        self._connect_guard = guard if is_direct else None
+        self._proxies = proxies or (guard.proxies if guard is not None else None) or Proxies()
         self._given_session = session
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
@@ -205,7 +208,7 @@ class Network:
         before, loop = self._session, self._loop
         self._loop = asyncio.get_running_loop()
         self._session = self._given_session or aiohttp.ClientSession(
-            connector=Pool(lost_s=self._lost_s, keep_s=self._keep_s, guard=self._guard),
+            connector=Pool(lost_s=self._lost_s, keep_s=self._keep_s, guard=self._connect_guard),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             skip_auto_headers=("Accept", "Content-Type"),

@@ -18,10 +18,13 @@ class ByOrigin:
     made when first needed.
     """
 
-    def __init__(self, card_http: Http, elsewhere: Callable[[Guard | None], Http]) -> None:
+    def __init__(
+        self, card_http: Http, elsewhere: Callable[[Guard | None], Http], egress_proxy: str = ""
+    ) -> None:
         self.origin = ""  # the agent's; empty while it is not known: then every place is its own
         self._card_http = card_http
         self._make = elsewhere
+        self._egress_proxy = egress_proxy
         self._elsewhere: Http | None = None
 
     async def fetch(
@@ -70,8 +73,8 @@ class ByOrigin:
 
     async def guard(self) -> Guard | None:
         """What other places are looked at with: nothing, if the agent itself is in a private
-        network.
+        network and no proxy is there to decide.
         """
         # Agents are served on any port, and in tests and private networks without TLS.
-        guard = Guard(ports=None, schemes=("http", "https"))
+        guard = Guard(ports=None, schemes=("http", "https"), proxy=self._egress_proxy)
         return await guard_beside(host_of(self.origin), guard)
