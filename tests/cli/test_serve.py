@@ -84,7 +84,7 @@ def test_what_is_typed_wrong_is_answered_with_what_to_type(tmp_path, args, what)
 
 
 def test_an_agent_that_is_not_there_is_named():
-    done = accord("send", "http://127.0.0.1:9", "hello", "--patience", "0.1")
+    done = accord("send", "http://127.0.0.1:9", "hello", "--retry-max-time", "0.1")
     assert done.code == 1
     assert "127.0.0.1:9" in done.err
     assert "Traceback" not in done.err
