@@ -349,7 +349,9 @@ async def serving(app: Any, close: Callable[[], Any]) -> AsyncIterator[str]:
         async with serving_asgi(app, close) as url:
             yield url
         return
-    server = HttpServer(app.answer, "127.0.0.1", 0, app.limits, unread=app.unread)
+    server = HttpServer(
+        app.answer, "127.0.0.1", 0, app.limits, unread=app.unread, is_refused=app.is_refused
+    )
     await server.start()
     try:
         yield server.url

@@ -44,6 +44,7 @@ class Agent(AgentBase):
         allow_hosts: Sequence[str] = (),
         sign_card: bool = False,
         egress_proxy: str = "",
+        cors_origins: Sequence[str] = (),
     ) -> "App":
         """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette
         or FastAPI.
@@ -71,6 +72,7 @@ class Agent(AgentBase):
               reached. Without it they are called directly, if they are public.
             tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server
               this app runs in.
+            cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
         """
         from .app import (
             App,  # every room of the house: an agent that is only looked at needs none of them
@@ -89,9 +91,11 @@ class Agent(AgentBase):
             allow_hosts=allow_hosts,
             sign_card=sign_card,
             egress_proxy=egress_proxy,
+            tls=tls,
+            cors_origins=cors_origins,
         )
         if grpc_port is not None:
-            app.listen(grpc_host, grpc_port, tls)
+            app.listen(grpc_host, grpc_port)
         return app
 
     @property
@@ -120,6 +124,7 @@ class Agent(AgentBase):
         sign_card: bool = False,
         egress_proxy: str = "",
         no_auth: bool = False,
+        cors_origins: Sequence[str] = (),
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
         port.
@@ -128,8 +133,8 @@ class Agent(AgentBase):
         behind.
 
         Args:
-            host: The address to listen on. Other than loopback only with `no_auth`: there is no
-              check of who calls.
+            host: The address to listen on. Other than loopback only if the agent has `auth`, or
+              with `no_auth`.
             port: The port to listen on; 0 for any free one.
             store: Where tasks are kept: `sqlite:///file`, `memory://` to forget them when the
               server stops, or a store. By default a file in `./.accord/` named after the agent.
@@ -154,11 +159,12 @@ class Agent(AgentBase):
             egress_proxy: An HTTP proxy that calls to addresses of strangers go through: webhooks,
               keys of issuers, links to files, places a card names. It decides by itself what is
               reached. Without it they are called directly, if they are public.
-            no_auth: Let anyone who can reach the address use the agent.
+            no_auth: Let anyone who can reach the address use an agent without `auth`.
+            cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
 
         Raises:
-            ValueError: The address can be reached from other machines, and nobody said that anyone
-              may call; or a setting is wrong.
+            ValueError: The address can be reached from other machines and callers are not
+              authenticated; or a setting is wrong.
         """
         from .server.process import (  # what an app that is served elsewhere does not need
             is_loopback,
@@ -167,11 +173,16 @@ class Agent(AgentBase):
 
         if not 0 <= grace_s < math.inf:
             raise ValueError(f"grace_s is {grace_s}; give seconds, 0 or more")
-        if not no_auth and not is_loopback(host):
+        if self.auth is None and not no_auth and not is_loopback(host):
             raise ValueError(
-                f"this agent asks nobody who they are, and {host} can be reached from "
-                "other machines; "
-                "serve 127.0.0.1 only, or say that anyone may call: --no-auth, no_auth=True"
+                f"no authentication is configured, and {host} can be reached from other machines; "
+                "give the agent auth=, as in Agent(..., auth=ApiKeys()), serve 127.0.0.1 only, or "
+                "let anyone call: --no-auth, no_auth=True"
+            )
+        if self.auth is not None and no_auth:
+            raise ValueError(
+                f"agent {self.name!r} declares auth=, which --no-auth would not switch off; leave "
+                "one of them out"
             )
         app = self.app(
             store=self.default_store if store is None else store,
@@ -186,6 +197,7 @@ class Agent(AgentBase):
             allow_hosts=allow_hosts,
             sign_card=sign_card,
             egress_proxy=egress_proxy,
+            cors_origins=cors_origins,
         )
 
         def started(address: str) -> None:
@@ -202,6 +214,6 @@ class Agent(AgentBase):
             limits=app.limits,
             log_level=log_level,
             on_start=started,
-            tls=tls,
+            tls=app.server_tls,
             grace_s=grace_s,
         )

@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from .auth import ApiKeys, Authenticator, Resources
 from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
-from .engine.skills import AgentBase
-from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, Limits
+from .engine.skills import AgentBase, Skill
+from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, Limits
 from .net import Guard, egress_words
 from .operations import IDEMPOTENT, RESUME, Service, served
-from .server.http import CardEndpoint, JsonRpcEndpoint, Receive, RestEndpoint, Router, Send
+from .server.http import CardEndpoint, JsonRpcEndpoint, Receive, RestEndpoint, Router, Screen, Send
 from .server.process import hearing
 from .server.transport import Tls, Unread
 from .store import Store, open_store
@@ -71,8 +72,11 @@ class App(Router):
         allow_hosts: Sequence[str] = (),
         sign_card: bool = False,
         egress_proxy: str = "",
+        tls: Tls | None = None,
+        cors_origins: Sequence[str] = (),
     ) -> None:
         self.agent = agent
+        self.tls = tls
         self._versions = served(versions)
         self._rpc_url = "/" + rpc.strip("/")
         self._rest_url = "/" + rest.strip("/") if rest.strip("/") else ""
@@ -91,7 +95,13 @@ class App(Router):
         self._store = open_store(store) if isinstance(store, str) else store
         self._engine = Engine(agent, self._store, limits, retention)
         self._engine.runs.delegates = self._delegates
-        self._service = service = Service(self._engine, self.card(url or "http://localhost"))
+        self._authenticator = (
+            Authenticator(agent.auth, agent.name, limits) if agent.auth is not None else None
+        )
+        self._service = service = Service(
+            self._engine, self.card(url or "http://localhost"), self._authenticator
+        )
+        self._check_enforceable()
         self.unread = unread = Unread(limits)
         super().__init__(
             JsonRpcEndpoint(service, limits, self._versions, unread),
@@ -102,6 +112,9 @@ class App(Router):
             rpc_path=self._rpc_url,
             limits=limits,
             jwks=self._jwks if sign_card else None,
+            screen=self._new_screen(url, cors_origins),
+            authenticator=self._authenticator,
+            is_card_public=agent.is_card_public,
         )
         self._opening: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
@@ -111,6 +124,46 @@ class App(Router):
         from . import delegate  # brings the client, which most agents never need
 
         return delegate.ClientDelegates(self._egress_proxy)
+
+    def _new_screen(self, url: str | None, cors_origins: Sequence[str]) -> Screen:
+        schemes = self._authenticator.schemes if self._authenticator is not None else ()
+        return Screen(
+            url,
+            cors_origins,
+            trusts_names=bool(schemes) and not any(scheme.is_ambient for scheme in schemes),
+            key_headers=[s.key_name for s in schemes if isinstance(s, ApiKeys)],
+        )
+
+    def _check_enforceable(self) -> None:
+        """Raise ValueError for a scheme that is declared and could not be enforced."""
+        asks_certificates = self.tls is not None and self.tls.client_authority is not None
+        for scheme in self._authenticator.schemes if self._authenticator is not None else ():
+            if scheme.needs_certificate and not asks_certificates:
+                raise ValueError(
+                    f"agent {self.agent.name!r} declares mutual TLS, but no client would be asked "
+                    "for a certificate; give --tls-cert, --tls-key and --tls-client-ca "
+                    "(tls=Tls(certificate, key, client_authority))"
+                )
+
+    @property
+    def server_tls(self) -> Tls | None:
+        """The TLS of the ports. Where a client may also authenticate otherwise, or read the card
+        without that, it is asked for a certificate and may have none.
+        """
+        if self.tls is None or self._authenticator is None:
+            return self.tls
+        ways = self._authenticator.auth.alternatives
+        declares = any(scheme.needs_certificate for way in ways for scheme in way)
+        needs = all(any(scheme.needs_certificate for scheme in way) for way in ways)
+        if not declares or (needs and not self.agent.is_card_public):
+            return self.tls
+        return msgspec.structs.replace(self.tls, is_optional=True)
+
+    def _scopes(self) -> set[str]:
+        found = {scope for skill in self.agent.skills.values() for scope in skill.scopes}
+        for scheme in self._authenticator.schemes if self._authenticator is not None else ():
+            found |= scheme.scopes
+        return found
 
     @property
     def keyring(self) -> "Keyring":
@@ -139,7 +192,7 @@ class App(Router):
     def trouble(self) -> str:
         return self._engine.tasks.trouble if self.is_open else "starting"
 
-    def listen(self, host: str, port: int, tls: Tls | None = None) -> None:
+    def listen(self, host: str, port: int) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""
         try:
             from .server.grpc import GrpcEndpoint, GrpcServer  # protobuf comes with an extra
@@ -149,7 +202,13 @@ class App(Router):
             ) from error
         door = GrpcEndpoint(self._service, self.limits, self._versions, self.unread)
         self._grpc = GrpcServer(
-            door, host, port, self.limits, tls, self.unread, is_ready=lambda: not self.trouble
+            door,
+            host,
+            port,
+            self.limits,
+            self.server_tls,
+            self.unread,
+            is_ready=lambda: not self.trouble,
         )
 
     def reached_at(self, address: str) -> None:
@@ -171,15 +230,20 @@ class App(Router):
     async def _open(self) -> None:
         await self._engine.open()
         _log.info("addresses that strangers give are called %s", egress_words(self._egress_proxy))
-        if self._grpc is not None:
-            try:
+        try:
+            if self._authenticator is not None:
+                await self._authenticator.open(self._resources())
+            if self._grpc is not None:
                 await self._grpc.start()
                 self._service.card = self.card(
                     self._url or "http://localhost"
                 )  # now with the port gRPC really has
-            except BaseException:
-                await self._engine.close()
-                raise
+        except BaseException:
+            await self._engine.close()
+            raise
+
+    def _resources(self) -> Resources:
+        return Resources(self.agent.name, self._engine.tasks.store.keys)
 
     async def close(self, grace_s: float = 0.0) -> None:
         """Take no new work, give what runs `grace_s` to end, then end it and store everything;
@@ -193,6 +257,8 @@ class App(Router):
 
     async def _close(self, grace_s: float) -> None:
         await self._drain(grace_s)
+        if self._authenticator is not None:
+            await self._authenticator.close()
         await self._engine.close()
         if self._grpc is not None:
             await self._grpc.stop()
@@ -233,7 +299,15 @@ class App(Router):
         """
         from .server.http1 import HttpServer  # an app that is served elsewhere needs none
 
-        server = HttpServer(self.answer, "127.0.0.1", port, self.limits, unread=self.unread)
+        server = HttpServer(
+            self.answer,
+            "127.0.0.1",
+            port,
+            self.limits,
+            self.server_tls,
+            self.unread,
+            self.is_refused,
+        )
         await server.start()
         try:
             await self.open()
@@ -278,16 +352,25 @@ class App(Router):
             capabilities=AgentCapabilities(
                 streaming=True,
                 push_notifications=False,
-                extended_agent_card=False,
+                extended_agent_card=agent.extend_card is not None,
                 extensions=[*self._our_extensions(), *agent.extensions],
             ),
             default_input_modes=agent.input_modes,
             default_output_modes=agent.output_modes,
-            skills=[skill.card for skill in agent.skills.values()],
+            skills=[self._skill_card(skill) for skill in agent.skills.values()],
         )
+        if agent.auth is not None:
+            card.security_schemes = {n: scheme.card() for n, scheme in agent.auth.schemes.items()}
+            card.security_requirements = agent.auth.requirements()
         if agent.edit_card is not None:
             card = agent.edit_card(card) or card
         return card
+
+    def _skill_card(self, skill: Skill) -> AgentSkill:
+        if not skill.scopes or self.agent.auth is None:
+            return skill.card
+        needed = self.agent.auth.requirements(skill.scopes)
+        return msgspec.structs.replace(skill.card, security_requirements=needed)
 
     def _our_extensions(self) -> list[AgentExtension]:
         hours = self._engine.retention.keys_s / 3600

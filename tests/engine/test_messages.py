@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, Ask, Caller, Context, File, Message, Part
+from accord import Agent, Ask, Context, File, Message, Part
+from accord.engine.log.entries import NOBODY
 from accord.engine.log.log import Log
 from accord.model import Role, SendMessageRequest, TaskState, new_id
 from accord.store.contract import Namespace
@@ -115,13 +116,11 @@ async def test_a_message_that_reopens_its_task_is_not_refused_because_the_task_e
 
     async with place.process(agent) as process:
         engine = process.app._engine
-        first = engine.runs.start(
-            engine.agent.default, _request("one"), Namespace("Old"), Caller("")
-        )
+        first = engine.runs.start(engine.agent.default, _request("one"), Namespace("Old"), NOBODY)
         assert isinstance(first.task, Log)
         await first.task.stored()
         second = await engine.resume(
-            _request("two", first.task.ids.task_id), Namespace("Old"), Caller(""), reopen=True
+            _request("two", first.task.ids.task_id), Namespace("Old"), NOBODY, reopen=True
         )
         view = engine.tasks.view_turn(second.task, second.turn)
         go_on.set()

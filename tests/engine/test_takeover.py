@@ -12,6 +12,7 @@ import pytest
 from accord import Agent, Ask, Context
 from accord.engine.log.entries import PostRefused
 from accord.engine.runs import retention as upkeep
+from accord.engine.runs.posts import Posted
 from accord.model import Message, Part, Role, SendMessageRequest
 from accord.protocol.v1 import codec as v1
 from accord.store.contract import Can, Namespace, PostKind, Record, Wake
@@ -319,16 +320,10 @@ async def test_a_posted_message_that_reopens_a_task_outlives_its_process(
             store = dead.app._engine.tasks.store
             dead.app._engine.tasks.on_posts = lambda tasks: None  # it reads no more posts
             record = await store.claim(Namespace("Posts"), task["id"], reopen=True)
-            body = v1.encode(
-                SendMessageRequest(
-                    message=Message(
-                        message_id="m2",
-                        role=Role.USER,
-                        parts=[Part(text="two")],
-                        task_id=task["id"],
-                    )
-                )
+            said = Message(
+                message_id="m2", role=Role.USER, parts=[Part(text="two")], task_id=task["id"]
             )
+            body = v1.encode(Posted(SendMessageRequest(message=said)))
             _, stored = living.app._engine.tasks.post(record, PostKind.REOPEN, body)
             assert await stored
         await until(lambda: len(calls) == 2)

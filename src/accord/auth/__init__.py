@@ -1,10 +1,16 @@
-"""Who calls, and how that is proved: keys, tokens, signatures."""
+"""Who calls, and how that is proved: schemes, callers, keys, tokens, signatures."""
 
 from typing import TYPE_CHECKING
 
 from ..lazy import lazy
 
 if TYPE_CHECKING:
+    from .api_keys import ApiKeys as ApiKeys
+    from .api_keys import digest_of as digest_of
+    from .api_keys import new_api_key as new_api_key
+    from .authenticator import Authenticator as Authenticator
+    from .basic import Basic as Basic
+    from .basic import hash_password as hash_password
     from .caller import ANONYMOUS as ANONYMOUS
     from .caller import Caller as Caller
     from .cards import Trust as Trust
@@ -22,6 +28,14 @@ if TYPE_CHECKING:
     from .keyring import KeyringError as KeyringError
     from .keyring import key_file_of as key_file_of
     from .keyring import new_key as new_key
+    from .mutual_tls import MutualTLS as MutualTLS
+    from .scheme import Auth as Auth
+    from .scheme import Credentials as Credentials
+    from .scheme import InvalidCredentials as InvalidCredentials
+    from .scheme import Resources as Resources
+    from .scheme import Scheme as Scheme
+    from .scheme import as_auth as as_auth
+    from .scheme import scheme as scheme
     from .tokens import Introspection as Introspection
     from .tokens import InvalidToken as InvalidToken
     from .tokens import TokenVerifier as TokenVerifier
@@ -30,6 +44,10 @@ __getattr__ = lazy(
     __name__,
     {
         "ANONYMOUS": "caller",
+        "ApiKeys": "api_keys",
+        "Auth": "scheme",
+        "Authenticator": "authenticator",
+        "Basic": "basic",
         "Caller": "caller",
         "Introspection": "tokens",
         "InvalidSignature": "jose",
@@ -49,5 +67,15 @@ __getattr__ = lazy(
         "public_keys": "jose",
         "sign_card": "cards",
         "verify": "jose",
+        "Credentials": "scheme",
+        "InvalidCredentials": "scheme",
+        "MutualTLS": "mutual_tls",
+        "Resources": "scheme",
+        "Scheme": "scheme",
+        "as_auth": "scheme",
+        "digest_of": "api_keys",
+        "hash_password": "basic",
+        "new_api_key": "api_keys",
+        "scheme": "scheme",
     },
 )

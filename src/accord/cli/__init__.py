@@ -13,6 +13,7 @@ _VERBS = {
     "card": ("card", "card"),
     "db": ("db", "db"),
     "keyring": ("keyring", "keyring"),
+    "key": ("key", "key"),
 }
 
 

@@ -11,7 +11,7 @@ from ..store import CommitFailed, open_store
 from ..store.sqlite import SqliteStore, check_file, inspect, size_of
 from ..store.sqlite.migrations import newest
 
-__all__ = ["db"]
+__all__ = ["db", "only_store"]
 
 _STORE = click.option(
     "--store", help="The store, as given to accord serve. By default the only one in ./.accord/."
@@ -88,7 +88,7 @@ def migrate(store: str | None) -> None:
     )
 
 
-def _only_store() -> str:
+def only_store() -> str:
     found = sorted(Path(".accord").glob("*.db"))
     if len(found) != 1:
         there = (
@@ -103,7 +103,7 @@ def _only_store() -> str:
 def _found(url: str | None) -> tuple[Path, int]:
     """The file a store is kept in, which is one of ours, and the number of its schema."""
     try:
-        store = open_store(url or _only_store())
+        store = open_store(url or only_store())
         if not isinstance(store, SqliteStore):
             raise click.ClickException(f"{url} keeps nothing on a disk; give sqlite:///FILE")
         schema = check_file(store.path)

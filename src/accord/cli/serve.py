@@ -86,7 +86,12 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 @click.option(
     "--no-auth",
     is_flag=True,
-    help="Allow anyone who can reach a non-loopback --host to use the agent.",
+    help="Allow anyone who can reach a non-loopback --host to use an agent without auth=.",
+)
+@click.option(
+    "--cors-origin",
+    multiple=True,
+    help="Web pages of this origin may use the agent, like https://app.example.com. Repeatable.",
 )
 @click.option(
     "--log-level",
@@ -113,6 +118,7 @@ def serve(
     allow_hosts: tuple[str, ...],
     egress_proxy: str,
     no_auth: bool,
+    cors_origin: tuple[str, ...],
     log_level: str,
 ) -> None:
     """Serve the agent in FILE until Ctrl-C.
@@ -148,6 +154,7 @@ def serve(
             egress_proxy=egress_proxy,
             log_level=log_level,
             no_auth=no_auth,
+            cors_origins=cors_origin,
             on_start=lambda bound: _greet(
                 agent,
                 bound,

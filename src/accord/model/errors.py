@@ -79,6 +79,7 @@ class A2AError(Exception):
         self.violations = violations
         self.retry_after_s = retry_after_s
         self.detail = detail
+        self.challenges: tuple[str, ...] = ()  # values of WWW-Authenticate
         if reason is not None:
             self.reason = reason
 

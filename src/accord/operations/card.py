@@ -1,21 +1,44 @@
 """GetExtendedAgentCard, and 0.3's GetAgentCard."""
 
-from ..model import AgentCard, GetExtendedCardRequest, UnsupportedOperation
+import inspect
+
+import msgspec
+
+from ..model import AgentCard, GetExtendedCardRequest, Unauthenticated, UnsupportedOperation
 from .call import Call
 from .service import Service
 
 __all__ = ["get_card", "get_extended_card"]
 
 
-async def get_extended_card(service: Service, call: Call, request: GetExtendedCardRequest) -> None:
-    """This agent has no extended card, and its card says so (spec GEN-7)."""
-    raise UnsupportedOperation(
-        "this agent has no extended card; the public one is at /.well-known/agent-card.json"
-    )
+async def get_extended_card(
+    service: Service, call: Call, request: GetExtendedCardRequest
+) -> AgentCard:
+    """Return the card as this caller may see it, who has to be authenticated (spec XCD-1)."""
+    extend = service.engine.agent.extend_card
+    if extend is None:
+        # and its card says so (spec GEN-7)
+        raise UnsupportedOperation(
+            "this agent has no extended card; the public one is at /.well-known/agent-card.json"
+        )
+    if call.caller.is_anonymous:
+        raise Unauthenticated("the extended card is for authenticated callers")
+    # The user's function may change what it is given.
+    card = msgspec.convert(msgspec.to_builtins(service.card), AgentCard)
+    found = extend(card, call.caller)
+    if inspect.isawaitable(found):
+        found = await found
+    if found is None:
+        return card
+    if not isinstance(found, AgentCard):
+        raise TypeError(f"the extended card is a {type(found).__name__}; return an AgentCard")
+    return found
 
 
 async def get_card(service: Service, call: Call, request: GetExtendedCardRequest) -> AgentCard:
     """Return the card this caller may see: the extended one if there is one, else the public
     one.
     """
-    return service.card
+    if service.engine.agent.extend_card is None or call.caller.is_anonymous:
+        return service.card
+    return await get_extended_card(service, call, request)

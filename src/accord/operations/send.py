@@ -7,7 +7,7 @@ from ..engine.runs import Accepted
 from ..model import Message, PushNotificationNotSupported, Role, SendMessageRequest
 from ..protocol import Snapshot
 from ..protocol.v1 import codec as v1
-from ..store import Idempotency
+from ..store import Idempotency, Namespace
 from .call import Call
 from .idempotency import key_of
 from .service import Service
@@ -95,9 +95,12 @@ async def _begin(
 ) -> Accepted | Message:
     engine, semantics = service.engine, call.semantics
     namespace = service.namespace(request.tenant, call)
+    sender = service.sender(call)
     if request.message.task_id:
+        if service.has_scopes:
+            await _check_task_scopes(service, call, namespace, request.message.task_id)
         accepted = await engine.resume(
-            request, namespace, call.caller, idempotency=idempotency, reopen=semantics.reopen
+            request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
         )
         return await _stored(service, accepted) if idempotency is not None else accepted
     agent, message, task_id = engine.agent, request.message, semantics.new_task_id
@@ -107,6 +110,8 @@ async def _begin(
     skill = agent.default if is_plain else await agent.choose(request)
     if not is_plain and engine.tasks.trouble:
         raise engine.tasks.refusal()  # since it was looked at, somebody was asked
+    if skill.scopes:
+        service.check_scopes(skill, call)
     if agent.strict_modes:
         agent.check_modes(skill, message)
     if task_id:
@@ -114,9 +119,11 @@ async def _begin(
         if (namespace, task_id) in engine.tasks.logs or await engine.tasks.store.load(
             namespace, task_id
         ) is not None:
+            if service.has_scopes:
+                await _check_task_scopes(service, call, namespace, task_id)
             request.message.task_id = task_id
             return await engine.resume(
-                request, namespace, call.caller, idempotency=idempotency, reopen=semantics.reopen
+                request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
             )
         engine.tasks.check_capacity()
     if skill.makes_task or semantics.always_task:
@@ -126,18 +133,27 @@ async def _begin(
             skill,
             request,
             namespace,
-            call.caller,
+            sender,
             idempotency=idempotency,
             origin=call.origin,
             task_id=task_id,
         )
         return await _stored(service, accepted) if idempotency is not None or task_id else accepted
-    reply = await engine.reply(skill, request, call.caller)
+    reply = await engine.reply(skill, request, sender)
     if idempotency is not None:
         idempotency.reply = v1.encode(reply)
         if not await engine.tasks.writer.submit(idempotency):
             raise Lost()
     return reply
+
+
+async def _check_task_scopes(
+    service: Service, call: Call, namespace: Namespace, task_id: str
+) -> None:
+    """A message to a task is one to its skill."""
+    task = await service.tasks.find(namespace, task_id)
+    if task is not None:
+        service.check_scopes(service.engine.runs.skill_of(task), call)
 
 
 async def _stored(service: Service, accepted: Accepted) -> Accepted:

@@ -1,8 +1,11 @@
 """What every operation works with."""
 
+from ..auth import Authenticator
 from ..engine import offload
+from ..engine.log import NOBODY, Sender
 from ..engine.runs import Engine
-from ..model import AgentCard, ExtensionSupportRequired
+from ..engine.skills import Skill
+from ..model import AgentCard, ExtensionSupportRequired, PermissionDenied
 from ..protocol import Codec, CodecChoice
 from ..store import Namespace
 from .call import Call
@@ -14,7 +17,11 @@ __all__ = ["Service"]
 class Service:
     """One agent being served: its engine, its card, and what its card promises."""
 
-    def __init__(self, engine: Engine, card: AgentCard) -> None:
+    def __init__(
+        self, engine: Engine, card: AgentCard, authenticator: Authenticator | None = None
+    ) -> None:
+        self.authenticator = authenticator
+        self.has_scopes = any(skill.scopes for skill in engine.agent.skills.values())
         self.engine = engine
         self.limits = engine.limits
         self.card = card
@@ -34,7 +41,24 @@ class Service:
 
     def namespace(self, tenant: str, call: Call) -> Namespace:
         """Whose tasks a call is about."""
-        return Namespace(self.engine.agent.name, tenant, call.caller.name)
+        caller = call.caller
+        if not caller.name:
+            return Namespace(self.engine.agent.name, tenant, "")
+        if caller.tenant and tenant and tenant != caller.tenant:
+            raise PermissionDenied("these credentials are for another tenant")
+        return Namespace(self.engine.agent.name, tenant or caller.tenant, caller.identity)
+
+    def sender(self, call: Call) -> Sender:
+        """What is recorded of who sends a message."""
+        if not call.caller.name and not call.extensions:
+            return NOBODY
+        return Sender(call.caller, tuple(sorted(call.extensions & self.offered)))
+
+    def check_scopes(self, skill: Skill, call: Call) -> None:
+        """Raise PermissionDenied for a caller who may not use this skill."""
+        missing = skill.scopes - call.caller.scopes
+        if missing and self.authenticator is not None:
+            raise self.authenticator.denied(missing)
 
     def check_extensions(self, call: Call) -> None:
         """Raise ExtensionSupportRequired if the card requires an extension the caller did not

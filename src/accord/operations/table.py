@@ -46,6 +46,7 @@ class Operation(NamedTuple):
     is_droppable: bool = (
         False  # may be left when its caller is: what it has done by then stands on its own
     )
+    is_public: bool = False  # also for callers without credentials
 
 
 class Route(NamedTuple):
@@ -106,7 +107,7 @@ OPERATIONS = {
         Operation("DeleteTaskPushNotificationConfig", delete_push_config),
         Operation("GetExtendedAgentCard", get_extended_card),
         Operation(
-            "GetAgentCard", get_card, is_droppable=True
+            "GetAgentCard", get_card, is_droppable=True, is_public=True
         ),  # 0.3 on gRPC, where no well-known address is
     )
 }

@@ -3,13 +3,14 @@
 import logging
 import secrets
 import time
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import parse_qs
 
 import msgspec
 
-from ..model import A2AError, BodyTooLarge, TooManyRequests, UnsupportedMediaType
+from ..auth import ANONYMOUS, Caller
+from ..model import A2AError, BodyTooLarge, InvalidRequest, TooManyRequests, UnsupportedMediaType
 
 __all__ = [
     "A2A_JSON",
@@ -18,6 +19,7 @@ __all__ = [
     "HttpRequest",
     "HttpResponse",
     "Pairs",
+    "Peer",
     "Problem",
     "ResponseWriter",
     "ServerUrl",
@@ -27,6 +29,7 @@ __all__ = [
     "error_headers",
     "http_date",
     "is_json",
+    "not_read",
     "opaque",
     "query_of",
     "too_busy",
@@ -49,6 +52,13 @@ class ServerUrl(NamedTuple):
     scheme: str
     server: tuple[str, int | None]
     root: str = ""  # what a host has put in front of our paths
+
+
+class Peer(NamedTuple):
+    """Who is at the other end of the connection."""
+
+    address: str = ""
+    certificate: Mapping[str, Any] | None = None  # verified by TLS
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
@@ -74,6 +84,8 @@ class HttpRequest(msgspec.Struct):
         # the body did not come as a whole, so there is none: what to say to whoever would read it
         None
     )
+    peer: Callable[[], Peer] = Peer
+    caller: Caller = ANONYMOUS
 
 
 class HttpResponse(msgspec.Struct):
@@ -154,12 +166,16 @@ def too_busy() -> A2AError:
     return TooManyRequests("too many requests are on the way; try again", retry_after_s=1)
 
 
+def not_read() -> A2AError:
+    return InvalidRequest("the body was not read: the request is refused for its headers")
+
+
 def error_headers(error: A2AError) -> Pairs:
     if isinstance(error, BodyTooLarge):
         return ((b"connection", b"close"),)  # the rest of the body is not waited for
     if error.retry_after_s is not None:
         return ((b"retry-after", b"%d" % error.retry_after_s),)
-    return ()
+    return tuple((b"www-authenticate", text.encode("latin-1")) for text in error.challenges)
 
 
 def opaque() -> A2AError:

@@ -24,12 +24,14 @@ from .contract import (
     Wake,
 )
 from .failpoints import is_armed, point
+from .keys import ApiKey, KeyStore
 from .open import open_store
 from .push import DeadLetter, Outcome, Push, PushStore
 
 __all__ = [
     "MAX_POSTS",
     "Ages",
+    "ApiKey",
     "Append",
     "Can",
     "CommitFailed",
@@ -38,6 +40,7 @@ __all__ = [
     "Fenced",
     "Idempotency",
     "Item",
+    "KeyStore",
     "Leaves",
     "Namespace",
     "Outcome",

@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from .keys import KeyStore
 from .namespace import Namespace
 from .push import Push, PushStore
 
@@ -293,6 +294,11 @@ class Store(Protocol):
     @property
     def is_shared(self) -> bool:
         """Other processes may use it at the same time."""
+        ...
+
+    @property
+    def keys(self) -> KeyStore:
+        """The API keys of the agent's callers. May be used before `open`."""
         ...
 
     async def open(self, wake: Wake) -> None:

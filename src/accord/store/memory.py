@@ -36,6 +36,7 @@ from .contract import (
     Stats,
     Wake,
 )
+from .keys import KeyStore, MemoryKeys
 from .memory_push import MemoryPushes, PushTable
 from .push import PushStore
 from .rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING, is_released
@@ -115,6 +116,7 @@ class _State:
         self.owned: defaultdict[int, set[int]] = defaultdict(set)  # by replica
         self.indexes: defaultdict[Namespace, _Index] = defaultdict(_Index)
         self.keys: dict[tuple[Namespace, str], Idempotency] = {}
+        self.api_keys = MemoryKeys()
         self.living: dict[int, MemoryStore] = {}
         self.seen_ms: dict[int, int] = {}  # when a replica last beat or committed, dead ones too
         self.watchers: defaultdict[int, set[MemoryStore]] = defaultdict(set)
@@ -186,6 +188,7 @@ class MemoryStore:
         self.is_sure = True
         self._state = shared if shared is not None else _State()
         self.pushes: PushStore = MemoryPushes(self._state.pushes)
+        self.keys: KeyStore = self._state.api_keys
         self._wake: Wake = lambda tasks: None
 
     def another(self) -> "MemoryStore":

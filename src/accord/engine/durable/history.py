@@ -26,6 +26,7 @@ from ..log import (
     Patched,
     Released,
     RunStarted,
+    Sender,
     StatusChanged,
     StepEnded,
     StepLeft,
@@ -109,7 +110,7 @@ class History:
         self.begun: list[int] = []  # turns that were taken, and not answered by a status
         self._branches: dict[str, _Recorded] = {}
         self._lengths = {turn: length}
-        self._messages: dict[int, tuple[Message, tuple[str, ...]]] = {}
+        self._messages: dict[int, tuple[Message, tuple[str, ...], Sender | None]] = {}
 
     def message(self, turn: int) -> Message:
         """The message of a turn."""
@@ -118,6 +119,10 @@ class History:
     def modes(self, turn: int) -> tuple[str, ...]:
         """The media types its sender can take."""
         return self._messages[turn][1]
+
+    def sender(self, turn: int) -> Sender | None:
+        """Who sent it; None for the sender of the task's first message."""
+        return self._messages[turn][2]
 
     # What the function claims
 
@@ -365,10 +370,10 @@ def read_history(entries: Iterable[Numbered], limits: Limits = _LIMITS) -> Histo
     artifacts: set[str] = set()
     waiting: dict[int, None] = {}
     begun: dict[int, None] = {}
-    messages: dict[int, tuple[Message, tuple[str, ...]]] = {}
+    messages: dict[int, tuple[Message, tuple[str, ...], Sender | None]] = {}
     for pos, _, _, entry in entries:
         if isinstance(entry, Created):
-            messages[pos] = (entry.task.history[0], entry.modes)
+            messages[pos] = (entry.task.history[0], entry.modes, None)
             draft = Task(
                 id=entry.task.id, status=entry.task.status, history=list(entry.task.history)
             )
@@ -379,7 +384,7 @@ def read_history(entries: Iterable[Numbered], limits: Limits = _LIMITS) -> Histo
         if isinstance(entry, MessageAdded):
             draft.add(entry.message, limits)
             waiting[pos] = None
-            messages[pos] = (entry.message, entry.modes)
+            messages[pos] = (entry.message, entry.modes, entry.sender)
         elif isinstance(entry, StatusChanged):
             draft.apply(entry.update, limits)
             for turn in (*entry.answers, *entry.refuses):

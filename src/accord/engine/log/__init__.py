@@ -6,6 +6,7 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .entries import FORMAT as FORMAT
+    from .entries import NOBODY as NOBODY
     from .entries import STATE_NUMBER as STATE_NUMBER
     from .entries import About as About
     from .entries import Answered as Answered
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .entries import PostRefused as PostRefused
     from .entries import Released as Released
     from .entries import RunStarted as RunStarted
+    from .entries import Sender as Sender
     from .entries import StatusChanged as StatusChanged
     from .entries import StepEnded as StepEnded
     from .entries import StepLeft as StepLeft
@@ -51,6 +53,7 @@ __getattr__ = lazy(
         "Entry": "entries",
         "Event": "entries",
         "FORMAT": "entries",
+        "NOBODY": "entries",
         "Log": "log",
         "Lost": "writer",
         "MessageAdded": "entries",
@@ -62,6 +65,7 @@ __getattr__ = lazy(
         "PostRefused": "entries",
         "Released": "entries",
         "RunStarted": "entries",
+        "Sender": "entries",
         "STATE_NUMBER": "entries",
         "StatusChanged": "entries",
         "StepEnded": "entries",

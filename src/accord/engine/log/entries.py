@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
+from ...auth import ANONYMOUS, Caller
 from ...model import ArtifactUpdate, Message, StatusUpdate, Task, TaskState
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
@@ -21,6 +22,7 @@ from ...store import Row
 
 __all__ = [
     "FORMAT",
+    "NOBODY",
     "STATE_NUMBER",
     "About",
     "Answered",
@@ -40,6 +42,7 @@ __all__ = [
     "PostRefused",
     "Released",
     "RunStarted",
+    "Sender",
     "StatusChanged",
     "StepEnded",
     "StepLeft",
@@ -68,20 +71,37 @@ def state_of(number: int) -> TaskState:
     return _STATES[number]
 
 
+class Sender(msgspec.Struct, omit_defaults=True, frozen=True):
+    """Who sent a message, and the extensions that were activated with it."""
+
+    caller: Caller = ANONYMOUS
+    extensions: tuple[str, ...] = ()
+
+
+NOBODY = Sender()
+
+
 class About(msgspec.Struct, omit_defaults=True, frozen=True):
     """What is fixed when a task is made and shown to nobody: the version of the protocol it came
-    by.
+    by, and who sent its first message.
     """
 
     origin: str = ""
+    sender: Sender = NOBODY
 
 
 about_of = msgspec.json.Decoder(About).decode
 
 
-@functools.lru_cache(maxsize=256)
 def encode_about(about: About) -> bytes:
+    if about.sender is NOBODY:
+        return _encode_origin(about.origin)
     return v1.encode(about)
+
+
+@functools.lru_cache(maxsize=256)
+def _encode_origin(origin: str) -> bytes:
+    return v1.encode(About(origin))
 
 
 # Visible entries: what a stream shows
@@ -126,6 +146,9 @@ class MessageAdded(msgspec.Struct, gc=False):
     message: Message
     modes: tuple[str, ...] = ()
     post: int = 0  # the id of the post that brought it, 0 if it came directly
+    # if it is not the sender of the first message, word for word: a caller may come back with other
+    # scopes
+    sender: Sender | None = None
 
 
 class PostRefused(msgspec.Struct, array_like=True, gc=False):
@@ -351,7 +374,11 @@ def _encode_created(entry: Created) -> tuple[bytes, bytes]:
 
 
 def _encode_message(entry: MessageAdded) -> tuple[bytes, bytes]:
-    head = _head(entry.modes, entry.post) if entry.modes or entry.post else b""
+    head = b""
+    if entry.sender is not None:
+        head = _head(entry.modes, entry.post, entry.sender)
+    elif entry.modes or entry.post:
+        head = _head(entry.modes, entry.post)
     return b"m%b%b" % (head, v1.encode(entry.message)), b""
 
 
@@ -438,7 +465,11 @@ def _decode(line: bytes, ids: Ids) -> Entry:
         return entry
     if tag == b"m":
         head, data = _parts(line, ids)
-        return MessageAdded(v1.decode_message(data), *((tuple(head[0]), head[1]) if head else ()))
+        message = v1.decode_message(data)
+        if not head:
+            return MessageAdded(message)
+        sender = msgspec.convert(head[2], Sender) if len(head) > 2 else None
+        return MessageAdded(message, tuple(head[0]), head[1], sender)
     if tag not in _VISIBLE:
         return Unknown(tag.decode("latin-1"))
     head, frame = _parts(line, ids)

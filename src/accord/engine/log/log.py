@@ -40,6 +40,7 @@ from .entries import (
     Ids,
     MessageAdded,
     PostRefused,
+    Sender,
     StatusChanged,
     encode,
     encode_about,
@@ -68,6 +69,7 @@ class Turn(msgspec.Struct, eq=False, frozen=True):
     modes: tuple[str, ...] = ()  # media types its sender can take
     # it is for the task also if that ends first, as versions want it whose tasks can be reopened
     reopens: bool = False
+    sender: Sender | None = None  # None: who sent the first message
 
 
 class _Batch(msgspec.Struct, eq=False):
@@ -334,7 +336,13 @@ class Log:
             self.inbox = deque(turn for turn in self.inbox if turn.reopens)
 
     def add_message(
-        self, message: Message, modes: tuple[str, ...] = (), *, post: int = 0, reopens: bool = False
+        self,
+        message: Message,
+        modes: tuple[str, ...] = (),
+        *,
+        post: int = 0,
+        reopens: bool = False,
+        sender: Sender | None = None,
     ) -> Turn:
         """Log a message of the user, at once: it is kept whatever becomes of the run.
 
@@ -355,7 +363,10 @@ class Log:
         if len(data) > LARGE:
             self._parts = self._parts or EncodedParts()
             self._parts.keep_message(task.history, data)
-        return Turn(self.append(MessageAdded(message, modes, post)), message, modes, reopens)
+        if sender == self.about.sender:
+            sender = None
+        added = MessageAdded(message, modes, post, sender)
+        return Turn(self.append(added), message, modes, reopens, sender)
 
     def refuse(self, turn: Turn, error: A2AError) -> None:
         """A message that waited gets no turn, though the task goes on."""

@@ -8,7 +8,6 @@ import logging
 import weakref
 from collections.abc import Callable
 
-from ...auth import Caller
 from ...model import (
     FINAL,
     INTERRUPTED,
@@ -27,11 +26,11 @@ from ...model import (
 from ...protocol import Snapshot
 from ...store import Idempotency, Namespace, ReceivedPost, Store
 from ..durable import History, read_history
-from ..log import Answered, Asked, Entry, Log, Lost, MessageAdded, Numbered, Turn, state_of
+from ..log import Answered, Asked, Entry, Log, Lost, MessageAdded, Numbered, Sender, Turn, state_of
 from ..skills import AgentBase, Skill, skill_named
 from .posts import Posts
 from .recovery import INTERRUPTED as INTERRUPTED_TEXT
-from .recovery import Recovery
+from .recovery import Recovery, turn_of
 from .reply import call_reply
 from .retention import Retention, Upkeep
 from .run import FORGOTTEN, Run
@@ -120,17 +119,17 @@ class Engine:
 
     # Messages
 
-    async def reply(self, skill: Skill, request: SendMessageRequest, caller: Caller) -> Message:
+    async def reply(self, skill: Skill, request: SendMessageRequest, sender: Sender) -> Message:
         """Call a skill that makes no task."""
         values = skill.binding.values(request.message)
         context_id = request.message.context_id or new_id()
-        return await call_reply(skill, values, caller, context_id, self.runs.threads)
+        return await call_reply(skill, values, sender, context_id, self.runs.threads)
 
     async def resume(
         self,
         request: SendMessageRequest,
         namespace: Namespace,
-        caller: Caller,
+        sender: Sender,
         *,
         idempotency: Idempotency | None = None,
         reopen: bool = False,
@@ -157,7 +156,7 @@ class Engine:
             ):
                 try:
                     return await self.hand_over(
-                        found, request, caller, idempotency=idempotency, reopen=reopen
+                        found, request, sender, idempotency=idempotency, reopen=reopen
                     )
                 except (
                     _Rested
@@ -179,7 +178,7 @@ class Engine:
             _check_skill(request, record.id, record.skill)
             if state_of(record.state) in FINAL and not reopen:
                 raise _has_ended(record.id, record.context_id, state_of(record.state))
-            accepted = await self._posts.send(record, request, idempotency, reopen=reopen)
+            accepted = await self._posts.send(record, request, sender, idempotency, reopen=reopen)
             if accepted is not None:
                 return accepted
             if idempotency is not None and await self._is_used(idempotency):
@@ -198,7 +197,7 @@ class Engine:
         self,
         log: Log,
         request: SendMessageRequest,
-        caller: Caller,
+        sender: Sender,
         *,
         idempotency: Idempotency | None = None,
         reopen: bool = False,
@@ -207,7 +206,7 @@ class Engine:
         """Hand a message to a task that is ours. Raises as `resume` does."""
         log.holds += 1  # while this waits: released meanwhile, the task would get a second log
         try:
-            return await self._hand_over(log, request, caller, idempotency, reopen, post)
+            return await self._hand_over(log, request, sender, idempotency, reopen, post)
         finally:
             log.holds -= 1
             self.tasks.release(
@@ -218,7 +217,7 @@ class Engine:
         self,
         log: Log,
         request: SendMessageRequest,
-        caller: Caller,
+        sender: Sender,
         idempotency: Idempotency | None,
         reopen: bool,
         post: ReceivedPost | None,
@@ -250,7 +249,7 @@ class Engine:
         modes = tuple(configuration.accepted_output_modes) if configuration is not None else ()
 
         def add() -> Turn:
-            return self._add(log, message, modes, idempotency, post, reopen)
+            return self._add(log, message, modes, idempotency, post, reopen, sender)
 
         if isinstance(run, Run):
             turn = add()
@@ -261,7 +260,7 @@ class Engine:
         elif recorded is not None and (asked := recorded[0].question) is not None:
             turn = self._answer(log, asked, *recorded, add)
         else:
-            turn = self._start_again(log, message, caller, add)
+            turn = self._start_again(log, message, add)
         return Accepted(log, turn.number, False)
 
     def _answer(
@@ -284,24 +283,22 @@ class Engine:
         answered = Answered(asked.branch, asked.n, turn.number)
         log.append(answered)
         log.set_status(TaskState.WORKING)
-        new: list[Entry] = [MessageAdded(turn.message, turn.modes), answered]
+        new: list[Entry] = [MessageAdded(turn.message, turn.modes, sender=turn.sender), answered]
         entries += [Numbered(turn.number + i, log.seq, 0, entry) for i, entry in enumerate(new)]
         history = read_history(entries, self.limits)
         assert history is not None  # it has asked
-        first = Turn(history.turn, history.message(history.turn), history.modes(history.turn))
-        Run(self.runs, log, skill, first, values, Caller(log.namespace.caller), history=history)
+        first = turn_of(history, history.turn)
+        Run(self.runs, log, skill, first, values, history=history)
         return turn
 
-    def _start_again(
-        self, log: Log, message: Message, caller: Caller, add: Callable[[], Turn]
-    ) -> Turn:
+    def _start_again(self, log: Log, message: Message, add: Callable[[], Turn]) -> Turn:
         """Nothing waits for this message: it starts the next run of the task."""
         skill = self.runs.skill_of(log)
         values = skill.binding.values(message)  # refused before anything is stored
         if log.state in FINAL:
             log.set_status(TaskState.SUBMITTED)
         turn = add()
-        Run(self.runs, log, skill, turn, values, caller)
+        Run(self.runs, log, skill, turn, values)
         return turn
 
     def _add(
@@ -312,9 +309,14 @@ class Engine:
         idempotency: Idempotency | None,
         post: ReceivedPost | None,
         reopen: bool,
+        sender: Sender,
     ) -> Turn:
         turn = log.add_message(
-            message, modes, post=post.id if post is not None else 0, reopens=reopen
+            message,
+            modes,
+            post=post.id if post is not None else 0,
+            reopens=reopen,
+            sender=sender,
         )
         if post is not None:
             log.posts_read = post.n  # in the commit that stores the message, no sooner and no later

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...auth import Caller
 from ...model import A2AError, SendMessageRequest, Unavailable, error_of
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
 from ...store import Idempotency, PostKind, ReceivedPost, Record
-from ..log import PostRefused, View
+from ..log import NOBODY, PostRefused, Sender, View
 from .runs import Accepted
 
 if TYPE_CHECKING:
@@ -27,7 +26,15 @@ log_ = logging.getLogger("accord")
 RETRY_S = 1.0
 OUTCOME_S = 30.0  # after which a sender is told that its message is stored, and not more
 
-_decode = msgspec.json.Decoder(SendMessageRequest).decode
+
+class Posted(msgspec.Struct, omit_defaults=True):
+    """A message on its way to the owner of its task, and who sent it."""
+
+    request: SendMessageRequest
+    sender: Sender = NOBODY
+
+
+_decode = msgspec.json.Decoder(Posted).decode
 
 
 class Posts:
@@ -49,6 +56,7 @@ class Posts:
         self,
         record: Record,
         request: SendMessageRequest,
+        sender: Sender,
         idempotency: Idempotency | None,
         *,
         reopen: bool = False,
@@ -61,7 +69,8 @@ class Posts:
         try:
             if idempotency is not None:
                 idempotency.task_id = record.id
-            post_id = await self._post(record, kind, v1.encode(request), idempotency)
+            body = v1.encode(Posted(request, sender))
+            post_id = await self._post(record, kind, body, idempotency)
             if post_id is None:
                 return None
             async with asyncio.timeout(OUTCOME_S):
@@ -143,10 +152,11 @@ class Posts:
             canceling.add_done_callback(lambda _: self._canceling.pop(post.task))
             return
         try:
+            posted = _decode(post.body)
             await self._engine.hand_over(
                 log,
-                _decode(post.body),
-                Caller(log.namespace.caller),
+                posted.request,
+                posted.sender,
                 post=post,
                 reopen=post.kind is PostKind.REOPEN,
             )

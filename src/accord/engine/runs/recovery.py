@@ -6,7 +6,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ...auth import Caller
 from ...model import A2AError, TaskState, Unavailable, now_ms
 from ...store import Can, Record
 from ..durable import History, read_history
@@ -18,7 +17,7 @@ from .state import State
 if TYPE_CHECKING:
     from .engine import Engine
 
-__all__ = ["INTERRUPTED", "MAX_ATTEMPTS", "Recovery"]
+__all__ = ["INTERRUPTED", "MAX_ATTEMPTS", "Recovery", "turn_of"]
 
 log_ = logging.getLogger("accord")
 
@@ -232,21 +231,19 @@ class Recovery:
             skill,
             turn,
             skill.binding.values(turn.message),
-            Caller(log.namespace.caller),
         )
 
     def _run(self, log: Log, history: History, *, is_held: bool = False) -> Run:
         """Call a function again from the top."""
         skill = self._engine.runs.skill_of(log)
         values = skill.binding.values(history.message(history.turn))
-        turn = Turn(history.turn, history.message(history.turn), history.modes(history.turn))
+        turn = turn_of(history, history.turn)
         return Run(
             self._engine.runs,
             log,
             skill,
             turn,
             values,
-            Caller(log.namespace.caller),
             history=history,
             is_held=is_held,
         )
@@ -292,6 +289,16 @@ class Recovery:
         self._retries.append((self._tasks.loop.time() + MISMATCH_RETRY_S, log))
 
 
+def turn_of(history: History, number: int) -> Turn:
+    """A turn as the log has it."""
+    return Turn(
+        number,
+        history.message(number),
+        history.modes(number),
+        sender=history.sender(number),
+    )
+
+
 def _restore_turns(log: Log, history: History) -> None:
     """Whoever waits for a message of an earlier process, or sends it again, is answered by what
     becomes of the task now.
@@ -299,7 +306,5 @@ def _restore_turns(log: Log, history: History) -> None:
     log.turns = list(history.begun)
     known = {turn.number for turn in log.inbox}
     log.inbox.extendleft(
-        Turn(number, history.message(number))
-        for number in reversed(history.waiting)
-        if number not in known
+        turn_of(history, number) for number in reversed(history.waiting) if number not in known
     )

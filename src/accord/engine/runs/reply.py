@@ -4,8 +4,8 @@ import logging
 import secrets
 from typing import Any
 
-from ...auth import Caller
 from ...model import A2AError, Message
+from ..log import Sender
 from ..skills import Context, Fail, Reject, Skill
 from ..threads import Threads
 from .messages import agent_message
@@ -16,7 +16,7 @@ log_ = logging.getLogger("accord")
 
 
 async def call_reply(
-    skill: Skill, values: dict[str, Any], caller: Caller, context_id: str, threads: Threads
+    skill: Skill, values: dict[str, Any], sender: Sender, context_id: str, threads: Threads
 ) -> Message:
     """Call a skill that answers without a task.
 
@@ -24,9 +24,9 @@ async def call_reply(
         A2AError: The function failed; the reason is in the log.
     """
     if skill.binding.context:
-        values[skill.binding.context] = Context(None, caller, context_id)
+        values[skill.binding.context] = Context(None, sender, context_id)
     if skill.binding.caller:
-        values[skill.binding.caller] = caller
+        values[skill.binding.caller] = sender.caller
     try:
         if skill.kind == "thread":
             value = await threads.run(lambda: skill.function(**values), skill.id)

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from ...auth import Caller
 from ...model import (
     FINAL,
     INTERRUPTED,
@@ -82,7 +81,6 @@ class Run:
         "_steps",
         "_steps_under_way",
         "_values",
-        "caller",
         "history",
         "is_canceled",
         "log",
@@ -91,6 +89,7 @@ class Run:
         "noted_s",
         "output_modes",
         "progressed_s",
+        "sender",
         "since_s",
         "skill",
         "starts_when_told",
@@ -109,7 +108,6 @@ class Run:
         skill: Skill,
         turn: Turn,
         values: dict[str, Any],
-        caller: Caller,
         *,
         history: History | None = None,
         is_held: bool = False,
@@ -118,7 +116,7 @@ class Run:
         self._runs = runs
         self.log = log
         self.skill = skill
-        self.caller = caller
+        self.sender = turn.sender or log.about.sender
         self.turn = turn.number  # of the message the function is called with
         self.taken = (
             turn  # the newest the function has taken; in a later attempt, as it comes to them
@@ -237,9 +235,9 @@ class Run:
         self._root = Branch("", self._output(), asyncio.current_task())
         RUN_POSITION.set(RunPosition(self, self._root))
         if binding.context:
-            values[binding.context] = Context(self, self.caller, self.log.ids.context_id)
+            values[binding.context] = Context(self, self.sender, self.log.ids.context_id)
         if binding.caller:
-            values[binding.caller] = self.caller
+            values[binding.caller] = self.sender.caller
         try:
             if self.skill.kind == "coroutine":
                 self._finish(await self.skill.function(**values))

@@ -6,7 +6,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...auth import Caller
 from ...model import (
     FINAL,
     A2AError,
@@ -21,7 +20,7 @@ from ...model import (
 )
 from ...store import Idempotency, Namespace, Record, Store
 from ..durable import Delegates
-from ..log import About, Log, Tasks
+from ..log import About, Log, Sender, Tasks
 from ..skills import AgentBase, Skill
 from ..threads import Threads
 from .run import FORGOTTEN, Run
@@ -66,7 +65,7 @@ class Runs:
         skill: Skill,
         request: SendMessageRequest,
         namespace: Namespace,
-        caller: Caller,
+        sender: Sender,
         *,
         idempotency: Idempotency | None = None,
         origin: str = "",
@@ -85,13 +84,15 @@ class Runs:
             id=message.task_id, context_id=message.context_id, status=status, history=[message]
         )
         modes = tuple(configuration.accepted_output_modes) if configuration is not None else ()
-        log, turn = self.tasks.create(namespace, task, skill.id, About(origin), at_ms, modes)
+        log, turn = self.tasks.create(
+            namespace, task, skill.id, About(origin, sender), at_ms, modes
+        )
         if idempotency is not None:
             log.keep(idempotency, turn)
         # Another process may have used the key, or made a task of that id: the function is not
         # called before the commit.
         may_be_refused = self.tasks.store.is_shared and (idempotency is not None or bool(task_id))
-        Run(self, log, skill, turn, values, caller, waits_for_commit=may_be_refused)
+        Run(self, log, skill, turn, values, waits_for_commit=may_be_refused)
         return Accepted(log, turn.number, True)
 
     def ended(self, run: Run) -> None:
@@ -109,13 +110,13 @@ class Runs:
             self.tasks.is_draining and run.skill.is_durable and self.can_go_on
         )  # process, which goes on with this
         if run.state is not State.RELEASED and not is_for_next:
-            self._start_next(log, run.caller)
+            self._start_next(log)
         if log.run is None:
             if self.tasks.is_draining and log.tail is not None:
                 log.tail.wake()  # who waits for more is told that the server stops
             self.tasks.release(log)
 
-    def _start_next(self, log: Log, caller: Caller) -> None:
+    def _start_next(self, log: Log) -> None:
         """Start the next run, with the oldest message that waits."""
         while log.inbox:
             turn = log.inbox.popleft()
@@ -128,7 +129,7 @@ class Runs:
                 continue
             if log.state in FINAL:
                 log.set_status(TaskState.SUBMITTED)  # what still waits then has reopened it
-            Run(self, log, skill, turn, values, caller)
+            Run(self, log, skill, turn, values)
             return
 
     def waits(self, run: Run) -> None:

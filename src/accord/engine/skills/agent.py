@@ -6,6 +6,7 @@ from collections.abc import Callable
 from fnmatch import fnmatch
 from typing import Any, TypeVar, overload
 
+from ...auth import Auth, Caller, as_auth
 from ...model import (
     AgentCard,
     AgentExtension,
@@ -52,6 +53,10 @@ class AgentBase:
         extensions: Extensions of the protocol it knows, beside ours.
         strict_modes: Refuse a part whose media type is none of the input modes; without it, the
           modes are advice.
+        auth: How callers show who they are: `ApiKeys()`, `OIDC(...)` and others of `accord.auth`,
+          several of them with `|` and `&`, or a function of yours decorated with
+          `accord.auth.scheme`. Without it, everybody may call who can reach the agent.
+        card: `"public"`, or `"authenticated"`: only callers who may use the agent see its card.
     """
 
     def __init__(
@@ -67,6 +72,8 @@ class AgentBase:
         output_modes: list[str] | None = None,
         extensions: list[AgentExtension] | None = None,
         strict_modes: bool = False,
+        auth: Any = None,
+        card: str = "public",
     ) -> None:
         if not name.strip():
             raise ValueError("an agent needs a name")
@@ -80,9 +87,16 @@ class AgentBase:
         self.output_modes = output_modes or ["text/plain", "application/json"]
         self.extensions = extensions or []
         self.strict_modes = strict_modes
+        self.auth: Auth | None = None if auth is None else as_auth(auth)
+        if card not in ("public", "authenticated"):
+            raise ValueError(f'card is "public" or "authenticated", not {card!r}')
+        if card == "authenticated" and self.auth is None:
+            raise ValueError('card="authenticated" needs auth=: how callers show who they are')
+        self.is_card_public = card == "public"
         self.skills: dict[str, Skill] = {}
         self.router: Callable[[Message], Any] | None = None
         self.edit_card: Callable[[AgentCard], AgentCard | None] | None = None
+        self.extend_card: Callable[[AgentCard, Caller], Any] | None = None
 
     @overload
     def skill(self, function: F) -> F: ...
@@ -102,6 +116,7 @@ class AgentBase:
         durable: bool = False,
         run_s: float = ...,
         idle_s: float | None = ...,
+        scopes: list[str] | None = ...,
     ) -> Callable[[F], F]: ...
 
     def skill(
@@ -119,6 +134,7 @@ class AgentBase:
         durable: bool = False,
         run_s: float = 24 * 3600,
         idle_s: float | None = None,
+        scopes: list[str] | None = None,
     ) -> Any:
         """Make a function a skill. Its name, docstring and annotations say the rest.
 
@@ -138,7 +154,10 @@ class AgentBase:
               `ctx.ask` does not count.
             idle_s: Fail a run that has said nothing and ended no step for so many seconds; nor does
               it here.
+            scopes: Scopes a caller needs to use it. The agent has to have `auth`.
         """
+        if isinstance(scopes, str):
+            raise TypeError(f"scopes is a list of names; write scopes=[{scopes!r}]")
         names = dict(
             sys._getframe(1).f_locals
         )  # so that annotations may name types local to the caller
@@ -166,6 +185,7 @@ class AgentBase:
                 is_durable=durable,
                 run_s=run_s,
                 idle_s=idle_s,
+                scopes=scopes or (),
                 names=names,
             )
             return function
@@ -184,6 +204,19 @@ class AgentBase:
         self.edit_card = function
         return function
 
+    def extended_card(self, function: F) -> F:
+        """Let a function write the extended card, which only authenticated callers get: it is given
+        the public card and the caller, and returns the card this caller gets, or None for the
+        public one.
+        """
+        if self.auth is None:
+            raise ValueError(
+                f"agent {self.name!r} has no auth=, and the extended card is for authenticated "
+                "callers only"
+            )
+        self.extend_card = function
+        return function
+
     def resolve(self) -> None:
         """Check all skills. Raises TypeError or ValueError for what a user wrote wrong."""
         if not self.skills:
@@ -194,6 +227,11 @@ class AgentBase:
             raise ValueError(f"agent {self.name!r} has more than one default skill")
         for skill in self.skills.values():
             skill.resolve()
+            if skill.scopes and self.auth is None:
+                raise ValueError(
+                    f"skill {skill.id!r} needs scopes, but agent {self.name!r} has no auth=: "
+                    "nobody could have them"
+                )
         self.default = next(
             (s for s in self.skills.values() if s.is_default), next(iter(self.skills.values()))
         )

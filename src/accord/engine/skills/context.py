@@ -9,6 +9,7 @@ from ...model import ArtifactUpdate, Message, StatusUpdate, Task
 
 if TYPE_CHECKING:
     from ..durable import Branch
+    from ..log import Sender
     from ..runs import Run
 
 __all__ = ["Context", "Fail", "Reject", "current"]
@@ -78,12 +79,24 @@ class Context:
     lets a fast agent wait for a slow disk. `ask` waits for the client, for as long as it takes.
     """
 
-    __slots__ = ("_run", "caller", "context_id")
+    __slots__ = ("_run", "_sender", "context_id")
 
-    def __init__(self, run: "Run | None", caller: Caller, context_id: str) -> None:
+    def __init__(self, run: "Run | None", sender: "Sender", context_id: str) -> None:
         self._run = run
-        self.caller = caller
+        self._sender = sender
         self.context_id = context_id
+
+    @property
+    def caller(self) -> Caller:
+        """Who sent the message this run works on."""
+        return self._sender.caller
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """The URIs of the extensions that are active: those the client asked for in
+        `A2A-Extensions` and the agent card offers.
+        """
+        return frozenset(self._sender.extensions)
 
     @property
     def _task_run(self) -> "Run":
@@ -361,4 +374,4 @@ def current() -> Context:
     if place is None:
         raise RuntimeError("accord.current() works only in code that a skill with a task calls")
     run: Run = place.run
-    return Context(run, run.caller, run.log.ids.context_id)
+    return Context(run, run.sender, run.log.ids.context_id)

@@ -2,7 +2,7 @@
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...model import AgentSkill
@@ -29,6 +29,7 @@ class Skill:
         is_durable: bool = False,
         run_s: float = 24 * 3600,
         idle_s: float | None = None,
+        scopes: Iterable[str] = (),
         names: dict[str, Any] | None = None,
     ) -> None:
         self.function = function
@@ -38,6 +39,7 @@ class Skill:
         self.is_durable = is_durable
         self.run_s = run_s
         self.idle_s = idle_s
+        self.scopes = frozenset(scopes)  # its callers need
         self._names = names or {}
         self.kind = _kind(function)
         self.binding = Parameters((), "", "")

@@ -52,6 +52,8 @@ class GrpcMethod(NamedTuple):
     run: "Callable[[GrpcCall], Awaitable[None]]"
     is_streaming: bool = False  # takes many messages, not one
     text: Callable[[A2AError], str] = str
+    # what is wrong with a call of which only the metadata have come
+    precheck: "Callable[[GrpcCall], A2AError | None] | None" = None
 
 
 def framed(message: bytes) -> bytes:
@@ -117,6 +119,8 @@ class GrpcCall(Http2Stream):
             self.fail(*head.problem)
         elif head.method is None:
             self.fail("UNIMPLEMENTED", f"there is no {head.path!r:.200} here")
+        elif head.method.precheck is not None and (error := head.method.precheck(self)) is not None:
+            self.refuse(error)
         else:
             if head.timeout_s is not None:
                 self._timer = self.connection.loop.call_later(head.timeout_s, self._expire)
@@ -296,6 +300,7 @@ class GrpcCall(Http2Stream):
         extra = [_once(b"grpc-status-details-bin", _base64(status(CODES[error.grpc], text, error)))]
         if error.retry_after_s is not None:
             extra.append(_once(b"retry-after", b"%d" % error.retry_after_s))
+        extra += [_once(b"www-authenticate", text.encode("latin-1")) for text in error.challenges]
         self.fail(error.grpc, text, extra)
 
     def fail(self, name: str, text: str, extra: list[Pair] | None = None) -> None:

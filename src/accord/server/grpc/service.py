@@ -5,13 +5,15 @@ loop.
 from collections.abc import Sequence
 from typing import Any
 
+from ...auth import ANONYMOUS, Caller, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import Event, View
-from ...model import Limits, Message, VersionNotSupported
+from ...model import A2AError, Limits, Message, VersionNotSupported
 from ...operations import OPERATIONS, Call, Operation, Service, Version, known_version
 from ...protocol import weight
 from ...protocol.protobuf import Rpc, rpcs
 from ..http import Endpoint
+from ..request import Peer
 from ..transport import Unread
 from .call import GrpcCall, GrpcMethod, Metadata, framed
 from .listener import GrpcServer
@@ -40,6 +42,7 @@ class GrpcEndpoint(Endpoint):
                 self._serve(version)
 
     def _serve(self, version: Version) -> None:
+        service = self._service
         for rpc in rpcs(version.grpc_service, version.grpc, version.grpc_codec, self._limits):
             operation = OPERATIONS[rpc.operation]
             run = (
@@ -47,13 +50,16 @@ class GrpcEndpoint(Endpoint):
                 if operation.is_stream
                 else self._unary(rpc, operation, version)
             )
+            is_guarded = service.authenticator is not None and not self._is_public(operation)
             self.methods[f"/{version.grpc_service}/{rpc.name}"] = GrpcMethod(
-                run, text=version.grpc_text
+                run, text=version.grpc_text, precheck=self._precheck if is_guarded else None
             )
 
     def _unary(self, plain: Rpc, operation: Operation, version: Version) -> Any:
         async def answer(exchange: GrpcCall) -> None:
             call = self._call(exchange.head.metadata, version)
+            if self._service.authenticator is not None:
+                call.caller = await self._caller(exchange, operation)
             rpc = _for_caller(plain, version, exchange.head.metadata)
             data = await exchange.message()
             request, call.semantics = await offload(len(data), rpc.decode, data)
@@ -69,6 +75,8 @@ class GrpcEndpoint(Endpoint):
     def _streaming(self, plain: Rpc, operation: Operation, version: Version) -> Any:
         async def answer(exchange: GrpcCall) -> None:
             call = self._call(exchange.head.metadata, version)
+            if self._service.authenticator is not None:
+                call.caller = await self._caller(exchange, operation)
             rpc = _for_caller(plain, version, exchange.head.metadata)
             data = await exchange.message()
             request, call.semantics = await offload(len(data), rpc.decode, data)
@@ -82,6 +90,22 @@ class GrpcEndpoint(Endpoint):
                 await _stream(exchange, rpc, found, active, self._unread)
 
         return answer
+
+    def _is_public(self, operation: Operation) -> bool:
+        return operation.is_public and self._service.engine.agent.is_card_public
+
+    def _precheck(self, exchange: GrpcCall) -> A2AError | None:
+        assert self._service.authenticator is not None  # else there is nothing to check
+        return self._service.authenticator.precheck(_credentials(exchange))
+
+    async def _caller(self, exchange: GrpcCall, operation: Operation) -> Caller:
+        """Who makes a call. Of what is public, nobody has to say so."""
+        authenticator = self._service.authenticator
+        assert authenticator is not None  # else everyone is anonymous
+        credentials = _credentials(exchange)
+        if self._is_public(operation) and authenticator.precheck(credentials) is not None:
+            return ANONYMOUS
+        return await authenticator.authenticate(credentials)
 
     def _call(self, metadata: list[tuple[str, str]], version: Version) -> Call:
         """Return what the metadata says about a call."""
@@ -121,6 +145,21 @@ class GrpcEndpoint(Endpoint):
         name = "a2a-extensions" if version.number == "1.0" else "x-a2a-extensions"
         found = tuple((key.decode(), value.decode()) for key, value in call.headers)
         return ((name, ", ".join(sorted(active))), *found) if active else found
+
+
+def _credentials(exchange: GrpcCall) -> Credentials:
+    pairs = [
+        (name.encode("ascii"), value.encode("latin-1")) for name, value in exchange.head.metadata
+    ]
+
+    def peer() -> Peer:
+        transport = exchange.connection.transport
+        if transport is None:
+            return Peer()
+        address = transport.get_extra_info("peername")
+        return Peer(address[0] if address else "", transport.get_extra_info("peercert"))
+
+    return Credentials(dict(pairs), pairs, None, peer)
 
 
 def _for_caller(rpc: Rpc, version: Version, metadata: list[tuple[str, str]]) -> Rpc:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .rest import RestEndpoint as RestEndpoint
     from .router import Endpoint as Endpoint
     from .router import Router as Router
+    from .screen import Screen as Screen
 
 __getattr__ = lazy(
     __name__,
@@ -25,6 +26,7 @@ __getattr__ = lazy(
         "Receive": "asgi",
         "RestEndpoint": "rest",
         "Scope": "asgi",
+        "Screen": "screen",
         "Send": "asgi",
         "converse": "asgi",
     },

@@ -14,6 +14,7 @@ from ..request import (
     HttpRequest,
     HttpResponse,
     Pairs,
+    Peer,
     ServerUrl,
     StreamingResponse,
     Target,
@@ -33,10 +34,11 @@ async def converse(
     receive: Receive,
     send: Send,
     limits: Limits,
+    is_refused: Callable[[HttpRequest], bool] = lambda request: False,
 ) -> None:
-    """Have a request answered."""
+    """Have a request answered. One that `is_refused` for its headers is not read any further."""
     request = _request(scope)
-    if request.target.verb == "POST":
+    if request.target.verb == "POST" and not is_refused(request):
         await _read_body(request, receive, limits.body)
     found = await answer(request)
     if isinstance(found, HttpResponse):
@@ -63,11 +65,15 @@ def _request(scope: Scope) -> HttpRequest:
     target = Target(scope["method"], path, raw.removeprefix(root), scope.get("query_string", b""))
     pairs = list(scope["headers"])
 
-    def place() -> ServerUrl:
+    def server_url() -> ServerUrl:
         server = scope.get("server") or ("localhost", None)
         return ServerUrl(scope.get("scheme", "http"), (str(server[0]), server[1]), root)
 
-    return HttpRequest(target, dict(pairs), pairs, place)
+    def peer() -> Peer:
+        client = scope.get("client")
+        return Peer(str(client[0]) if client else "")
+
+    return HttpRequest(target, dict(pairs), pairs, server_url, peer=peer)
 
 
 async def _open(send: Send, status: int, headers: Pairs) -> None:

@@ -57,7 +57,7 @@ class CardEndpoint:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         headers = request.headers
         body, tag, is_signed = self._encoded(
-            self._base(request), headers.get(b"a2a-version", b"").startswith(b"1.")
+            self.base(request), headers.get(b"a2a-version", b"").startswith(b"1.")
         )
         cache = (
             (b"etag", tag),
@@ -111,10 +111,11 @@ class CardEndpoint:
         ]
         return value
 
-    def _base(self, request: HttpRequest) -> str:
+    def base(self, request: HttpRequest) -> str:
+        """The address a caller reaches us at."""
         if self._url is not None:
             return self._url
-        scheme, (name, port), root = request.server_url()
+        scheme, (name, port), root, *_ = request.server_url()
         host = request.headers.get(b"host", b"").decode("latin-1")
         if _name(host) not in ("localhost", "127.0.0.1", "[::1]", name):
             address = f"[{name}]" if ":" in name else name

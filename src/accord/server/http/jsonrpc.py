@@ -105,6 +105,13 @@ class JsonRpcEndpoint(HttpEndpoint):
             return HttpResponse(200, _error(id_, codec.error(opaque())))
         return answer_of(found, _frames(codec, id_), extra, self._unread)
 
+    def refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:
+        version = request.headers.get(b"a2a-version", b"")[:3].decode("latin-1")
+        codec = self._codecs.get(version, v1.CODEC)
+        id_ = text.id_of(request.body) if request.body else text.NO_ID
+        status = error.status if error.is_http_level else 200
+        return HttpResponse(status, _error(id_, codec.error(error)), JSON, error_headers(error))
+
 
 class _JsonRpcEvents(EventEncoder):
     """Events around which stands an answer of JSON-RPC."""

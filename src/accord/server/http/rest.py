@@ -273,6 +273,10 @@ class RestEndpoint(HttpEndpoint):
             return HttpResponse(500, codec.failure(opaque())[1])
         return answer_of(answer, _RestEvents(codec), extra, self._unread)
 
+    def refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:
+        status, failure = self._routes.codec_below(request.target.raw).failure(error)
+        return HttpResponse(status, failure, JSON, error_headers(error))
+
     def _path(self, target: Target) -> str:
         """What is left of a path below our base, or below any."""
         raw = target.raw

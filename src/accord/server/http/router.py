@@ -9,16 +9,27 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from ... import observe
+from ...auth import Authenticator, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import View
-from ...model import Limits, MethodNotAllowed
+from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound
 from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
 from ...protocol import Codec, weight
 from ...protocol.v1 import codec as v1
-from ..request import Headers, HttpRequest, HttpResponse, Pairs, StreamingResponse, Target, query_of
+from ..request import (
+    Headers,
+    HttpRequest,
+    HttpResponse,
+    Pairs,
+    StreamingResponse,
+    Target,
+    opaque,
+    query_of,
+)
 from ..transport import Unread, UnreadConnection
 from .asgi import Receive, Scope, Send, converse
 from .card import CARD_PATH, CardEndpoint
+from .screen import Screen
 
 __all__ = ["Endpoint", "HttpEndpoint", "Router"]
 
@@ -27,6 +38,7 @@ JWKS_PATH = "/.well-known/jwks.json"
 _JWKS_HEADERS = ((b"cache-control", b"public, max-age=300"),)
 _READS = frozenset(["GetTask", "ListTasks"])
 _READY = b'{"status":"ready"}'
+METADATA_PATH = "/.well-known/oauth-protected-resource"
 _VERBS = b"GET, HEAD, POST, DELETE, OPTIONS"
 _OPTIONS = frozenset(
     [b"a2a-extensions", b"x-a2a-extensions", b"traceparent", b"idempotency-key", b"last-event-id"]
@@ -91,6 +103,10 @@ class HttpEndpoint(Endpoint, abc.ABC):
     async def __call__(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request. What goes wrong is an answer too."""
 
+    @abc.abstractmethod
+    def refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:
+        """Refuse a request before anything of it is read."""
+
     def _call(self, request: HttpRequest) -> Call:
         """Return what the headers say about a call.
 
@@ -100,11 +116,11 @@ class HttpEndpoint(Endpoint, abc.ABC):
         headers = request.headers
         version = headers.get(b"a2a-version")
         if version == b"1.0" and "1.0" in self._numbers:
-            call = Call(version="1.0")
+            call = Call(request.caller, version="1.0")
         elif version is not None or request.target.query:
-            call = Call(version=self._version(version, request.target))
+            call = Call(request.caller, version=self._version(version, request.target))
         else:
-            call = Call()
+            call = Call(request.caller)
         if _OPTIONS.isdisjoint(headers):
             return call
         if b"a2a-extensions" in headers or b"x-a2a-extensions" in headers:
@@ -167,7 +183,10 @@ class Router(abc.ABC):
         *,
         rpc_path: str,
         limits: Limits,
+        screen: Screen,
         jwks: Callable[[], bytes] | None = None,
+        authenticator: Authenticator | None = None,
+        is_card_public: bool = True,
     ) -> None:
         self._rpc = rpc
         self._rest = rest
@@ -175,6 +194,18 @@ class Router(abc.ABC):
         self._rpc_path = rpc_path.rstrip("/")
         self._jwks = jwks  # the keys this server signs with; None if it signs nothing
         self.limits = limits
+        self._screen = screen
+        self._hosts = screen.hosts
+        self._authenticator = authenticator
+        self._public = frozenset(
+            [
+                "/healthz",
+                "/readyz",
+                METADATA_PATH,
+                JWKS_PATH,
+                *(card.paths if is_card_public else ()),
+            ]
+        )
 
     @abc.abstractmethod
     async def open(self) -> None:
@@ -195,7 +226,7 @@ class Router(abc.ABC):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await converse(self.answer, scope, receive, send, self.limits)
+            await converse(self.answer, scope, receive, send, self.limits, self.is_refused)
         elif scope["type"] == "lifespan":
             await self.live(receive, send)
         else:
@@ -205,20 +236,105 @@ class Router(abc.ABC):
         """Answer a request. What goes wrong is an answer too."""
         if not self.is_open:
             return self._prepared(request)
+        headers = request.headers
+        if (
+            self._authenticator is not None
+            or headers.get(b"host") not in self._hosts
+            or b"origin" in headers
+            or b"sec-fetch-site" in headers
+        ):
+            return self._screened(request)
+        return self._routed(request)
+
+    def _routed(
+        self, request: HttpRequest
+    ) -> Coroutine[Any, Any, HttpResponse | StreamingResponse]:
         if request.target.path.rstrip("/") != self._rpc_path or request.target.verb != "POST":
             return self._elsewhere(request)
         return self._rpc(request)
 
     async def _prepared(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         await self.open()
-        if request.target.path.rstrip("/") != self._rpc_path or request.target.verb != "POST":
-            return await self._elsewhere(request)
-        return await self._rpc(request)
+        return await self._screened(request)
+
+    async def _screened(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
+        """Answer a request if it is for us and its caller may ask."""
+        path = request.target.path
+        try:
+            if path not in self._public:
+                self._screen.check(request)
+            preflight = self._screen.preflight(request)
+            if preflight is not None:
+                return preflight
+            if self._authenticator is not None and path not in self._public:
+                request.caller = await self._authenticator.authenticate(
+                    self._credentials(request), self._metadata_url(request)
+                )
+        except A2AError as error:
+            answer: HttpResponse | StreamingResponse = self._refused(request, error)
+        except Exception:
+            answer = self._refused(request, opaque())
+        else:
+            answer = await self._routed(request)
+        answer.headers = (*answer.headers, *self._screen.shared(request))
+        return answer
+
+    def is_refused(self, request: HttpRequest) -> bool:
+        """Whether a request is refused for what its headers say, so that its body need not be read.
+        It is answered all the same.
+        """
+        path = request.target.path
+        if path in self._public:
+            return False
+        try:
+            self._screen.check(request)
+        except A2AError:
+            return True
+        return (
+            self._authenticator is not None
+            and self._authenticator.precheck(self._credentials(request)) is not None
+        )
+
+    def _credentials(self, request: HttpRequest) -> Credentials:
+        return Credentials(request.headers, request.pairs, request.target.query, request.peer)
+
+    def _metadata_url(self, request: HttpRequest) -> str:
+        assert self._authenticator is not None  # it asks
+        has_issuer = any(scheme.issuer for scheme in self._authenticator.schemes)
+        return self._card.base(request) + METADATA_PATH if has_issuer else ""
+
+    def _refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:
+        is_rpc = request.target.path.rstrip("/") == self._rpc_path
+        return (self._rpc if is_rpc else self._rest).refused(request, error)
+
+    def _metadata(self, request: HttpRequest) -> HttpResponse:
+        """What OAuth clients read to find where tokens for this agent come from (RFC 9728)."""
+        schemes = self._authenticator.schemes if self._authenticator is not None else ()
+        issuers = [scheme.issuer for scheme in schemes if scheme.issuer]
+        if not issuers:
+            return self._rest.refused(request, MethodNotFound("there are no OAuth tokens here"))
+        return HttpResponse(
+            200,
+            v1.encode(
+                {
+                    "resource": self._card.base(request),
+                    "authorization_servers": issuers,
+                    "bearer_methods_supported": ["header"],
+                    "scopes_supported": sorted(self._scopes()),
+                }
+            ),
+        )
+
+    def _scopes(self) -> set[str]:
+        """All scopes the agent's callers may need."""
+        return set()
 
     async def _elsewhere(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         verb, path = request.target.verb, request.target.path
         if path.rstrip("/") == self._rpc_path:
             return self._not_rpc()
+        if path == METADATA_PATH and verb in ("GET", "HEAD"):
+            return self._metadata(request)
         if path in self._card.paths and verb in ("GET", "HEAD"):
             return self._card(request)
         if path == JWKS_PATH and verb in ("GET", "HEAD") and self._jwks is not None:

@@ -19,9 +19,11 @@ from ..request import (
     HttpRequest,
     HttpResponse,
     Pairs,
+    Peer,
     Problem,
     ServerUrl,
     StreamingResponse,
+    not_read,
     too_busy,
     too_large,
 )
@@ -80,6 +82,9 @@ class Http1Listener(Protocol):
 
     def answer(self, request: HttpRequest) -> Coroutine[Any, Any, HttpResponse | StreamingResponse]:
         """Answer a request."""
+
+    def is_refused(self, request: HttpRequest) -> bool:
+        """Whether a request is refused for what its headers say."""
 
     def later(self, work: Callable[[], None]) -> None:
         """Go on in a later turn of the loop, when it is this connection's."""
@@ -306,6 +311,9 @@ class Http1Connection(PausableReader):
         if head.length >= 0 and stop <= len(data):
             self._begin(head, data[end:stop])
             return stop
+        if self.listener.is_refused(self._request(head)):
+            self._begin(head, b"", not_read())
+            return end
         self.body = Chunked(most) if head.length < 0 else Sized(head.length)
         self.state, self._body_since = BODY, self.listener.loop.time()
         if head.is_waiting and end == len(data):
@@ -357,10 +365,17 @@ class Http1Connection(PausableReader):
             head.is_keep_alive and not self.is_body_unread and not self.listener.is_leaving
         )
         self.is_old = head.is_old
-        request = HttpRequest(head.target, head.headers, head.pairs, self.place, body, problem)
+        request = self._request(head, body, problem)
         task = start_task(self._run(request), self.listener.loop)
         if not task.done():  # else it is answered, or `self.task` is its stream
             self.task = task
+
+    def _request(
+        self, head: RequestHead, body: bytes = b"", problem: Problem | None = None
+    ) -> HttpRequest:
+        return HttpRequest(
+            head.target, head.headers, head.pairs, self.server_url, body, problem, self.peer
+        )
 
     async def _run(self, request: HttpRequest) -> None:
         try:
@@ -399,13 +414,19 @@ class Http1Connection(PausableReader):
             log_.error("a stream failed", exc_info=error)
             self.abort()
 
-    def place(self) -> ServerUrl:
+    def server_url(self) -> ServerUrl:
         name, port = (
             self.transport.get_extra_info("sockname")[:2]
             if self.transport is not None
             else ("localhost", None)
         )
         return ServerUrl(self.listener.scheme, (name, port))
+
+    def peer(self) -> Peer:
+        if self.transport is None:
+            return Peer()
+        address = self.transport.get_extra_info("peername")
+        return Peer(address[0] if address else "", self.transport.get_extra_info("peercert"))
 
     # Answers
 

@@ -33,9 +33,11 @@ class HttpServer(Listener):
         limits: Limits,
         tls: Tls | None = None,
         unread: Unread | None = None,
+        is_refused: Callable[[HttpRequest], bool] = lambda request: False,
     ) -> None:
         super().__init__(host, port, limits, tls, unread)
         self.answer = answer
+        self.is_refused = is_refused
         self.scheme = "https" if tls is not None else "http"
         self.loop = asyncio.get_running_loop()
         self.date = self.ok = b""

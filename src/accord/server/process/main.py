@@ -125,7 +125,7 @@ async def _serve_until(
     on_start: Callable[[str], None],
     tls: Tls | None,
 ) -> None:
-    server = HttpServer(app.answer, host, port, limits, tls, app.unread)
+    server = HttpServer(app.answer, host, port, limits, tls, app.unread, app.is_refused)
     try:
         sockets = await server.bind()
     except OSError as error:

@@ -17,6 +17,7 @@ class Tls(msgspec.Struct, frozen=True):
     certificate: Path
     key: Path
     client_authority: Path | None = None
+    is_optional: bool = False  # whether a client may also come without a certificate
 
     def context(self, protocol: str) -> ssl.SSLContext:
         """Return how a server that speaks `protocol` meets its clients."""
@@ -26,5 +27,5 @@ class Tls(msgspec.Struct, frozen=True):
         context.set_alpn_protocols([protocol])
         if self.client_authority is not None:
             context.load_verify_locations(self.client_authority)
-            context.verify_mode = ssl.CERT_REQUIRED
+            context.verify_mode = ssl.CERT_OPTIONAL if self.is_optional else ssl.CERT_REQUIRED
         return context

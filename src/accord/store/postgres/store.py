@@ -33,11 +33,13 @@ from ..contract import (
     Wake,
 )
 from ..failpoints import point
+from ..keys import KeyStore
 from ..push import PushStore
 from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
 from .connect import BROKEN, CONNECT_S, IDLE_IN_TRANSACTION, connected, is_pooled, reason
 from .heart import Heart, bury
 from .inspect import count
+from .keys import PostgresKeys
 from .migrations import check, migrate, version
 from .namespaces import number
 from .options import Lease, parse
@@ -93,6 +95,7 @@ class PostgresStore:
         self._is_fenced = False
         self._wake: Wake = lambda tasks: None
         self.pushes: PushStore = PostgresPushes(self)
+        self.keys: KeyStore = PostgresKeys(self)
         self._pool: Any = None
         self._is_pooled = False
         self._running: list[asyncio.Task[None]] = []
@@ -100,6 +103,10 @@ class PostgresStore:
     @property
     def is_sure(self) -> bool:
         return not self._is_fenced and self._heart.is_sure
+
+    @property
+    def is_open(self) -> bool:
+        return self._pool is not None
 
     # Opening and closing
 

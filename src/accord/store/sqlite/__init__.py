@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     from .files import check_file as check_file
     from .files import inspect as inspect
     from .files import size_of as size_of
+    from .keys import SqliteKeys as SqliteKeys
     from .store import SqliteStore as SqliteStore
 
 __getattr__ = lazy(
     __name__,
     {
+        "SqliteKeys": "keys",
         "SqliteStore": "store",
         "check_file": "files",
         "inspect": "files",

@@ -38,6 +38,7 @@ from ..push import PushStore
 from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
 from .commit import COUNT, Batch, Commit
 from .files import Watch, check_file, count, hold, reason, unusable
+from .keys import SqliteKeys
 from .migrations import migrate
 from .pages import page
 from .pushes import NEEDED, Doors, SqlitePushes, forget, has_pushes
@@ -89,6 +90,7 @@ class SqliteStore:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.keys = SqliteKeys(path)
         self.replica = 0
         self.is_sure = True
         self._namespaces: dict[Namespace, int] = {}
@@ -183,6 +185,7 @@ class SqliteStore:
         with contextlib.suppress(sqlite3.Error):  # the next process takes it for dead all the same
             self._db.execute("UPDATE replicas SET is_dead=1 WHERE replica=?", (self.replica,))
         point("close.left")
+        self.keys.close()
         self._lister.close()
         self._reader.close()
         self._db.close()  # the last connection: folds the log file back into the database

@@ -1,0 +1,139 @@
+"""API keys: made by `accord key new`, shown once, stored as a hash."""
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ..model import APIKeySecurityScheme, SecurityScheme, now_ms
+from .caller import Caller
+from .scheme import Credentials, InvalidCredentials, Resources, Scheme
+
+if TYPE_CHECKING:
+    from ..store import ApiKey, KeyStore
+
+__all__ = ["ApiKeys", "digest_of", "new_api_key"]
+
+log_ = logging.getLogger("accord")
+
+PREFIX = "accord"  # so that people and scanners know a key when they see one
+USED_MS = 60_000  # how exact the time of the last use is: writing each would cost a commit
+
+
+def new_api_key() -> tuple[str, str]:
+    """Return the id of a new key and the key itself, which is not stored anywhere."""
+    id_ = secrets.token_hex(6)
+    return id_, f"{PREFIX}_{id_}_{secrets.token_hex(24)}"
+
+
+def digest_of(key: str) -> bytes:
+    """What is stored of a key. It is as long as its hash and random: no slow hash is needed."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+class ApiKeys(Scheme):
+    """Callers show a key, in the header `X-API-Key` unless told otherwise.
+
+    Keys are made with `accord key new NAME` and kept in the agent's store. `keys` are more of them,
+    from a secret store or the environment: `ApiKeys(keys={os.environ["CI_KEY"]: "ci"})`.
+
+    Args:
+        header: The header that holds the key.
+        query: The parameter of the query that holds it, instead of a header.
+        cookie: The cookie that holds it, instead of a header.
+        keys: More keys, and whose they are.
+        scopes: Scopes every caller needs.
+        name: What the scheme is called in the card.
+    """
+
+    def __init__(
+        self,
+        *,
+        header: str = "",
+        query: str = "",
+        cookie: str = "",
+        keys: Mapping[str, str | Caller] | None = None,
+        scopes: Iterable[str] = (),
+        name: str = "apiKey",
+    ) -> None:
+        super().__init__(name, scopes)
+        places = {"header": header, "query": query, "cookie": cookie}
+        given = {place: word for place, word in places.items() if word}
+        if len(given) > 1:
+            raise ValueError(
+                f"a key is in one place, not in {' and '.join(given)}; declare two schemes with |"
+            )
+        self.location, self.key_name = next(iter(given.items()), ("header", "X-API-Key"))
+        self.is_ambient = self.location == "cookie"
+        self._fixed: dict[bytes, Caller] = {}
+        for key, caller in (keys or {}).items():
+            if len(key) < 16:
+                raise ValueError("a key of less than 16 characters can be guessed; make it longer")
+            whose = Caller(caller) if isinstance(caller, str) else caller
+            self._fixed[digest_of(key)] = Caller(
+                whose.name, whose.tenant, whose.scopes, whose.claims, name
+            )
+        self._keys: KeyStore | None = None
+        self._writing: set[asyncio.Task[None]] = set()
+
+    def card(self) -> SecurityScheme:
+        return SecurityScheme(
+            api_key_security_scheme=APIKeySecurityScheme(location=self.location, name=self.key_name)
+        )
+
+    async def open(self, resources: Resources) -> None:
+        self._keys = resources.keys
+
+    async def close(self) -> None:
+        if self._writing:
+            await asyncio.wait(self._writing)
+
+    def read(self, credentials: Credentials) -> str:
+        if self.location == "header":
+            return credentials.header(self.key_name)
+        if self.location == "query":
+            return credentials.query(self.key_name)
+        return credentials.cookie(self.key_name)
+
+    async def authenticate(self, shown: str, credentials: Credentials) -> Caller:
+        digest = digest_of(shown)
+        fixed = self._fixed.get(digest)
+        if fixed is not None:
+            return fixed
+        prefix, _, rest = shown.partition("_")
+        id_, _, secret = rest.partition("_")
+        found = await self._keys.find(id_) if self._keys and prefix == PREFIX and secret else None
+        # The same work for a key that is there and one that is not.
+        if not hmac.compare_digest(found.digest if found is not None else bytes(32), digest):
+            raise InvalidCredentials("no such API key")
+        assert found is not None  # no key has a digest of zeros
+        now = now_ms()
+        if found.revoked_ms:
+            raise InvalidCredentials(f"API key {id_} was revoked")
+        if found.expires_ms and found.expires_ms <= now:
+            raise InvalidCredentials(f"API key {id_} has expired")
+        if now - found.used_ms > USED_MS:
+            self._note_use(found, now)
+        return Caller(found.name, found.tenant, frozenset(found.scopes), scheme=self.name)
+
+    def _note_use(self, key: "ApiKey", now: int) -> None:
+        """Write down when a key was last used, beside the call."""
+
+        async def write() -> None:
+            try:
+                assert self._keys is not None  # the key was found there
+                await self._keys.use(key.id, now)
+            except Exception:
+                log_.warning("the last use of API key %s could not be noted", key.id, exc_info=True)
+
+        task = asyncio.ensure_future(write())
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    def challenge(self, realm: str, metadata: str, error: str, scopes: frozenset[str]) -> str:
+        if error == "insufficient_scope":
+            return ""  # another key has to be made, not shown
+        return f'ApiKey realm="{realm}", in="{self.location}", name="{self.key_name}"'

@@ -1,0 +1,195 @@
+"""Who is calling: asked once for each request, whatever its binding."""
+
+import logging
+import time
+
+from ..model import (
+    A2AError,
+    Limits,
+    PermissionDenied,
+    TooManyRequests,
+    Unauthenticated,
+)
+from .caller import Caller
+from .scheme import Auth, Credentials, InvalidCredentials, Resources, Scheme
+
+__all__ = ["Authenticator"]
+
+log_ = logging.getLogger("accord")
+
+SOURCES = 10_000  # addresses and callers that are counted; the oldest are forgotten
+
+
+class Authenticator:
+    """Authenticates the callers of one agent, and counts what they ask for."""
+
+    def __init__(self, auth: Auth, realm: str, limits: Limits) -> None:
+        self.auth = auth
+        self.schemes = tuple(auth.schemes.values())
+        self._realm = _quotable(realm)
+        self._failures = _Counts(limits.failed_logins, limits.failed_logins / 60)
+        self._calls = _Counts(limits.calls_burst, limits.calls_per_s)
+        # Hashes of credentials that were valid: their owners are not shut out by others at the same
+        # address who guess.
+        self._known: set[int] = set()
+        self._calls_per_s = limits.calls_per_s
+        self._failed_logins = limits.failed_logins
+
+    async def open(self, resources: Resources) -> None:
+        """Get ready. Raises RuntimeError for a scheme that can't be enforced."""
+        for scheme in self.schemes:
+            await scheme.open(resources)
+
+    async def close(self) -> None:
+        for scheme in self.schemes:
+            await scheme.close()
+
+    def precheck(self, credentials: Credentials, metadata: str = "") -> A2AError | None:
+        """What is wrong with a request of which only the headers have come: it shows no credentials
+        at all. None if it has to be looked at.
+        """
+        try:
+            if any(scheme.read(credentials) for scheme in self.schemes):
+                return None
+        except InvalidCredentials:
+            return None  # counted when it is authenticated
+        return self._unauthenticated(metadata, "")
+
+    async def authenticate(self, credentials: Credentials, metadata: str = "") -> Caller:
+        """Return who sent a request. `metadata` is the address of the resource metadata.
+
+        Raises:
+            Unauthenticated: No credentials, or none that are valid.
+            PermissionDenied: They lack a scope every caller needs.
+            TooManyRequests: Too many calls, or too many failed logins from this address.
+        """
+        denied: PermissionDenied | None = None
+        failed: list[str] = []
+        results: dict[Scheme, Caller | None] = {}
+        for way in self.auth.alternatives:
+            callers: list[Caller] = []
+            for scheme in way:
+                if scheme not in results:
+                    try:
+                        results[scheme] = await self._authenticate(scheme, credentials)
+                    except InvalidCredentials as reason:
+                        failed.append(f"{scheme.name}: {reason}")
+                        results[scheme] = None
+                found = results[scheme]
+                if found is None:
+                    break
+                callers.append(found)
+            else:
+                caller = _joined(callers)
+                missing = frozenset().union(*(s.scopes for s in way)) - caller.scopes
+                if not missing:
+                    self._check_calls(caller)
+                    return caller
+                denied = denied or self.denied(missing, metadata)
+        if denied is not None:
+            raise denied
+        if failed:
+            source = credentials.address
+            self._failures.spend(source)
+            log_.info("a request from %s was not authenticated: %s", source, "; ".join(failed))
+        raise self._unauthenticated(metadata, "invalid_token" if failed else "")
+
+    async def _authenticate(self, scheme: Scheme, credentials: Credentials) -> Caller | None:
+        shown = scheme.read(credentials)
+        if not shown:
+            return None
+        known = hash(shown)
+        if known not in self._known:
+            self._check_failures(credentials.address)
+        caller = await scheme.authenticate(shown, credentials)
+        if known not in self._known:
+            if len(self._known) >= SOURCES:
+                self._known.clear()
+            self._known.add(known)
+        return caller
+
+    def denied(self, missing: frozenset[str], metadata: str = "") -> PermissionDenied:
+        """The error for a caller without these scopes."""
+        names = " ".join(sorted(missing))
+        error = PermissionDenied(f"these credentials lack the scope {names}", scope=names)
+        error.challenges = self._challenges(metadata, "insufficient_scope", missing)
+        return error
+
+    def _unauthenticated(self, metadata: str, why: str) -> Unauthenticated:
+        error = Unauthenticated(
+            "the credentials are not valid"
+            if why
+            else "this agent needs credentials; its card says which"
+        )
+        error.challenges = self._challenges(metadata, why, frozenset())
+        return error
+
+    def _challenges(self, metadata: str, error: str, scopes: frozenset[str]) -> tuple[str, ...]:
+        found = (s.challenge(self._realm, metadata, error, scopes) for s in self.schemes)
+        return tuple(dict.fromkeys(text for text in found if text))
+
+    def _check_failures(self, source: str) -> None:
+        wait_s = self._failures.wait_s(source)
+        if wait_s:
+            raise TooManyRequests(
+                f"more than {self._failed_logins} failed logins per minute from this address",
+                retry_after_s=wait_s,
+                limit="failed_logins",
+            )
+
+    def _check_calls(self, caller: Caller) -> None:
+        identity = caller.identity
+        wait_s = self._calls.wait_s(identity)
+        if wait_s:
+            raise TooManyRequests(
+                f"more than {self._calls_per_s:g} calls per second of one caller",
+                retry_after_s=wait_s,
+                limit="calls_per_s",
+            )
+        self._calls.spend(identity)
+
+
+def _joined(callers: list[Caller]) -> Caller:
+    """Of several credentials the first names the caller; all add their scopes."""
+    first = callers[0]
+    if len(callers) == 1:
+        return first
+    return Caller(
+        first.name,
+        next((c.tenant for c in callers if c.tenant), ""),
+        frozenset().union(*(c.scopes for c in callers)),
+        first.claims,
+        first.scheme,
+    )
+
+
+def _quotable(text: str) -> str:
+    """Text for a quoted string of a header: printable ASCII without quotes."""
+    return "".join(c if " " <= c <= "~" and c not in '"\\' else "?" for c in text)
+
+
+class _Counts:
+    """A token bucket for each name: `most` at once, then `per_s`."""
+
+    def __init__(self, most: float, per_s: float) -> None:
+        self._most = most
+        self._per_s = per_s
+        self._spent: dict[str, tuple[float, float]] = {}  # how much, and when that was
+
+    def _now(self, name: str) -> float:
+        spent, at = self._spent.get(name, (0.0, 0.0))
+        return max(spent - (time.monotonic() - at) * self._per_s, 0.0) if spent else 0.0
+
+    def wait_s(self, name: str) -> int:
+        """After how many seconds there is room for one more; 0 if there is."""
+        spent = self._now(name)
+        if spent + 1 <= self._most:
+            return 0
+        return max(1, round((spent + 1 - self._most) / self._per_s)) if self._per_s else 3600
+
+    def spend(self, name: str) -> None:
+        spent = self._now(name) + 1
+        self._spent.pop(name, None)
+        if len(self._spent) >= SOURCES:
+            del self._spent[next(iter(self._spent))]
+        self._spent[name] = (spent, time.monotonic())

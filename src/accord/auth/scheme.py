@@ -1,0 +1,295 @@
+"""What a scheme is, what a request shows it, and how schemes are combined."""
+
+import abc
+import dataclasses
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+from ..model import SecurityRequirement, SecurityScheme, StringList
+from .caller import Caller
+
+if TYPE_CHECKING:
+    from ..store import KeyStore
+
+__all__ = [
+    "Auth",
+    "Credentials",
+    "InvalidCredentials",
+    "Resources",
+    "Scheme",
+    "as_auth",
+    "scheme",
+]
+
+
+class InvalidCredentials(Exception):
+    """Credentials of a scheme were shown, and are not valid.
+
+    The reason is for the log and never holds the credentials. The client is told only that they are
+    not valid.
+    """
+
+
+class Credentials:
+    """What a request shows of its caller: headers, query, cookies and the client certificate.
+
+    The same for every binding: gRPC's metadata are the headers, and what other bindings take from
+    the query is metadata there too.
+    """
+
+    __slots__ = ("_headers", "_pairs", "_peer", "_query")
+
+    def __init__(
+        self,
+        headers: Mapping[bytes, bytes],
+        pairs: Iterable[tuple[bytes, bytes]],
+        query: bytes | None,
+        peer: Callable[[], tuple[str, Mapping[str, Any] | None]],
+    ) -> None:
+        self._headers = headers
+        self._pairs = pairs
+        self._query = query  # None if there can be none
+        self._peer = peer
+
+    def header(self, name: str) -> str:
+        """Return a header; empty if there is none.
+
+        Raises:
+            InvalidCredentials: It is there twice: whoever reads it next may take the other one.
+        """
+        key = name.lower().encode("latin-1")
+        value = self._headers.get(key)
+        if value is None:
+            return ""
+        if sum(other == key for other, _ in self._pairs) > 1:
+            raise InvalidCredentials(f"the header {name} was sent more than once")
+        return value.decode("latin-1").strip()
+
+    def query(self, name: str) -> str:
+        """Return a parameter of the query; empty if there is none. Raises as `header` does."""
+        if self._query is None:
+            return self.header(name)
+        if not self._query:
+            return ""
+        values = parse_qs(self._query.decode("latin-1"), keep_blank_values=True).get(name, [""])
+        if len(values) > 1:
+            raise InvalidCredentials(f"the parameter {name} was sent more than once")
+        return values[0]
+
+    def cookie(self, name: str) -> str:
+        """Return a cookie; empty if there is none."""
+        text = b"; ".join(value for key, value in self._pairs if key == b"cookie")
+        try:
+            found = SimpleCookie(text.decode("latin-1")).get(name)
+        except CookieError:
+            return ""
+        return found.value if found is not None else ""
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """The certificate of the client, verified by TLS, as `ssl.SSLSocket.getpeercert` gives it;
+        None if it showed none.
+        """
+        return self._peer()[1]
+
+    @property
+    def address(self) -> str:
+        """The address the request came from."""
+        return self._peer()[0]
+
+
+@dataclasses.dataclass
+class Resources:
+    """What the app has for its schemes when it opens."""
+
+    agent: str
+    keys: "KeyStore"
+
+
+class Auth(abc.ABC):
+    """Who may call: one scheme, or several with `|` (one of them is enough) and `&` (all are
+    needed).
+    """
+
+    @property
+    @abc.abstractmethod
+    def alternatives(self) -> "tuple[tuple[Scheme, ...], ...]":
+        """Ways to authenticate: all schemes of one of them are needed (OR of ANDs)."""
+
+    @property
+    def schemes(self) -> "dict[str, Scheme]":
+        """All schemes, by their names in the card."""
+        return {scheme.name: scheme for way in self.alternatives for scheme in way}
+
+    def __or__(self, other: Any) -> "Auth":
+        return _Ways((*self.alternatives, *as_auth(other).alternatives))
+
+    def __ror__(self, other: Any) -> "Auth":
+        return as_auth(other) | self
+
+    def __and__(self, other: Any) -> "Auth":
+        others = as_auth(other).alternatives
+        return _Ways(
+            tuple(tuple(dict.fromkeys((*a, *b))) for a in self.alternatives for b in others)
+        )
+
+    def __rand__(self, other: Any) -> "Auth":
+        return as_auth(other) & self
+
+    def requirements(self, scopes: Iterable[str] = ()) -> list[SecurityRequirement]:
+        """The card's entries: what a caller needs, with these scopes beside the scheme's own."""
+        return [
+            SecurityRequirement(
+                {scheme.name: StringList(sorted({*scheme.scopes, *scopes})) for scheme in way}
+            )
+            for way in self.alternatives
+        ]
+
+    def check(self) -> None:
+        """Raise ValueError if two different schemes have one name."""
+        found: dict[str, Scheme] = {}
+        for way in self.alternatives:
+            for one in way:
+                if found.setdefault(one.name, one) is not one:
+                    raise ValueError(
+                        f"two security schemes are called {one.name!r}; give one of them name="
+                    )
+
+
+class _Ways(Auth):
+    def __init__(self, ways: "tuple[tuple[Scheme, ...], ...]") -> None:
+        self._ways = ways
+        self.check()
+
+    @property
+    def alternatives(self) -> "tuple[tuple[Scheme, ...], ...]":
+        return self._ways
+
+
+class Scheme(Auth):
+    """One security scheme: its entry in the card, and how it is enforced."""
+
+    # A browser sends these credentials by itself, also for a page of somebody else's.
+    is_ambient = False
+    issuer = ""  # where tokens come from
+    needs_certificate = False
+
+    def __init__(self, name: str, scopes: Iterable[str] = ()) -> None:
+        if not name:
+            raise ValueError("a security scheme needs a name")
+        if isinstance(scopes, str):
+            raise TypeError(f"scopes is a list of names; write scopes=[{scopes!r}]")
+        self.name = name
+        self.scopes = frozenset(scopes)  # that every caller needs
+
+    @property
+    def alternatives(self) -> "tuple[tuple[Scheme, ...], ...]":
+        return ((self,),)
+
+    @abc.abstractmethod
+    def card(self) -> SecurityScheme:
+        """Its entry in the card."""
+
+    @abc.abstractmethod
+    def read(self, credentials: Credentials) -> str:
+        """Return the credentials of this scheme that a request shows, as they were sent; empty if
+        it shows none. Raises InvalidCredentials.
+        """
+
+    @abc.abstractmethod
+    async def authenticate(self, shown: str, credentials: Credentials) -> Caller:
+        """Return who shows these credentials; `shown` is what `read` returned.
+
+        Raises:
+            InvalidCredentials: They are not valid.
+        """
+
+    def challenge(self, realm: str, metadata: str, error: str, scopes: frozenset[str]) -> str:
+        """What stands in `WWW-Authenticate`; empty if the scheme has nothing to say there.
+
+        `error` is one of RFC 6750 or empty, `metadata` the address of the resource's metadata.
+        """
+        return ""
+
+    async def open(self, resources: Resources) -> None:
+        """Get ready. Raises RuntimeError if the scheme can't be enforced here."""
+
+    async def close(self) -> None:
+        """Let go of what `open` has made."""
+
+
+class _Custom(Scheme):
+    """A user's own function, and the scheme it stands for."""
+
+    def __init__(
+        self,
+        function: Callable[[Credentials], Awaitable[Caller | None]],
+        name: str,
+        card: SecurityScheme,
+        scopes: Iterable[str],
+    ) -> None:
+        super().__init__(name, scopes)
+        self.function = function
+        self._card = card
+        key = card.api_key_security_scheme
+        self.is_ambient = key is not None and key.location == "cookie"
+
+    def __call__(self, credentials: Credentials) -> Awaitable[Caller | None]:
+        return self.function(credentials)
+
+    def card(self) -> SecurityScheme:
+        return self._card
+
+    def read(self, credentials: Credentials) -> str:
+        return "?"  # only the function knows
+
+    async def authenticate(self, shown: str, credentials: Credentials) -> Caller:
+        found = await self.function(credentials)
+        if found is None:
+            raise InvalidCredentials("not accepted")
+        if not isinstance(found, Caller) or not found.name:
+            raise TypeError(
+                f"{self.function.__name__} returned {type(found).__name__}; return a Caller with a "
+                "name, or None"
+            )
+        return found if found.scheme else msgspec.structs.replace(found, scheme=self.name)
+
+    def challenge(self, realm: str, metadata: str, error: str, scopes: frozenset[str]) -> str:
+        http = self._card.http_auth_security_scheme
+        return f'{http.scheme} realm="{realm}"' if http is not None else ""
+
+
+def scheme(
+    card: SecurityScheme, *, name: str = "custom", scopes: Iterable[str] = ()
+) -> Callable[[Callable[[Credentials], Awaitable[Caller | None]]], Auth]:
+    """Make a function a security scheme: it gets what a request shows and returns its caller, or
+    None.
+
+    @scheme(SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Session")))
+    async def session(request: Credentials) -> Caller | None: ...
+    """
+
+    def make(function: Callable[[Credentials], Awaitable[Caller | None]]) -> Auth:
+        return _Custom(function, name, card, scopes)
+
+    return make
+
+
+def as_auth(value: Any) -> Auth:
+    """Return what a user gave as `auth=`. Raises TypeError for what it can't be."""
+    if isinstance(value, Auth):
+        return value
+    if inspect.isroutine(value):
+        raise TypeError(
+            f"auth={value.__name__}: the card has to say which security scheme this function "
+            "checks; decorate it with @accord.auth.scheme(SecurityScheme(...))"
+        )
+    raise TypeError(
+        f"auth is a {type(value).__name__}; use ApiKeys(), OIDC(...), a function decorated with "
+        "@accord.auth.scheme, or several of them with | and &"
+    )

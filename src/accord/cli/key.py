@@ -1,0 +1,154 @@
+"""accord key: make, list and revoke the API keys of an agent's callers."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+from ..auth import digest_of, new_api_key
+from ..model import now_ms
+from ..store import ApiKey, CommitFailed, KeyStore, open_store
+from .db import only_store
+from .load import load_agent
+
+__all__ = ["key"]
+
+T = TypeVar("T")
+
+_UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def _where(command: Callable[..., None]) -> Callable[..., None]:
+    command = click.option(
+        "--agent", "file", metavar="FILE[:NAME]", help="The agent, as given to accord serve."
+    )(command)
+    return click.option(
+        "--store",
+        help="Its store, if accord serve was given one. By default the only one in ./.accord/.",
+    )(command)
+
+
+class _Duration(click.ParamType[int]):
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"(\d{1,6})([mhdw])", str(value))
+        if found is None or not int(found[1]):
+            self.fail(f"{value} is no time; write 30m, 12h, 90d or 2w", param, ctx)
+        return int(found[1]) * _UNITS_S[found[2]] * 1000
+
+
+@click.group()
+def key() -> None:
+    """Make, list and revoke API keys, also while the agent's server runs. The agent has to have
+    auth=ApiKeys().
+
+    \b
+    accord key new mia --scopes hr.write
+    """
+
+
+@key.command()
+@click.argument("name")
+@click.option("--scopes", default="", help="What the key allows, like hr.read,hr.write.")
+@click.option("--tenant", default="", help="The organisation it belongs to.")
+@click.option("--expires", type=_Duration(), help="How long it is valid, like 90d. For ever, else.")
+@_where
+def new(
+    name: str, scopes: str, tenant: str, expires: int | None, store: str | None, file: str | None
+) -> None:
+    """Make a key for caller NAME and print it, once: only its hash is stored.
+
+    \b
+    accord key new mia --scopes hr.write
+    accord key new ci --expires 90d --agent hr.py
+    """
+    if not name.isprintable() or not name.strip():
+        raise click.ClickException("the name of a caller is printable text")
+    id_, text = new_api_key()
+    now = now_ms()
+    made = ApiKey(
+        id_,
+        name,
+        digest_of(text),
+        now,
+        tenant,
+        tuple(sorted(set(re.split(r"[\s,]+", scopes)) - {""})),
+        now + expires if expires is not None else 0,
+    )
+    _with(store, file, lambda keys: keys.add(made))
+    until = f", until {_day(made.expires_ms)}" if made.expires_ms else ""
+    click.echo(f"key {id_} of {name}{until}; it is shown only now:", err=True)
+    click.echo(text)
+
+
+@key.command(name="list")
+@_where
+def list_(store: str | None, file: str | None) -> None:
+    """Print all keys: whose they are, what they allow, when they were last used."""
+    found = _with(store, file, lambda keys: keys.list())
+    if not found:
+        click.echo("no keys yet; make one with:  accord key new NAME", err=True)
+        return
+    click.echo(f"{'ID':<14}{'NAME':<20}{'SCOPES':<28}{'EXPIRES':<12}{'LAST USED':<18}STATE")
+    now = now_ms()
+    for one in found:
+        whose = f"{one.tenant}/{one.name}" if one.tenant else one.name
+        expires = _day(one.expires_ms) if one.expires_ms else "never"
+        used = _minute(one.used_ms) if one.used_ms else "never"
+        state = "valid"
+        if one.revoked_ms:
+            state = f"revoked {_day(one.revoked_ms)}"
+        elif one.expires_ms and one.expires_ms <= now:
+            state = "expired"
+        scopes = ",".join(one.scopes) or "-"
+        click.echo(f"{one.id:<14}{whose:<20}{scopes:<28}{expires:<12}{used:<18}{state}")
+
+
+@key.command()
+@click.argument("id")
+@_where
+def revoke(id: str, store: str | None, file: str | None) -> None:
+    """Revoke the key with this ID (see accord key list). It is refused from now on."""
+    key_id = id.split("_")[1] if id.startswith("accord_") else id  # the key itself will do
+    if not _with(store, file, lambda keys: keys.revoke(key_id, now_ms())):
+        raise click.ClickException(f"there is no valid key {key_id}; see accord key list")
+    click.echo(f"key {key_id} is revoked", err=True)
+
+
+def _with(url: str | None, file: str | None, work: Callable[[KeyStore], Awaitable[T]]) -> T:
+    """Do something with the keys of an agent."""
+    if url is None:
+        url = load_agent(file).default_store if file is not None else _only_store()
+
+    async def run() -> T:
+        store = open_store(url)
+        if store.is_volatile:
+            raise click.ClickException(
+                f"{url} forgets its keys with the server; give ApiKeys(keys=...) or another --store"
+            )
+        await store.keys.prepare()
+        return await work(store.keys)
+
+    try:
+        return asyncio.run(run())
+    except (RuntimeError, ValueError, CommitFailed) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _only_store() -> str:
+    try:
+        return only_store()
+    except click.ClickException as error:
+        raise click.ClickException(f"{error.message}, or the agent with --agent FILE") from error
+
+
+def _day(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d")
+
+
+def _minute(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M")

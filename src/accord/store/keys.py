@@ -1,0 +1,83 @@
+"""API keys: what a store promises about them, and the store that forgets them."""
+
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["ApiKey", "KeyStore", "MemoryKeys"]
+
+
+class ApiKey(msgspec.Struct, frozen=True):
+    """An API key as stored: enough to check one, not enough to make it."""
+
+    id: str
+    name: str  # of the caller
+    digest: bytes  # SHA-256 of the key
+    created_ms: int
+    tenant: str = ""
+    scopes: tuple[str, ...] = ()
+    expires_ms: int = 0  # 0: never
+    used_ms: int = 0  # when it was last used, to a minute
+    revoked_ms: int = 0
+
+
+class KeyStore(Protocol):
+    """Where API keys are stored. Several processes may use it at the same time: a key that one has
+    revoked is revoked for all, a few seconds later at most.
+    """
+
+    async def prepare(self) -> None:
+        """Make the place where keys are stored, for who uses them without opening the store.
+
+        Raises:
+            RuntimeError: It can't be made; says why.
+        """
+        ...
+
+    async def add(self, key: ApiKey) -> None:
+        """Store a new key. Its id is random."""
+        ...
+
+    async def find(self, id: str) -> ApiKey | None: ...
+
+    async def list(self) -> list[ApiKey]:
+        """Return all keys, oldest first."""
+        ...
+
+    async def revoke(self, id: str, at_ms: int) -> bool:
+        """Revoke a key, once; say whether there is one that was not revoked."""
+        ...
+
+    async def use(self, id: str, at_ms: int) -> None:
+        """Note when a key was used."""
+        ...
+
+
+class MemoryKeys:
+    """API keys that end with the process."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, ApiKey] = {}
+
+    async def prepare(self) -> None:
+        """There is nothing to make."""
+
+    async def add(self, key: ApiKey) -> None:
+        self._keys[key.id] = key
+
+    async def find(self, id: str) -> ApiKey | None:
+        return self._keys.get(id)
+
+    async def list(self) -> list[ApiKey]:
+        return sorted(self._keys.values(), key=lambda key: (key.created_ms, key.id))
+
+    async def revoke(self, id: str, at_ms: int) -> bool:
+        key = self._keys.get(id)
+        if key is None or key.revoked_ms:
+            return False
+        self._keys[id] = msgspec.structs.replace(key, revoked_ms=at_ms)
+        return True
+
+    async def use(self, id: str, at_ms: int) -> None:
+        if id in self._keys:
+            self._keys[id] = msgspec.structs.replace(self._keys[id], used_ms=at_ms)

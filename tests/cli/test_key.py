@@ -1,0 +1,57 @@
+"""accord key, as a person types it."""
+
+import re
+import sqlite3
+
+from tests.cli.shell import accord, served
+
+HR = """
+from accord import Agent, Caller
+from accord.auth import ApiKeys
+
+agent = Agent("HR", auth=ApiKeys())
+
+@agent.skill(scopes=["hr.write"])
+async def hire(name: str, caller: Caller) -> str:
+    return f"{name} hired by {caller.name}"
+"""
+
+
+def test_a_key_from_new_to_revoked(tmp_path):
+    """Made before the first start, shown once, listed without it, used, revoked while the server
+    runs.
+    """
+    (tmp_path / "hr.py").write_text(HR)
+    none = accord("key", "list", cwd=tmp_path)
+    assert none.code == 1
+    assert "--agent FILE" in none.err
+    made = accord("key", "new", "mia", "--scopes", "hr.write", "--agent", "hr.py", cwd=tmp_path)
+    key = made.out.strip()
+    assert re.fullmatch(r"accord_[0-9a-f]{12}_[0-9a-f]{48}", key)
+    with served("hr.py", cwd=tmp_path) as (_, url):
+        listed = accord("key", "list", cwd=tmp_path).out
+        id_ = key.split("_")[1]
+        assert f"{id_}  mia" in listed
+        assert "hr.write" in listed
+        assert "valid" in listed
+        assert key not in listed
+        assert key.split("_")[2] not in listed
+        revoked = accord("key", "revoke", id_, cwd=tmp_path)
+        assert revoked.code == 0
+        assert "revoked" in accord("key", "list", cwd=tmp_path).out
+        assert "no valid key" in accord("key", "revoke", id_, cwd=tmp_path).err
+        refused = accord("send", url, "Bob", cwd=tmp_path)
+        assert refused.code == 1
+    with sqlite3.connect(tmp_path / ".accord" / "hr.db") as db:
+        row = db.execute("SELECT * FROM api_keys").fetchone()
+    assert not any(key.split("_")[2] in str(value) for value in row)
+
+
+def test_what_is_typed_wrong_is_said(tmp_path):
+    (tmp_path / "hr.py").write_text(HR)
+    wrong = accord("key", "new", "mia", "--expires", "soon", "--agent", "hr.py", cwd=tmp_path)
+    assert "30m, 12h, 90d or 2w" in wrong.err
+    memory = accord("key", "list", "--store", "memory://", cwd=tmp_path)
+    assert "forgets its keys" in memory.err
+    late = accord("key", "new", "mia", "--expires", "90d", "--agent", "hr.py", cwd=tmp_path)
+    assert "until 20" in late.err

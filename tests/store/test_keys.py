@@ -1,0 +1,93 @@
+"""API keys, in every store."""
+
+import msgspec
+import pytest
+
+from accord.store import ApiKey
+from accord.store.postgres.store import PostgresStore
+from accord.store.sqlite.keys import SqliteKeys
+from accord.store.sqlite.store import SqliteStore
+from tests.store.conftest import Box
+
+MIA = ApiKey("k1", "mia", b"d" * 32, 1_000, "acme", ("a", "b"), 9_000)
+
+
+async def test_a_key_is_found_by_its_id(box: Box) -> None:
+    keys = box.store.keys
+    assert await keys.find("k1") is None
+    await keys.add(MIA)
+    assert await keys.find("k1") == MIA
+    bob = ApiKey("k0", "bob", b"e" * 32, 2_000)
+    await keys.add(bob)
+    assert await keys.list() == [MIA, bob]
+
+
+async def test_a_key_is_revoked_once(box: Box) -> None:
+    keys = box.store.keys
+    await keys.add(MIA)
+    assert await keys.revoke("k1", 5_000)
+    assert not await keys.revoke("k1", 6_000)
+    assert not await keys.revoke("other", 6_000)
+    assert await keys.find("k1") == msgspec.structs.replace(MIA, revoked_ms=5_000)
+
+
+async def test_the_last_use_is_kept(box: Box) -> None:
+    keys = box.store.keys
+    await keys.add(MIA)
+    await keys.use("k1", 7_000)
+    await keys.use("other", 7_000)
+    assert await keys.find("k1") == msgspec.structs.replace(MIA, used_ms=7_000)
+
+
+async def test_keys_are_there_for_the_next_process(box: Box) -> None:
+    await box.store.keys.add(MIA)
+    await box.restart()
+    assert await box.store.keys.find("k1") == MIA
+
+
+async def test_a_key_is_made_while_a_server_uses_the_file(file_box: Box) -> None:
+    """By another process, which does not hold the file."""
+    assert isinstance(file_box.store, SqliteStore)
+    other = SqliteKeys(file_box.store.path)
+    await other.prepare()
+    await other.add(MIA)
+    assert await file_box.store.keys.find("k1") == MIA
+    await other.revoke("k1", 5_000)
+    found = await file_box.store.keys.find("k1")
+    assert found is not None
+    assert found.revoked_ms == 5_000
+    other.close()
+
+
+async def test_keys_may_be_made_before_the_first_start(tmp_path) -> None:
+    """The file is made then, and the server takes it up."""
+    keys = SqliteKeys(tmp_path / "new" / "tasks.db")
+    await keys.prepare()
+    await keys.add(MIA)
+    keys.close()
+    store = SqliteStore(keys.path)
+    await store.open(lambda tasks: None)
+    assert await store.keys.find("k1") == MIA
+    await store.close()
+
+
+async def test_a_file_of_somebody_else_is_left_alone(tmp_path) -> None:
+    (tmp_path / "notes.txt").write_text("not a database")
+    with pytest.raises(RuntimeError, match="can't be used as a database"):
+        await SqliteKeys(tmp_path / "notes.txt").prepare()
+
+
+async def test_keys_are_there_without_an_open_store(postgres_url: str) -> None:
+    """As `accord key` uses them; a replica that runs finds them, and hears of a revocation."""
+    keys = PostgresStore(postgres_url).keys
+    await keys.prepare()
+    await keys.add(MIA)
+    store = PostgresStore(postgres_url)
+    await store.open(lambda tasks: None)
+    assert await store.keys.find("k1") == MIA
+    assert await keys.revoke("k1", 5_000)
+    await store.keys.use("k1", 5_001)  # what it knew is forgotten then, as after a few seconds
+    found = await store.keys.find("k1")
+    assert found is not None
+    assert found.revoked_ms == 5_000
+    await store.close()
