@@ -12,7 +12,7 @@ import msgspec
 
 from ..engine.log import Log, Lost, Tasks
 from ..engine.runs import Accepted, before_ms
-from ..model import InvalidParams, Message, Part, SendMessageRequest, now_ms
+from ..model import InvalidParams, Message, Part, SendMessageRequest, TooManyRequests, now_ms
 from ..protocol.v1 import codec as v1
 from ..store import Idempotency, Namespace
 from .call import IDEMPOTENT, Call
@@ -124,9 +124,11 @@ class IdempotentSends:
         found = await self._tasks.find(namespace, record.task_id)
         if found is None:
             return None, True
-        return Accepted(
-            found, record.turn or await self._tasks.turn_of(found, record.post), False
-        ), False
+        try:
+            turn = record.turn or await self._tasks.turn_of(found, record.post)
+        except TooManyRequests:  # it was not taken then; it may be now
+            return None, True
+        return Accepted(found, turn, False), False
 
 
 def _digest(request: SendMessageRequest) -> bytes:

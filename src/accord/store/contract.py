@@ -250,6 +250,8 @@ class Can(NamedTuple):
     unanswered_ms: int = (
         0  # tasks that wait for their client since before then are taken up too, to be failed
     )
+    # keys of the tasks we hold: what else is ours comes too, since the answer to a claim was lost
+    held: Collection[int] | None = None
 
 
 class Ages(msgspec.Struct, frozen=True):
@@ -343,8 +345,10 @@ class Store(Protocol):
         """
         ...
 
-    async def unclaim(self, key: int) -> None:
-        """Give back a task that was claimed, and to which nothing was appended since."""
+    async def unclaim(self, key: int, pos: int) -> None:
+        """Give back a task that was claimed, if its log has not grown beyond `pos` since and no
+        post waits for us.
+        """
         ...
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
@@ -352,7 +356,7 @@ class Store(Protocol):
 
         Those that wait for input have nothing to be taken up: they are left without an owner, and
         whoever gets their answer claims them. Tasks nobody has answered since `can.unanswered_ms`
-        come too.
+        come too, and with `can.held` those that are ours and not among these.
         """
         ...
 

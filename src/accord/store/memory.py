@@ -119,7 +119,8 @@ class _State:
         self.api_keys = MemoryKeys()
         self.living: dict[int, MemoryStore] = {}
         self.seen_ms: dict[int, int] = {}  # when a replica last beat or committed, dead ones too
-        self.watchers: defaultdict[int, set[MemoryStore]] = defaultdict(set)
+        # by task; in the order they came, so that a simulation can be repeated
+        self.watchers: defaultdict[int, dict[MemoryStore, None]] = defaultdict(dict)
         self.pushes = PushTable(self._where)
 
     def _where(self, key: int) -> tuple[str, str, int] | None:
@@ -213,7 +214,7 @@ class MemoryStore:
     async def close(self) -> None:
         self._state.living.pop(self.replica, None)
         for watchers in self._state.watchers.values():
-            watchers.discard(self)
+            watchers.pop(self, None)
 
     async def adopt(self, agent: str) -> None:
         """Nothing in memory is older than this release."""
@@ -232,8 +233,9 @@ class MemoryStore:
             elif isinstance(item, Append):
                 outcomes.append(self._append(item, at_ms))
                 if outcomes[-1]:
-                    for handle in self._state.watchers.get(item.key, set()) - {self}:
-                        woken[handle].add(item.key)
+                    for handle in self._state.watchers.get(item.key, ()):
+                        if handle is not self:
+                            woken[handle].add(item.key)
             elif isinstance(item, Post):
                 outcomes.append(self._post(item))
                 if outcomes[-1]:
@@ -371,16 +373,26 @@ class MemoryStore:
             return seen
         return task.seen()
 
-    async def unclaim(self, key: int) -> None:
+    async def unclaim(self, key: int, pos: int) -> None:
         task = self._state.tasks.get(key)
-        if task is not None and task.record.owner == self.replica and not task.unread_posts:
+        if (
+            task is not None
+            and task.record.owner == self.replica
+            and task.record.pos == pos
+            and not task.unread_posts
+        ):
             self._state.give(task.record, 0)
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
         state, found = self._state, list[Record]()
         unanswered = {t.record.key for t in state.older(WAITING, can.unanswered_ms, can.agent)}
+        lost = state.owned[self.replica].difference(can.held) if can.held is not None else ()
         for key in sorted(
-            {*state.orphaned(), *(key for key in unanswered if not state.tasks[key].record.owner)}
+            {
+                *state.orphaned(),
+                *lost,
+                *(key for key in unanswered if not state.tasks[key].record.owner),
+            }
         ):
             if len(found) == limit:
                 break
@@ -397,7 +409,8 @@ class MemoryStore:
             elif record.skill in can.skills and record.format <= can.format:
                 state.give(record, self.replica)
                 found.append(task.seen())
-                found[-1].died_ms = state.seen_ms.get(owner, 0)
+                if owner != self.replica:
+                    found[-1].died_ms = state.seen_ms.get(owner, 0)
         return found
 
     async def beat(self) -> None:
@@ -413,13 +426,13 @@ class MemoryStore:
         if task is None:
             return None
         if watch:
-            self._state.watchers[task.record.key].add(self)
+            self._state.watchers[task.record.key][self] = None
         return task.seen()
 
     async def unwatch(self, tasks: Collection[int]) -> None:
         for key in tasks:
-            watchers = self._state.watchers.get(key, set())
-            watchers.discard(self)
+            watchers = self._state.watchers.get(key, {})
+            watchers.pop(self, None)
             if not watchers:
                 self._state.watchers.pop(key, None)
 

@@ -1,10 +1,11 @@
 """All tasks: those this process owns, and everything it can look at."""
 
 import asyncio
+import contextlib
 import logging
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import Any
 
 import msgspec
@@ -82,6 +83,8 @@ class Tasks:
         self.is_closing = False
         self._tails: dict[int, Tail] = {}
         self._claiming: dict[tuple[Namespace, str], asyncio.Future[None]] = {}
+        # a claim failed, and may have been made: tasks may be ours that we do not hold
+        self.may_own_more = False
         self._resting: OrderedDict[tuple[Namespace, str], Log] = OrderedDict()
         self._resting_bytes = 0
         self.views = 0  # open
@@ -159,8 +162,7 @@ class Tasks:
             if (other := self._claiming.get(place)) is not None:
                 await asyncio.wait({other})
                 continue
-            claiming = self._claiming[place] = self.loop.create_future()
-            try:
+            with self._claim(place):
                 resting = self._resting.get(place) or self.logs.get(place)
                 known = (
                     resting.pos
@@ -176,16 +178,40 @@ class Tasks:
                         record.pos == known
                     ):  # it came without what we thought to have: it was put aside meanwhile
                         record = await self.store.claim(namespace, task_id, reopen=reopen) or record
-                    log = await self.adopt(record)
+                    log = await self._adopt(record)
                 else:
                     self._expect_posts(log, record)
                 log.is_claimed = log.is_stored
                 return log
-            finally:
-                del self._claiming[place]
-                claiming.set_result(None)
 
-    async def adopt(self, record: Record) -> Log:
+    async def take(self, record: Record) -> Log | None:
+        """Return the log of an orphan that is ours now; None if a message for it was faster.
+
+        Raises:
+            ValueError: It is not what was written.
+        """
+        place = (record.namespace, record.id)
+        while (other := self._claiming.get(place)) is not None:
+            await asyncio.wait({other})
+        if self._live(place) is not None:
+            return None
+        with self._claim(place):
+            return await self._adopt(record)
+
+    @contextlib.contextmanager
+    def _claim(self, place: tuple[Namespace, str]) -> Iterator[None]:
+        """Have others who claim this task wait: it gets one log here."""
+        claiming = self._claiming[place] = self.loop.create_future()
+        try:
+            yield
+        except BaseException:
+            self.may_own_more = True
+            raise
+        finally:
+            del self._claiming[place]
+            claiming.set_result(None)
+
+    async def _adopt(self, record: Record) -> Log:
         """Return the log of a stored task that is ours. Raises ValueError if it is not what was
         written.
         """
@@ -281,7 +307,7 @@ class Tasks:
         if log.is_claimed:  # nothing came of it: whoever comes next may have it
             log.is_claimed = False
             log.is_resting = True
-            self._unclaim(log.key)
+            self._unclaim(log)
         if log.state not in FINAL and not log.is_lost:
             self._rest(log)
 
@@ -329,7 +355,7 @@ class Tasks:
         """Return the task as it stands, everything in it stored; None if there is no such task."""
         self._check_open()
         log = self._live((namespace, task_id))
-        if log is not None:
+        if log is not None and self.store.is_sure:  # else another process may have gone on with it
             made: Snapshot = await log.stored(log.snapshot(history_length))
             return made
         record = await self.store.load(namespace, task_id)
@@ -561,8 +587,23 @@ class Tasks:
     def _begin_watching(self, tail: Tail) -> None:
         self._in_background(self._watch(tail))
 
-    def _unclaim(self, key: int) -> None:
-        self._in_background(self.store.unclaim(key))
+    def _unclaim(self, log: Log) -> None:
+        """Give a task back. Who claims it meanwhile waits: else it would be taken from them."""
+        place = (log.namespace, log.ids.task_id)
+        if place in self._claiming:
+            return
+        claiming = self._claiming[place] = self.loop.create_future()
+
+        async def unclaim() -> None:
+            try:
+                await self.store.unclaim(log.key, log.pos)
+            except A2AError:
+                self.may_own_more = True
+            finally:
+                del self._claiming[place]
+                claiming.set_result(None)
+
+        self._in_background(unclaim())
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         doing = asyncio.ensure_future(work)
@@ -634,6 +675,10 @@ class Tasks:
             made: Snapshot = await tail.log.stored(tail.log.snapshot())
             return made
         return await self.shown(await self._record(tail), None)
+
+    async def is_over(self, tail: Tail) -> bool:
+        record = await self._record(tail)
+        return state_of(record.state) in FINAL and not record.owner and tail.pos >= record.pos
 
     async def _record(self, tail: Tail) -> Record:
         record = await self.store.load(tail.namespace, tail.ids.task_id)

@@ -53,6 +53,10 @@ class Source(Protocol):
 
     async def snapshot_now(self, tail: "Tail") -> Snapshot: ...
 
+    async def is_over(self, tail: "Tail") -> bool:
+        """Whether the task has ended, nobody begins it anew, and the tail knows all of it."""
+        ...
+
     def count(self, tail: "Tail", change: int) -> None:
         """One view more or less."""
         ...
@@ -367,9 +371,18 @@ class View:
     async def post_outcome(self, post_id: int) -> int | PostRefused:
         """Wait until the owner has dealt with a post: the number of its turn, or why there
         is none.
+
+        Raises:
+            UnsupportedOperation: The task ended first: nobody will read the post.
+            Unavailable: The store fails, or this server stops.
         """
-        while (found := self._tail.post(post_id)) is None:
-            self._source.check_open(self._tail)
+        tail = self._tail
+        while (found := tail.post(post_id)) is None:
+            self._source.check_open(tail)
+            if tail.state in FINAL and await self._source.is_over(tail):
+                if (found := tail.post(post_id)) is not None:
+                    break
+                raise self._ended(tail.state)
             await self._wait()
         return found
 
@@ -441,8 +454,10 @@ class View:
         for turn, error, text in event.reasons:
             if turn == self._turn:
                 return error_of(error, text)
+        return self._ended(event.state or self._tail.state)
+
+    def _ended(self, state: TaskState) -> A2AError:
         task_id, context_id = self._tail.ids
-        state = event.state or self._tail.state
         return UnsupportedOperation(
             f"task {task_id} became {state.word} before your message got its turn; "
             f"send it again without taskId to start a new task in context {context_id}",

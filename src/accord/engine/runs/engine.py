@@ -109,6 +109,7 @@ class Engine:
     async def close(self) -> None:
         """Stop all runs, tell their readers, and store everything."""
         await self.drain(0)
+        self.runs.is_closed = True
         for run in self.runs.running():
             run.interrupt(INTERRUPTED_TEXT)
         await self.runs.left(LEAVE_S)
@@ -184,9 +185,7 @@ class Engine:
             if idempotency is not None and await self._is_used(idempotency):
                 raise Lost()  # another process was faster with the same key
             refused += 1
-        raise Unavailable(
-            "the task changes hands too often right now; try again in a moment", retry_after_s=1
-        )
+        raise _changes_hands()
 
     async def _is_used(self, key: Idempotency) -> bool:
         return (
@@ -230,6 +229,8 @@ class Engine:
             recorded = await self._recorded(log)
         # From here on nothing is awaited: what is seen of the task now is so when the message is
         # logged.
+        if self.runs.is_closed:
+            raise self.tasks.refusal()
         _check_context(message, *log.ids)
         _check_skill(request, log.ids.task_id, log.skill)
         run = log.run
@@ -351,25 +352,29 @@ class Engine:
             TaskNotFound: There is none, or it is not the caller's.
             TaskNotCancelable: It has ended otherwise, or did while it was being cancelled.
         """
-        found = await self.tasks.own(namespace, task_id)
-        if found is None:
-            raise not_found(task_id)
-        if isinstance(found, Log):
-            was_over = found.state in FINAL
-            if not was_over:
-                await self.cancel_log(found)
-            snapshot: Snapshot = await found.stored(found.snapshot())
-            self.tasks.release(found)
-        else:
-            was_over = state_of(found.state) in FINAL
-            snapshot = await (
-                self._posts.cancel(found) if not was_over else self.tasks.shown(found, None)
-            )
-        if snapshot.state is not TaskState.CANCELED or (was_over and twice_fails):
-            raise TaskNotCancelable(
-                f"task {task_id} is already {snapshot.state.word}", taskId=task_id
-            )
-        return snapshot
+        for _ in range(MAX_ROUTES):
+            found = await self.tasks.own(namespace, task_id)
+            if found is None:
+                raise not_found(task_id)
+            snapshot: Snapshot | None
+            if isinstance(found, Log):
+                was_over = found.state in FINAL
+                if not was_over:
+                    await self.cancel_log(found)
+                snapshot = await found.stored(found.snapshot())
+                self.tasks.release(found)
+            elif was_over := state_of(found.state) in FINAL:
+                snapshot = await self.tasks.shown(found, None)
+            else:
+                snapshot = await self._posts.cancel(found)
+            if snapshot is None or snapshot.state not in FINAL:
+                continue  # its owner has left it
+            if snapshot.state is not TaskState.CANCELED or (was_over and twice_fails):
+                raise TaskNotCancelable(
+                    f"task {task_id} is already {snapshot.state.word}", taskId=task_id
+                )
+            return snapshot
+        raise _changes_hands()
 
     async def cancel_log(self, log: Log) -> None:
         """End a task of ours as canceled, if it has not ended otherwise by then."""
@@ -385,6 +390,12 @@ class Engine:
 
 class _Rested(Exception):
     """A task was given up while a message for it waited: it has to be claimed again."""
+
+
+def _changes_hands() -> Unavailable:
+    return Unavailable(
+        "the task changes hands too often right now; try again in a moment", retry_after_s=1
+    )
 
 
 def not_found(task_id: str) -> TaskNotFound:

@@ -89,20 +89,28 @@ class Posts:
         now = await self._engine.tasks.store.load(record.namespace, record.id)
         return Accepted(now or record, outcome, False)  # with the message in it
 
-    async def cancel(self, record: Record) -> Snapshot:
-        """Have the owner of a task end it as canceled; return the task as it ended."""
+    async def cancel(self, record: Record) -> Snapshot | None:
+        """Have the owner of a task end it as canceled. Return the task as it ended; None if its
+        owner has left it meanwhile.
+        """
         view = await self._watch(record)
-        if view is not None:
-            try:
-                if await self._post(record, PostKind.CANCEL, b"", None) is not None:
-                    while await view.next(OUTCOME_S):
-                        pass
-            finally:
-                view.close()
-        found = await self._engine.tasks.peek(record.namespace, record.id)
-        if found is None:
-            raise Unavailable("the task is gone")
-        return found
+        if view is None:
+            return None
+        try:
+            if await self._post(record, PostKind.CANCEL, b"", None) is None:
+                return None
+            while events := await view.next(OUTCOME_S):
+                pass
+        finally:
+            view.close()
+        if events is None:
+            raise Unavailable(
+                f"the cancel of task {record.id} is stored, and its process has not ended it yet; "
+                "get the task in a while",
+                retry_after_s=5,
+                taskId=record.id,
+            )
+        return await self._engine.tasks.peek(record.namespace, record.id)
 
     async def _watch(self, record: Record) -> View | None:
         tasks = self._engine.tasks
@@ -160,6 +168,8 @@ class Posts:
                 post=post,
                 reopen=post.kind is PostKind.REOPEN,
             )
+        except Unavailable:  # of the store: no reason to refuse anything, it is read again
+            raise
         except (A2AError, msgspec.DecodeError) as error:
             if not log.is_lost:
                 log.append(PostRefused(post.id, type(error).__name__, str(error)))

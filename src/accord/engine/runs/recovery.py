@@ -35,6 +35,7 @@ ALONE_S = 10.0  # for so long, unless it records something or ends before
 MISMATCH_RETRY_S = 60.0
 READ_RETRY_S = 5.0
 MISMATCH_MS = 3_600_000  # after which a function that has changed fails its task
+AUDIT_S = 60.0  # after which it is asked whether we own what we do not know of
 _AT_ONCE = 32  # orphans taken up at a time
 _CHECK_S = 0.05
 _BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
@@ -49,6 +50,8 @@ class Recovery:
         self._held: list[tuple[int, Run]] = []  # attempts, and the run that waits for its turn
         self._has_held = asyncio.Event()
         self._retries: list[tuple[float, Log]] = []  # when to try again, and what
+        self._audit_at = 0.0
+        self._unanswered_ms = 0
         engine.runs.on_mismatch = self._mismatch
 
     async def open(self) -> None:
@@ -101,11 +104,22 @@ class Recovery:
         them: which was at work when its process died is told by comparing them.
         """
         engine = self._engine
-        unanswered_ms = engine.retention.unanswered_ms() if is_clock_sure else 0
-        can = Can(engine.agent.name, list(engine.agent.skills), FORMAT, unanswered_ms)
-        orphans: list[Record] = []
-        while found := await self._tasks.store.orphans(_AT_ONCE, can):
-            orphans += found
+        self._unanswered_ms = engine.retention.unanswered_ms() if is_clock_sure else 0
+        tasks, orphans = self._tasks, list[Record]()
+        now, held = tasks.loop.time(), None
+        if tasks.may_own_more or now >= self._audit_at:
+            self._audit_at, tasks.may_own_more = now + AUDIT_S, False
+            held = [log.key for log in tasks.live()]
+        can = Can(engine.agent.name, list(engine.agent.skills), FORMAT, self._unanswered_ms, held)
+        try:
+            while found := await tasks.store.orphans(_AT_ONCE, can):
+                orphans += found
+                if can.held is not None:
+                    can = can._replace(held=[*can.held, *(record.key for record in found)])
+        except A2AError:
+            tasks.may_own_more = True
+            if not orphans:
+                raise
         return orphans
 
     async def _take_up_all(self, orphans: list[Record]) -> list[bool]:
@@ -132,23 +146,24 @@ class Recovery:
 
     async def _take_up(self, record: Record, *, died: bool) -> bool:
         try:
-            log = await self._tasks.adopt(record)
+            log = await self._tasks.take(record)
         except _BROKEN:  # one broken row does not keep the server from starting
             log_.exception("task %s can't be read, and stays as it is", record.id)
             return False
+        if log is None:
+            return True
         log.holds += 1
         try:
-            if log.state is TaskState.AUTH_REQUIRED and record.died_ms:
-                return await self._watch_again(log)
-            if (
-                log.state not in (TaskState.SUBMITTED, TaskState.WORKING)
-                and log.posts_read < log.posts
-            ):
-                return True  # its answer is there already, and is read next
-            if log.state in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED):
+            if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
+                return await self._go_on(log, died=died)
+            is_answered = log.posts_read < log.posts  # and the answer is read next
+            if record.at_ms < self._unanswered_ms and not is_answered:
                 set_status(log, TaskState.FAILED, UNANSWERED)
                 return False
-            return await self._go_on(log, died=died)
+            if log.state is TaskState.AUTH_REQUIRED:
+                return await self._watch_again(log)
+            log.is_resting = log.state is TaskState.INPUT_REQUIRED
+            return True
         finally:
             log.holds -= 1
             self._tasks.release(log)
@@ -185,7 +200,7 @@ class Recovery:
         try:
             entries = await self._tasks.entries(log)
             history = read_history(entries, self._engine.limits)
-            if log.run is not None:
+            if log.run is not None or log.state not in (TaskState.SUBMITTED, TaskState.WORKING):
                 return True  # a message was faster
             if history is not None:
                 _restore_turns(log, history)

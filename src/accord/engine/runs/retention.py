@@ -68,8 +68,8 @@ class Upkeep:
         retention: Retention,
         *,
         check: Callable[[bool], Awaitable[None]] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = lambda: time.monotonic(),
+        wall_clock: Callable[[], float] = lambda: time.time(),
     ) -> None:
         self._runs = runs
         self._tasks = runs.tasks

@@ -51,6 +51,7 @@ class Runs:
             None  # put in by the app, which knows the client
         )
         self.on_mismatch: Callable[[Run, str], None] = lambda run, reason: None
+        self.is_closed = False  # what runs has been stopped, and nothing new is begun
         self._next_end: asyncio.Future[None] | None = None
         self._leaving: dict[asyncio.Task[None], Skill] = {}  # cancelled and not over
 
@@ -104,13 +105,13 @@ class Runs:
         self.tasks.working.discard(run)
         if self._next_end is not None and not self._next_end.done():
             self._next_end.set_result(None)
-        if self.tasks.is_closing or log.is_lost:
+        if self.is_closed or log.is_lost:
             return
-        is_for_next = (
-            self.tasks.is_draining and run.skill.is_durable and self.can_go_on
-        )  # process, which goes on with this
-        if run.state is not State.RELEASED and not is_for_next:
+        if run.state is not State.RELEASED:
             self._start_next(log)
+            is_for_next = self.tasks.is_draining and run.skill.is_durable and self.can_go_on
+            if is_for_next and isinstance(log.run, Run):
+                log.run.leave()  # it is in the log that the next process has to begin it
         if log.run is None:
             if self.tasks.is_draining and log.tail is not None:
                 log.tail.wake()  # who waits for more is told that the server stops

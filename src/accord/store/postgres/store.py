@@ -510,11 +510,13 @@ RETURNING t.pos, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
             record.died_ms = claimed[0][1] or 0
         return record
 
-    async def unclaim(self, key: int) -> None:
+    async def unclaim(self, key: int, pos: int) -> None:
         await self.fetch(
-            "UPDATE {s}.tasks SET owner = NULL WHERE key = $1 AND owner = $2 AND posts = heard",
+            "UPDATE {s}.tasks SET owner = NULL "
+            "WHERE key = $1 AND owner = $2 AND pos = $3 AND posts = heard",
             key,
             self.replica,
+            pos,
         )
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
@@ -536,6 +538,8 @@ RETURNING t.pos, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
                 can.unanswered_ms,
             )
             keys |= await self._take(_ORPHANED, limit, can, dead)
+        if len(keys) < limit and can.held is not None:
+            keys |= await self._lost(limit - len(keys), can.held)
         if len(keys) < limit and can.unanswered_ms:
             waiting = (
                 f"t.owner IS NULL AND t.state IN ({_WAITING}) AND t.at_ms < $1 AND t.namespace IN "
@@ -552,6 +556,23 @@ RETURNING t.pos, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
         for record in found:
             record.died_ms = keys[record.key]
         return found
+
+    async def _lost(self, limit: int, held: Collection[int]) -> dict[int, int]:
+        """What is ours and not held, with nobody's death. What only waits is given up."""
+        await self.fetch(
+            "UPDATE {s}.tasks SET owner = NULL WHERE owner = $1 AND key <> ALL ($2::bigint[]) "
+            f"AND posts = heard AND state IN ({INPUT_REQUIRED}, {_ENDED})",
+            self.replica,
+            list(held),
+        )
+        rows = await self.fetch(
+            "SELECT key FROM {s}.tasks WHERE owner = $1 AND key <> ALL ($2::bigint[]) "
+            "ORDER BY key LIMIT $3",
+            self.replica,
+            list(held),
+            limit,
+        )
+        return {key: 0 for (key,) in rows}
 
     async def _take(self, which: str, limit: int, can: Can, first: Any) -> dict[int, int]:
         """Make tasks ours. What another replica is about to take is left to it."""

@@ -478,7 +478,7 @@ class SqliteStore:
         self._claimed.add(record.key)
         record.owner = self.replica
 
-    async def unclaim(self, key: int) -> None:
+    async def unclaim(self, key: int, pos: int) -> None:
         self._claimed.discard(key)
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
