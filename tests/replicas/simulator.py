@@ -1,0 +1,912 @@
+"""Several replicas of one agent in one simulated loop, with faults drawn from a seed.
+
+The engines, operations and the memory store are the real ones. Simulated are time, the order in
+which processes get to run, the network between a replica and its store, heartbeats, and the
+clients. What must always hold is checked after every commit and at the end; `run(seed)` raises
+`Violation` where it does not.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from accord import Agent, Ask, Context
+from accord.engine.log.entries import Ids, MessageAdded, StepEnded, entries_of
+from accord.model import (
+    A2AError,
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendConfiguration,
+    SendMessageRequest,
+    SubscribeRequest,
+    TaskNotCancelable,
+    TooManyRequests,
+    Unavailable,
+    UnsupportedOperation,
+)
+from accord.operations import RESUME, Call
+from accord.operations.send import send_message
+from accord.operations.tasks import cancel_task, get_task, list_tasks, subscribe_to_task
+from accord.store.contract import (
+    Ages,
+    Append,
+    Can,
+    CommitFailed,
+    Create,
+    Idempotency,
+    Item,
+    Mail,
+    Namespace,
+    Page,
+    Query,
+    Record,
+    Row,
+    Stats,
+    Wake,
+)
+from accord.store.memory import MemoryStore
+from accord.store.rules import ENDED, INPUT_REQUIRED
+from tests.replicas.loop import Machine, SimulatedLoop
+
+__all__ = ["Report", "Violation", "run"]
+
+LEASE_S, BEAT_S, POLL_S = 3.0, 1.0, 2.0
+FAULTS_S = 30.0  # of simulated time, in which faults happen
+SETTLE_S = 600.0  # after which whatever still waits is stuck
+PATIENCE_S = 20.0  # of a client with one request
+REPLICAS = 3
+CLIENTS = 12
+
+T = TypeVar("T")
+
+
+class Violation(AssertionError):
+    """Something happened that must never happen."""
+
+
+class Gone(Exception):
+    """The connection to a replica is lost: it died, or did not answer in time."""
+
+
+class Report(msgspec.Struct):
+    """What happened in one run."""
+
+    faults: Counter[str]
+    commits: int = 0
+    tasks: int = 0
+    told: int = 0  # answers that clients got
+    events: int = 0  # that readers got
+    turns: int = 0
+    seconds: float = 0.0  # simulated
+
+
+class Profile:
+    """How often what goes wrong. Some kinds are left out of each run: what never fails shows what
+    other faults hide.
+    """
+
+    def __init__(self, world: "World") -> None:
+        draw = world.loop.random
+
+        def often(most: float) -> float:
+            return draw.choice((0.0, draw.random() * most))
+
+        self.slow = often(0.1)  # calls that take long
+        self.before = often(0.1)  # that fail, and nothing happened
+        self.after = often(0.1)  # that fail or hang, and it did happen
+        self.lost_wakes = draw.choice((0.0, 0.3, 1.0))
+        self.kills = often(0.4)  # a second
+        self.pauses = often(0.4)
+        self.partitions = often(0.3)
+        self.outages = often(0.1)
+        self.stops = often(0.2)
+        self.skew_s = draw.choice((0.0, 3600.0))
+
+
+class Remote:
+    """A memory store as a replica sees it over a network that fails."""
+
+    is_volatile = False
+
+    def __init__(self, world: "World", machine: Machine) -> None:
+        self._world = world
+        self._machine = machine
+        self.inner = world.state.another()
+        self.beaten_s = world.loop.time()
+        self.cut_until_s = 0.0  # nothing gets through until then
+        self._wake: Wake = lambda tasks: None
+        self._polling: asyncio.Task[None] | None = None
+
+    @property
+    def replica(self) -> int:
+        return self.inner.replica
+
+    @property
+    def is_shared(self) -> bool:
+        return True
+
+    @property
+    def is_sure(self) -> bool:
+        return self._world.loop.time() - self.beaten_s < LEASE_S - BEAT_S
+
+    @property
+    def is_cut(self) -> bool:
+        now_s = self._world.loop.time()
+        return now_s < self.cut_until_s or now_s < self._world.out_until_s
+
+    # The network
+
+    async def _travel(self) -> None:
+        world = self._world
+        draw = world.loop.random
+        if draw.random() < world.profile.slow:
+            world.report.faults["slow"] += 1
+            await asyncio.sleep(draw.random() * 1.5)
+        else:
+            await asyncio.sleep(draw.random() * 0.004)
+
+    async def _there(self, error: type[Exception]) -> None:
+        await self._travel()
+        world = self._world
+        if self.is_cut or world.fails(world.profile.before, "fails before"):
+            raise error("the store can't be reached")
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the database does, by its own clock, in one step."""
+        return self._world.database.context.run(_step, work)
+
+    async def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """A read or a claim, which may be done and its answer be lost."""
+        await self._there(Unavailable)
+        found = self._do(work())
+        await self._travel()
+        if self._world.fails(self._world.profile.after, "answer lost"):
+            raise Unavailable("the answer was lost")
+        return found
+
+    # The store
+
+    async def open(self, wake: Wake) -> None:
+        self._wake = wake
+        await self._travel()
+        self._do(self.inner.open(self._woken))
+        self.beaten_s = self._world.loop.time()
+        if self._polling is None:
+            self._polling = asyncio.get_running_loop().create_task(self._poll())
+
+    def _woken(self, tasks: Collection[int] | None) -> None:
+        """Another process has written: a hint, which may be lost."""
+        world = self._world
+        if not world.fails(world.profile.lost_wakes, "lost wake"):
+            world.loop.call_later(
+                world.loop.random.random() * 0.004,
+                self._wake,
+                tasks,
+                context=self._machine.context.copy(),
+            )
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            if not self.is_cut:
+                self._wake(None)
+
+    async def close(self) -> None:
+        if self._polling is not None:
+            self._polling.cancel()
+        self._do(self.inner.close())
+
+    async def adopt(self, agent: str) -> None:
+        pass
+
+    async def commit(self, items: Any) -> list[bool]:
+        await self._there(CommitFailed)
+        world = self._world
+        before = world.before(items)
+        stored: list[bool] = self._do(self.inner.commit(items))
+        world.committed(self, items, stored, before)
+        await self._travel()
+        if world.fails(world.profile.after, "outcome unknown"):
+            # It asks for the outcome by the number of its batch, as soon as it is connected again.
+            await asyncio.sleep(world.loop.random.random() * 2)
+        while self.is_cut:  # noqa: ASYNC110  a fault ends at its time
+            await asyncio.sleep(0.1)
+        return stored
+
+    async def claim(
+        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
+    ) -> Record | None:
+        return await self._call(
+            lambda: self.inner.claim(namespace, task_id, reopen=reopen, known=known)
+        )
+
+    async def unclaim(self, key: int, pos: int) -> None:
+        await self._call(lambda: self.inner.unclaim(key, pos))
+
+    async def orphans(self, limit: int, can: Can) -> list[Record]:
+        return await self._call(lambda: self.inner.orphans(limit, can))
+
+    async def load(
+        self, namespace: Namespace, task_id: str, *, watch: bool = False
+    ) -> Record | None:
+        return await self._call(lambda: self.inner.load(namespace, task_id, watch=watch))
+
+    async def unwatch(self, tasks: Collection[int]) -> None:
+        await self._call(lambda: self.inner.unwatch(tasks))
+
+    async def read(self, after: Mapping[int, int]) -> list[Row]:
+        return await self._call(lambda: self.inner.read(after))
+
+    async def locate(self, task: int, seq: int) -> int:
+        return await self._call(lambda: self.inner.locate(task, seq))
+
+    async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
+        return await self._call(lambda: self.inner.mail(tasks))
+
+    async def page(self, query: Query) -> Page:
+        return await self._call(lambda: self.inner.page(query))
+
+    async def idempotency(
+        self, namespace: Namespace, key: str, since_ms: int
+    ) -> Idempotency | None:
+        return await self._call(lambda: self.inner.idempotency(namespace, key, since_ms))
+
+    async def beat(self) -> None:
+        await self._there(CommitFailed)
+        self._do(self.inner.beat())
+
+    async def purge(self, ages: Ages, limit: int) -> int:
+        return await self._call(lambda: self.inner.purge(ages, limit))
+
+    async def stats(self) -> Stats:
+        return await self._call(self.inner.stats)
+
+
+def _step(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        work.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    raise AssertionError("the memory store has waited for something")
+
+
+class Replica:
+    """A process that serves the agent."""
+
+    def __init__(self, world: "World", number: int) -> None:
+        skew_s = world.loop.random.uniform(-1, 1) * world.profile.skew_s
+        self.machine = world.loop.machine(f"replica {number}", skew_s)
+        self.store = Remote(world, self.machine)
+        self.app = self.machine.context.run(world.agent.app, store=self.store)
+        self.is_open = False
+        self.is_closing = False
+        self.calls: dict[asyncio.Future[Any], None] = {}  # of clients that wait for an answer
+
+    @property
+    def is_up(self) -> bool:
+        return self.is_open and not self.machine.is_dead
+
+
+class World:
+    """Replicas, clients, faults, and what has to be true of them."""
+
+    def __init__(self, seed: int) -> None:
+        self.loop = SimulatedLoop(seed)
+        self.database = self.loop.machine("database")
+        self.outside = self.loop.machine("clients")
+        self.profile = Profile(self)
+        self.state = MemoryStore()
+        self.report = Report(Counter())
+        self.agent = Agent("Simulated")
+        self.replicas: list[Replica] = []
+        self.out_until_s = 0.0
+        self.is_faulty = True
+        self.certified: set[int] = set()  # numbers that were declared dead
+        self._numbers = 0
+        self._ends: dict[int, int] = {}  # position each log has grown to
+        self._over: dict[int, int] = {}  # state in which a task ended, by key
+        self.told: dict[str, str] = {}  # the end of a task, as a client was told
+        self.known: dict[str, str] = {}  # the same, when the newest answer was asked for
+        self.accepted: dict[str, str] = {}  # text of a message that was acknowledged: task id
+        self.acknowledged: set[str] = set()  # tasks whose id a client has
+        self.effects: defaultdict[str, list[str]] = defaultdict(list)
+        for skill in (self.plain, self.flow):
+            self.agent.skill(skill)
+        for skill in (self.count, self.trip, self.chat):
+            self.agent.skill(skill, durable=True)
+
+    # The agent
+
+    async def plain(self, text: str) -> str:
+        await asyncio.sleep(0.05)
+        return f"plain {text}"
+
+    async def count(self, text: str) -> AsyncIterator[str]:
+        for n in range(6):
+            yield f"{n} "
+            await asyncio.sleep(0.3)
+
+    async def flow(self, text: str) -> Ask:
+        await asyncio.sleep(0.05)
+        return Ask(f"heard {text}")
+
+    async def chat(self, text: str) -> Ask:
+        await asyncio.sleep(0.1)
+        return Ask(f"heard {text}")
+
+    async def trip(self, text: str, ctx: Context) -> str:
+        hotel = await ctx.step(self.book, text, "hotel", name="hotel")
+        choice = await ctx.ask(f"which of {hotel}")
+        train = await ctx.step(self.book, text, "train", name="train")
+        return f"{hotel} {choice} {train}"
+
+    async def book(self, text: str, what: str) -> str:
+        await asyncio.sleep(0.1)
+        booked = self.effects[f"{text} {what}"]
+        booked.append(f"{what}-{len(booked)}")
+        return booked[-1]
+
+    # Faults
+
+    def fails(self, probability: float, kind: str) -> bool:
+        if not self.is_faulty or self.loop.random.random() >= probability:
+            return False
+        self.report.faults[kind] += 1
+        return True
+
+    async def start(self) -> None:
+        """Start one more replica; one that can't open tries again, as a supervisor has it do."""
+        self._numbers += 1
+        replica = Replica(self, self._numbers)
+        self.replicas.append(replica)
+        while not replica.machine.is_dead:
+            try:
+                await self._within(replica, replica.app.open)
+                replica.is_open = True
+                return
+            except Gone:
+                return
+            except A2AError:
+                self.kill(replica)
+                await asyncio.sleep(0.5)
+                self._numbers += 1
+                replica = Replica(self, self._numbers)
+                self.replicas.append(replica)
+
+    def kill(self, replica: Replica) -> None:
+        """The process ends, now."""
+        self.loop.kill(replica.machine)
+        self.replicas.remove(replica)
+        for call in list(replica.calls):
+            if not call.done():
+                call.set_exception(Gone())
+        self.loop.call_later(
+            LEASE_S + BEAT_S,
+            self._certify,
+            replica,
+            replica.store.replica,
+            context=self.outside.context,
+        )
+
+    def _certify(self, replica: Replica, number: int) -> None:
+        """Others have seen its heart stand still for a lease."""
+        if replica.store.replica == number and number not in self.certified:
+            self.certified.add(number)
+            replica.store.inner.kill()
+
+    async def hearts(self) -> None:
+        """Beat for every process that can, and certify the death of those that stand still. Nobody
+        judges during an outage: nobody's own heart beats then.
+        """
+        while True:
+            await asyncio.sleep(0.25)
+            now_s = self.loop.time()
+            if now_s < self.out_until_s:
+                continue
+            for replica in list(self.replicas):
+                store = replica.store
+                if replica.app._engine.tasks.writer.is_fenced and not replica.machine.is_paused:
+                    self.kill(replica)
+                    self._later(1, self.start)
+                    continue
+                if not replica.machine.is_paused and not store.is_cut:
+                    if store.replica not in self.certified:
+                        store.beaten_s = now_s
+                elif now_s - max(store.beaten_s, self.out_until_s) > LEASE_S and store.replica:
+                    self._certify(replica, store.replica)
+
+    async def trouble(self) -> None:
+        """Make faults, until it is enough."""
+        draw, profile = self.loop.random, self.profile
+        while self.loop.time() < FAULTS_S:
+            await asyncio.sleep(draw.random() * 0.5)
+            up = [replica for replica in self.replicas if replica.is_up]
+            if not up:
+                continue
+            replica = draw.choice(up)
+            if self.fails(profile.kills / 4, "kill"):
+                self.kill(replica)
+                self._later(draw.random() * 5, self.start)
+            elif self.fails(profile.pauses / 4, "pause"):
+                self.loop.pause(replica.machine)
+                self._later(draw.choice((0.5, 2.0, LEASE_S + 2)), partial(self._resume, replica))
+            elif self.fails(profile.partitions / 4, "partition"):
+                replica.store.cut_until_s = self.loop.time() + draw.choice((0.5, 2.0, LEASE_S + 3))
+            elif self.fails(profile.outages / 4, "outage"):
+                self.out_until_s = self.loop.time() + draw.choice((1.0, 5.0, 20.0))
+            elif self.fails(profile.stops / 4, "stop") and not replica.is_closing:
+                self._later(0, partial(self._stop, replica))
+        self.is_faulty = False
+        for replica in self.replicas:
+            self.loop.resume(replica.machine)
+
+    def _later(self, delay_s: float, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        async def do() -> None:
+            await asyncio.sleep(delay_s)
+            await work()
+
+        self.loop.create_task(do())
+
+    async def _resume(self, replica: Replica) -> None:
+        if not replica.machine.is_dead:
+            self.loop.resume(replica.machine)
+
+    async def _stop(self, replica: Replica) -> None:
+        """SIGTERM, and a new process instead."""
+        replica.is_closing = True
+        with contextlib.suppress(Gone, A2AError, CommitFailed):
+            await self._within(replica, lambda: replica.app.close(1.0), 60)
+        if not replica.machine.is_dead:
+            self.kill(replica)
+        await self.start()
+
+    # Clients
+
+    def _within(
+        self,
+        replica: Replica,
+        work: Callable[[], Coroutine[Any, Any, T]],
+        patience_s: float = PATIENCE_S,
+    ) -> "asyncio.Future[T]":
+        """Have a process do something; who asks for it is elsewhere, and may wait in vain."""
+        answer: asyncio.Future[T] = self.loop.create_future()
+        if replica.machine.is_dead:
+            answer.set_exception(Gone())
+            return answer
+        replica.calls[answer] = None
+        outside = self.outside.context
+        delay_s = self.loop.random.random() * 0.002
+
+        async def do() -> None:
+            try:
+                result = await work()
+            except Exception as error:
+                self.loop.call_later(delay_s, _settle, answer, None, error, context=outside)
+            else:
+                self.loop.call_later(delay_s, _settle, answer, result, None, context=outside)
+
+        context = replica.machine.context.copy()
+        doing = context.run(self.loop.create_task, do(), context=context)
+        timer = self.loop.call_later(patience_s, _settle, answer, None, Gone(), context=outside)
+
+        def over(answer: Any) -> None:
+            timer.cancel()
+            replica.calls.pop(answer, None)
+            if not doing.done():  # the client has hung up
+                context.run(self.loop.call_soon, doing.cancel, context=context)
+
+        answer.add_done_callback(over)
+        return answer
+
+    def anyone(self) -> Replica | None:
+        up = [replica for replica in self.replicas if replica.is_up]
+        return self.loop.random.choice(up) if up else None
+
+    async def ask(self, operation: Callable[[Replica], Coroutine[Any, Any, T]]) -> T:
+        """Call any replica, again and again while none can answer."""
+        while True:
+            replica = self.anyone()
+            if replica is not None:
+                known = dict(self.told)
+                try:
+                    found = await self._within(replica, partial(operation, replica))
+                    self.report.told += 1
+                    self.known = known
+                    return found
+                except (Gone, Unavailable, TooManyRequests):
+                    pass
+            await asyncio.sleep(0.1 + self.loop.random.random())
+
+    async def send(
+        self, text: str, skill: str = "", task_id: str = "", *, is_quick: bool = False
+    ) -> dict[str, Any]:
+        """Send a message once, whatever happens; return the task."""
+
+        def request() -> SendMessageRequest:
+            return SendMessageRequest(
+                message=Message(
+                    message_id=text,
+                    role=Role.USER,
+                    parts=[Part(text=text)],
+                    task_id=task_id,
+                    metadata={"skill": skill} if skill else None,
+                ),
+                configuration=SendConfiguration(return_immediately=is_quick),
+            )
+
+        async def operation(replica: Replica) -> Any:
+            return await send_message(replica.app._service, Call(idempotency_key=text), request())
+
+        task = _read(await self.ask(operation))
+        known = self.accepted.setdefault(text, task["id"])
+        if known != task["id"]:
+            raise Violation(f"one key, two tasks: {text} is in {known} and {task['id']}")
+        self.saw(task)
+        return task
+
+    async def get(self, task_id: str) -> dict[str, Any]:
+        async def operation(replica: Replica) -> Any:
+            return await get_task(replica.app._service, Call(), GetTaskRequest(id=task_id))
+
+        task = _read(await self.ask(operation))
+        self.saw(task)
+        return task
+
+    def saw(self, task: dict[str, Any]) -> None:
+        """An answer contradicts none that was given before it was asked for."""
+        state = task["status"]["state"]
+        self.acknowledged.add(task["id"])
+        known = self.known.get(task["id"])
+        if known is not None and state != known:
+            raise Violation(f"task {task['id']} was told to be {known}, and is {state}")
+        if state in _OVER:
+            self.told[task["id"]] = state
+
+    async def ended(self, task_id: str) -> dict[str, Any]:
+        while True:
+            task = await self.get(task_id)
+            if task["status"]["state"] in _OVER:
+                return task
+            await asyncio.sleep(1)
+
+    # What they do
+
+    async def once(self, name: str) -> None:
+        """One answer to one message."""
+        task = await self.send(name, "plain")
+        state = task["status"]["state"]
+        if state == "TASK_STATE_COMPLETED":
+            if _text(task) != f"plain {name}":
+                raise Violation(f"{name} was answered with {_text(task)!r}")
+        elif state != "TASK_STATE_FAILED":  # not durable: it fails with its process
+            raise Violation(f"a blocking send returned a task that is {state}")
+
+    async def talk(self, name: str) -> None:
+        """Several messages to one task from two senders: each is answered by its own turn."""
+        skill = self.loop.random.choice(("chat", "flow"))
+        task = await self.send(f"{name}-0", skill)
+
+        async def speak(side: str) -> None:
+            for n in range(2):
+                text = f"{name}-{side}{n}"
+                try:
+                    answer = await self.send(text, task_id=task["id"])
+                except UnsupportedOperation:
+                    found = await self.get(task["id"])
+                    if skill == "chat" or found["status"]["state"] != "TASK_STATE_FAILED":
+                        raise Violation(f"{text} was refused by a task that is open") from None
+                    return
+                said = _said(answer)
+                if said != f"heard {text}" and skill == "chat":
+                    raise Violation(f"{text} was answered with {said!r}")
+
+        if task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED":
+            await _together(speak("a"), speak("b"))
+
+    async def travel(self, name: str) -> None:
+        """Durable work with a question in the middle."""
+        task = await self.send(name, "trip")
+        while task["status"]["state"] != "TASK_STATE_INPUT_REQUIRED":
+            if task["status"]["state"] in _OVER:
+                raise Violation(f"durable work has ended as {task['status']}")
+            task = await self.get(task["id"])
+            await asyncio.sleep(0.5)
+        task = await self.send(f"{name}-inn", task_id=task["id"], is_quick=True)
+        task = await self.ended(task["id"])
+        words = _text(task).split()
+        if len(words) != 3 or words[1] != f"{name}-inn":
+            raise Violation(f"{name} ended with {task}")
+        for word, what in zip(words[::2], ("hotel", "train"), strict=True):
+            if word not in self.effects[f"{name} {what}"]:
+                raise Violation(f"{word} was never booked")
+
+    async def watch(self, name: str) -> None:
+        """Read a task to its end over several connections, each to any replica."""
+        task = await self.send(name, "count", is_quick=True)
+        reader = Reader(self, task["id"])
+        await reader.read()
+        task = await self.ended(task["id"])
+        if task["status"]["state"] != "TASK_STATE_COMPLETED":
+            raise Violation(f"durable work has ended as {task['status']}")
+        if _text(task) != "0 1 2 3 4 5 ":
+            raise Violation(f"{name} says {_text(task)!r}")
+
+    async def call_off(self, name: str) -> None:
+        """Cancel a task while it works, asks or ends."""
+        skill = self.loop.random.choice(("count", "trip", "plain", "chat"))
+        task = await self.send(name, skill, is_quick=True)
+        await asyncio.sleep(self.loop.random.random() * 2)
+
+        async def operation(replica: Replica) -> Any:
+            return await cancel_task(replica.app._service, Call(), CancelTaskRequest(id=task["id"]))
+
+        try:
+            found = _read(await self.ask(operation))
+            self.saw(found)
+            if found["status"]["state"] != "TASK_STATE_CANCELED":
+                raise Violation(f"a cancel returned a task that is {found['status']['state']}")
+        except TaskNotCancelable:
+            found = await self.get(task["id"])
+            if found["status"]["state"] not in _OVER:
+                raise Violation(f"a cancel was refused by a task that is open: {found}") from None
+
+    async def browse(self, name: str) -> None:
+        """Lists have every task that was acknowledged before."""
+        for _ in range(6):
+            known = set(self.acknowledged)
+
+            async def operation(replica: Replica) -> Any:
+                return await list_tasks(
+                    replica.app._service, Call(), ListTasksRequest(page_size=100)
+                )
+
+            page = await self.ask(operation)
+            listed = {json.loads(task)["id"] for task in page.tasks}
+            if known - listed or page.total_size < len(known):
+                raise Violation(f"a list lacks {known - listed}, total {page.total_size}")
+            await asyncio.sleep(self.loop.random.random() * 5)
+
+    # What always holds
+
+    def before(self, items: Collection[Item]) -> dict[int, int]:
+        """Who owned the tasks of a batch before it."""
+        tasks = self.state._state.tasks
+        return {
+            item.key: tasks[item.key].record.owner
+            for item in items
+            if isinstance(item, Append) and item.key in tasks
+        }
+
+    def committed(
+        self, store: Remote, items: Any, stored: list[bool], owners: dict[int, int]
+    ) -> None:
+        """Look at everything a batch has touched."""
+        self.report.commits += 1
+        if store.replica in self.certified:
+            raise Violation(f"replica {store.replica} was declared dead, and its batch is stored")
+        tasks = self.state._state.tasks
+        for item, is_stored in zip(items, stored, strict=True):
+            if not is_stored or not isinstance(item, (Create, Append)):
+                continue
+            begins = self._ends.get(item.key, 0)
+            if isinstance(item, Append) and (
+                item.before != begins or owners[item.key] != store.replica
+            ):
+                raise Violation(
+                    f"replica {store.replica} wrote position {item.before + 1} of a log that has "
+                    f"{begins} and is owned by {owners[item.key]}"
+                )
+            if item.data.count(b"\n") + 1 != item.pos - begins:
+                raise Violation(f"a log has a gap or a double after position {begins}")
+            self._ends[item.key] = item.pos
+            if item.key in self._over:
+                raise Violation(f"a task that had ended goes on as {item.state}")
+            if item.state in ENDED:
+                self._over[item.key] = item.state
+        for task in tasks.values():
+            if not task.record.owner and task.mail:
+                raise Violation(f"task {task.record.id} has unread posts and no owner")
+
+    async def settled(self) -> None:
+        """At the end nothing is lost, doubled or stuck."""
+        tasks = self.state._state.tasks
+        while True:  # functions that wait have an owner, all other tasks have ended or rest
+            open_ = [
+                task
+                for task in tasks.values()
+                if task.mail
+                or task.record.state not in (*ENDED, INPUT_REQUIRED)
+                or task.record.owner not in (0, *self.state._state.living)
+            ]
+            if not open_:
+                break
+            await asyncio.sleep(1)
+
+    def stuck(self) -> str:
+        return (
+            "; ".join(
+                f"task {task.record.id} ({task.record.skill}) state {task.record.state} owner "
+                f"{task.record.owner} mail {len(task.mail)}"
+                for task in self.state._state.tasks.values()
+                if task.mail
+                or task.record.state not in (*ENDED, INPUT_REQUIRED)
+                or task.record.owner not in (0, *self.state._state.living)
+            )
+            + f"; living {sorted(self.state._state.living)}"
+        )
+
+    def check_all(self) -> None:
+        state = self.state._state
+        self.report.tasks = len(state.tasks)
+        ids = Counter(task.record.id for task in state.tasks.values())
+        if ids and max(ids.values()) > 1:
+            raise Violation("two tasks have one id")
+        said: Counter[str] = Counter()
+        for task in state.tasks.values():
+            record = task.record
+            entries = list(entries_of(task.log, Ids(record.id, record.context_id)))
+            if [entry.pos for entry in entries] != list(range(1, record.pos + 1)):
+                raise Violation(f"the log of task {record.id} has a gap or a double")
+            steps = Counter(
+                (numbered.entry.name, numbered.entry.branch, numbered.entry.n)
+                for numbered in entries
+                if isinstance(numbered.entry, StepEnded)
+            )
+            if steps and max(steps.values()) > 1:
+                raise Violation(f"a step of task {record.id} is recorded twice: {steps}")
+            said.update(
+                numbered.entry.message.text
+                for numbered in entries
+                if isinstance(numbered.entry, MessageAdded)
+            )
+            first = json.loads(entries[0].entry.task.history[0].text.join('""'))  # type: ignore[union-attr]  # every log begins with its task
+            said[first] += 1
+        for text, task_id in self.accepted.items():
+            if said[text] != 1:
+                raise Violation(f"{text} of task {task_id} is stored {said[text]} times")
+        if doubled := [text for text, count in said.items() if count > 1]:
+            raise Violation(f"stored twice: {doubled}")
+        listed = sum(len(index.places) for index in state.indexes.values())
+        by_state = sum(
+            len(places) for index in state.indexes.values() for places in index.by_state.values()
+        )
+        if not len(state.tasks) == listed == by_state:
+            raise Violation(f"{len(state.tasks)} tasks, {listed} listed, {by_state} by state")
+
+    # The run
+
+    async def main(self) -> None:
+        for _ in range(REPLICAS):
+            await self.start()
+        kinds = [self.once, self.talk, self.travel, self.watch, self.call_off, self.browse]
+        draw = self.loop.random
+
+        async def client(n: int) -> None:
+            await asyncio.sleep(draw.random() * FAULTS_S * 0.8)
+            await draw.choice(kinds)(f"c{n}")
+
+        hearts = self.loop.create_task(self.hearts())
+        await _together(self.trouble(), *(client(n) for n in range(CLIENTS)))
+        while not any(replica.is_up for replica in self.replicas):  # noqa: ASYNC110  a supervisor starts one
+            await asyncio.sleep(1)
+        await self.settled()
+        hearts.cancel()
+
+
+class Reader:
+    """Follows one task, from connection to connection."""
+
+    def __init__(self, world: World, task_id: str) -> None:
+        self._world = world
+        self._task_id = task_id
+        self._cursor: int | None = None
+        self._is_over = False
+
+    async def read(self) -> None:
+        world = self._world
+        while not self._is_over:
+            replica = world.anyone()
+            if replica is not None:
+                try:
+                    await world._within(
+                        replica, partial(self._stream, replica), world.loop.random.random() * 10
+                    )
+                except (Gone, Unavailable, TooManyRequests):
+                    pass
+                except UnsupportedOperation:
+                    return  # it has ended
+            await asyncio.sleep(world.loop.random.random())
+
+    async def _stream(self, replica: Replica) -> None:
+        call = Call(extensions=frozenset({RESUME}), last_event=self._cursor)
+        view = await subscribe_to_task(
+            replica.app._service, call, SubscribeRequest(id=self._task_id)
+        )
+        is_first = self._cursor is None
+        try:
+            while (events := await view.next(15.0)) != []:
+                for event in events or ():
+                    self._take(event.seq, event.data, event.state, is_first)
+                    is_first = False
+            self._is_over = True
+        finally:
+            view.close()
+
+    def _take(self, seq: int, data: bytes, state: Any, is_first: bool) -> None:
+        self._world.report.events += 1
+        if self._cursor is not None and not is_first and seq != self._cursor + 1:
+            raise Violation(f"event {seq} came after {self._cursor}: {data[:200]!r}")
+        self._cursor = seq
+
+
+_OVER = frozenset(
+    f"TASK_STATE_{state}" for state in ("COMPLETED", "FAILED", "CANCELED", "REJECTED")
+)
+
+
+def _settle(answer: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:
+    if answer.done():
+        return
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(result)
+
+
+async def _together(*works: Awaitable[Any]) -> None:
+    """All of them; the first failure ends them all."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    for task in rest:
+        task.cancel()
+    for task in done:
+        task.result()
+
+
+def _read(snapshot: Any) -> dict[str, Any]:
+    task: dict[str, Any] = json.loads(snapshot.data)
+    return task
+
+
+def _text(task: dict[str, Any]) -> str:
+    return "".join(
+        part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"]
+    )
+
+
+def _said(task: dict[str, Any]) -> str:
+    message = task["status"].get("message")
+    return message["parts"][0]["text"] if message else ""
+
+
+def run(seed: int) -> Report:
+    """Simulate one seed. Raises Violation, with the seed in it."""
+    world = World(seed)
+    accord = logging.getLogger("accord")
+    was, accord.disabled = accord.disabled, True  # faults are what this is about
+    try:
+        world.loop.run(world.main(), world.outside, FAULTS_S + SETTLE_S)
+        world.check_all()
+    except Violation as error:
+        raise Violation(f"seed {seed}: {error}") from error
+    except TimeoutError as error:
+        raise Violation(f"seed {seed}: something is stuck: {world.stuck()}") from error
+    finally:
+        world.is_faulty = False
+        world.loop.end()
+        accord.disabled = was
+    world.report.turns = world.loop.turns
+    world.report.seconds = world.loop.time()
+    return world.report
