@@ -46,10 +46,10 @@ from accord.store.contract import (
     Create,
     Idempotency,
     Item,
-    Mail,
     Namespace,
     Page,
     Query,
+    ReceivedPost,
     Record,
     Row,
     Stats,
@@ -251,8 +251,8 @@ class Remote:
     async def locate(self, task: int, seq: int) -> int:
         return await self._call(lambda: self.inner.locate(task, seq))
 
-    async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
-        return await self._call(lambda: self.inner.mail(tasks))
+    async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
+        return await self._call(lambda: self.inner.unread_posts(tasks))
 
     async def page(self, query: Query) -> Page:
         return await self._call(lambda: self.inner.page(query))
@@ -716,7 +716,7 @@ class World:
             if item.state in ENDED:
                 self._over[item.key] = item.state
         for task in tasks.values():
-            if not task.record.owner and task.mail:
+            if not task.record.owner and task.unread_posts:
                 raise Violation(f"task {task.record.id} has unread posts and no owner")
 
     async def settled(self) -> None:
@@ -726,7 +726,7 @@ class World:
             open_ = [
                 task
                 for task in tasks.values()
-                if task.mail
+                if task.unread_posts
                 or task.record.state not in (*ENDED, INPUT_REQUIRED)
                 or task.record.owner not in (0, *self.state._state.living)
             ]
@@ -738,9 +738,9 @@ class World:
         return (
             "; ".join(
                 f"task {task.record.id} ({task.record.skill}) state {task.record.state} owner "
-                f"{task.record.owner} mail {len(task.mail)}"
+                f"{task.record.owner} mail {len(task.unread_posts)}"
                 for task in self.state._state.tasks.values()
-                if task.mail
+                if task.unread_posts
                 or task.record.state not in (*ENDED, INPUT_REQUIRED)
                 or task.record.owner not in (0, *self.state._state.living)
             )

@@ -65,7 +65,7 @@ class Real:
                 leaves = {"rest": Leaves.REST, "end": Leaves.END}.get(action.kind, Leaves.STAY)
                 await handle.commit([self._entries(before, action.n, leaves)])
             elif action.kind == "read":
-                assert await handle.mail([KEY])
+                assert await handle.unread_posts([KEY])
             elif action.kind == "judge":
                 handle.kill()
             elif action.kind == "again":
@@ -77,7 +77,7 @@ class Real:
         state = COMPLETED if leaves is Leaves.END else WORKING
         return Append(
             *(KEY, SPACE, before, before + 1, 1, WORKING, state, now_ms(), 1, b"entry"),
-            heard=heard,
+            posts_read=heard,
             leaves=leaves,
         )
 
@@ -86,12 +86,12 @@ class Real:
         record = await self._root.load(SPACE, ID)
         assert record is not None
         numbers = {h.replica: p.number for h, p in zip(self.handles, world.processes, strict=True)}
-        mail = tuple((letter.n, letter.id) for letter in await self._root.mail([KEY]))
+        mail = tuple((letter.n, letter.id) for letter in await self._root.unread_posts([KEY]))
         return Task(
             numbers.get(record.owner, -1) if record.owner else 0,
             record.pos - 1,
             record.posts,
-            record.heard,
+            record.posts_read,
             mail,
             world.task.log,
             record.state == COMPLETED,
