@@ -66,7 +66,7 @@ _APPENDS = {
     "state": "smallint",
     "at_ms": "bigint",
     "format": "smallint",
-    "heard": "int",
+    "posts_read": "int",
     "leaves": "smallint",
     "head": "bytea",
     "artifacts": "bytea",
@@ -131,17 +131,17 @@ a AS MATERIALIZED (SELECT u.*, $1::bigint AS owner FROM ({appends}) u),
 appended AS (
   UPDATE {s}.tasks t SET pos = a.pos, seq = a.seq, state = a.state, at_ms = a.at_ms,
     committed_ms = $4, folded = false, format = greatest(t.format, a.format),
-    heard = CASE WHEN a.leaves = 2 THEN t.posts
-      ELSE least(greatest(t.heard, a.heard), t.posts) END,
+    posts_read = CASE WHEN a.leaves = 2 THEN t.posts
+      ELSE least(greatest(t.posts_read, a.posts_read), t.posts) END,
     owner = CASE WHEN a.leaves = 2
-      OR (a.leaves = 1 AND t.posts = least(greatest(t.heard, a.heard), t.posts))
+      OR (a.leaves = 1 AND t.posts = least(greatest(t.posts_read, a.posts_read), t.posts))
       THEN NULL ELSE t.owner END,
     snap = CASE WHEN a.head IS NULL THEN t.snap ELSE a.pos END,
     head = coalesce(a.head, t.head), artifacts = coalesce(a.artifacts, t.artifacts),
     pushed = t.pushed + a.pushed
   FROM a, me
   WHERE t.key = a.key AND t.owner IS NOT DISTINCT FROM a.owner AND t.pos = a.before AND {free_a}
-  RETURNING t.key, t.namespace, t.posts, t.heard, t.watchers, a.item, a.before, a.seq, a.was,
+  RETURNING t.key, t.namespace, t.posts, t.posts_read, t.watchers, a.item, a.before, a.seq, a.was,
     a.state, a.data, a.told, t.pushed, a.pushed AS newly_pushed
 ),
 log2 AS (
@@ -150,7 +150,7 @@ log2 AS (
 ),
 gone AS (
   DELETE FROM {s}.posts p USING appended
-  WHERE appended.posts > 0 AND p.task = appended.key AND p.n <= appended.heard
+  WHERE appended.posts > 0 AND p.task = appended.key AND p.n <= appended.posts_read
 ),
 grown AS (
   UPDATE {s}.pushes p SET is_open = x.state NOT IN (3, 4, 5, 7),
@@ -195,14 +195,14 @@ p AS MATERIALIZED (
   WHERE {free_p}
 ),
 target AS MATERIALIZED (
-  SELECT t.key, t.owner, t.posts, t.heard FROM {s}.tasks t, me
+  SELECT t.key, t.owner, t.posts, t.posts_read FROM {s}.tasks t, me
   WHERE t.key = ANY ({tasks}) AND t.owner IS NOT NULL
     AND EXISTS (SELECT FROM {s}.replicas r WHERE r.id = t.owner AND r.died IS NULL)
   ORDER BY t.key FOR UPDATE OF t
 ),
 posted AS MATERIALIZED (
   SELECT p.*, target.owner, target.posts + p.place AS n FROM p JOIN target ON target.key = p.task
-  WHERE target.posts + p.place - target.heard <= {most}
+  WHERE target.posts + p.place - target.posts_read <= {most}
 ),
 counted AS (
   UPDATE {s}.tasks t SET posts = last.n
@@ -397,7 +397,7 @@ def _append_row(i: int, item: Append) -> tuple[Any, ...]:
         item.state,
         item.at_ms,
         item.format,
-        item.heard,
+        item.posts_read,
         int(item.leaves),
         item.head,
         item.artifacts if item.head is not None else None,

@@ -35,7 +35,7 @@ async def bury(db: Any, schema: str, replica: int, beats: int | None = None) -> 
     heard of is what it wrote last.
     """
     found = await db.fetchval(
-        f"UPDATE {schema}.replicas SET died = clock_timestamp(), heard_ms = greatest(heard_ms, "
+        f"UPDATE {schema}.replicas SET died = clock_timestamp(), seen_ms = greatest(seen_ms, "
         f"(SELECT coalesce(max(committed_ms), 0) FROM {schema}.tasks WHERE owner = $1)) "
         "WHERE id = $1 AND died IS NULL AND beats = coalesce($2, beats) RETURNING id",
         replica,
@@ -129,7 +129,7 @@ class Heart:
         sent_s = time.monotonic()
         point("beat.begun")
         beats = await db.fetchval(
-            f"UPDATE {schema}.replicas SET beats = beats + 1, heard_ms = $3 "
+            f"UPDATE {schema}.replicas SET beats = beats + 1, seen_ms = $3 "
             "WHERE id = $1 AND nonce = $2 AND died IS NULL RETURNING beats",
             self.replica,
             self.nonce,

@@ -11,7 +11,7 @@ __all__ = ["bare_record_of", "record_of", "select", "select_bare"]
 # The order of Record, from `id` on; then the names of the namespace.
 _COLUMNS = (
     "t.key, t.id, t.context, t.skill, t.about, t.state, t.at_ms, t.pos, t.seq, t.format, "
-    "coalesce(t.owner, 0), t.posts, t.heard, t.snap"
+    "coalesce(t.owner, 0), t.posts, t.posts_read, t.snap"
 )
 _FIELDS = 14
 _NAMES = "n.agent, n.tenant, n.caller, t.committed_ms"

@@ -22,11 +22,11 @@ from ..contract import (
     Fenced,
     Idempotency,
     Item,
-    Mail,
     Namespace,
     Page,
     PostKind,
     Query,
+    ReceivedPost,
     Record,
     Row,
     Stats,
@@ -164,7 +164,7 @@ class PostgresStore:
         """Take a number."""
         self._nonce = secrets.randbits(62)
         self.replica = await db.fetchval(
-            f"INSERT INTO {self.options.schema}.replicas (nonce, heard_ms, name) "
+            f"INSERT INTO {self.options.schema}.replicas (nonce, seen_ms, name) "
             "VALUES ($1, $2, $3) RETURNING id",
             self._nonce,
             now_ms(),
@@ -286,7 +286,7 @@ class PostgresStore:
         sent_s = time.monotonic()
         try:
             beats = await self._fetch_raw(
-                f"UPDATE {self.options.schema}.replicas SET beats = beats + 1, heard_ms = $3 "
+                f"UPDATE {self.options.schema}.replicas SET beats = beats + 1, seen_ms = $3 "
                 "WHERE id = $1 AND nonce = $2 AND died IS NULL RETURNING beats",
                 self.replica,
                 self._nonce,
@@ -442,15 +442,17 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
         found, _, has_before = rows[0]
         return int(found) if found == 1 or has_before else 0
 
-    async def mail(self, tasks: Collection[int] | None) -> list[Mail]:
+    async def unread_posts(self, tasks: Collection[int] | None) -> list[ReceivedPost]:
         whose = "t.owner = $1" if tasks is None else "t.key = ANY ($1::bigint[])"
         rows = await self.fetch(
             "SELECT p.task, p.n, p.id, p.kind, p.body FROM {s}.posts p "
-            f"JOIN {{s}}.tasks t ON t.key = p.task WHERE {whose} AND p.n > t.heard "
+            f"JOIN {{s}}.tasks t ON t.key = p.task WHERE {whose} AND p.n > t.posts_read "
             "ORDER BY p.task, p.n",
             self.replica if tasks is None else list(tasks),
         )
-        return [Mail(task, n, id_, PostKind(kind), body) for task, n, id_, kind, body in rows]
+        return [
+            ReceivedPost(task, n, id_, PostKind(kind), body) for task, n, id_, kind, body in rows
+        ]
 
     async def idempotency(
         self, namespace: Namespace, key: str, since_ms: int
@@ -490,7 +492,7 @@ WITH old AS MATERIALIZED (
   FOR UPDATE
 )
 UPDATE {{s}}.tasks t SET owner = $3 FROM old WHERE t.key = old.key
-RETURNING t.pos, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
+RETURNING t.pos, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
             number(namespace),
             task_id,
             self.replica,
@@ -513,7 +515,7 @@ RETURNING t.pos, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
     async def unclaim(self, key: int, pos: int) -> None:
         await self.fetch(
             "UPDATE {s}.tasks SET owner = NULL "
-            "WHERE key = $1 AND owner = $2 AND pos = $3 AND posts = heard",
+            "WHERE key = $1 AND owner = $2 AND pos = $3 AND posts = posts_read",
             key,
             self.replica,
             pos,
@@ -531,7 +533,7 @@ RETURNING t.pos, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
         if dead:
             await self.fetch(
                 "UPDATE {s}.tasks t SET owner = NULL WHERE key IN (SELECT key FROM {s}.tasks t "
-                f"WHERE {_ORPHANED} AND posts = heard AND (state IN ({_ENDED}) OR "
+                f"WHERE {_ORPHANED} AND posts = posts_read AND (state IN ({_ENDED}) OR "
                 f"(state = {INPUT_REQUIRED} AND at_ms >= $3)) FOR UPDATE SKIP LOCKED)",
                 dead,
                 can.agent,
@@ -561,7 +563,7 @@ RETURNING t.pos, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
         """What is ours and not held, with nobody's death. What only waits is given up."""
         await self.fetch(
             "UPDATE {s}.tasks SET owner = NULL WHERE owner = $1 AND key <> ALL ($2::bigint[]) "
-            f"AND posts = heard AND state IN ({INPUT_REQUIRED}, {_ENDED})",
+            f"AND posts = posts_read AND state IN ({INPUT_REQUIRED}, {_ENDED})",
             self.replica,
             list(held),
         )
@@ -584,7 +586,7 @@ WITH old AS MATERIALIZED (
   ORDER BY t.key LIMIT $5 FOR UPDATE SKIP LOCKED
 )
 UPDATE {{s}}.tasks t SET owner = $6 FROM old WHERE t.key = old.key
-RETURNING t.key, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
+RETURNING t.key, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
             first,
             can.agent,
             list(can.skills),
@@ -592,7 +594,7 @@ RETURNING t.key, (SELECT heard_ms FROM {{s}}.replicas WHERE id = old.owner)""",
             limit,
             self.replica,
         )
-        return {key: heard_ms or 0 for key, heard_ms in rows}
+        return {key: seen_ms or 0 for key, seen_ms in rows}
 
     # Upkeep
 

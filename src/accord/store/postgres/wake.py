@@ -204,7 +204,7 @@ class Wakes:
                     changed.add(key)
         mail = await self._query(
             f"SELECT DISTINCT t.key FROM {schema}.posts p JOIN {schema}.tasks t ON t.key = p.task "
-            "WHERE t.owner = $1 AND p.n > t.heard",
+            "WHERE t.owner = $1 AND p.n > t.posts_read",
             self._replica,
         )
         changed.update(key for (key,) in mail)

@@ -186,7 +186,7 @@ class Writer:
             await uncancelled(
                 self._db,
                 self._db.execute(
-                    f"UPDATE {self._options.schema}.replicas SET heard_ms = heard_ms WHERE id = $1",
+                    f"UPDATE {self._options.schema}.replicas SET seen_ms = seen_ms WHERE id = $1",
                     self.replica,
                 ),
                 PATIENCE_S,
