@@ -100,6 +100,7 @@ async def test_a_key_can_be_used_again_when_its_task_is_gone(store: str) -> None
     ) as process:
         first = await process.send(params, key("k"))
         engine = process.app._engine
+        await until(lambda: not process.app._service.sends._running)
         async with asyncio.timeout(10):
             while await engine.tasks.store.load(Namespace("Short"), first["id"]) is not None:
                 await engine._upkeep.purge()
@@ -141,3 +142,31 @@ async def test_the_sender_of_a_keyed_message_without_a_task_is_told_of_an_outage
         await until(lambda: not process.app._engine.tasks.trouble)
         said = (await process.call("SendMessage", params, key("k")))["message"]
         assert (await process.call("SendMessage", params, key("k")))["message"] == said
+
+
+@pytest.mark.parametrize("makes_task", [False, True])
+async def test_a_sender_that_goes_takes_nobody_with_it(store: str, makes_task: bool) -> None:
+    """Who sent the same under the same key waits for the same answer, and gets it."""
+    agent, calls, go_on = Agent("Wait"), [], asyncio.Event()
+
+    async def work(text: str) -> Any:
+        calls.append(text)
+        await go_on.wait()
+        return text if makes_task else Reply(text)
+
+    work.__annotations__["return"] = str if makes_task else Reply
+    agent.skill(work)
+    async with serving(agent, store) as process, asyncio.timeout(10):
+        senders = [
+            asyncio.create_task(process.call("SendMessage", message("x"), key("k")))
+            for _ in range(3)
+        ]
+        await until(lambda: calls)
+        senders[0].cancel()
+        await asyncio.wait(senders[:1])
+        go_on.set()
+        answers = await asyncio.gather(*senders[1:])
+    assert senders[0].cancelled()
+    assert calls == ["x"]
+    assert answers[0] == answers[1]
+    assert "x" in str(answers[0])

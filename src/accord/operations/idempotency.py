@@ -56,44 +56,44 @@ class IdempotentSends:
             InvalidParams: The key was used for another message.
         """
         digest = _digest(request)
-        running = self._running.get((namespace, key))
-        if running is not None:
-            _check_same(running[0], digest, key)
-            return await asyncio.shield(running[1])
-        result: asyncio.Future[Accepted | Message] = asyncio.get_running_loop().create_future()
-        self._running[namespace, key] = (digest, result)
-        try:
-            found, is_free = await self._earlier(namespace, key, digest)
-            if found is None:
-                found = await self._accept(namespace, key, digest, accept, is_free)
-            result.set_result(found)
-        except BaseException as error:
-            result.set_exception(error)
-            result.exception()  # looked at: it is raised here even if nobody else waits
-            del self._running[namespace, key]
-            raise
+        known, sending = self._running.get((namespace, key), (digest, None))
+        _check_same(known, digest, key)
+        if sending is None:
+            # In a task of its own: the first sender may go, and others wait for the same.
+            sending = asyncio.ensure_future(self._send(namespace, key, digest, accept))
+            self._running[namespace, key] = (digest, sending)
+            sending.add_done_callback(lambda done: self._sent(namespace, key, done))
+        return await asyncio.shield(sending)
+
+    def _sent(
+        self, namespace: Namespace, key: str, sending: "asyncio.Future[Accepted | Message]"
+    ) -> None:
+        """Until its commit is made, a repeated send finds the key only here."""
+        found = None
+        if not sending.cancelled() and sending.exception() is None:
+            found = sending.result()
         if isinstance(found, Accepted) and isinstance(found.task, Log):
-            # Until its commit is made, a repeated send finds the key only here.
             found.task.stored_after_outage().add_done_callback(
                 lambda stored: self._forget(namespace, key, stored)
             )
         else:
             del self._running[namespace, key]
-        return found
 
     def _forget(self, namespace: Namespace, key: str, stored: "asyncio.Future[None]") -> None:
         if not stored.cancelled():
             stored.exception()  # whoever sent it is told
         del self._running[namespace, key]
 
-    async def _accept(
+    async def _send(
         self,
         namespace: Namespace,
         key: str,
         digest: bytes,
         accept: Callable[[Idempotency], Awaitable[Accepted | Message]],
-        is_free: bool,
     ) -> Accepted | Message:
+        found, is_free = await self._earlier(namespace, key, digest)
+        if found is not None:
+            return found
         record = Idempotency(
             namespace,
             key,

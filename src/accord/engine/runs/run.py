@@ -347,7 +347,9 @@ class Run:
                 self._send(send, Origin(path), is_ours=True)
 
     def _fail(self, error: Any) -> None:
-        """The function has raised: the client gets a number to quote, the log the rest."""
+        """The function has raised: the client gets a number to quote, the log the rest. One that
+        was cancelled, and failed as it cleaned up, has been cancelled all the same.
+        """
         if self.is_over or self._is_another():
             return
         reference = secrets.token_hex(4)
@@ -358,13 +360,15 @@ class Run:
             exc_info=error,
             extra={"task_id": self.task_id},
         )
-        self._end(TaskState.FAILED, f"The agent failed. Reference: {reference}")
+        is_canceled = self.state is State.CANCELING
+        word = None if is_canceled else f"The agent failed. Reference: {reference}"
+        self._end(TaskState.FAILED, word)
 
     def _refuse(self, error: A2AError) -> None:
         """The function has raised an error of the protocol: its sender gets it, if that is all the
         function did. What another agent reported is a failure like any other.
         """
-        if error.agent:
+        if error.agent or self.state is State.CANCELING:
             self._fail(sys.exc_info())
         elif self._has_output:
             self._end_with(TaskState.FAILED, str(error))
@@ -400,9 +404,13 @@ class Run:
             self._runs.mismatched(self, str(reason))
 
     def _end(self, state: TaskState, word: Any = None) -> None:
-        """End the task, unless the run is over already."""
+        """End the task, unless the run is over already. One that its client cancelled does not
+        fail.
+        """
         if self.is_over:
             return
+        if self.state is State.CANCELING and state in (TaskState.FAILED, TaskState.REJECTED):
+            state = TaskState.CANCELED
         message = None if word is None else self._message(word)
         try:
             self.log.set_status(state, message)
