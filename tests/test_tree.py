@@ -117,6 +117,27 @@ def test_a_room_is_used_through_its_face():
     assert past == []
 
 
+def public_classes(path: Path) -> list[str]:
+    """The classes a module offers: those in its `__all__`."""
+    tree = ast.parse(path.read_text())
+    offered: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            offered = ast.literal_eval(node.value)
+    return [
+        node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name in offered
+    ]
+
+
+def test_no_two_public_classes_share_a_name():
+    """A name in a traceback, a log line or a search leads to one class."""
+    places: dict[str, list[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for name in public_classes(path):
+            places.setdefault(name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_nothing_names_this_machine():
     """The project stands on its own: no local paths, no unfinished marks."""
     marks = re.compile(r"(TODO|FIXME|XXX)|/root/")

@@ -69,7 +69,7 @@ class Duplicate(msgspec.Struct, frozen=True):
 Fault: TypeAlias = Status | Delay | Disconnect | Duplicate
 
 
-class HttpRequest(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     """What somebody sent to a fake agent. Header names are in lower case."""
 
     verb: str
@@ -86,7 +86,7 @@ class FakeAgent:
 
     def __init__(self, *script: HttpResponse, name: str = "Fake agent") -> None:
         self.messages: list[Message] = []
-        self.requests: list[HttpRequest] = []
+        self.requests: list[Request] = []
         self.url = ""
         self._script = deque(script or ("",))
         self._faults: deque[Fault] = deque()
@@ -152,7 +152,7 @@ class FakeAgent:
         if target.path.startswith(_CARD):
             return await app.answer(request)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.pairs}
-        self.requests.append(HttpRequest(target.verb, target.path, headers))
+        self.requests.append(Request(target.verb, target.path, headers))
         fault = self._faults.popleft() if self._faults else None
         match fault:
             case Status():
