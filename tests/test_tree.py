@@ -10,7 +10,7 @@ from tests.processes import run_sync
 
 SOURCE = Path(accord.__file__).parent
 
-# A room may import the rooms before it, and itself (design, section 3).
+# A room may import the rooms before it, and itself.
 ORDER = [
     {"lazy"},
     {"model", "forks", "sockets"},
@@ -76,9 +76,7 @@ def test_root_exports_are_exact():
 
 
 def test_the_server_does_not_import_the_client():
-    """Root names load on first use (design, rule 28): a server pays for no client, and for
-    no gRPC.
-    """
+    """Root names load on first use: a server pays for no client, and for no gRPC."""
     heavy = "('asyncio', 'accord.app', 'accord.client', 'httptools', 'click', 'grpc', 'sqlite3', 'aiohttp')"  # noqa: E501
     code = f"import sys; from accord import Agent, Context; print([m for m in {heavy} if m in sys.modules])"  # noqa: E501
     assert run_sync(sys.executable, "-c", code) == (0, "[]\n", "")
@@ -136,6 +134,22 @@ def test_no_two_public_classes_share_a_name():
         for name in public_classes(path):
             places.setdefault(name, []).append(str(path.relative_to(SOURCE)))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_cited_rules_exist():
+    """Who follows a citation to docs/design.md finds the rule there."""
+    root = SOURCE.parent.parent
+    rules = set(re.findall(r"^(\d+)\. ", (root / "docs" / "design.md").read_text(), re.MULTILINE))
+    cited = re.compile(r"design, rules? (\d+)(?:(?:, |,? and )(\d+))*")
+    files = [*SOURCE.rglob("*.py"), *(root / "tests").rglob("*.py"), *(root / "docs").glob("*.md")]
+    missing = {
+        f"{path.relative_to(root)}: {match[0]}"
+        for path in files
+        if "node_modules" not in path.parts
+        for match in cited.finditer(" ".join(path.read_text().split()))
+        if not rules.issuperset(re.findall(r"\d+", match[0]))
+    }
+    assert missing == set()
 
 
 def test_nothing_names_this_machine():

@@ -164,7 +164,7 @@ class Contract:
         assert "Clerk" in caught.value.__notes__[0]
 
     async def test_a_finished_task_takes_no_message(self, client):
-        """Terminal is final (spec SND-6); 0.3 has no error for it, so each library took another."""
+        """Terminal is final (SND-6); 0.3 has no error for it, so each library took another."""
         done = await client.send("hello")
         with pytest.raises(self.finished):
             await client.send("more", task_id=done.task_id, context_id=done.context_id)

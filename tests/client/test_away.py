@@ -175,7 +175,7 @@ async def _read(client: Client):
 
 async def test_a_door_that_was_open_is_not_left_for_another():
     """A 503 was an answer: the message may be there, so when nobody is, it is sent the same way
-    again (rule 17).
+    again (design, rule 17).
     """
     async with FakeAgent("done") as fake, Gate(fake.url) as gate:
         async with connect(gate.url) as looking:

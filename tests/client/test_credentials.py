@@ -81,7 +81,7 @@ def guarded(schemes: dict, requirements: list[list[str]] | None = None, **change
     ],
 )
 async def test_the_card_decides_how_they_are_sent(schemes, auth, where):
-    """A credential is put where the scheme of the card wants it (spec 5.17)."""
+    """A credential is put where the scheme of the card wants it."""
     async with scripted(guarded(schemes)) as peer, connect(peer.url, auth=auth) as client:
         await client.send("hello")
     assert where(peer.requests[-1])

@@ -97,7 +97,7 @@ async def test_a_redirected_card_is_found():
 
 
 async def test_a_fresh_card_is_not_asked_for_again():
-    """Cache-Control is believed; after it, the tag is asked for and 304 is enough (spec CRD-4)."""
+    """Cache-Control is believed; after it, the tag is asked for and 304 is enough (CRD-4)."""
     now = [0.0]
     cards = Cards(clock=lambda: now[0])
     asked = []
@@ -192,7 +192,7 @@ def interfaces(value: dict, url: str = HERE) -> list[str]:
     ids=["0.3", "0.2", "0.2 by its members", "0.1", "no mark", "several", "both"],
 )
 def test_versions_of_a_card(value, found):
-    """What a card says, or gives away, of the versions its agent speaks (legacy 11)."""
+    """What a card says, or gives away, of the versions its agent speaks."""
     assert interfaces(value) == found
 
 
@@ -320,9 +320,7 @@ def test_snake_case_and_security_of_every_version():
 
 
 async def test_a_card_without_version_is_probed():
-    """No mark at all: 0.3 is tried, and an agent that knows no such method is spoken to in 0.1
-    (legacy 11.3).
-    """
+    """No mark at all: 0.3 is tried, and an agent that knows no such method is spoken to in 0.1."""
     methods = []
 
     def handler(request):

@@ -73,7 +73,7 @@ async def test_stream_shows_the_same_story(reach):
 
 
 async def test_an_answer_continues_the_task(reach):
-    """`reply.answer` sends the next message of an input-required task (spec CTX-10)."""
+    """`reply.answer` sends the next message of an input-required task (CTX-10)."""
     async with reach(ask) as client:
         question = await client.send("Rome")
         answered = await question.answer("3")
@@ -141,7 +141,7 @@ async def test_a_subscription_shows_what_follows(reach):
     ids=["get unknown", "cancel unknown", "cancel finished", "push"],
 )
 async def test_errors_are_the_same_classes(reach, what, error):
-    """Code on top catches one class, not one per binding (spec ERR-4)."""
+    """Code on top catches one class, not one per binding (ERR-4)."""
     async with reach(echo) as client:
         done = (await client.send("hello")).task_id
         with pytest.raises(error) as caught:
@@ -150,7 +150,7 @@ async def test_errors_are_the_same_classes(reach, what, error):
 
 
 async def test_a_finished_task_takes_no_message(reach_new):
-    """Terminal is final (spec SND-6); 0.1 reopens tasks and is left out."""
+    """Terminal is final (SND-6); 0.1 reopens tasks and is left out."""
     async with reach_new(echo) as client:
         done = await client.send("hello")
         with pytest.raises(UnsupportedOperation):
@@ -192,7 +192,7 @@ async def test_files_and_data_travel_both_ways(reach):
 
 
 async def test_a_bare_reply_has_no_task(reach_new):
-    """A message that answers a message: nothing to get, nothing to cancel (spec SND-1)."""
+    """A message that answers a message: nothing to get, nothing to cancel (SND-1)."""
 
     async def greet(text: str) -> Reply:
         return Reply(f"Hello, {text}")
@@ -205,7 +205,7 @@ async def test_a_bare_reply_has_no_task(reach_new):
 
 
 async def test_not_waiting_returns_the_task_at_once(reach_new):
-    """`wait=False` gives the task in whatever state; `wait` goes on from there (spec SND-4)."""
+    """`wait=False` gives the task in whatever state; `wait` goes on from there (SND-4)."""
     gate = asyncio.Event()
 
     async def slow(text: str) -> str:

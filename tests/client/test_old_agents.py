@@ -114,7 +114,7 @@ TASK_01 = {
 
 
 async def test_0_1_send():
-    """The client names the task and the session; the answer is always a task (legacy 11.4)."""
+    """The client names the task and the session; the answer is always a task."""
     async with scripted(agent("0.1", {"tasks/send": TASK_01})) as peer, connect(peer.url) as client:
         reply = await client.send(
             ["How many?", File(b"x", name="a.txt", media_type="text/plain")], context_id="s-dock-9"
@@ -237,7 +237,7 @@ async def test_0_1_stream_goes_on_after_a_cut():
     ],
 )
 async def test_0_1_numbers_mean_other_things(code, error):
-    """The codes were reused: -32006 to -32009 of a 0.1 agent are not those of 1.0 (legacy 1.5)."""
+    """The codes were reused: -32006 to -32009 of a 0.1 agent are not those of 1.0."""
     refuse = {"error": {"code": code, "message": "no", "data": None}}
     async with (
         scripted(agent("0.1", {"tasks/get": refuse})) as peer,
@@ -248,7 +248,7 @@ async def test_0_1_numbers_mean_other_things(code, error):
 
 
 async def test_0_1_has_no_lists_and_one_webhook():
-    """What 0.1 has no word for is refused before anything is sent (legacy 11.10)."""
+    """What 0.1 has no word for is refused before anything is sent."""
     config = {
         "id": "t",
         "pushNotificationConfig": {
@@ -280,7 +280,7 @@ async def test_0_1_has_no_lists_and_one_webhook():
 
 @pytest.mark.parametrize("version", ["0.2", "0.3"])
 async def test_0_2_and_0_3_send(version):
-    """`kind` on everything, states and roles as words, blocking said out loud (legacy 11.5)."""
+    """`kind` on everything, states and roles as words, blocking said out loud."""
     done = {
         "kind": "task",
         "id": "7c1e",
@@ -327,7 +327,7 @@ async def test_0_2_and_0_3_send(version):
 
 @pytest.mark.parametrize("shape", ["message", "task without kind", "message without kind"])
 async def test_0_2_answers_told_apart(shape):
-    """A bare message, and answers that forgot their `kind` (legacy 11.8)."""
+    """A bare message, and answers that forgot their `kind`."""
     message = {
         "messageId": "m",
         "role": "agent",
@@ -356,7 +356,7 @@ async def test_0_2_answers_told_apart(shape):
     "place", ["/docks/agent/authenticatedExtendedCard", "/agent/authenticatedExtendedCard"]
 )
 async def test_0_2_extended_card(place):
-    """In 0.2 a plain GET, beside the RPC address or at the root of the host (legacy 11.7)."""
+    """In 0.2 a plain GET, beside the RPC address or at the root of the host."""
 
     def handler(request):
         url = f"http://{request.headers['host']}"
@@ -405,7 +405,7 @@ async def test_0_3_stream_that_pauses():
 
 
 async def test_0_3_webhooks():
-    """List is a bare array, delete answers with nothing at all (legacy 4.2)."""
+    """List is a bare array, delete answers with nothing at all."""
     config = {
         "taskId": "5d20",
         "pushNotificationConfig": {
@@ -452,7 +452,7 @@ REST_TASK = {
 
 async def test_0_3_rest_send():
     """`/v1`, `content`, doubly nested data, and bytes by the letter of the proto as nothing says
-    otherwise (legacy 4.3).
+    otherwise.
     """
     async with (
         scripted(agent("0.3 rest", {"POST /v1/message:send": {"task": REST_TASK}})) as peer,
@@ -488,7 +488,7 @@ async def test_0_3_rest_stream_over_many_lines():
 
 
 async def test_0_3_rest_subscribes_the_way_the_agent_does():
-    """POST is refused with 405: GET is tried, and remembered (legacy 11.6)."""
+    """POST is refused with 405: GET is tried, and remembered."""
     asked = itertools.cycle(
         [REST_TASK | {"status": {"state": "TASK_STATE_WORKING"}}, REST_TASK]
     )  # before and behind the stream
@@ -533,7 +533,7 @@ async def test_0_3_rest_subscribes_the_way_the_agent_does():
     ],
 )
 async def test_0_3_rest_errors_of_every_library(status, body, error):
-    """Errors were never standardised on this binding; five shapes are read (legacy 4.3)."""
+    """Errors were never standardised on this binding; five shapes are read."""
     answers = {"GET /v1/tasks/t": answer(body, status)}
     async with (
         scripted(agent("0.3 rest", answers)) as peer,

@@ -45,7 +45,7 @@ class TestOldSdkHooks(ListedHooks):
 
 
 async def test_a_path_it_does_not_have_is_no_missing_task(url):
-    """A bare 404 means an unknown task only where there is one in the request (legacy 4.3)."""
+    """A bare 404 means an unknown task only where there is one in the request."""
     async with connect(url, binding="HTTP+JSON") as client:
         with pytest.raises(MethodNotFound):
             await client.extended_card()

@@ -229,7 +229,7 @@ async def test_a_silent_stream_is_taken_for_cut():
 
 
 async def test_what_the_agent_says_in_a_stream_is_raised():
-    """An error of the agent is not a cut: it ends the stream (spec 3.3)."""
+    """An error of the agent is not a cut: it ends the stream."""
 
     def handler(request):
         if request.verb == "GET":

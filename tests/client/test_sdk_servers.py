@@ -110,6 +110,6 @@ async def test_list_and_push_configs(binding, version):
 
 
 async def test_the_agents_order_decides():
-    """Without a wish, the first interface of the card that we speak is used (spec CRD-3)."""
+    """Without a wish, the first interface of the card that we speak is used (CRD-3)."""
     async with serving_sdk() as url, connect(url) as client:
         assert (client.binding, client.version) == ("JSONRPC", "1.0")

@@ -52,7 +52,7 @@ async def parsed(*pieces: bytes, limit: int = 1 << 20) -> list[Sse]:
     ],
 )
 async def test_every_way_to_write_it(text, events):
-    """One shape of the same event per line (spec 3.4); half an event at the end is what a cut
+    """One shape of the same event per line; half an event at the end is what a cut
     leaves, and is dropped.
     """
     assert await parsed(text) == events

@@ -110,7 +110,7 @@ def test_what_is_optional_may_be_missing():
 
 
 def test_a_url_part_is_a_file_with_its_url_and_no_bytes():
-    """Nothing is fetched (design, rule 15)."""
+    """Nothing is fetched."""
 
     def by_file(file: File): ...
 

@@ -55,7 +55,7 @@ async def test_a_send_is_answered_in_the_old_shape(connect_grpc):
 
 
 async def test_not_blocking_is_the_default(connect_grpc):
-    """A bool without presence: nothing said is false (legacy 10.9)."""
+    """A bool without presence: nothing said is false."""
     gate = asyncio.Event()
 
     async def slow(request: str):
@@ -88,7 +88,7 @@ async def test_a_stream_says_which_frame_is_final(connect_grpc):
 
 
 async def test_tasks_go_by_resource_name(connect_grpc):
-    """`tasks/{id}`, and a bare id; anything else is refused (legacy 4.5)."""
+    """`tasks/{id}`, and a bare id; anything else is refused."""
     async with connect_grpc(echo) as client:
         stub = A2AServiceStub(client.channel)
         task_id = (await stub.SendMessage(a_send())).task.id
@@ -108,7 +108,7 @@ async def test_a_message_to_an_unknown_task_is_told_in_words(connect_grpc):
 
 
 async def test_a_finished_task_can_be_subscribed_to(connect_grpc):
-    """It is given, and the stream ends: 0.3 knew no error for it (legacy 4.5)."""
+    """It is given, and the stream ends: 0.3 knew no error for it."""
     async with connect_grpc(echo) as client:
         stub = A2AServiceStub(client.channel)
         task_id = (await stub.SendMessage(a_send())).task.id
@@ -122,7 +122,7 @@ async def test_a_finished_task_can_be_subscribed_to(connect_grpc):
 
 
 async def test_files_and_data_survive_the_old_shape(connect_grpc):
-    """Bytes in the old libraries' double wrapping, data in an object (legacy 10.4)."""
+    """Bytes in the old libraries' double wrapping, data in an object."""
 
     async def give(request: str):
         yield {"days": 3, "names": ["a", None]}
@@ -196,7 +196,7 @@ CONFIGS = {
 
 
 async def test_lists_answer_to_both_names(connect_grpc):
-    """`ListTask` stood in the prose only, `ListTasks` in the drafts (legacy 7.3)."""
+    """`ListTask` stood in the prose only, `ListTasks` in the drafts."""
     async with connect_grpc(echo) as client:
         task_id = (await A2AServiceStub(client.channel).SendMessage(a_send())).task.id
         for method in LISTS:
@@ -207,7 +207,7 @@ async def test_lists_answer_to_both_names(connect_grpc):
 
 
 async def test_subscriptions_answer_to_both_names(connect_grpc):
-    """One wire message, two names (legacy 7.3)."""
+    """One wire message, two names."""
     async with connect_grpc(echo) as client:
         task_id = (await A2AServiceStub(client.channel).SendMessage(a_send())).task.id
         request = old.TaskSubscriptionRequest(name=f"tasks/{task_id}").SerializeToString()

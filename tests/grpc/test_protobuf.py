@@ -16,7 +16,7 @@ from accord.protocol.protobuf.rpc import status
 MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 DONE = {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-01-02T03:04:05.678Z"}
 
-GOLDEN = [  # spec 8.1
+GOLDEN = [
     ("SendMessageRequest", {"message": MESSAGE}, "120d0a036d2d3120012a040a026869"),
     (
         "SendMessageRequest",
@@ -54,12 +54,12 @@ def v1(name):
 
 @pytest.mark.parametrize(("name", "value", "data"), GOLDEN)
 def test_golden_vectors(name, value, data):
-    """Byte for byte, both ways (spec 8.1)."""
+    """Byte for byte, both ways."""
     assert (v1(name).encode(value).hex(), v1(name).decode(bytes.fromhex(data))) == (data, value)
 
 
 def test_the_golden_error():
-    """`grpc-status-details-bin` of a task that is not there (spec 8.1)."""
+    """`grpc-status-details-bin` of a task that is not there."""
     golden = (
         "CAUSDlRhc2sgbm90IGZvdW5kGl8KKHR5cGUuZ29vZ2xlYXBpcy5jb20vZ29vZ2xlLnJwYy5FcnJvckluZm8SMwoOVEFTS19OT1RfRk9VTkQSEGEyYS1w"
         "cm90b2NvbC5vcmcaDwoGdGFza0lkEgV0LTQwNA=="
@@ -141,7 +141,7 @@ def test_times_keep_their_milliseconds(ms):
     ],
 )
 def test_times_are_read_with_any_offset_and_fraction(text, seconds, nanos):
-    """RFC 3339, nothing lost (spec 2)."""
+    """RFC 3339, nothing lost."""
     moment = a2a_pb2.TaskStatus.FromString(v1("TaskStatus").encode({"timestamp": text})).timestamp
     assert (moment.seconds, moment.nanos) == (seconds, nanos)
 
@@ -166,7 +166,7 @@ def test_nanoseconds_are_not_cut():
     ],
 )
 def test_numbers_are_doubles_and_whole_ones_come_back_whole(sent, read):
-    """Up to 2^53, where every whole number is a double; past it a double stays one (spec 2)."""
+    """Up to 2^53, where every whole number is a double; past it a double stays one."""
     got = v1("Part").decode(v1("Part").encode({"data": sent}))["data"]
     assert (got, type(got)) == (read, type(read))
 
@@ -187,7 +187,7 @@ def test_members_the_message_does_not_have_are_left_out():
 
 
 def test_optional_fields_are_told_from_zero():
-    """False is an answer, absent is none (spec 1.5)."""
+    """False is an answer, absent is none."""
     value = {"streaming": False}
     assert v1("AgentCapabilities").decode(v1("AgentCapabilities").encode(value)) == value
     assert v1("AgentCapabilities").decode(b"") == {}
@@ -215,7 +215,7 @@ def test_what_is_not_such_a_message_is_a_parse_error(data):
 
 
 def test_unknown_fields_are_ignored():
-    """Later versions may have more (spec 5.7)."""
+    """Later versions may have more."""
     assert v1("GetTaskRequest").decode(
         v1("GetTaskRequest").encode({"id": "t-1"}) + b"\xfa\x7f\x01x"
     ) == {"id": "t-1"}
@@ -223,7 +223,7 @@ def test_unknown_fields_are_ignored():
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_a_number_json_does_not_have_is_named(number):
-    """It could be sent to nobody over the other bindings (spec 2)."""
+    """It could be sent to nobody over the other bindings."""
     request = a2a_pb2.SendMessageRequest()
     request.message.parts.add(text="hi")
     request.message.parts.add().data.number_value = number

@@ -42,15 +42,13 @@ def test_the_compiled_schema_is_that_of_the_sources():
 
 
 def test_1_0_is_the_protocol_s_to_the_last_number():
-    """Every message, field, enum value and rpc of the reference library, and not one more
-    (spec 1).
-    """
+    """Every message, field, enum value and rpc of the reference library, and not one more."""
     assert described(POOL.FindFileByName("lf_a2a_v1.proto")) == described(a2a_pb2.DESCRIPTOR)
 
 
 def test_0_3_is_a_superset_of_the_protocol_s():
-    """All that the reference library of 0.3 has, the same; drafts and older names only add to it
-    (legacy 5).
+    """All that the reference library of 0.3 has, the same; drafts and older names only add to
+    it.
     """
     ours, theirs = (
         described(POOL.FindFileByName("a2a_v1.proto")),

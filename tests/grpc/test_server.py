@@ -36,7 +36,7 @@ def an_agent():
 
 
 async def test_the_card_names_the_address_of_grpc(connect_grpc):
-    """A bare host and port for every version served, and only then (spec A30)."""
+    """A bare host and port for every version served, and only then."""
     async with connect_grpc(echo) as client:
         places = [
             (i["protocolVersion"], i["url"])
@@ -260,7 +260,7 @@ async def test_a_cancel_whose_caller_is_gone_is_still_carried_out(connect_grpc):
 
 
 async def test_a_key_whose_first_sender_hung_up_is_still_one_task(connect_grpc):
-    """The repeat gets the answer of the first (design, rule 26)."""
+    """The repeat gets the answer of the first."""
     gate, begun = asyncio.Event(), asyncio.Event()
 
     async def slow(request: str):
@@ -335,7 +335,7 @@ async def drained(stream):
 
 
 async def test_a_reader_that_takes_nothing_is_refused_the_rest(connect_grpc):
-    """RESOURCE_EXHAUSTED: a cut must not look like an end (design, rule 6). Other readers do not
+    """RESOURCE_EXHAUSTED: a cut must not look like an end. Other readers do not
     notice.
     """
 
@@ -390,14 +390,14 @@ async def test_streams_end_when_the_server_stops():
 
 
 async def test_extensions_in_force_are_named_in_the_answer(connect_grpc):
-    """In the initial metadata (spec EXT-3)."""
+    """In the initial metadata (EXT-3)."""
     async with connect_grpc(echo) as client:
         await client.send("hi", headers=RESUME)
         assert client.answer_headers["a2a-extensions"] == "urn:accord:resume:1"
 
 
 async def test_the_old_package_refuses_a_caller_who_says_1_0(connect_grpc):
-    """Only a release candidate spoke so, with other field numbers (legacy 5)."""
+    """Only a release candidate spoke so, with other field numbers."""
     async with connect_grpc(echo) as client:
         get = client.channel.unary_unary("/a2a.v1.A2AService/GetTask")
         with pytest.raises(grpc.aio.AioRpcError) as caught:

@@ -132,7 +132,7 @@ def question_of(task):
 
 @pytest.mark.parametrize("name", TYPES)
 async def test_an_answer_that_fits_is_taken(connect, name):
-    """As a data part, as JSON text, and for plain types as a person types it (design, rule 13)."""
+    """As a data part, as JSON text, and for plain types as a person types it."""
     type_, right, _ = TYPES[name]
     async with connect(asking(type_)) as client:
         for part, value in right:
@@ -258,7 +258,7 @@ async def test_a_returned_question_carries_its_schema_and_ends_the_turn(connect,
 
 async def test_after_a_returned_question_a_skill_takes_what_its_parameters_say(connect):
     """A message they can't take is refused by name before anything is stored, and the question
-    stays open (design, rule 12).
+    stays open.
     """
 
     async def plan(trip: Trip):

@@ -21,9 +21,7 @@ async def test_a_task_that_needs_authorization_says_what_for(connect):
 
 
 async def test_streams_stay_open_and_the_work_goes_on_by_itself(connect):
-    """The grant comes from elsewhere; no message of the client is needed (ITA-2, ITA-3; section 7,
-    A7).
-    """
+    """The grant comes from elsewhere; no message of the client is needed (ITA-2, ITA-3)."""
     granted = asyncio.get_running_loop().create_future()
 
     async def pay(request: str, ctx: Context):

@@ -32,7 +32,7 @@ def trip(request):
 
 
 async def test_text_is_all_text_parts_joined(connect):
-    """`str` takes them with a newline between (design, rule 12)."""
+    """`str` takes them with a newline between (design, rule 10)."""
 
     async def join(request: str):
         return repr(request)
@@ -43,7 +43,7 @@ async def test_text_is_all_text_parts_joined(connect):
 
 
 async def test_a_message_without_text_is_no_text(connect):
-    """ContentTypeNotSupported, and no task is made of it (SND-8; design, rule 12)."""
+    """ContentTypeNotSupported, and no task is made of it (SND-8; design, rule 10)."""
 
     async def read(request: str):
         return request
@@ -58,7 +58,7 @@ async def test_a_message_without_text_is_no_text(connect):
 
 
 async def test_a_type_is_read_from_a_data_part(connect, trip):
-    """Dataclass, msgspec or pydantic alike (design, section 1)."""
+    """Dataclass, msgspec or pydantic alike."""
 
     async def plan(wish: trip):
         return f"{type(wish) is trip} {wish.city} {wish.days}"
@@ -71,7 +71,7 @@ async def test_a_type_is_read_from_a_data_part(connect, trip):
 
 
 async def test_a_type_is_read_from_json_text(connect, trip):
-    """For people and clients without data parts (design, section 1)."""
+    """For people and clients without data parts."""
 
     async def plan(wish: trip):
         return f"{wish.city} {wish.days}"
@@ -81,7 +81,7 @@ async def test_a_type_is_read_from_json_text(connect, trip):
 
 
 async def test_data_that_does_not_fit_names_the_field(connect, trip):
-    """InvalidParams with a violation per field (GEN-2, ERR-3; design, rule 12)."""
+    """InvalidParams with a violation per field (GEN-2, ERR-3; design, rule 10)."""
 
     async def plan(wish: trip):
         return wish.city
@@ -98,7 +98,7 @@ async def test_data_that_does_not_fit_names_the_field(connect, trip):
 
 
 async def test_text_that_is_no_json_is_not_taken_for_data(connect, trip):
-    """InvalidParams says what is needed (design, rule 12)."""
+    """InvalidParams says what is needed (design, rule 10)."""
 
     async def plan(wish: trip):
         return wish.city
@@ -109,7 +109,7 @@ async def test_text_that_is_no_json_is_not_taken_for_data(connect, trip):
 
 
 async def test_text_and_data_go_to_different_parameters(connect):
-    """Where one parameter takes the text, JSON in it is just text (design, section 1)."""
+    """Where one parameter takes the text, JSON in it is just text."""
 
     async def plan(request: str, wish: Trip | None = None):
         return f"{request} {wish and wish.city}"
@@ -121,7 +121,7 @@ async def test_text_and_data_go_to_different_parameters(connect):
 
 
 async def test_a_file_arrives_with_name_type_and_content(connect):
-    """`File` takes the first file part (design, section 1)."""
+    """`File` takes the first file part."""
 
     async def look(file: File):
         return f"{file.name} {file.media_type} {file.text}"
@@ -147,9 +147,7 @@ async def test_files_arrive_as_a_list(connect):
 
 
 async def test_a_url_is_handed_over_and_not_fetched(connect):
-    """The File has its .url and no content: nobody makes the server call an address (OPS-3; design,
-    rule 15).
-    """
+    """The File has its .url and no content: nobody makes the server call an address (OPS-3)."""
 
     async def look(file: File):
         return f"{file.url} {file.data}"
@@ -162,7 +160,7 @@ async def test_a_url_is_handed_over_and_not_fetched(connect):
 
 
 async def test_bytes_are_the_content_of_a_file(connect):
-    """And a url has none: it is refused, not fetched (design, rule 15)."""
+    """And a url has none: it is refused, not fetched."""
 
     async def size(content: bytes):
         return str(len(content))
@@ -176,7 +174,7 @@ async def test_bytes_are_the_content_of_a_file(connect):
 
 
 async def test_a_missing_file_is_refused_unless_it_may_be_missing(connect):
-    """A default or `| None` makes a parameter optional (design, rule 12)."""
+    """A default or `| None` makes a parameter optional (design, rule 10)."""
 
     async def look(request: str, file: File | None = None):
         return f"{request} {file}"
@@ -192,7 +190,7 @@ async def test_a_missing_file_is_refused_unless_it_may_be_missing(connect):
 
 
 async def test_a_message_arrives_whole(connect):
-    """`Message` is the message as it was sent (design, section 1)."""
+    """`Message` is the message as it was sent."""
 
     async def look(request: Message):
         return (
@@ -219,7 +217,7 @@ async def test_any_dict_is_data(connect):
 
 
 async def test_an_answer_that_cannot_be_bound_leaves_the_task_as_it_is(connect):
-    """Binding comes before anything is stored, for later messages too (design, rule 12)."""
+    """Binding comes before anything is stored, for later messages too (design, rule 10)."""
 
     async def plan(wish: Trip):
         return Ask("Which city?") if wish.city == "?" else wish.city
@@ -237,9 +235,7 @@ async def test_an_answer_that_cannot_be_bound_leaves_the_task_as_it_is(connect):
 
 
 async def test_odd_media_types_are_taken_as_they_come(connect):
-    """Parts are not refused for what they say they are, unless told to be strict (section 7, A45;
-    design, rule 12).
-    """
+    """Parts are not refused for what they say they are, unless told to be strict (design, rule 10)."""
 
     async def read(request: str):
         return request

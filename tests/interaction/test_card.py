@@ -62,7 +62,7 @@ async def test_the_newest_version_is_preferred(connect_rest):
 
 
 async def test_a_card_needs_nothing_but_a_name_and_a_skill(connect_rest):
-    """Mandatory members have defaults: none is ever empty (CRD-6; design, rule 24)."""
+    """Mandatory members have defaults: none is ever empty (CRD-6)."""
 
     async def bare(request: str):
         return request
@@ -83,7 +83,7 @@ async def test_a_card_needs_nothing_but_a_name_and_a_skill(connect_rest):
 
 
 async def test_a_card_holds_no_empty_or_unknown_member(connect_rest):
-    """Such a card canonicalizes the same way everywhere (SIG-7; section 7, A31, A32)."""
+    """Such a card canonicalizes the same way everywhere (SIG-7)."""
 
     def hollow(value):
         items = (
@@ -96,7 +96,7 @@ async def test_a_card_holds_no_empty_or_unknown_member(connect_rest):
 
 
 async def test_the_agent_has_the_last_word_on_its_card(connect_rest):
-    """An @agent.card hook may change anything (design, rule 24)."""
+    """An @agent.card hook may change anything."""
     agent = Agent("Plain", provider=AgentProvider(organization="Us", url="https://us.example"))
     agent.skill(echo)
 
@@ -206,9 +206,7 @@ async def test_the_card_needs_no_version(connect_rest):
     ],
 )
 async def test_a_strangers_host_header_is_not_believed(connect_rest, host, trusted):
-    """Without a configured URL only loopback and the bound address count (design, rule 25;
-    CRD-5).
-    """
+    """Without a configured URL only loopback and the bound address count (design, rule 14; CRD-5)."""
     async with connect_rest(echo) as client:
         async with client.http.get(client.url + PATH, headers={"Host": host}) as response:
             rest = (await response.json())["supportedInterfaces"][1]["url"]
@@ -216,7 +214,7 @@ async def test_a_strangers_host_header_is_not_believed(connect_rest, host, trust
 
 
 async def test_forwarded_headers_are_not_believed(connect_rest):
-    """Anyone can send them (design, rule 25)."""
+    """Anyone can send them (design, rule 14)."""
     headers = {
         "X-Forwarded-Host": "evil.example",
         "X-Forwarded-Proto": "https",
@@ -230,7 +228,7 @@ async def test_forwarded_headers_are_not_believed(connect_rest):
 
 
 async def test_a_configured_url_is_the_one_in_the_card(connect_rest):
-    """What the operator says goes, whatever the Host header is (design, rule 25)."""
+    """What the operator says goes, whatever the Host header is (design, rule 14)."""
     async with connect_rest(echo, url="https://agents.example/trip/") as client:
         urls = [
             e["url"]
@@ -241,9 +239,7 @@ async def test_a_configured_url_is_the_one_in_the_card(connect_rest):
 
 
 async def test_the_paths_of_the_bindings_can_be_chosen(connect_rest):
-    """Both show in the card, and both work, JSON-RPC with and without a final slash (design, rule
-    23).
-    """
+    """Both show in the card, and both work, JSON-RPC with and without a final slash."""
     message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}}
     call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": message}
     async with connect_rest(echo, rpc="/rpc", rest="/api") as client:

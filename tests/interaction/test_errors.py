@@ -6,7 +6,7 @@ from accord import Agent, Reply
 from accord.model import AgentExtension, errors
 from tests.drive import refusal_of, say
 
-TABLE = {  # reason: JSON-RPC code, HTTP status, gRPC name (spec 4.1, 4.2)
+TABLE = {  # reason: JSON-RPC code, HTTP status, gRPC name
     "TASK_NOT_FOUND": (-32001, 404, "NOT_FOUND"),
     "TASK_NOT_CANCELABLE": (-32002, 400, "FAILED_PRECONDITION"),
     "PUSH_NOTIFICATION_NOT_SUPPORTED": (-32003, 400, "FAILED_PRECONDITION"),

@@ -36,7 +36,7 @@ async def test_a_task_can_be_read_as_often_as_wanted(connect, store):
 
 
 async def test_a_task_outlives_its_server(connect, lasting):
-    """What a client has been told survives (design, section 2)."""
+    """What a client has been told survives."""
     async with connect(talk, store=lasting) as client:
         sent = await said(client, "one", "stop")
     async with connect(talk, store=lasting) as client:

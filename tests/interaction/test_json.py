@@ -148,14 +148,14 @@ async def test_enums_are_read_by_number(connect_rpc):
     "role", ["user", "role_user", "ROLE_WIZARD", 9, -1, True, "", "ROLE_UNSPECIFIED", 0]
 )
 async def test_an_unknown_role_is_refused(connect_http, role):
-    """Lower case, numbers there are none of, and unspecified (section 2; section 7, A42)."""
+    """Lower case, numbers there are none of, and unspecified (section 2)."""
     async with connect_http(echo) as client:
         refused = await refusal_of(client.send(say(role=role)))
         assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["message.role"])
 
 
 async def test_unknown_members_are_ignored_and_not_kept(connect_http):
-    """At every level (BND-2; section 7, A26)."""
+    """At every level (BND-2)."""
     async with connect_http(echo) as client:
         sent = say([{"text": "hi", "kind": "text"}], kind="message")
         task = (
@@ -310,7 +310,7 @@ async def test_text_is_utf_8_both_ways(connect):
 
 
 async def test_the_last_of_two_members_of_one_name_wins(connect_http):
-    """On every binding alike (design, rule 20)."""
+    """On every binding alike."""
     async with connect_http(echo) as client:
         body = json.dumps(say("first")).replace(
             '"text": "first"', '"text": "first", "text": "last"'
@@ -341,9 +341,7 @@ BAD_JSON = [
 
 @pytest.mark.parametrize("body", BAD_JSON, ids=range(len(BAD_JSON)))
 async def test_what_is_not_json_is_a_parse_error(connect_http, body):
-    """Broken text, numbers there are none of, bad UTF-8, lone surrogates, too deep (design, rule
-    20; section 4.2).
-    """
+    """Broken text, numbers there are none of, bad UTF-8, lone surrogates, too deep (section 4.2)."""
     async with connect_http(echo) as client:
         status, answer = await client.post(
             "/" if client.binding == "JSONRPC" else "/message:send", body
@@ -372,7 +370,7 @@ async def test_brackets_in_text_are_not_depth(connect):
 
 
 async def test_a_body_too_large_is_refused(connect_http):
-    """413 on both bindings, with the limit (OPS-2; design, rule 21)."""
+    """413 on both bindings, with the limit (OPS-2)."""
     async with connect_http(echo, limits=Limits(body=2000)) as client:
         refused = await refusal_of(client.send("x" * 2000))
         assert (refused.status, refused.reason, refused.detail) == (

@@ -51,7 +51,7 @@ async def test_every_frame_of_a_stream_carries_the_id(connect_rpc):
 
 
 async def test_an_error_carries_the_id_and_no_result(connect_rpc):
-    """Never both, and HTTP 200 (section 3.3; section 7, A39)."""
+    """Never both, and HTTP 200 (section 3.3)."""
     async with connect_rpc(echo) as client:
         status, answer = await client.post(
             "/", envelope(id="q-7", method="GetTask", params={"id": "nowhere"})
@@ -82,8 +82,8 @@ async def test_an_error_carries_the_id_and_no_result(connect_rpc):
     ids=range(12),
 )
 async def test_a_malformed_envelope_is_an_invalid_request(connect_rpc, body, id_):
-    """Batches, wrong versions, methods and ids: -32600, with the id where it can be read (BND-4;
-    section 7, A46).
+    """Batches, wrong versions, methods and ids: -32600, with the id where it can be read
+    (BND-4).
     """
     async with connect_rpc(echo) as client:
         status, answer = await client.post("/", body)
@@ -129,9 +129,7 @@ async def test_unknown_members_of_the_envelope_are_ignored(connect_rpc):
     "kind", ["text/plain", "", "application/x-www-form-urlencoded", "application/jsonx"]
 )
 async def test_a_request_that_is_not_json_is_refused_unread(connect_rpc, kind):
-    """-32005 with HTTP 200: a browser can't send JSON's type across sites without asking (design,
-    rule 21; A12).
-    """
+    """-32005 with HTTP 200: a browser can't send JSON's type across sites without asking (A12)."""
     async with connect_rpc(echo) as client:
         status, answer = await client.post("/", envelope(), Content_Type=kind)
         assert (status, answer["error"]["code"], answer["id"]) == (200, -32005, None)

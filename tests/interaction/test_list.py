@@ -143,7 +143,7 @@ async def test_what_has_grown_since_it_was_stored_counts_for_a_page(connect, sto
 
 @pytest.mark.parametrize("size", [0, -1, 101, 2**31])
 async def test_a_page_size_out_of_range_is_refused(connect, size):
-    """1 to 100; zero is wrong when it is said (LST-6; section 7, A40)."""
+    """1 to 100; zero is wrong when it is said (LST-6)."""
     async with connect(work) as client:
         refused = await refusal_of(client.list(pageSize=size))
         assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["pageSize"])
@@ -204,7 +204,7 @@ async def test_an_unspecified_state_filters_nothing(connect):
 
 
 async def test_the_lower_bound_in_time_is_inclusive(connect, store):
-    """statusTimestampAfter takes the moment itself in (LST-7; section 7, A28)."""
+    """statusTimestampAfter takes the moment itself in (LST-7)."""
     async with connect(work, store=store) as client:
         old, new = await sent(client, "old", "new")
         bounds = [new["status"]["timestamp"], old["status"]["timestamp"]]

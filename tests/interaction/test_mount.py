@@ -55,9 +55,7 @@ def door(request):
 
 
 async def test_a_mounted_agent_starts_itself(agent, host, door, lasting):
-    """Hosts run no lifespan for what is mounted in them: the first request opens the store (design,
-    rule 23).
-    """
+    """Hosts run no lifespan for what is mounted in them: the first request opens the store."""
     app = agent.app(store=lasting)
     async with (
         serving(host(app, "/agents/trip"), app.close) as url,
@@ -72,7 +70,7 @@ async def test_a_mounted_agent_starts_itself(agent, host, door, lasting):
 
 
 async def test_a_mounted_agent_streams(agent, host, door):
-    """Frame by frame through the host (design, rule 23)."""
+    """Frame by frame through the host."""
     app = agent.app()
     async with serving(host(app, "/trip"), app.close) as url, aiohttp.ClientSession() as http:
         frames = await (await door(http, url + "/trip").stream("go")).rest()
@@ -81,7 +79,7 @@ async def test_a_mounted_agent_streams(agent, host, door):
 
 async def test_the_card_of_a_mounted_agent_points_below_the_mount(agent, host):
     """The RPC URL ends in a slash, since hosts redirect the bare mount point; both can be used as
-    they are (rule 23).
+    they are.
     """
     app = agent.app()
     async with serving(host(app, "/trip"), app.close) as url, aiohttp.ClientSession() as http:
@@ -121,7 +119,7 @@ async def test_two_agents_live_in_one_host(agent):
 
 
 async def test_a_host_may_open_and_close_the_agent(agent):
-    """`lifespan=app.lifespan` does both with the host (design, rule 23)."""
+    """`lifespan=app.lifespan` does both with the host."""
     app = agent.app()
     host = Starlette(routes=[Mount("/", app=app)], lifespan=app.lifespan)
     async with host.router.lifespan_context(host):
@@ -147,7 +145,7 @@ async def test_the_lifespan_protocol_opens_and_closes_the_agent(agent):
 
 
 async def test_a_store_that_cannot_be_opened_stops_the_start(agent, tmp_path):
-    """The host is told why (design, rule 19)."""
+    """The host is told why."""
     (tmp_path / "file").write_text("not a folder")
     app = agent.app(store=f"sqlite:///{tmp_path / 'file' / 'tasks.db'}")
     said = []

@@ -32,7 +32,7 @@ async def call(client, verb, path, **options):
     ],
 )
 async def test_the_answer_is_of_the_type_asked_for(connect_rest, headers, expected):
-    """Accept, else what was sent, else A2A's own (BND-3; section 7, A2)."""
+    """Accept, else what was sent, else A2A's own (BND-3)."""
     async with connect_rest(echo) as client:
         status, _ = await client.post(
             "/message:send", say("hi"), **{k.replace("-", "_"): v for k, v in headers.items()}
@@ -48,7 +48,7 @@ async def test_a_get_without_wishes_is_answered_in_the_types_own_name(connect_re
 
 
 async def test_errors_are_plain_json_unless_the_type_is_asked_for(connect_rest):
-    """Some clients read no other (section 7, A2)."""
+    """Some clients read no other."""
     async with connect_rest(echo) as client:
         refused = await refusal_of(client.get("nowhere"))
         assert refused.headers["Content-Type"] == JSON
@@ -58,7 +58,7 @@ async def test_errors_are_plain_json_unless_the_type_is_asked_for(connect_rest):
 
 @pytest.mark.parametrize("kind", ["text/plain", "", "multipart/form-data", "application/jsonx"])
 async def test_a_request_that_is_not_json_is_refused_unread(connect_rest, kind):
-    """415 (design, rule 21; section 7, A12)."""
+    """415."""
     async with connect_rest(echo) as client:
         status, answer = await client.post("/message:send", say("hi"), Content_Type=kind)
         assert (status, answer["error"]["details"][0]["reason"]) == (
@@ -132,7 +132,7 @@ async def test_an_id_in_the_body_must_be_the_one_in_the_path(connect_rest):
 
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 async def test_subscribe_takes_both_verbs(connect_rest, verb):
-    """The text says POST, the proto GET (section 7, A1)."""
+    """The text says POST, the proto GET."""
 
     async def park(request: str):
         return Ask("?")

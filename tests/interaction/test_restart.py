@@ -10,7 +10,7 @@ from tests.drive import BINDINGS, kinds, say, serving, state_of, text_of
 
 
 async def test_work_cut_off_by_a_stop_has_failed_and_says_so(connect, lasting):
-    """Nothing stays working for ever, and the client knows to send again (design, rule 18)."""
+    """Nothing stays working for ever, and the client knows to send again."""
     entered = asyncio.Event()
 
     async def slow(request: str):
@@ -30,7 +30,7 @@ async def test_work_cut_off_by_a_stop_has_failed_and_says_so(connect, lasting):
 
 @pytest.mark.parametrize("door", BINDINGS.values(), ids=BINDINGS)
 async def test_an_open_stream_learns_that_the_server_stops(door):
-    """It ends with the state its task is left in: never with silence (design, rule 18)."""
+    """It ends with the state its task is left in: never with silence."""
     agent = Agent("Slow")
 
     @agent.skill
@@ -46,9 +46,7 @@ async def test_an_open_stream_learns_that_the_server_stops(door):
 
 
 async def test_a_question_survives_a_stop(connect, lasting):
-    """input-required stays what it is, and can still be read, listed and cancelled (design, rule
-    18).
-    """
+    """input-required stays what it is, and can still be read, listed and cancelled."""
 
     async def book(request: str, ctx: Context):
         return await ctx.ask("When?")
@@ -81,7 +79,7 @@ async def test_lists_and_totals_survive_a_stop(connect, lasting):
 
 @pytest.mark.parametrize("n", [1, 300])
 async def test_artifacts_are_whole_after_a_stop(connect, lasting, n):
-    """Snapshot and tail fold to what the client saw (design, section 2)."""
+    """Snapshot and tail fold to what the client saw."""
 
     async def write(request: str):
         for i in range(n):

@@ -10,7 +10,7 @@ async def echo(request: str):
 
 
 async def test_any_tenant_is_accepted_and_keeps_its_own_tasks(connect, store):
-    """An opaque string that scopes everything (TEN-2, TEN-5, LST-1, AZN-1; design, rule 25)."""
+    """An opaque string that scopes everything (TEN-2, TEN-5, LST-1, AZN-1)."""
     async with connect(echo, store=store) as client:
         mine = (await client.send(say(tenant="acme")))["task"]
         assert state_of(mine) == "completed"
@@ -53,7 +53,7 @@ async def test_a_tenant_may_be_any_text(connect, tenant):
 
 
 async def test_the_tenant_may_be_in_path_body_or_query(connect_rest):
-    """All three are one tenant (TEN-3; section 7, A29)."""
+    """All three are one tenant (TEN-3)."""
     async with connect_rest(echo) as client:
         _, by_path = await client.post("/acme/message:send", say())
         _, by_body = await client.post("/message:send", say(tenant="acme"))
@@ -63,7 +63,7 @@ async def test_the_tenant_may_be_in_path_body_or_query(connect_rest):
 
 
 async def test_a_tenant_said_twice_must_be_the_same(connect_rest):
-    """Path and body that disagree are refused, not guessed at (TEN-5; design, rule 25)."""
+    """Path and body that disagree are refused, not guessed at (TEN-5)."""
     async with connect_rest(echo) as client:
         status, answer = await client.post("/acme/message:send", say(tenant="other"))
         assert (status, answer["error"]["details"][0]["reason"]) == (400, "INVALID_PARAMS")

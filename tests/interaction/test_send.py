@@ -198,7 +198,7 @@ async def test_the_skill_sees_the_tasks_a_message_refers_to(connect):
 
 
 async def test_a_caller_who_hangs_up_stops_nothing(connect):
-    """Processing is independent of the connection (GEN-9; section 7, A37)."""
+    """Processing is independent of the connection (GEN-9)."""
     entered, gate = asyncio.Event(), asyncio.Event()
 
     async def slow(request: str):

@@ -43,7 +43,7 @@ RETURNED = [
 
 @pytest.mark.parametrize(("value", "parts"), RETURNED, ids=lambda v: type(v).__name__)
 async def test_what_a_skill_returns_becomes_an_artifact(connect_rpc, value, parts):
-    """Results are artifacts, by type: text, data or file (MSG-1; design, section 1)."""
+    """Results are artifacts, by type: text, data or file (MSG-1)."""
 
     async def make(request: str):
         return value
@@ -54,7 +54,7 @@ async def test_what_a_skill_returns_becomes_an_artifact(connect_rpc, value, part
 
 
 async def test_nothing_returned_is_nothing_made(connect):
-    """None completes the task with neither artifact nor message (design, rule 9)."""
+    """None completes the task with neither artifact nor message."""
 
     async def quiet(request: str):
         return None
@@ -72,9 +72,7 @@ async def test_nothing_returned_is_nothing_made(connect):
     ids=["Reply", "Message"],
 )
 async def test_a_message_returned_by_a_task_is_its_last_word(connect_rpc, word):
-    """It becomes the completing status message, and no artifact (design, rule 9; section 7,
-    A35).
-    """
+    """It becomes the completing status message, and no artifact."""
 
     async def leave(request: str):
         return word
@@ -86,7 +84,7 @@ async def test_a_message_returned_by_a_task_is_its_last_word(connect_rpc, word):
 
 
 async def test_skills_may_be_plain_functions(connect):
-    """A def runs in a thread and answers like any other (design, rule 14)."""
+    """A def runs in a thread and answers like any other."""
 
     def shout(request: str):
         return f"{request.upper()} {threading.current_thread() is threading.main_thread()}"
@@ -96,7 +94,7 @@ async def test_skills_may_be_plain_functions(connect):
 
 
 async def test_skills_may_be_plain_generators(connect):
-    """Their yields are chunks too, and their return value the last (design, rules 10, 14)."""
+    """Their yields are chunks too, and their return value the last (design, rule 8)."""
 
     def count(request: str, ctx: Context):
         ctx.status("counting")
@@ -119,7 +117,7 @@ async def test_skills_may_be_plain_generators(connect):
 
 
 async def test_a_plain_function_may_leave_a_question(connect):
-    """`return Ask` works from a thread (design, rule 14)."""
+    """`return Ask` works from a thread."""
 
     def book(request: str):
         return Ask("When?") if request == "a table" else f"at {request}"
@@ -141,8 +139,8 @@ async def test_a_plain_function_may_leave_a_question(connect):
     ],
 )
 async def test_a_plain_function_cannot_wait_for_an_answer(connect_rpc, caplog, wait):
-    """What has to be awaited fails in a thread, at the call, and the log says what to write instead
-    (design, rule 14).
+    """What has to be awaited fails in a thread, at the call, and the log says what to write
+    instead.
     """
 
     def book(request: str, ctx: Context):
@@ -155,7 +153,7 @@ async def test_a_plain_function_cannot_wait_for_an_answer(connect_rpc, caplog, w
 
 
 async def test_a_reply_skill_has_no_task_to_speak_of(connect, caplog):
-    """Task verbs raise TypeError there (design, rule 9)."""
+    """Task verbs raise TypeError there."""
 
     async def greet(request: str, ctx: Context) -> Reply:
         ctx.status("thinking")
@@ -183,7 +181,7 @@ def helpdesk():
 
 
 async def test_a_message_may_name_its_skill(connect):
-    """metadata.skill chooses; else the first skill is the default (design, section 1)."""
+    """metadata.skill chooses; else the first skill is the default."""
     async with connect(helpdesk()) as client:
         assert text_of((await client.send("hi"))["task"]) == "sell"
         assert (
@@ -208,7 +206,7 @@ async def test_an_unknown_skill_is_refused(connect, name):
 
 
 async def test_a_route_function_chooses_where_the_message_does_not(connect):
-    """It may be async, and None is the default skill (design, section 1)."""
+    """It may be async, and None is the default skill."""
     agent = helpdesk()
 
     @agent.skill(default=True)
@@ -229,7 +227,7 @@ async def test_a_route_function_chooses_where_the_message_does_not(connect):
 
 
 async def test_a_later_message_goes_to_the_skill_that_began_the_task(connect):
-    """A task is one skill's, whatever the default is (design, section 1)."""
+    """A task is one skill's, whatever the default is."""
     agent = Agent("Two")
 
     @agent.skill
@@ -246,7 +244,7 @@ async def test_a_later_message_goes_to_the_skill_that_began_the_task(connect):
 
 
 async def test_a_failing_skill_fails_its_task_and_tells_no_secrets(connect, caplog):
-    """The client gets a number to quote, the log the rest (GEN-1, OPS-1; section 7, A36)."""
+    """The client gets a number to quote, the log the rest (GEN-1, OPS-1)."""
 
     async def leak(request: str):
         yield "half"
@@ -303,9 +301,7 @@ async def test_a_skill_may_say_why_it_fails_or_declines(connect, verb, state):
 
 
 async def test_an_agent_that_breaks_the_protocol_fails_its_task(connect, caplog):
-    """An artifact without parts is the agent's fault, not the client's (section 7, A33; section
-    1.4).
-    """
+    """An artifact without parts is the agent's fault, not the client's (section 1.4)."""
 
     async def empty(request: str):
         return Artifact(artifact_id="a", parts=[])
@@ -317,7 +313,7 @@ async def test_an_agent_that_breaks_the_protocol_fails_its_task(connect, caplog)
 
 
 async def test_a_skill_knows_its_caller_and_task(connect):
-    """Context and Caller are filled in, and take nothing from the message (design, section 1)."""
+    """Context and Caller are filled in, and take nothing from the message."""
 
     async def who(request: str, ctx: Context, caller: Caller):
         return f"{ctx.task_id} {ctx.context_id} {caller.is_anonymous} {ctx.caller is caller}"
@@ -328,7 +324,7 @@ async def test_a_skill_knows_its_caller_and_task(connect):
 
 
 async def test_progress_is_kept_in_the_history(connect):
-    """A status message moves into the history when the next one comes (section 7, A34)."""
+    """A status message moves into the history when the next one comes."""
 
     async def work(request: str, ctx: Context):
         ctx.status("one")
@@ -348,7 +344,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("function", "complaint"), WRONG)
 def test_a_signature_that_cannot_be_filled_is_refused_at_the_start(function, complaint):
-    """Not with the first message (design, rule 12)."""
+    """Not with the first message (design, rule 10)."""
     agent = Agent("Wrong")
     agent.skill(id="wrong")(function)
     with pytest.raises(TypeError, match=complaint):
@@ -356,7 +352,7 @@ def test_a_signature_that_cannot_be_filled_is_refused_at_the_start(function, com
 
 
 def test_two_parameters_cannot_take_the_same_thing():
-    """Nobody could say which gets what (design, rule 12)."""
+    """Nobody could say which gets what (design, rule 10)."""
     agent = Agent("Wrong")
 
     @agent.skill

@@ -15,7 +15,7 @@ def chunks(frames):
 
 async def test_a_stream_shows_the_task_and_then_every_change(connect, store):
     """First the task, then status and artifact updates in order, closed by the end (STR-1, STR-2,
-    STR-3, STR-6; rule 7).
+    STR-3, STR-6).
     """
 
     async def work(request: str, ctx: Context):
@@ -41,7 +41,7 @@ async def test_a_stream_shows_the_task_and_then_every_change(connect, store):
 
 
 async def test_progress_is_shown_while_the_work_goes_on(connect):
-    """A stream gives prompt feedback: nothing is held back for the end (STR-1; design, rule 10)."""
+    """A stream gives prompt feedback: nothing is held back for the end (STR-1; design, rule 8)."""
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -68,9 +68,7 @@ async def test_a_reply_streams_as_one_message(connect):
 
 
 async def test_yields_are_chunks_of_one_artifact(connect):
-    """`append` after the first, no lastChunk that was not known, and the whole is their sum (STR-9;
-    design, rule 10).
-    """
+    """`append` after the first, no lastChunk that was not known, and the whole is their sum (STR-9; design, rule 8)."""
 
     async def write(request: str):
         for word in ("to ", "be ", "or"):
@@ -86,9 +84,7 @@ async def test_yields_are_chunks_of_one_artifact(connect):
 
 
 async def test_a_returned_value_is_known_to_be_the_last_chunk(connect):
-    """lastChunk only where it is known: a returned value, ctx.artifact, write(last=True) (design,
-    rule 10).
-    """
+    """lastChunk only where it is known: a returned value, ctx.artifact, write(last=True) (design, rule 8)."""
 
     async def write(request: str, ctx: Context):
         await ctx.write("one")
@@ -114,7 +110,7 @@ async def test_a_returned_value_is_known_to_be_the_last_chunk(connect):
 
 
 async def test_a_yielded_artifact_is_its_own(connect):
-    """An Artifact among chunks does not join them (design, rule 10)."""
+    """An Artifact among chunks does not join them (design, rule 8)."""
 
     async def write(request: str):
         yield "a"
@@ -184,7 +180,7 @@ async def test_closing_one_stream_closes_no_other(connect):
 
 
 async def test_a_stream_is_refused_as_a_send_is_with_a_plain_answer(connect_http):
-    """Errors before the first event are no stream (STR-5; section 7, A38)."""
+    """Errors before the first event are no stream (STR-5)."""
 
     async def echo(request: str):
         return request
@@ -232,9 +228,7 @@ async def test_a_stream_is_not_to_be_cached_or_held_back(connect_http):
 
 
 async def test_a_stream_whose_message_gets_no_turn_ends_with_an_error(connect):
-    """An error after the first event is the last frame of the stream (section 3.3; design,
-    rule 8).
-    """
+    """An error after the first event is the last frame of the stream (section 3.3)."""
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -253,9 +247,7 @@ async def test_a_stream_whose_message_gets_no_turn_ends_with_an_error(connect):
 
 
 async def test_a_long_stream_arrives_whole(connect, store):
-    """Far more events than are kept in memory, and larger than a socket's buffer (design,
-    rule 4).
-    """
+    """Far more events than are kept in memory, and larger than a socket's buffer."""
 
     async def count(request: str):
         for n in range(2000):
@@ -267,7 +259,7 @@ async def test_a_long_stream_arrives_whole(connect, store):
 
 
 async def test_a_reader_far_behind_is_served_from_the_store(connect, store):
-    """A slow reader costs the run nothing and misses nothing (design, section 2)."""
+    """A slow reader costs the run nothing and misses nothing."""
     gate = asyncio.Event()
 
     async def count(request: str):
@@ -286,9 +278,7 @@ async def test_a_reader_far_behind_is_served_from_the_store(connect, store):
 
 
 async def test_an_idle_stream_shows_that_it_is_alive(connect_http):
-    """A comment now and then keeps proxies from cutting it, and is no event (section 3.4; design,
-    rule 6).
-    """
+    """A comment now and then keeps proxies from cutting it, and is no event (section 3.4)."""
     gate = asyncio.Event()
 
     async def slow(request: str):

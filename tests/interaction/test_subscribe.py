@@ -38,7 +38,7 @@ async def test_an_unknown_task_cannot_be_subscribed_to(connect):
 
 
 async def test_a_finished_task_cannot_be_subscribed_to(connect):
-    """Every terminal state refuses with UnsupportedOperation (SUB-3; section 7, A6)."""
+    """Every terminal state refuses with UnsupportedOperation (SUB-3)."""
 
     async def end(request: str, ctx: Context):
         match request:
@@ -60,9 +60,7 @@ async def test_a_finished_task_cannot_be_subscribed_to(connect):
 
 
 async def test_a_subscription_to_a_parked_task_lives_until_its_end(connect):
-    """Interrupted tasks can be subscribed to, and the stream outlasts their questions (SUB-4;
-    section 7, A7).
-    """
+    """Interrupted tasks can be subscribed to, and the stream outlasts their questions (SUB-4)."""
 
     async def book(request: str, ctx: Context):
         day = await ctx.ask("Which day?")
@@ -113,7 +111,7 @@ async def test_a_cursor_alone_changes_nothing(connect):
 
 async def test_a_broken_stream_goes_on_where_it_broke(connect, store):
     """With the resume extension: exactly the events after the cursor, no snapshot, nothing twice
-    (STR-8; rule 2).
+    (STR-8; design, rule 2).
     """
     gate = asyncio.Event()
 
@@ -174,7 +172,7 @@ async def test_a_reader_that_has_seen_the_end_gets_an_empty_stream(connect, stor
 
 
 async def test_a_tail_can_be_read_from_the_next_server(connect, lasting):
-    """A reconnecting reader misses nothing, whoever serves it now (design, section 2)."""
+    """A reconnecting reader misses nothing, whoever serves it now."""
 
     async def work(request: str):
         yield "one"

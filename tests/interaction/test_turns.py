@@ -8,7 +8,7 @@ from tests.drive import heard, kinds, refusal_of, say, state_of, text_of
 
 
 async def test_a_skill_may_ask_as_often_as_it_likes(connect, store):
-    """Each answer continues the same call of the function (design, rule 8)."""
+    """Each answer continues the same call of the function."""
 
     async def book(request: str, ctx: Context):
         day = await ctx.ask("Which day?")
@@ -24,7 +24,7 @@ async def test_a_skill_may_ask_as_often_as_it_likes(connect, store):
 
 
 async def test_everything_said_is_in_the_history_in_order(connect):
-    """User messages and the questions between them, oldest first (MSG-2; section 7, A34)."""
+    """User messages and the questions between them, oldest first (MSG-2)."""
 
     async def book(request: str, ctx: Context):
         return "at " + await ctx.ask("When?")
@@ -36,7 +36,7 @@ async def test_everything_said_is_in_the_history_in_order(connect):
 
 
 async def test_a_typed_question_carries_its_schema(connect):
-    """A console can draw a form of it (design, rule 13)."""
+    """A console can draw a form of it."""
 
     @dataclass
     class Seats:
@@ -58,7 +58,7 @@ async def test_a_typed_question_carries_its_schema(connect):
 
 
 async def test_a_plain_answer_may_be_typed_as_text(connect):
-    """Bare text does for int, float, bool and str; JSON text for the rest (design, rule 13)."""
+    """Bare text does for int, float, bool and str; JSON text for the rest."""
 
     async def survey(request: str, ctx: Context):
         return repr(
@@ -78,8 +78,8 @@ async def test_a_plain_answer_may_be_typed_as_text(connect):
 
 
 async def test_a_wrong_answer_is_asked_for_again(connect):
-    """The question comes back saying what was wrong; the function sees only the answer that fits
-    (design, rules 13, 17).
+    """The question comes back saying what was wrong; the function sees only the answer that
+    fits.
     """
 
     async def survey(request: str, ctx: Context):
@@ -95,9 +95,7 @@ async def test_a_wrong_answer_is_asked_for_again(connect):
 
 
 async def test_an_answer_can_be_taken_as_the_whole_message(connect):
-    """ask(question, Message) hands over every part; ctx.message is the newest taken (design, rule
-    13).
-    """
+    """ask(question, Message) hands over every part; ctx.message is the newest taken."""
 
     async def book(request: str, ctx: Context):
         answer = await ctx.ask("Send the file", Message)
@@ -133,9 +131,7 @@ async def test_returning_ask_ends_the_turn_and_the_next_message_calls_afresh(con
 
 
 async def test_a_question_left_open_outlives_the_server(connect, lasting):
-    """`return Ask` leaves nothing in memory, so any later server takes the answer (design, section
-    1).
-    """
+    """`return Ask` leaves nothing in memory, so any later server takes the answer."""
 
     async def collect(request: str, ctx: Context):
         return Ask("What else?") if request == "milk" else f"{len(ctx.history)} messages"
@@ -150,7 +146,7 @@ async def test_a_question_left_open_outlives_the_server(connect, lasting):
 
 async def test_a_message_for_a_busy_task_waits_for_its_turn(connect):
     """`ask` takes the oldest that waits, and its sender is answered by the end of its own turn
-    (SND-9; design, rule 8).
+    (SND-9).
     """
     entered, gate = asyncio.Event(), asyncio.Event()
 
@@ -176,9 +172,7 @@ async def test_a_message_for_a_busy_task_waits_for_its_turn(connect):
 
 
 async def test_the_messages_waiting_for_a_task_are_bounded(connect):
-    """The 33rd is told to come back later, with HTTP's own word for it on every binding (OPS-2,
-    GEN-6; rules 8, 21).
-    """
+    """The 33rd is told to come back later, with HTTP's own word for it on every binding (OPS-2, GEN-6)."""
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -200,7 +194,7 @@ async def test_the_messages_waiting_for_a_task_are_bounded(connect):
 
 
 async def test_whoever_still_waits_when_the_task_ends_is_told_so(connect):
-    """UnsupportedOperation names the context; the message stays in the history (design, rule 8)."""
+    """UnsupportedOperation names the context; the message stays in the history."""
     entered, gate = asyncio.Event(), asyncio.Event()
 
     async def work(request: str):
@@ -222,9 +216,7 @@ async def test_whoever_still_waits_when_the_task_ends_is_told_so(connect):
 
 
 async def test_a_waiting_message_starts_the_next_turn_of_an_open_task(connect):
-    """After `return Ask` the oldest message that waits is taken without anybody sending again
-    (design, rule 8).
-    """
+    """After `return Ask` the oldest message that waits is taken without anybody sending again."""
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -264,7 +256,7 @@ async def test_a_long_row_of_waiting_messages_is_gone_through(connect_rpc):
 
 
 async def test_an_answer_is_never_met_with_the_old_question(connect):
-    """Taking the answer makes the task working in the same commit (design, rule 8)."""
+    """Taking the answer makes the task working in the same commit."""
     gate = asyncio.Event()
 
     async def book(request: str, ctx: Context):
@@ -337,7 +329,7 @@ async def test_a_waiting_stream_lasts_until_the_end_of_its_own_turn(connect):
 
 
 async def test_an_answer_may_be_json_in_text(connect):
-    """For a person at a keyboard: a data part, else text as JSON (design, rule 13)."""
+    """For a person at a keyboard: a data part, else text as JSON."""
 
     @dataclass
     class Seats:

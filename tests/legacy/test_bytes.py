@@ -1,5 +1,5 @@
 """File bytes of 0.3: whoever sends them, over whatever binding, they arrive and come back as they
-are (legacy 10.4).
+are.
 
 Real clients and servers of 0.3, unchanged; and clients that do what the proto says and name no
 library that is known.

@@ -39,7 +39,7 @@ def guarded(*signatures: AgentCardSignature) -> Agent:
 
 
 async def test_both_places_hold_the_union_card():
-    """0.1 and 0.2 look at agent.json, later versions at agent-card.json (legacy 9.2)."""
+    """0.1 and 0.2 look at agent.json, later versions at agent-card.json."""
     async with talking_to(echo) as client:
         card = await client.ok("GET", NEW)
         assert await client.ok("GET", OLD) == card
@@ -75,9 +75,7 @@ async def test_the_union_names_every_interface_once_per_version():
 
 
 async def test_security_is_written_in_every_versions_words():
-    """The flat members of 0.2 stand beside the wrappers of 1.0, and 0.1 gets a list of words
-    (legacy 10.12).
-    """
+    """The flat members of 0.2 stand beside the wrappers of 1.0, and 0.1 gets a list of words."""
     async with talking_to(guarded()) as client:
         card = await client.ok("GET", OLD)
         wrapper = {"location": "header", "name": "X-Key"}
@@ -94,9 +92,7 @@ async def test_security_is_written_in_every_versions_words():
 
 
 async def test_1_0_alone_gives_the_pure_card():
-    """A server told to speak 1.0 alone says nothing of other versions, and answers none (design,
-    rule 24).
-    """
+    """A server told to speak 1.0 alone says nothing of other versions, and answers none."""
     async with talking_to(guarded(), versions=["1.0"]) as client:
         card = await client.ok("GET", NEW)
         assert {i["protocolVersion"] for i in card["supportedInterfaces"]} == {"1.0"}
@@ -123,7 +119,7 @@ async def test_without_1_0_its_interfaces_are_not_named():
 
 async def test_a_signed_card_is_pure_to_those_who_say_1_0():
     """A signature covers the 1.0 card; more members would break it, so old readers get another
-    document (legacy 9.2).
+    document.
     """
     async with talking_to(guarded(AgentCardSignature(protected="e30", signature="c2ln"))) as client:
         pure = await client.ok("GET", NEW, headers={"A2A-Version": "1.0"})
@@ -139,7 +135,7 @@ async def test_a_signed_card_is_pure_to_those_who_say_1_0():
 @pytest.mark.parametrize("rpc", ["/", "/a2a", "/deep/rpc"])
 async def test_the_extended_card_is_looked_for_beside_the_endpoint(rpc):
     """0.2 takes the last segment off the URL and appends its path; whichever way it does, it finds
-    us (legacy 3.1).
+    us.
     """
     async with talking_to(echo, rpc=rpc, rest="/api") as client:
         for place in ("", rpc.rstrip("/"), rpc.rpartition("/")[0]):

@@ -51,7 +51,7 @@ GET, DELETE = "GetTaskPushNotificationConfig", "DeleteTaskPushNotificationConfig
 
 
 def test_a_push_config_is_written_in_every_version():
-    """One inside the other, by name, or the task's only one (legacy 10.10)."""
+    """One inside the other, by name, or the task's only one."""
     assert json.loads(v03.CODEC.result(CREATE, CONFIG)) == {
         "taskId": "t",
         "pushNotificationConfig": WEBHOOK,
@@ -66,7 +66,7 @@ def test_a_push_config_is_written_in_every_version():
 
 
 def test_push_configs_are_listed_in_each_bindings_form():
-    """A bare array on JSON-RPC, an object on HTTP+JSON (legacy 10.10)."""
+    """A bare array on JSON-RPC, an object on HTTP+JSON."""
     configs = ListPushConfigsResponse(configs=[CONFIG])
     assert json.loads(v03.CODEC.result(LIST, configs)) == [
         {"taskId": "t", "pushNotificationConfig": WEBHOOK}
@@ -77,7 +77,7 @@ def test_push_configs_are_listed_in_each_bindings_form():
 
 
 def test_a_deleted_push_config_is_null_or_nothing():
-    """JSON-RPC must have a result, HTTP+JSON says 204 (legacy 10.10)."""
+    """JSON-RPC must have a result, HTTP+JSON says 204."""
     assert v03.CODEC.result(DELETE, None) == b"null"
     assert v03_rest.PROTO.result(DELETE, None) == b""
 
@@ -92,12 +92,12 @@ def test_a_deleted_push_config_is_null_or_nothing():
     ],
 )
 def test_push_params_are_read_under_every_name(params, request_):
-    """`id` is the task's unless `taskId` is there too (legacy 8.4)."""
+    """`id` is the task's unless `taskId` is there too."""
     assert v03.CODEC.decode(GET, json.dumps(params).encode())[0] == request_
 
 
 def test_a_push_config_without_id_gets_the_tasks():
-    """There was one per task, so a second replaces the first (legacy 3.5)."""
+    """There was one per task, so a second replaces the first."""
     for params in (
         {"taskId": "t", "pushNotificationConfig": {"url": "u"}},
         {"taskId": "t", "url": "u"},
@@ -108,7 +108,7 @@ def test_a_push_config_without_id_gets_the_tasks():
 
 
 def test_the_ids_of_a_path_win_over_those_of_a_body():
-    """A body repeats the ids, and may be wrong (legacy 4.3)."""
+    """A body repeats the ids, and may be wrong."""
     body = json.dumps(
         {"parent": "tasks/other", "config": {"pushNotificationConfig": {"url": "u", "id": "c"}}}
     ).encode()
@@ -122,7 +122,7 @@ def test_the_ids_of_a_path_win_over_those_of_a_body():
 
 
 def test_0_1_takes_a_config_away_with_null():
-    """Null clears it, and is what is shown when there is none (legacy 10.10)."""
+    """Null clears it, and is what is shown when there is none."""
     cleared, _ = v01.CODEC.decode(CREATE, b'{"id":"t","pushNotificationConfig":null}')
     assert (cleared.task_id, cleared.id, cleared.url) == ("t", "t", "")
     assert json.loads(v01.CODEC.result(CREATE, cleared)) == {
@@ -132,7 +132,7 @@ def test_0_1_takes_a_config_away_with_null():
 
 
 def test_all_schemes_of_a_webhook_can_be_written_again():
-    """1.0 keeps the first; who kept the list gives it back (legacy 10.10)."""
+    """1.0 keeps the first; who kept the list gives it back."""
     written = v03.write_push(
         {"taskId": "t", "id": "c", "url": "u", "authentication": {"scheme": "Bearer"}},
         ["Bearer", "Basic"],
@@ -141,7 +141,7 @@ def test_all_schemes_of_a_webhook_can_be_written_again():
 
 
 def test_the_extended_card_is_the_union():
-    """Whichever of its entry points is used, its reader finds its own members (legacy 9.2)."""
+    """Whichever of its entry points is used, its reader finds its own members."""
     place = AgentInterface(url="https://x.y/", protocol_binding="JSONRPC", protocol_version="1.0")
     card = AgentCard(
         name="A",
@@ -158,7 +158,7 @@ def test_the_extended_card_is_the_union():
         assert (shown["url"], shown["supportsAuthenticatedExtendedCard"]) == ("https://x.y/", True)
 
 
-# legacy 10.13: the code in 0.1, the code in 0.3, the status and the name on 0.3's HTTP+JSON
+# The code in 0.1, the code in 0.3, the status and the name on 0.3's HTTP+JSON
 ERRORS = [
     (TaskNotFound(), -32001, -32001, 404, "TaskNotFoundError"),
     (TaskNotCancelable(), -32002, -32002, 409, "TaskNotCancelableError"),
@@ -193,7 +193,7 @@ ERRORS = [
     ("error", "in_0_1", "in_0_3", "status", "name"), ERRORS, ids=lambda value: type(value).__name__
 )
 def test_an_error_has_the_code_its_version_knows(error, in_0_1, in_0_3, status, name):
-    """A code of 1.0 that means something else in 0.1 is never sent there (legacy 1.5, 10.13)."""
+    """A code of 1.0 that means something else in 0.1 is never sent there."""
     assert v01.CODEC.error(error)["code"] == in_0_1
     assert v03.CODEC.error(error)["code"] == in_0_3
     found, body = v03_rest.PROTO.failure(error)
@@ -201,7 +201,7 @@ def test_an_error_has_the_code_its_version_knows(error, in_0_1, in_0_3, status, 
 
 
 def test_details_of_an_error_are_a_plain_object():
-    """Typed details are 1.0's; older clients get what they say, or nothing (legacy 10.13)."""
+    """Typed details are 1.0's; older clients get what they say, or nothing."""
     assert v03.CODEC.error(TaskNotFound("no", taskId="t"))["data"] == {"taskId": "t"}
     assert v01.CODEC.error(TaskNotFound("no", taskId="t"))["data"] == {"taskId": "t"}
     assert v03.CODEC.error(ExtensionSupportRequired("no", extensions="x, y"))["data"] == {

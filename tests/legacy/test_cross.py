@@ -73,7 +73,7 @@ GO_ON = [go_on_0_1, go_on_0_3, go_on_rest_0_3, go_on_1_0, go_on_rest_1_0]
 @pytest.mark.parametrize("go_on", GO_ON)
 @pytest.mark.parametrize("begin", BEGIN)
 async def test_a_task_of_one_version_is_finished_in_another(begin, go_on):
-    """The store keeps the 1.0 model; every version is a view of it (design 3)."""
+    """The store keeps the 1.0 model; every version is a view of it."""
     async with talking_to(book) as client:
         assert await go_on(client, await begin(client)) == "a table on Monday"
 
@@ -111,7 +111,7 @@ async def test_a_task_is_read_in_every_version(begin):
 @pytest.mark.parametrize("begin", BEGIN)
 @pytest.mark.parametrize("method", ["tasks/cancel", "CancelTask", "/v1"])
 async def test_a_task_is_canceled_in_any_version(begin, method):
-    """One cancel, three spellings of its outcome (legacy 1.6)."""
+    """One cancel, three spellings of its outcome."""
     async with talking_to(book) as client:
         task_id = await begin(client)
         if method == "/v1":
@@ -125,7 +125,7 @@ async def test_a_task_is_canceled_in_any_version(begin, method):
 
 
 async def test_a_shared_method_answers_in_the_version_the_task_was_made_in():
-    """`tasks/get` is in 0.1 and 0.3; the task tells, unless the caller does (legacy 8.2)."""
+    """`tasks/get` is in 0.1 and 0.3; the task tells, unless the caller does."""
     async with talking_to(book) as client:
         old, new = await begin_0_1(client), await begin_0_3(client)
         assert "sessionId" in await client.result("tasks/get", {"id": old})

@@ -80,16 +80,14 @@ ROUND_TRIPS = {
 
 @pytest.mark.parametrize("name", ROUND_TRIPS)
 def test_an_example_survives_the_model(name):
-    """Nothing an example says is lost or changed on its way through the 1.0 model (legacy 2.5, 3.6,
-    4.2, 4.4).
-    """
+    """Nothing an example says is lost or changed on its way through the 1.0 model."""
     assert ROUND_TRIPS[name](body(name)) == body(name)
 
 
 @pytest.mark.parametrize("name", ["0.3 send", "0.3 prose send"])
 def test_a_send_is_written_with_the_member_old_schemas_demand(name):
     """`acceptedOutputModes` was required until 0.2.5, so a request we write has it, empty if need
-    be (legacy 10.9).
+    be.
     """
     written = v03.write_send(through(v03.read_send(body(name)), SendMessageRequest))
     assert written["configuration"].pop("acceptedOutputModes") == []
@@ -97,9 +95,7 @@ def test_a_send_is_written_with_the_member_old_schemas_demand(name):
 
 
 def test_a_0_1_stream_survives_the_model():
-    """A 0.1 event has the task's id in `id`, and the artifact says itself whether it appends
-    (legacy 2.3).
-    """
+    """A 0.1 event has the task's id in `id`, and the artifact says itself whether it appends."""
     for frame in GOLDEN["0.1 stream"]:
         event = through(v01.read_event(frame["result"]), StreamResponse)
         [written] = v01.write_events(
@@ -111,7 +107,7 @@ def test_a_0_1_stream_survives_the_model():
 @pytest.mark.parametrize("name", ["0.2 stream", "0.3 stream that pauses"])
 def test_a_0_3_stream_survives_the_model(name):
     """`final` is written on the event the stream ends with, input-required too; false flags need
-    not be (legacy 10.8).
+    not be.
     """
     for frame in GOLDEN[name]:
         old_event = frame["result"]
@@ -136,16 +132,14 @@ def test_a_0_3_rest_stream_survives_the_model():
 
 
 def test_a_whole_create_request_gives_the_config_of_its_answer():
-    """The body the libraries send repeats the ids in three places; the answer has them in one
-    (legacy 4.3).
-    """
+    """The body the libraries send repeats the ids in three places; the answer has them in one."""
     config = through(proto_json.read_push(body("0.3 rest push create")), TaskPushNotificationConfig)
     assert (config["taskId"], config["id"]) == ("91ab", "h9")
     assert proto_json.write_push(config) == body("0.3 rest push create answer")
 
 
 def test_the_parameters_of_push_list_and_delete_are_read():
-    """`id` is the task's there, the config's in 1.0 (legacy 8.4)."""
+    """`id` is the task's there, the config's in 1.0."""
     listed, _ = v03.CODEC.decode(
         "ListTaskPushNotificationConfigs", json.dumps(body("0.3 push list")).encode()
     )
@@ -180,7 +174,7 @@ def test_the_codec_of_its_version_reads_a_send(name):
 @pytest.mark.parametrize("name", ["0.1 card", "0.2 card", "0.3 card"])
 def test_an_old_card_is_read_and_the_union_holds_all_its_readers_need(name):
     """A card of any version becomes the 1.0 card, and the union card made of that has every member
-    the old one had (legacy 9.3).
+    the old one had.
     """
     given = copy.deepcopy(body(name))
     card = legacy.convert(legacy_card.read_card(given), AgentCard)
@@ -196,8 +190,8 @@ def test_an_old_card_is_read_and_the_union_holds_all_its_readers_need(name):
 
 
 def test_the_union_card_is_the_1_0_card_with_the_members_of_the_old_ones():
-    """What a 1.0 reader finds in the union is the card itself; what is added to that is the example
-    (legacy 9.3).
+    """What a 1.0 reader finds in the union is the card itself; what is added to that is the
+    example.
     """
     given = body("union card")
     card = lenient.convert(given, AgentCard)

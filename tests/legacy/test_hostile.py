@@ -158,7 +158,7 @@ async def test_a_task_id_that_is_none_is_refused(id_):
 
 @pytest.mark.parametrize("params", [[], "x", 7, None, {}])
 async def test_params_of_the_wrong_kind_are_refused_on_every_old_method(params):
-    """-32602, on streams too (legacy 8.2)."""
+    """-32602, on streams too."""
     async with talking_to(echo) as client:
         for method in (
             "message/send",

@@ -14,7 +14,7 @@ ID = {"id": "nobody"}
 HOOK = {"url": "https://example.net/hook"}
 
 METHODS = {
-    # legacy 7.1
+    # the JSON-RPC methods of every version
     "tasks/send": (say_0_1("t"), OK),
     "tasks/sendSubscribe": (say_0_1("t"), OK),
     "tasks/get": (ID, NO_TASK),
@@ -35,7 +35,7 @@ METHODS = {
     "tasks/subscribe": (ID, NO_TASK),
     "sendStream": (say_0_3(), NO_METHOD),
     "subscribe": (ID, NO_METHOD),
-    # legacy 7.3: 1.0's, with the spellings of drafts
+    # 1.0's, with the spellings of drafts
     "SendMessage": (say_1_0(), OK),
     "SendStreamingMessage": (say_1_0(), OK),
     "GetTask": (ID, NO_TASK),
@@ -62,7 +62,7 @@ METHODS = {
         ],
         (ID, NO_METHOD),
     ),
-    # legacy 7.6: no protocol at all
+    # no protocol at all
     **dict.fromkeys(
         ["createEmployee", "setupEmailAccount", "orderHardware", "assignDesk", "generateBadge"],
         ({}, NO_METHOD),
@@ -77,7 +77,7 @@ METHODS = {
 }
 
 PATHS = [
-    # legacy 7.2
+    # the HTTP paths of every version
     ("GET", "/.well-known/agent.json", None, 200),
     ("GET", "/.well-known/agent-card.json", None, 200),
     ("GET", "/agent/authenticatedExtendedCard", None, 404),
@@ -113,7 +113,7 @@ PATHS = [
 ]
 
 STATES = {
-    # legacy 7.4: every word for a state there, and 1.0's
+    # every word for a state there, and 1.0's
     "submitted": "SUBMITTED",
     "working": "WORKING",
     "input-required": "INPUT_REQUIRED",
@@ -148,9 +148,7 @@ STATES = {
 
 @pytest.mark.parametrize("method", METHODS)
 async def test_a_method_is_answered_as_the_table_says(method):
-    """Known names do their work, names of other things are -32601, none is taken for another
-    (legacy 7.1, 7.3, 7.6).
-    """
+    """Known names do their work, names of other things are -32601, none is taken for another."""
     params, code = METHODS[method]
     async with talking_to(echo) as client:
         request = {"jsonrpc": "2.0", "id": 1, "method": method} | (
@@ -165,14 +163,14 @@ async def test_a_method_is_answered_as_the_table_says(method):
 
 @pytest.mark.parametrize(("verb", "path", "body", "status"), PATHS)
 async def test_a_path_is_answered_as_the_table_says(verb, path, body, status):
-    """Every path of the seeds, the slips of the pen among them (legacy 4.3, 5.4, 7.2)."""
+    """Every path of the seeds, the slips of the pen among them."""
     async with talking_to(echo) as client:
         assert (await client.rest(verb, path, body))[0] == status
 
 
 @pytest.mark.parametrize("word", STATES)
 async def test_a_state_is_understood(word):
-    """Every spelling ever used is taken; what is written is the one of the version (legacy 7.4)."""
+    """Every spelling ever used is taken; what is written is the one of the version."""
     assert legacy.read_state(word) == "TASK_STATE_" + STATES[word]
     async with talking_to(echo) as client:
         assert (await client.result("tasks/list", {"status": word}))["tasks"] == []
@@ -181,13 +179,13 @@ async def test_a_state_is_understood(word):
 
 @pytest.mark.parametrize("word", ["StateUnknown", "StatePending", "done", "", 99, None, True])
 def test_what_is_no_state_is_refused(word):
-    """Names of constants in somebody's code are not on the wire (legacy 7.4)."""
+    """Names of constants in somebody's code are not on the wire."""
     with pytest.raises(InvalidParams):
         legacy.read_state(word)
 
 
 async def test_a_method_of_a_known_version_is_answered_whatever_version_the_header_names():
-    """The method decides: a stray header does not turn an old client away (legacy 8.2)."""
+    """The method decides: a stray header does not turn an old client away."""
     async with talking_to(echo) as client:
         for version in ("1.0", "0.3", "0.2", "0.1", "1.0.1"):
             headers = {"A2A-Version": version}
@@ -202,7 +200,7 @@ async def test_a_method_of_a_known_version_is_answered_whatever_version_the_head
 
 @pytest.mark.parametrize("version", ["2.0", "0.9", "banana", "1"])
 async def test_an_unknown_version_is_refused_before_anything_else(version):
-    """VersionNotSupported in 1.0's form, on both bindings (legacy 8.1)."""
+    """VersionNotSupported in 1.0's form, on both bindings."""
     async with talking_to(echo) as client:
         error = await client.error("message/send", say_0_3(), headers={"A2A-Version": version})
         assert (error["code"], error["data"][0]["reason"]) == (-32009, "VERSION_NOT_SUPPORTED")
@@ -214,7 +212,7 @@ async def test_an_unknown_version_is_refused_before_anything_else(version):
 
 async def test_an_unknown_method_is_told_in_the_shape_of_who_asks():
     """Without a header the caller is taken for old and gets a plain error; who says 1.0 gets typed
-    details (legacy 8.2).
+    details.
     """
     async with talking_to(echo) as client:
         assert set(await client.error("nothing", {})) == {"code", "message"}
@@ -222,7 +220,7 @@ async def test_an_unknown_method_is_told_in_the_shape_of_who_asks():
 
 
 async def test_only_0_1_may_leave_out_the_envelope():
-    """0.2 on, `jsonrpc` has to be 2.0 (legacy 8.2)."""
+    """0.2 on, `jsonrpc` has to be 2.0."""
     async with talking_to(echo) as client:
         assert "result" in await client.rpc("tasks/send", say_0_1("t"), jsonrpc=None)
         for method, params in (
@@ -237,7 +235,7 @@ async def test_only_0_1_may_leave_out_the_envelope():
 
 
 async def test_every_state_is_written_as_its_version_writes_it():
-    """rejected and canceled are the ones that differ (legacy 1.6)."""
+    """rejected and canceled are the ones that differ."""
 
     async def refuse(request: str, ctx: Context):
         ctx.reject("no")
@@ -265,7 +263,7 @@ async def test_every_state_is_written_as_its_version_writes_it():
     ],
 )
 def test_a_role_is_understood(word, role):
-    """Words in JSON, names and numbers of the proto (legacy 1.4, 7.4)."""
+    """Words in JSON, names and numbers of the proto."""
     assert legacy.read_role(word, "role") == "ROLE_" + role
 
 

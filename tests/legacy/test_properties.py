@@ -155,7 +155,7 @@ def _as_0_1(task: Task) -> Any:
 @given(tasks)
 @settings(deadline=None, max_examples=150)
 def test_0_3_keeps_a_task_whole(task):
-    """JSON of 0.2 and 0.3 has a place, or a mark, for everything (legacy 10.1)."""
+    """JSON of 0.2 and 0.3 has a place, or a mark, for everything."""
     assert legacy.convert(v03.read_task(v03.write_task(plain(task))), Task) == _drop_plain_kinds(
         copy(task)
     )
@@ -164,9 +164,7 @@ def test_0_3_keeps_a_task_whole(task):
 @given(tasks, st.booleans())
 @settings(deadline=None, max_examples=150)
 def test_0_3_rest_keeps_what_its_proto_has_fields_for(task, is_draft):
-    """The strict readers of 0.3's proto get its fields and no others; those keep their values
-    (legacy 4.3, 10.1).
-    """
+    """The strict readers of 0.3's proto get its fields and no others; those keep their values."""
     task = _as_proto(task, has_references=is_draft)
     names = proto_json.DRAFT if is_draft else proto_json.RELEASED
     assert (
@@ -193,7 +191,7 @@ def test_0_1_keeps_content_and_the_true_state(task):
 @given(statuses(), metadata, st.booleans())
 @settings(deadline=None, max_examples=60)
 def test_a_status_event_survives_0_3_and_says_whether_it_is_the_last(status, about, is_last):
-    """`final` is the stream's, not the task's: it is written and not read back (legacy 10.8)."""
+    """`final` is the stream's, not the task's: it is written and not read back."""
     update = StatusUpdate(task_id="t", context_id="c", status=status, metadata=about)
     written = v03.write_event({"statusUpdate": plain(update)}, is_last=is_last)
     assert written["final"] is is_last
@@ -207,7 +205,7 @@ def test_a_status_event_survives_0_3_and_says_whether_it_is_the_last(status, abo
 @given(artifacts(), st.booleans(), st.booleans(), st.integers(0, 9))
 @settings(deadline=None, max_examples=60)
 def test_an_artifact_event_survives_every_old_version(artifact, append, last_chunk, index):
-    """0.1 has the flags on the artifact, later versions on the event (legacy 10.6)."""
+    """0.1 has the flags on the artifact, later versions on the event."""
     update = ArtifactUpdate(
         task_id="t", context_id="c", artifact=artifact, append=append, last_chunk=last_chunk
     )
@@ -227,7 +225,7 @@ def test_an_artifact_event_survives_every_old_version(artifact, append, last_chu
 @given(st.binary(max_size=64), st.sampled_from(Form))
 def test_file_content_survives_in_either_form(content, form):
     """0.3's Python and Go libraries put base64 text in the bytes field, the JavaScript one the
-    bytes (legacy 10.4).
+    bytes.
     """
     raw = base64.b64encode(content).decode()
     written = proto_json.write_part({"raw": raw}, proto_json.RELEASED._replace(form=form))

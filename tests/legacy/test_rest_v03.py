@@ -13,7 +13,7 @@ WAIT = {"configuration": {"blocking": True}}
 
 async def test_a_send_answers_in_protobufs_json():
     """`content` in messages, `parts` in artifacts, names of enums, and no member its strict readers
-    don't know (legacy 4.3).
+    don't know.
     """
     async with talking_to(echo) as client:
         task = (
@@ -29,7 +29,7 @@ async def test_a_send_answers_in_protobufs_json():
 
 
 async def test_a_send_does_not_block_unless_told_to():
-    """`blocking` is a bool of proto 3 there: to say nothing is to say false (legacy 4.3, 10.9)."""
+    """`blocking` is a bool of proto 3 there: to say nothing is to say false."""
     gate = asyncio.Event()
 
     async def slow(request: str):
@@ -45,9 +45,7 @@ async def test_a_send_does_not_block_unless_told_to():
 
 
 async def test_snake_case_and_the_first_names_of_fields_are_taken():
-    """Compat clients of 1.x send snake_case with `request`; proto parsers take both, so do we
-    (legacy 4.3).
-    """
+    """Compat clients of 1.x send snake_case with `request`; proto parsers take both, so do we."""
     async with talking_to(echo) as client:
         body = {
             "request": {
@@ -64,7 +62,7 @@ async def test_snake_case_and_the_first_names_of_fields_are_taken():
 
 
 async def test_a_stream_has_no_envelope_and_ends_with_final():
-    """Each event is a StreamResponse; `final` is there only when it is true (legacy 4.4)."""
+    """Each event is a StreamResponse; `final` is there only when it is true."""
     async with talking_to(echo) as client:
         events = await client.ok("POST", "/v1/message:stream", say_rest())
         assert [next(iter(event)) for event in events] == [
@@ -80,9 +78,7 @@ async def test_a_stream_has_no_envelope_and_ends_with_final():
 
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 async def test_subscribing_works_with_both_verbs(verb):
-    """The proto says GET, the prose POST (legacy 4.3). A finished task is given and the stream
-    ends.
-    """
+    """The proto says GET, the prose POST. A finished task is given and the stream ends."""
     async with talking_to(echo) as client:
         task = (await client.ok("POST", "/v1/message:send", say_rest(**WAIT)))["task"]
         assert await client.ok(verb, f"/v1/tasks/{task['id']}:subscribe") == [{"task": task}]
@@ -90,8 +86,8 @@ async def test_subscribing_works_with_both_verbs(verb):
 
 @pytest.mark.parametrize("verb", ["GET", "POST"])
 async def test_subscribing_to_an_unknown_task_is_404(verb):
-    """Never a broken stream: the status says it, and the body what every client of 0.3 looks for
-    (legacy 4.3).
+    """Never a broken stream: the status says it, and the body what every client of 0.3 looks
+    for.
     """
     async with talking_to(echo) as client:
         status, error = await client.rest(verb, "/v1/tasks/nobody:subscribe")
@@ -105,9 +101,7 @@ async def test_subscribing_to_an_unknown_task_is_404(verb):
 
 @pytest.mark.parametrize("body", [None, {}, {"name": "tasks/whatever"}])
 async def test_a_cancel_needs_no_body_and_a_second_one_fails(body):
-    """The path names the task; a canceled one is spelt with two l and cannot be canceled again
-    (legacy 4.3).
-    """
+    """The path names the task; a canceled one is spelt with two l and cannot be canceled again."""
 
     async def wait(request: str, ctx: Context):
         await ctx.ask("?")
@@ -131,7 +125,7 @@ async def test_a_cancel_needs_no_body_and_a_second_one_fails(body):
     ],
 )
 async def test_file_bytes_come_back_in_the_form_of_their_sender(agent, encoded, returned):
-    """a2a-sdk for Python encodes twice, everyone else once; the user agent tells (legacy 10.4)."""
+    """a2a-sdk for Python encodes twice, everyone else once; the user agent tells."""
     seen = []
 
     async def back(file: File):
@@ -173,7 +167,7 @@ async def test_text_that_is_none_is_refused():
 
 
 async def test_data_is_nested_twice_and_whole_numbers_stay_whole():
-    """A Struct has only doubles, and 1.0 was 1 (legacy 4.3)."""
+    """A Struct has only doubles, and 1.0 was 1."""
 
     async def back(value: dict):
         return value
@@ -189,7 +183,7 @@ async def test_data_is_nested_twice_and_whole_numbers_stay_whole():
 
 async def test_the_prose_dialect_is_answered_in_kind_and_remembered():
     """A client that read the prose sends JSON-RPC's objects, and gets them, also where its request
-    has no body (legacy 8.3).
+    has no body.
     """
     async with talking_to(echo) as client:
         task = (await client.ok("POST", "/v1/message:send", say_0_3("hi")))["task"]
@@ -201,9 +195,7 @@ async def test_the_prose_dialect_is_answered_in_kind_and_remembered():
 
 
 async def test_the_draft_dialect_is_answered_in_kind_and_remembered():
-    """The drafts after 0.3 said `parts` in messages but had 0.3's states and `final` (legacy 6.2,
-    8.3).
-    """
+    """The drafts after 0.3 said `parts` in messages but had 0.3's states and `final`."""
 
     async def wait(request: str, ctx: Context):
         await ctx.ask("?")
@@ -220,7 +212,7 @@ async def test_the_draft_dialect_is_answered_in_kind_and_remembered():
 
 
 async def test_a_1_0_client_that_forgot_its_header_is_recognised_by_its_parts():
-    """`raw` and `mediaType` on a part are 1.0's alone (legacy 8.3)."""
+    """`raw` and `mediaType` on a part are 1.0's alone."""
     async with talking_to(echo) as client:
         body = say_1_0(parts=[{"text": "hi", "mediaType": "text/plain"}])
         task = (await client.ok("POST", "/v1/message:send", body))["task"]
@@ -228,8 +220,8 @@ async def test_a_1_0_client_that_forgot_its_header_is_recognised_by_its_parts():
 
 
 async def test_v1_is_a_tenant_to_those_who_say_1_0():
-    """1.0 has `/{tenant}/message:send`; the header tells, except for a body only 0.3 can have sent
-    (legacy 8.3).
+    """1.0 has `/{tenant}/message:send`; the header tells, except for a body only 0.3 can have
+    sent.
     """
     new = {"A2A-Version": "1.0"}
     async with talking_to(echo) as client:
@@ -245,7 +237,7 @@ async def test_v1_is_a_tenant_to_those_who_say_1_0():
 
 
 async def test_paths_without_v1_speak_0_3_to_those_who_say_so():
-    """The header decides where a path is in two versions (legacy 8.3)."""
+    """The header decides where a path is in two versions."""
     async with talking_to(echo) as client:
         task = (
             await client.ok(
@@ -263,7 +255,7 @@ async def test_paths_without_v1_speak_0_3_to_those_who_say_so():
 
 
 async def test_tasks_are_listed_as_an_object():
-    """Numbers and flags of a query string are text; snake_case is taken (legacy 6.1)."""
+    """Numbers and flags of a query string are text; snake_case is taken."""
     async with talking_to(echo) as client:
         task = (await client.ok("POST", "/v1/message:send", say_rest(contextId="c-1", **WAIT)))[
             "task"
@@ -312,7 +304,7 @@ async def test_a_message_to_an_unknown_task_is_told_in_words(path):
 
 
 async def test_errors_have_the_statuses_of_0_3():
-    """404, 409, 501, 400: as its reference library gave them (legacy 4.3, 10.13)."""
+    """404, 409, 501, 400: as its reference library gave them."""
     config = {"url": "https://example.net/hook"}
     whole = {
         "parent": "tasks/t",

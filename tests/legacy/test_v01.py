@@ -26,7 +26,7 @@ async def test_a_send_makes_the_task_the_client_named():
 
 
 async def test_history_comes_only_when_asked_for():
-    """Absent, null and 0 all mean no history in 0.1 (legacy 10.9)."""
+    """Absent, null and 0 all mean no history in 0.1."""
     async with talking_to(echo) as client:
         for asked in ({}, {"historyLength": None}, {"historyLength": 0}):
             task = await client.result(
@@ -37,7 +37,7 @@ async def test_history_comes_only_when_asked_for():
 
 
 async def test_a_task_without_id_gets_one():
-    """Requests of the first drafts had none (legacy 7.7, seed 000); so had their envelopes."""
+    """Requests of the first drafts had none; so had their envelopes."""
     async with talking_to(echo) as client:
         params = {"message": {"parts": [{"text": "hi"}]}}
         answer = await client.rpc("tasks/send", params, jsonrpc=None, id=None)
@@ -70,9 +70,7 @@ async def test_a_stream_is_statuses_and_artifacts_and_ends_with_final():
 
 
 async def test_artifacts_are_numbered_by_their_first_appearance():
-    """The index is an artifact's identity in 0.1; it is the same in every event and in the task
-    (legacy 10.6).
-    """
+    """The index is an artifact's identity in 0.1; it is the same in every event and in the task."""
 
     async def two(request: str, ctx: Context):
         ctx.artifact("a", name="first")
@@ -125,9 +123,7 @@ async def test_a_finished_task_is_reopened_by_the_next_message(store):
 
 
 async def test_only_0_1_reopens():
-    """To every other version a finished task stays finished, whoever made it (legacy 3.5, spec
-    1.0).
-    """
+    """To every other version a finished task stays finished, whoever made it."""
     async with talking_to(echo) as client:
         await client.result("tasks/send", say_0_1("t-1"))
         assert (await client.error("message/send", say_0_3(taskId="t-1")))["code"] == -32004
@@ -197,7 +193,7 @@ async def test_two_sends_of_one_new_id_make_one_task(store):
 
 
 async def test_a_bare_reply_becomes_a_task_that_can_be_read_again():
-    """0.1 has no reply without a task, so one is kept and answered as a task (legacy 10.7)."""
+    """0.1 has no reply without a task, so one is kept and answered as a task."""
 
     async def greet(name: str) -> Reply:
         return Reply(f"Hello, {name}")
@@ -215,7 +211,7 @@ async def test_a_bare_reply_becomes_a_task_that_can_be_read_again():
 
 async def test_states_0_1_does_not_know_are_mapped_down_and_marked():
     """rejected is failed and auth-required is input-required; the true state is in the message's
-    metadata (legacy 10.2).
+    metadata.
     """
 
     async def refuse(request: str, ctx: Context):
@@ -228,7 +224,7 @@ async def test_states_0_1_does_not_know_are_mapped_down_and_marked():
 
 
 async def test_resubscribing_shows_the_status_first_then_what_follows():
-    """A whole task is its status and its artifacts to a 0.1 stream (legacy 10.8)."""
+    """A whole task is its status and its artifacts to a 0.1 stream."""
     gate = asyncio.Event()
 
     async def slow(request: str):
@@ -251,7 +247,7 @@ async def test_resubscribing_shows_the_status_first_then_what_follows():
 
 
 async def test_resubscribing_to_a_finished_task_gives_its_artifacts_and_the_final_status():
-    """The snapshot, then the end; `final` comes last because clients stop there (legacy 10.8)."""
+    """The snapshot, then the end; `final` comes last because clients stop there."""
     async with talking_to(echo) as client:
         await client.result("tasks/send", say_0_1("t-1", "hi"))
         events = await client.events("tasks/resubscribe", {"id": "t-1"})
@@ -262,7 +258,7 @@ async def test_resubscribing_to_a_finished_task_gives_its_artifacts_and_the_fina
 
 
 async def test_a_task_is_canceled_once():
-    """Cancelling what has ended is TaskNotCancelable, a canceled task too (legacy 2.4)."""
+    """Cancelling what has ended is TaskNotCancelable, a canceled task too."""
 
     async def wait(request: str, ctx: Context):
         await ctx.ask("?")
@@ -274,7 +270,7 @@ async def test_a_task_is_canceled_once():
 
 
 async def test_a_file_without_content_is_taken():
-    """The text of 0.1 allows a file that is a name only (legacy 2.3, seed 000)."""
+    """The text of 0.1 allows a file that is a name only."""
 
     async def count(request: str, ctx: Context):
         return str(len(ctx.message.parts))
@@ -293,9 +289,7 @@ async def test_a_file_without_content_is_taken():
 
 
 async def test_errors_have_the_numbers_0_1_gives_them():
-    """Codes from -32006 on mean other things in 0.1; none of ours are sent there (legacy 1.5,
-    10.13).
-    """
+    """Codes from -32006 on mean other things in 0.1; none of ours are sent there."""
     async with talking_to(echo) as client:
         error = await client.error("tasks/get", {"id": "nobody"})
         assert (error["code"], error["message"]) == (-32001, "Task not found: nobody")
@@ -318,9 +312,7 @@ async def test_errors_have_the_numbers_0_1_gives_them():
 
 
 async def test_a_send_can_be_repeated_safely_though_0_1_messages_have_no_ids(store):
-    """The same words under the same key are the same send; other words are refused (design, rule
-    26).
-    """
+    """The same words under the same key are the same send; other words are refused."""
     said = []
 
     async def hear(request: str):

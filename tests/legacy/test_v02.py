@@ -11,9 +11,7 @@ async def book(request: str, ctx: Context):
 
 
 async def test_a_client_of_0_2_finds_the_agent_and_finishes_a_task():
-    """It reads agent.json, sends what its schema demands, and sees only kinds it knows
-    (legacy 3).
-    """
+    """It reads agent.json, sends what its schema demands, and sees only kinds it knows."""
     async with talking_to(book) as client:
         card = await client.ok("GET", "/.well-known/agent.json")
         required = {
@@ -62,9 +60,7 @@ async def test_a_client_of_0_2_finds_the_agent_and_finishes_a_task():
 
 
 async def test_the_first_examples_of_0_2_are_understood():
-    """They wrote `type` where the schema says `kind`, and left `kind` out of messages (legacy 1.4,
-    3.4).
-    """
+    """They wrote `type` where the schema says `kind`, and left `kind` out of messages."""
     async with talking_to(book) as client:
         message = {"role": "user", "parts": [{"type": "text", "text": "book"}], "messageId": "m-1"}
         task = await client.result("message/send", {"message": message})
@@ -72,6 +68,6 @@ async def test_the_first_examples_of_0_2_are_understood():
 
 
 async def test_the_extended_card_is_a_plain_get_that_finds_nothing():
-    """Plain HTTP: an agent without one says 404 (legacy 3.1, 9.2)."""
+    """Plain HTTP: an agent without one says 404."""
     async with talking_to(book) as client:
         assert (await client.rest("GET", "/agent/authenticatedExtendedCard"))[0] == 404

@@ -10,7 +10,7 @@ from tests.legacy.wire import echo, say_0_3, talking_to
 
 
 async def test_a_send_answers_with_the_task_itself():
-    """The task is the result, not wrapped, and `kind` says what it is (legacy 3.2)."""
+    """The task is the result, not wrapped, and `kind` says what it is."""
     async with talking_to(echo) as client:
         task = await client.result("message/send", say_0_3("hi", messageId="m-1"))
         message = {
@@ -29,7 +29,7 @@ async def test_a_send_answers_with_the_task_itself():
 
 
 async def test_a_bare_reply_is_a_message():
-    """A message without a task is told by its kind (legacy 3.2)."""
+    """A message without a task is told by its kind."""
 
     async def greet(name: str) -> Reply:
         return Reply(f"Hello, {name}")
@@ -49,7 +49,7 @@ async def test_a_bare_reply_is_a_message():
     [({}, "completed"), ({"blocking": True}, "completed"), ({"blocking": False}, None)],
 )
 async def test_a_send_blocks_unless_told_otherwise(configuration, state):
-    """Absent means blocking on JSON-RPC; only `blocking: false` returns at once (legacy 10.9)."""
+    """Absent means blocking on JSON-RPC; only `blocking: false` returns at once."""
     gate = asyncio.Event()
 
     async def slow(request: str):
@@ -69,7 +69,7 @@ async def test_a_send_blocks_unless_told_otherwise(configuration, state):
 
 
 async def test_a_stream_starts_with_the_task_and_ends_with_final():
-    """The events of a stream are told apart by kind; the last one says so (legacy 3.4)."""
+    """The events of a stream are told apart by kind; the last one says so."""
 
     async def tell(request: str):
         yield "one "
@@ -90,7 +90,7 @@ async def test_a_stream_starts_with_the_task_and_ends_with_final():
 
 
 async def test_a_question_ends_the_stream_with_final():
-    """The last event of an interaction is final even if the task is not (legacy 3.4)."""
+    """The last event of an interaction is final even if the task is not."""
 
     async def book(request: str, ctx: Context):
         return await ctx.ask("When?")
@@ -105,7 +105,7 @@ async def test_a_question_ends_the_stream_with_final():
 
 
 async def test_resubscribing_opens_with_the_task_and_goes_on():
-    """The task as it is, then what follows; also under the name drafts gave it (legacy 10.8)."""
+    """The task as it is, then what follows; also under the name drafts gave it."""
     gate = asyncio.Event()
 
     async def slow(request: str):
@@ -129,7 +129,7 @@ async def test_resubscribing_opens_with_the_task_and_goes_on():
 
 
 async def test_resubscribing_to_a_finished_task_gives_it_and_ends():
-    """The proto says so, and clients that lost their stream at the end need it (legacy 10.8)."""
+    """The proto says so, and clients that lost their stream at the end need it."""
     async with talking_to(echo) as client:
         task = await client.result("message/send", say_0_3())
         assert await client.events("tasks/resubscribe", {"id": task["id"]}) == [task]
@@ -137,7 +137,7 @@ async def test_resubscribing_to_a_finished_task_gives_it_and_ends():
 
 async def test_an_unknown_task_is_an_error_event_of_its_stream():
     """Clients of 0.3 read nothing but events from a stream, so the error is one; who takes only
-    JSON gets JSON (legacy 10.8).
+    JSON gets JSON.
     """
     async with talking_to(echo) as client:
         async with client.open("tasks/resubscribe", {"id": "nobody"}) as stream:
@@ -157,7 +157,7 @@ async def test_an_unknown_task_is_an_error_event_of_its_stream():
 
 
 async def test_a_second_cancel_fails():
-    """1.0 returns a canceled task again; 0.3 says it is not cancelable (legacy 2.4, issue text)."""
+    """1.0 returns a canceled task again; 0.3 says it is not cancelable."""
 
     async def wait(request: str, ctx: Context):
         await ctx.ask("?")
@@ -184,9 +184,7 @@ async def test_a_second_cancel_fails():
     ],
 )
 async def test_file_bytes_are_taken_in_every_form_in_use(part):
-    """The content is the same however the member is called and whether the part says what it is
-    (legacy 1.4, 10.4).
-    """
+    """The content is the same however the member is called and whether the part says what it is."""
 
     async def size(file: File):
         return str(len(file.data))
@@ -199,7 +197,7 @@ async def test_file_bytes_are_taken_in_every_form_in_use(part):
 
 async def test_what_0_3_has_no_place_for_is_marked_and_kept():
     """A data part that is no object, a media type where there is none: written so that reading
-    restores them (legacy 10.4).
+    restores them.
     """
     agent = Agent("Test agent")
 
@@ -221,7 +219,7 @@ async def test_what_0_3_has_no_place_for_is_marked_and_kept():
 
 
 async def test_a_stray_message_id_beside_the_message_is_found():
-    """Seed 003 shows it there (legacy 7.7)."""
+    """Seed 003 shows it there."""
     async with talking_to(echo) as client:
         params = {
             "messageId": "m-1",
@@ -231,8 +229,8 @@ async def test_a_stray_message_id_beside_the_message_is_found():
 
 
 async def test_tasks_are_listed_as_the_draft_says():
-    """Newest first, without history and artifacts unless asked, filtered by words and milliseconds
-    (legacy 6.1).
+    """Newest first, without history and artifacts unless asked, filtered by words and
+    milliseconds.
     """
     async with talking_to(echo) as client:
         one = await client.result("message/send", say_0_3("one", contextId="c-1"))
@@ -283,7 +281,7 @@ async def test_tasks_are_listed_as_the_draft_says():
     ],
 )
 async def test_bad_params_get_an_old_error_and_make_nothing(change):
-    """-32602 without typed details, and no task is left behind (legacy 4.1, 8.6)."""
+    """-32602 without typed details, and no task is left behind."""
     async with talking_to(echo) as client:
         error = await client.error("message/send", say_0_3(**change))
         assert error["code"] == -32602
@@ -306,7 +304,7 @@ async def test_an_unknown_task_and_a_finished_one_take_no_messages():
 
 
 async def test_push_operations_are_refused_in_the_old_shape():
-    """The card says there is no push; every form of asking for it is answered so (legacy 1.5)."""
+    """The card says there is no push; every form of asking for it is answered so."""
     config = {"taskId": "t", "pushNotificationConfig": {"url": "https://example.net/hook"}}
     async with talking_to(echo) as client:
         for method, params in (
@@ -323,7 +321,7 @@ async def test_push_operations_are_refused_in_the_old_shape():
 
 
 async def test_the_old_name_of_the_extensions_header_is_answered_with_the_old_name():
-    """The header lost its X in 1.0; a client looks for the one it knows (legacy 10.14)."""
+    """The header lost its X in 1.0; a client looks for the one it knows."""
     uri = "urn:accord:resume:1"
     async with talking_to(echo) as client:
         for name in ("X-A2A-Extensions", "A2A-Extensions"):

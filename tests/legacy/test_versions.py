@@ -43,8 +43,8 @@ asyncio.run(main())
     ("name", "codes"), [("V0_3", "[0, -32601, 0]"), ("V0_1", "[0, 0, -32601]")]
 )
 def test_deleting_a_codec_and_its_rows_removes_the_version(name, codes, tmp_path):
-    """No other file of the server knows the version: it starts, and answers the others as before
-    (design 3).
+    """No other file of the server knows the version: it starts, and answers the others as
+    before.
     """
     package = tmp_path / "accord"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -86,7 +86,7 @@ def _target(node: ast.Assign) -> str:
 
 @pytest.mark.parametrize("room", ["model", "store", "engine", "ops", "wire"])
 def test_nothing_but_codecs_and_the_table_names_an_old_version(room):
-    """A version check elsewhere would outlive the version (design, rule 22)."""
+    """A version check elsewhere would outlive the version."""
     for path in (SOURCE / room).rglob("*.py"):
         if path.name != "table.py":
             code = re.sub(r'"""(?s:.)*?"""|#.*', "", path.read_text())
@@ -97,9 +97,7 @@ def test_nothing_but_codecs_and_the_table_names_an_old_version(room):
     "wanted", [["1.0"], ["0.3"], ["0.2"], ["0.1"], ["1.0", "0.3"], ["0.3", "0.1"]]
 )
 async def test_only_the_versions_asked_for_are_answered(wanted):
-    """`versions` limits what is served; naming another in the header is refused (design,
-    rule 24).
-    """
+    """`versions` limits what is served; naming another in the header is refused."""
     async with talking_to(echo, versions=wanted) as client:
         for version, method, params in (
             ("1.0", "SendMessage", say_1_0()),

@@ -53,7 +53,7 @@ def of_length(client, length):
 
 
 async def test_body(connect_http):
-    """413 on both bindings, and the server says what is allowed (design, rule 21)."""
+    """413 on both bindings, and the server says what is allowed."""
     async with connect_http(echo, limits=Limits(body=5_000)) as client:
         for length in (5_001, 5_000 * FAR):
             status, code, message = await refused(client, *of_length(client, length))
@@ -151,7 +151,7 @@ async def test_json_digits(connect_http, number):
 
 @pytest.mark.parametrize("limit", [200, 3])
 async def test_parts(connect, limit):
-    """InvalidParams names the field, on every binding (spec GEN-2)."""
+    """InvalidParams names the field, on every binding (GEN-2)."""
     async with connect(echo, limits=Limits(parts=limit, json_members=1_000_000)) as client:
         for count in (limit + 1, limit * FAR):
             no = await refusal_of(client.send(say([{"text": "x"}] * count)))

@@ -25,7 +25,7 @@ def test_base64_in_any_alphabet_padded_or_not(raw):
 
 
 def test_data_null_is_the_value_null():
-    """`null` means absent everywhere but here (spec 2)."""
+    """`null` means absent everywhere but here."""
     request = send(b'{"messageId":"m","role":"ROLE_USER","parts":[{"data":null,"text":null}]}')
     assert request.message.parts[0] == Part(data=None)
 

@@ -97,9 +97,7 @@ async def test_resume_survives_a_restart(server: Server, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_without_the_extension_a_cursor_changes_nothing(server: Server, way: str) -> None:
-    """S2: plain protocol behaviour: the Task comes first (spec 3.1.6), and a finished task has no
-    stream.
-    """
+    """S2: plain protocol behaviour: the Task comes first, and a finished task has no stream."""
     client = server.client(way)
     cursor = {"last-event-id": "1"}
     task = await client.send(message("hello", "talk"))

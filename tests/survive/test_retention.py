@@ -61,7 +61,7 @@ async def test_logs_go_before_tasks_and_a_resumed_stream_says_so(
     connect_rpc: Any, store: str, apps: list[Any]
 ) -> None:
     """After its log is folded into the snapshot a task reads as before; a cursor into what is gone
-    gets the Task (rule 2).
+    gets the Task (design, rule 2).
     """
     async with connect_rpc(an_agent(), store=store) as client:
         task = (await client.send("hello"))["task"]
@@ -81,7 +81,7 @@ async def test_open_tasks_stay_until_nobody_answers_for_too_long(
     connect_rpc: Any, store: str, apps: list[Any]
 ) -> None:
     """Retention of finished tasks never touches an open one; a question nobody answers fails in the
-    end (rule 18).
+    end.
     """
     async with connect_rpc(an_agent(), store=store) as client:
         task = (await client.send(say("hi", metadata={"skill": "talk"})))["task"]

@@ -1,4 +1,4 @@
-"""Signatures of agent cards (spec 8.4): JWS over the card's canonical JSON (RFC 8785).
+"""Signatures of agent cards: JWS over the card's canonical JSON (RFC 8785).
 
 The canonical form is made of the 1.0 card: members at their default are left out unless they are
 required, or optional and set. Some implementations leave out everything that is empty. Where the

@@ -1,4 +1,4 @@
-"""The agent card and its security objects (spec 1.4)."""
+"""The agent card and its security objects."""
 
 from msgspec import field
 

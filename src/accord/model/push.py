@@ -1,4 +1,4 @@
-"""Where a task's events are to be sent (spec 1.4, push notification objects)."""
+"""Where a task's events are to be sent."""
 
 from .base import Model
 

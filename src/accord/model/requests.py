@@ -1,4 +1,4 @@
-"""What a caller asks for, and the answers that are not a task (spec 1.4, request messages)."""
+"""What a caller asks for, and the answers that are not a task."""
 
 from .base import Metadata, Model
 from .push import TaskPushNotificationConfig

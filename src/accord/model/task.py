@@ -1,4 +1,4 @@
-"""Tasks, messages, artifacts and the events that change them (spec 1.4), and how: a task is the
+"""Tasks, messages, artifacts and the events that change them, and how: a task is the
 fold of its events.
 """
 
@@ -219,12 +219,12 @@ class Task(Model):
         self.history.append(message)
 
     def _keep_last_message(self, limits: Limits) -> None:
-        """Move the status message into the history, once, before something newer takes its place
-        (spec 7, A34).
+        """Move the status message into the history, once, before something newer takes its
+        place.
         """
         last = self.status.message
         if last is None or len(self.history) >= limits.history:
-            return  # a full history takes no more of the agent's words (spec MSG-2)
+            return  # a full history takes no more of the agent's words
         if not any(m.message_id == last.message_id for m in self.history[: -_NEAR - 1 : -1]):
             self.history.append(last)
 

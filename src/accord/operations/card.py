@@ -14,10 +14,10 @@ __all__ = ["get_card", "get_extended_card"]
 async def get_extended_card(
     service: Service, call: Call, request: GetExtendedCardRequest
 ) -> AgentCard:
-    """Return the card as this caller may see it, who has to be authenticated (spec XCD-1)."""
+    """Return the card as this caller may see it, who has to be authenticated."""
     extend = service.engine.agent.extend_card
     if extend is None:
-        # and its card says so (spec GEN-7)
+        # and its card says so
         raise UnsupportedOperation(
             "this agent has no extended card; the public one is at /.well-known/agent-card.json"
         )

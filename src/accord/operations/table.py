@@ -1,5 +1,5 @@
-"""The operations and their names, as data (spec 3.1). Bindings find a row here and hold no names of
-their own.
+"""The operations (A2A 1.0, section 3.1) and their names, as data. Bindings find a row here and hold
+no names of their own.
 
 A version of the protocol is a row of `VERSIONS`: its codecs and its names for the operations.
 """
@@ -35,7 +35,7 @@ __all__ = [
     "served",
 ]
 
-# The version of a caller who names none, where nothing else tells (spec 1.0, 3.6).
+# The version of a caller who names none, unless the method or path shows it (A2A 1.0, section 3.6).
 ASSUMED = "0.3"
 
 
@@ -128,7 +128,7 @@ V1_0 = Version(
         Route("GET", "/tasks", "ListTasks"),
         Route("GET", "/tasks/{id}", "GetTask"),
         Route("POST", "/tasks/{id}:cancel", "CancelTask"),
-        # The text says POST, the proto GET (spec 7, A1).
+        # The text says POST, the proto GET.
         Route("POST", "/tasks/{id}:subscribe", "SubscribeToTask"),
         Route("GET", "/tasks/{id}:subscribe", "SubscribeToTask"),
         Route("POST", _CONFIGS, "CreateTaskPushNotificationConfig"),

@@ -100,7 +100,7 @@ async def _listed(service: Service, record: Record, request: ListTasksRequest) -
     except ValueError:
         log_.exception("task %s can't be read, and is left out of a list", record.id)
         return b""
-    # Artifacts are absent unless asked for; if asked for present, even if empty (spec LST-5).
+    # Artifacts are absent unless asked for; if asked for present, even if empty.
     return (
         b'%b,"artifacts":%b}' % (snapshot.head[:-1], snapshot.artifacts)
         if request.include_artifacts

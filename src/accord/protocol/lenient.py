@@ -86,7 +86,7 @@ def _normal_struct(value: Any, node: mi.StructType, path: str) -> Any:
         field = fields.get(key)
         if field is None:
             continue
-        # `data: null` is the JSON value null (spec 2); everywhere else null means absent.
+        # `data: null` is the JSON value null; everywhere else null means absent.
         if item is None and not isinstance(field.type, mi.AnyType):
             continue
         seen[field.encode_name] = _normal(item, field.type, f"{path}.{field.encode_name}")

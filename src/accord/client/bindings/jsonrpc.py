@@ -181,7 +181,7 @@ class JsonRpc:
 
 class JsonRpc02(JsonRpc):
     """0.2, where the extended card is no method: a plain GET beside the RPC address, or at the root
-    of its host (legacy 11.7).
+    of its host.
     """
 
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:

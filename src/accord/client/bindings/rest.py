@@ -48,8 +48,7 @@ class Rest:
             codec_of_server  # the dialect of an agent by its `Server` header, where that may tell
         )
         self._budget = budget
-        # Plain JSON is what every implementation takes and gives; A2A's own type is not (spec 7,
-        # A2).
+        # Plain JSON is what every implementation takes and gives; A2A's own type is not.
         self._headers = {
             "Content-Type": "application/json",
             "Accept": "application/json",
@@ -181,8 +180,8 @@ class Rest:
         )
 
     def _error_in(self, data: bytes) -> A2AError | None:
-        """The error in an event that is no event, if it is one: an agent's last word in a stream
-        (spec 3.5).
+        """The error in an event that is no event, if it is one: an agent's last word in a
+        stream.
         """
         try:
             body = _any.decode(data)

@@ -218,8 +218,8 @@ def _is_new_card_without_old(card: Json) -> bool:
 
 
 def _old_versions(card: Json, note: Note) -> list[str]:
-    """What a card without interfaces of its own speaks, by what it says and by the members it has
-    (legacy 11.3).
+    """What a card without interfaces of its own speaks, by what it says and by the members it
+    has.
     """
     named = _version(card.get("protocolVersion"), note)
     if named:

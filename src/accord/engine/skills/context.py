@@ -157,7 +157,7 @@ class Context:
 
     @property
     def accepted_output_modes(self) -> list[str]:
-        """The media types the client says it can take; empty if it did not say (spec SND-10)."""
+        """The media types the client says it can take; empty if it did not say."""
         return list(self._task_run.output_modes)
 
     def conversation(self, limit: int = 20) -> Coroutine[Any, Any, list[Task]]:
@@ -339,7 +339,7 @@ class Context:
         """Say what has to be authorized and wait: for `until`, if given, or for a message of the
         client.
 
-        Open streams stay open meanwhile (spec ITA-3). A message is returned as it is; it authorizes
+        Open streams stay open meanwhile. A message is returned as it is; it authorizes
         nothing by itself.
         """
         run = self._waiting("require_auth")

@@ -54,7 +54,7 @@ _METHODS = {
     "CreateTaskPushNotificationConfig": "tasks/pushNotification/set",
     "GetTaskPushNotificationConfig": "tasks/pushNotification/get",
 }
-# The numbers meant other things before 0.2 (legacy 1.5).
+# The numbers meant other things before 0.2.
 _CODES: dict[int, type[A2AError]] = {
     -32700: ParseError,
     -32600: InvalidRequest,

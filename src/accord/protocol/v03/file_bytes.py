@@ -24,14 +24,15 @@ class Form(Enum):
     TEXT = "text"  # the content as base64 text
 
 
-# Clients that send and expect text, by a product in their user agent. They name the library under
-# the SDK, never the SDK, so a program of one's own on the same library is taken for the SDK. As
-# they were measured, over HTTP+JSON and gRPC:
-#   a2a-sdk 0.3.26 (Python)   python-httpx/0.28.1, grpc-python-asyncio/1.85.1 grpc-c/58.0.0 (linux; chttp2)   text  # noqa: E501
-#   @a2a-js/sdk 0.3.14        node, grpc-node-js/1.14.7                                                       raw  # noqa: E501
-# By its source, a2a-go 0.3 sends text over gRPC (grpc-go/...), and on HTTP+JSON speaks the prose's
-# dialect, without such a field. a2a-go 1.x sends raw bytes where it speaks 0.3, under the same
-# name; with us it speaks 1.0, unless only 0.3 is served.
+# Clients that send and expect text, by a product in their user agent. The user agent names the HTTP
+# or gRPC library and not the SDK, so another program on the same library is taken for the SDK.
+# Measured user agents:
+#   a2a-sdk 0.3.26 (Python)   text   python-httpx/0.28.1 and
+#                                    grpc-python-asyncio/1.85.1 grpc-c/58.0.0 (linux; chttp2)
+#   @a2a-js/sdk 0.3.14        raw    node and grpc-node-js/1.14.7
+# According to its source, a2a-go 0.3 sends text over gRPC (grpc-go/...). Its HTTP+JSON follows the
+# specification's prose, which has no such field. When a2a-go 1.x uses 0.3, it sends raw bytes under
+# the same name. It uses 1.0 with this server, unless only 0.3 is served.
 _TEXT_CALLERS = {
     "GRPC": frozenset({"grpc-python", "grpc-python-asyncio", "grpc-go"}),
     "HTTP+JSON": frozenset({"python-httpx"}),

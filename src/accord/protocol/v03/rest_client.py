@@ -40,7 +40,7 @@ NAMES = {
     "MethodNotFoundError": -32601,
     "InvalidParamsError": -32602,
 }
-# What a status alone means (legacy 4.3); 404 is about a task wherever there is one in the path.
+# What a status alone means; 404 is about a task wherever there is one in the path.
 _STATUS = {
     400: -32602,
     422: -32602,
@@ -104,7 +104,7 @@ class RestClientV03:
                     "config": proto_json.write_push({**given, "id": config_id}),
                 }
                 # The whole request is all that the Python SDK reads, the config in it all that
-                # @a2a-js/sdk 1.x does (legacy 4.3).
+                # @a2a-js/sdk 1.x does.
                 return RestRequest("POST", configs, _encode(body), _encode(body["config"]))
             case "ListTaskPushNotificationConfigs":
                 return RestRequest("GET", configs, None)

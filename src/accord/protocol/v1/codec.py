@@ -175,7 +175,7 @@ class V1:
         return error.status, encode({"error": body})
 
     def answer_type(self, accept: bytes, sent: bytes) -> bytes:
-        """What was asked for, else what was sent, else A2A's own (spec 7, A2)."""
+        """What was asked for, else what was sent, else A2A's own."""
         for kind in (A2A_JSON, JSON):
             if kind in accept:
                 return kind
@@ -199,7 +199,7 @@ def _agree(body: dict[str, Any], fields: dict[str, str]) -> None:
 
 
 def _from_query(operation: str, query: dict[str, list[str]]) -> dict[str, Any]:
-    """Read a request from the query string, where everything is text (spec 3.5)."""
+    """Read a request from the query string, where everything is text."""
     known = {f.encode_name: f.type for f in msgspec.structs.fields(REQUESTS[operation])}
     value: dict[str, Any] = {}
     for name, texts in query.items():

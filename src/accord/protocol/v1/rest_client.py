@@ -76,7 +76,7 @@ def route(operation: str, request: Any) -> RestRequest:
 
 
 def _query(request: Any) -> str:
-    """Everything that is set and not in the path, as text (spec 3.5)."""
+    """Everything that is set and not in the path, as text."""
     members = msgspec.to_builtins(request)
     for in_path in ("tenant", "id", "taskId"):
         members.pop(in_path, None)

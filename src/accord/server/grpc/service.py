@@ -138,8 +138,8 @@ class GrpcEndpoint(Endpoint):
             )
 
     def _active(self, call: Call, version: Version) -> Metadata:
-        """The answer names the extensions that are in force, under the version's own name for that
-        (spec EXT-3).
+        """The answer names the extensions that are in force, under the version's own name for
+        that.
         """
         active = call.extensions & self._service.offered if call.extensions else ()
         name = "a2a-extensions" if version.number == "1.0" else "x-a2a-extensions"

@@ -265,7 +265,7 @@ class RestEndpoint(HttpEndpoint):
                 if isinstance(error, MethodNotAllowed)
                 else ()
             )
-            # Some clients read an error only if it says plain JSON (spec 7, A2).
+            # Some clients read an error only if it says plain JSON.
             kind = A2A_JSON if headers.get(b"accept", b"") == A2A_JSON else JSON
             status, failure = codec.failure(error)
             return HttpResponse(status, failure, kind, (*error_headers(error), *allow, *extra))

@@ -159,7 +159,7 @@ class HttpEndpoint(Endpoint, abc.ABC):
         return known_version(named.get("a2a-version", [""])[0], self._numbers)
 
     def _activated(self, call: Call, headers: Headers) -> Pairs:
-        """The answer names the extensions that are in force (spec EXT-3), in the header the caller
+        """The answer names the extensions that are in force, in the header the caller
         used: old ones had an X.
         """
         active = call.extensions & self._service.offered

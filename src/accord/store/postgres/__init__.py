@@ -6,14 +6,14 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .options import Lease as Lease
-    from .options import Options as Options
+    from .options import PostgresOptions as PostgresOptions
     from .store import PostgresStore as PostgresStore
 
 __getattr__ = lazy(
     __name__,
     {
         "Lease": "options",
-        "Options": "options",
+        "PostgresOptions": "options",
         "PostgresStore": "store",
     },
 )

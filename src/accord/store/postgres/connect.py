@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from .options import Options
+from .options import PostgresOptions
 
 __all__ = [
     "BROKEN",
@@ -33,7 +33,11 @@ _CONTENT = ("22", "23", "54")
 
 
 async def connect(
-    options: Options, *, dsn: str = "", settings: dict[str, str] | None = None, pooled: bool = False
+    options: PostgresOptions,
+    *,
+    dsn: str = "",
+    settings: dict[str, str] | None = None,
+    pooled: bool = False,
 ) -> Any:
     """Return a new connection. Behind a pooler a session is not ours: it gets no settings, and no
     statement is prepared in it.
@@ -58,7 +62,7 @@ async def connect(
     return db
 
 
-async def is_pooled(options: Options) -> bool:
+async def is_pooled(options: PostgresOptions) -> bool:
     """Whether a pooler stands between us and the database: then the process that answers is not the
     one that greeted us.
     """
@@ -118,7 +122,7 @@ def is_content(error: BaseException) -> bool:
     )
 
 
-def reason(options: Options, error: BaseException) -> str:
+def reason(options: PostgresOptions, error: BaseException) -> str:
     """An error as an operator wants to read it."""
     text = str(error).strip() or type(error).__name__
     return f"{options.place}: {text}"
@@ -126,7 +130,7 @@ def reason(options: Options, error: BaseException) -> str:
 
 @contextlib.asynccontextmanager
 async def connected(
-    options: Options, make: Callable[..., Awaitable[Any]] = connect, **how: Any
+    options: PostgresOptions, make: Callable[..., Awaitable[Any]] = connect, **how: Any
 ) -> AsyncIterator[Any]:
     """A connection for a while."""
     db = await make(options, **how)

@@ -20,7 +20,7 @@ from typing import Any
 from ...model import now_ms
 from ..failpoints import point
 from .connect import BROKEN, close, connect, kill, uncancelled
-from .options import Options
+from .options import PostgresOptions
 
 __all__ = ["Heart", "bury"]
 
@@ -49,7 +49,7 @@ class Heart:
 
     def __init__(
         self,
-        options: Options,
+        options: PostgresOptions,
         *,
         pooled: bool,
         replica: int,

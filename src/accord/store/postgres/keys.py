@@ -8,7 +8,7 @@ from ..contract import CommitFailed
 from ..keys import ApiKey
 from .connect import BROKEN, connected, is_pooled, reason
 from .migrations import check, migrate, version
-from .options import Options
+from .options import PostgresOptions
 
 __all__ = ["PostgresKeys"]
 
@@ -20,7 +20,7 @@ _COLUMNS = "id, name, digest, created_ms, tenant, scopes, expires_ms, used_ms, r
 class OpenDatabase(Protocol):
     """A store, which has a pool of connections while it is open."""
 
-    options: Options
+    options: PostgresOptions
 
     @property
     def is_open(self) -> bool: ...

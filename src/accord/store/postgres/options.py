@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-__all__ = ["Lease", "Options", "parse"]
+__all__ = ["Lease", "PostgresOptions", "parse"]
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 _OURS = ("schema", "beat_s", "lease_s", "listen", "pooler", "notify")
@@ -33,7 +33,7 @@ class Lease(msgspec.Struct, frozen=True):
             )
 
 
-class Options(msgspec.Struct, frozen=True):
+class PostgresOptions(msgspec.Struct, frozen=True):
     """What the URL of a store says."""
 
     dsn: str  # as PostgreSQL's own clients take it
@@ -58,7 +58,7 @@ class Options(msgspec.Struct, frozen=True):
         return f"{parts.scheme}://{user}{host or sockets}{parts.path}"
 
 
-def parse(url: str) -> Options:
+def parse(url: str) -> PostgresOptions:
     """Return what the URL of a store says.
 
     Raises:
@@ -75,7 +75,7 @@ def parse(url: str) -> Options:
             "a letter first"
         )
     usual = Lease()
-    return Options(
+    return PostgresOptions(
         dsn=urlunsplit(parts._replace(query=rest)),
         schema=schema,
         lease=Lease(

@@ -47,7 +47,7 @@ from .pages import page
 from .pushes import NEEDED, PostgresPushes
 from .rows import bare_record_of, record_of, select, select_bare
 from .wake import Wakes
-from .writer import Writer
+from .writer import CommitWriter
 
 __all__ = ["PostgresStore"]
 
@@ -175,7 +175,7 @@ class PostgresStore:
     def _start(self) -> None:
         """Begin to beat, to listen and to poll as the replica we are."""
         self._is_fenced = False
-        self._writer = Writer(
+        self._writer = CommitWriter(
             self.options, pooled=self._is_pooled, replica=self.replica, nonce=self._nonce
         )
         self._wakes = Wakes(

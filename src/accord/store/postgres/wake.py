@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from .connect import BROKEN, close, connect, kill
-from .options import Options
+from .options import PostgresOptions
 
 __all__ = ["Wakes"]
 
@@ -34,7 +34,7 @@ class Wakes:
 
     def __init__(
         self,
-        options: Options,
+        options: PostgresOptions,
         *,
         pooled: bool,
         replica: int,

@@ -15,9 +15,9 @@ from ..failpoints import point
 from .commit import Group, groups_of
 from .connect import BROKEN, close, connect, is_content, kill, reason, uncancelled
 from .namespaces import number
-from .options import Options
+from .options import PostgresOptions
 
-__all__ = ["Committed", "Writer"]
+__all__ = ["CommitWriter", "Committed"]
 
 log_ = logging.getLogger("accord")
 
@@ -60,10 +60,10 @@ class _Pending(NamedTuple):
     done: Committed
 
 
-class Writer:
+class CommitWriter:
     """Stores batches for one replica, one after the other."""
 
-    def __init__(self, options: Options, *, pooled: bool, replica: int, nonce: int) -> None:
+    def __init__(self, options: PostgresOptions, *, pooled: bool, replica: int, nonce: int) -> None:
         self.replica = replica
         self.nonce = nonce
         self._options = options
