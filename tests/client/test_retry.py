@@ -46,7 +46,7 @@ def test_pauses_grow_with_jitter_and_honour_the_agent():
 
 async def test_a_send_is_done_once_however_often_it_is_sent():
     """Our extension makes the message id a key: every lost answer is asked for again, the work is
-    done once.
+    done once (design, rule 17).
     """
     async with FakeAgent("done") as fake, connect(fake.url, retry=QUICK) as client:
         fake.fail(Disconnect(), Disconnect(), Status(503), Status(429))
@@ -256,7 +256,7 @@ async def test_a_garbled_answer_is_no_reason_to_send_again():
 
 async def test_a_key_outlives_the_process():
     """The same call with the same key is the same message to the last byte, so that an agent
-    recognises it.
+    recognises it (design, rule 17).
     """
     async with FakeAgent("done") as fake:
         async with connect(fake.url) as client:

@@ -260,7 +260,7 @@ async def test_a_cancel_whose_caller_is_gone_is_still_carried_out(connect_grpc):
 
 
 async def test_a_key_whose_first_sender_hung_up_is_still_one_task(connect_grpc):
-    """The repeat gets the answer of the first."""
+    """The repeat gets the answer of the first (design, rule 17)."""
     gate, begun = asyncio.Event(), asyncio.Event()
 
     async def slow(request: str):
@@ -335,7 +335,7 @@ async def drained(stream):
 
 
 async def test_a_reader_that_takes_nothing_is_refused_the_rest(connect_grpc):
-    """RESOURCE_EXHAUSTED: a cut must not look like an end. Other readers do not
+    """RESOURCE_EXHAUSTED: a cut must not look like an end (design, rule 5). Other readers do not
     notice.
     """
 

@@ -32,7 +32,7 @@ def trip(request):
 
 
 async def test_text_is_all_text_parts_joined(connect):
-    """`str` takes them with a newline between (design, rule 10)."""
+    """`str` takes them with a newline between (design, rule 11)."""
 
     async def join(request: str):
         return repr(request)
@@ -43,7 +43,7 @@ async def test_text_is_all_text_parts_joined(connect):
 
 
 async def test_a_message_without_text_is_no_text(connect):
-    """ContentTypeNotSupported, and no task is made of it (SND-8; design, rule 10)."""
+    """ContentTypeNotSupported, and no task is made of it (SND-8; design, rule 11)."""
 
     async def read(request: str):
         return request
@@ -81,7 +81,7 @@ async def test_a_type_is_read_from_json_text(connect, trip):
 
 
 async def test_data_that_does_not_fit_names_the_field(connect, trip):
-    """InvalidParams with a violation per field (GEN-2, ERR-3; design, rule 10)."""
+    """InvalidParams with a violation per field (GEN-2, ERR-3; design, rule 11)."""
 
     async def plan(wish: trip):
         return wish.city
@@ -98,7 +98,7 @@ async def test_data_that_does_not_fit_names_the_field(connect, trip):
 
 
 async def test_text_that_is_no_json_is_not_taken_for_data(connect, trip):
-    """InvalidParams says what is needed (design, rule 10)."""
+    """InvalidParams says what is needed (design, rule 11)."""
 
     async def plan(wish: trip):
         return wish.city
@@ -174,7 +174,7 @@ async def test_bytes_are_the_content_of_a_file(connect):
 
 
 async def test_a_missing_file_is_refused_unless_it_may_be_missing(connect):
-    """A default or `| None` makes a parameter optional (design, rule 10)."""
+    """A default or `| None` makes a parameter optional (design, rule 11)."""
 
     async def look(request: str, file: File | None = None):
         return f"{request} {file}"
@@ -217,7 +217,7 @@ async def test_any_dict_is_data(connect):
 
 
 async def test_an_answer_that_cannot_be_bound_leaves_the_task_as_it_is(connect):
-    """Binding comes before anything is stored, for later messages too (design, rule 10)."""
+    """Binding comes before anything is stored, for later messages too (design, rule 11)."""
 
     async def plan(wish: Trip):
         return Ask("Which city?") if wish.city == "?" else wish.city
@@ -235,7 +235,9 @@ async def test_an_answer_that_cannot_be_bound_leaves_the_task_as_it_is(connect):
 
 
 async def test_odd_media_types_are_taken_as_they_come(connect):
-    """Parts are not refused for what they say they are, unless told to be strict (design, rule 10)."""
+    """Parts are not refused for what they say they are, unless told to be strict (design, rule
+    11).
+    """
 
     async def read(request: str):
         return request

@@ -83,7 +83,7 @@ async def test_an_unknown_task_cannot_be_cancelled(connect):
 
 
 async def test_a_skill_that_returns_while_being_cancelled_has_completed(connect):
-    """A normal return in the time given wins, and the caller is told (design, rule 9)."""
+    """A normal return in the time given wins, and the caller is told (design, rule 10)."""
     entered = asyncio.Event()
 
     async def stubborn(request: str):
@@ -102,7 +102,7 @@ async def test_a_skill_that_returns_while_being_cancelled_has_completed(connect)
 
 
 async def test_cleanup_may_take_its_time_and_speak(connect):
-    """What the function says while it is being cancelled is still heard (design, rule 9)."""
+    """What the function says while it is being cancelled is still heard (design, rule 10)."""
     entered = asyncio.Event()
 
     async def tidy(request: str, ctx: Context):
@@ -121,7 +121,7 @@ async def test_cleanup_may_take_its_time_and_speak(connect):
 
 
 async def test_cleanup_has_its_time_also_when_whoever_cancels_hangs_up(connect):
-    """A normal return in that time still wins (design, rule 9)."""
+    """A normal return in that time still wins (design, rule 10)."""
     entered, cleaning, gate = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def stubborn(request: str):
@@ -181,7 +181,7 @@ async def test_two_cancels_at_once_agree(connect):
 
 
 async def test_what_a_cancelled_thread_still_says_is_dropped(connect):
-    """A thread can't be stopped; it is no longer listened to (design, rule 9)."""
+    """A thread can't be stopped; it is no longer listened to (design, rule 10)."""
     entered, gate, over = threading.Event(), threading.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -202,7 +202,7 @@ async def test_what_a_cancelled_thread_still_says_is_dropped(connect):
 
 async def test_a_skill_that_will_not_stop_is_left_behind(connect_rpc):
     """After the time given the task is canceled, and what the function does later is not heard
-    (design, rule 9).
+    (design, rule 10).
     """
     entered, gate = asyncio.Event(), asyncio.Event()
 

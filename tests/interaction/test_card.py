@@ -206,7 +206,9 @@ async def test_the_card_needs_no_version(connect_rest):
     ],
 )
 async def test_a_strangers_host_header_is_not_believed(connect_rest, host, trusted):
-    """Without a configured URL only loopback and the bound address count (design, rule 14; CRD-5)."""
+    """Without a configured URL only loopback and the bound address count (design, rule 18;
+    CRD-5).
+    """
     async with connect_rest(echo) as client:
         async with client.http.get(client.url + PATH, headers={"Host": host}) as response:
             rest = (await response.json())["supportedInterfaces"][1]["url"]
@@ -214,7 +216,7 @@ async def test_a_strangers_host_header_is_not_believed(connect_rest, host, trust
 
 
 async def test_forwarded_headers_are_not_believed(connect_rest):
-    """Anyone can send them (design, rule 14)."""
+    """Anyone can send them (design, rule 18)."""
     headers = {
         "X-Forwarded-Host": "evil.example",
         "X-Forwarded-Proto": "https",
@@ -228,7 +230,7 @@ async def test_forwarded_headers_are_not_believed(connect_rest):
 
 
 async def test_a_configured_url_is_the_one_in_the_card(connect_rest):
-    """What the operator says goes, whatever the Host header is (design, rule 14)."""
+    """What the operator says goes, whatever the Host header is (design, rule 18)."""
     async with connect_rest(echo, url="https://agents.example/trip/") as client:
         urls = [
             e["url"]

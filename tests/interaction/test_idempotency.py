@@ -1,4 +1,4 @@
-"""Safe to send again, when asked (IDM-2)."""
+"""Safe to send again, when asked (IDM-2; design, rule 17)."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ async def test_another_key_is_another_task(connect, count):
 
 
 async def test_another_message_under_the_same_key_is_refused(connect, count, calls):
-    """INVALID_PARAMS' code with a reason of its own."""
+    """INVALID_PARAMS' code with a reason of its own (design, rule 17)."""
     async with connect(count) as client:
         await client.send("one", headers=KEY)
         refused = await refusal_of(client.send("two", headers=KEY))
@@ -87,7 +87,7 @@ async def test_two_sends_at_once_are_one_task(connect, store):
 
 
 async def test_a_key_outlives_its_server(connect, lasting, count, calls):
-    """After the answer, after a restart."""
+    """After the answer, after a restart (design, rule 17)."""
     sent = say()
     async with connect(count, store=lasting) as client:
         first = await client.send(sent, headers=KEY)
@@ -97,7 +97,7 @@ async def test_a_key_outlives_its_server(connect, lasting, count, calls):
 
 
 async def test_a_reply_is_given_again_too(connect, store, calls):
-    """The same message, not a new one."""
+    """The same message, not a new one (design, rule 17)."""
 
     async def greet(request: str) -> Reply:
         calls.append(request)
@@ -110,7 +110,7 @@ async def test_a_reply_is_given_again_too(connect, store, calls):
 
 
 async def test_a_reply_whose_first_sender_hung_up_is_made_once(connect, store, calls):
-    """The repeat gets what the first would have got."""
+    """The repeat gets what the first would have got (design, rule 17)."""
     entered, gate = asyncio.Event(), asyncio.Event()
 
     async def greet(request: str) -> Reply:
@@ -227,7 +227,7 @@ async def test_a_stream_asked_for_again_shows_the_same_task(connect, store, coun
 
 
 async def test_tenants_do_not_share_keys(connect, count):
-    """A key is one caller's, in one tenant."""
+    """A key is one caller's, in one tenant (design, rule 17)."""
     async with connect(count) as client:
         sent = [say(tenant=tenant, messageId="m") for tenant in ("a", "b")]
         one, two = [(await client.send(s, headers=KEY))["task"] for s in sent]

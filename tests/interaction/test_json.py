@@ -310,7 +310,7 @@ async def test_text_is_utf_8_both_ways(connect):
 
 
 async def test_the_last_of_two_members_of_one_name_wins(connect_http):
-    """On every binding alike."""
+    """On every binding alike (design, rule 15)."""
     async with connect_http(echo) as client:
         body = json.dumps(say("first")).replace(
             '"text": "first"', '"text": "first", "text": "last"'
@@ -341,7 +341,9 @@ BAD_JSON = [
 
 @pytest.mark.parametrize("body", BAD_JSON, ids=range(len(BAD_JSON)))
 async def test_what_is_not_json_is_a_parse_error(connect_http, body):
-    """Broken text, numbers there are none of, bad UTF-8, lone surrogates, too deep (section 4.2)."""
+    """Broken text, numbers there are none of, bad UTF-8, lone surrogates, too deep (design, rule
+    15; section 4.2).
+    """
     async with connect_http(echo) as client:
         status, answer = await client.post(
             "/" if client.binding == "JSONRPC" else "/message:send", body

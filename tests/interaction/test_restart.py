@@ -10,7 +10,7 @@ from tests.drive import BINDINGS, kinds, say, serving, state_of, text_of
 
 
 async def test_work_cut_off_by_a_stop_has_failed_and_says_so(connect, lasting):
-    """Nothing stays working for ever, and the client knows to send again."""
+    """Nothing stays working for ever, and the client knows to send again (design, rule 14)."""
     entered = asyncio.Event()
 
     async def slow(request: str):
@@ -30,7 +30,7 @@ async def test_work_cut_off_by_a_stop_has_failed_and_says_so(connect, lasting):
 
 @pytest.mark.parametrize("door", BINDINGS.values(), ids=BINDINGS)
 async def test_an_open_stream_learns_that_the_server_stops(door):
-    """It ends with the state its task is left in: never with silence."""
+    """It ends with the state its task is left in: never with silence (design, rule 14)."""
     agent = Agent("Slow")
 
     @agent.skill
@@ -46,7 +46,9 @@ async def test_an_open_stream_learns_that_the_server_stops(door):
 
 
 async def test_a_question_survives_a_stop(connect, lasting):
-    """input-required stays what it is, and can still be read, listed and cancelled."""
+    """input-required stays what it is, and can still be read, listed and cancelled (design, rule
+    14).
+    """
 
     async def book(request: str, ctx: Context):
         return await ctx.ask("When?")

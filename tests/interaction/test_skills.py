@@ -54,7 +54,7 @@ async def test_what_a_skill_returns_becomes_an_artifact(connect_rpc, value, part
 
 
 async def test_nothing_returned_is_nothing_made(connect):
-    """None completes the task with neither artifact nor message."""
+    """None completes the task with neither artifact nor message (design, rule 8)."""
 
     async def quiet(request: str):
         return None
@@ -72,7 +72,7 @@ async def test_nothing_returned_is_nothing_made(connect):
     ids=["Reply", "Message"],
 )
 async def test_a_message_returned_by_a_task_is_its_last_word(connect_rpc, word):
-    """It becomes the completing status message, and no artifact."""
+    """It becomes the completing status message, and no artifact (design, rule 8)."""
 
     async def leave(request: str):
         return word
@@ -94,7 +94,7 @@ async def test_skills_may_be_plain_functions(connect):
 
 
 async def test_skills_may_be_plain_generators(connect):
-    """Their yields are chunks too, and their return value the last (design, rule 8)."""
+    """Their yields are chunks too, and their return value the last (design, rule 9)."""
 
     def count(request: str, ctx: Context):
         ctx.status("counting")
@@ -153,7 +153,7 @@ async def test_a_plain_function_cannot_wait_for_an_answer(connect_rpc, caplog, w
 
 
 async def test_a_reply_skill_has_no_task_to_speak_of(connect, caplog):
-    """Task verbs raise TypeError there."""
+    """Task verbs raise TypeError there (design, rule 8)."""
 
     async def greet(request: str, ctx: Context) -> Reply:
         ctx.status("thinking")
@@ -344,7 +344,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("function", "complaint"), WRONG)
 def test_a_signature_that_cannot_be_filled_is_refused_at_the_start(function, complaint):
-    """Not with the first message (design, rule 10)."""
+    """Not with the first message (design, rule 11)."""
     agent = Agent("Wrong")
     agent.skill(id="wrong")(function)
     with pytest.raises(TypeError, match=complaint):
@@ -352,7 +352,7 @@ def test_a_signature_that_cannot_be_filled_is_refused_at_the_start(function, com
 
 
 def test_two_parameters_cannot_take_the_same_thing():
-    """Nobody could say which gets what (design, rule 10)."""
+    """Nobody could say which gets what (design, rule 11)."""
     agent = Agent("Wrong")
 
     @agent.skill

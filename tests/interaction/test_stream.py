@@ -41,7 +41,7 @@ async def test_a_stream_shows_the_task_and_then_every_change(connect, store):
 
 
 async def test_progress_is_shown_while_the_work_goes_on(connect):
-    """A stream gives prompt feedback: nothing is held back for the end (STR-1; design, rule 8)."""
+    """A stream gives prompt feedback: nothing is held back for the end (STR-1; design, rule 9)."""
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -68,7 +68,9 @@ async def test_a_reply_streams_as_one_message(connect):
 
 
 async def test_yields_are_chunks_of_one_artifact(connect):
-    """`append` after the first, no lastChunk that was not known, and the whole is their sum (STR-9; design, rule 8)."""
+    """`append` after the first, no lastChunk that was not known, and the whole is their sum (STR-9;
+    design, rule 9).
+    """
 
     async def write(request: str):
         for word in ("to ", "be ", "or"):
@@ -84,7 +86,9 @@ async def test_yields_are_chunks_of_one_artifact(connect):
 
 
 async def test_a_returned_value_is_known_to_be_the_last_chunk(connect):
-    """lastChunk only where it is known: a returned value, ctx.artifact, write(last=True) (design, rule 8)."""
+    """lastChunk only where it is known: a returned value, ctx.artifact, write(last=True) (design,
+    rule 9).
+    """
 
     async def write(request: str, ctx: Context):
         await ctx.write("one")
@@ -110,7 +114,7 @@ async def test_a_returned_value_is_known_to_be_the_last_chunk(connect):
 
 
 async def test_a_yielded_artifact_is_its_own(connect):
-    """An Artifact among chunks does not join them (design, rule 8)."""
+    """An Artifact among chunks does not join them (design, rule 9)."""
 
     async def write(request: str):
         yield "a"
@@ -278,7 +282,9 @@ async def test_a_reader_far_behind_is_served_from_the_store(connect, store):
 
 
 async def test_an_idle_stream_shows_that_it_is_alive(connect_http):
-    """A comment now and then keeps proxies from cutting it, and is no event (section 3.4)."""
+    """A comment now and then keeps proxies from cutting it, and is no event (section 3.4; design,
+    rule 5).
+    """
     gate = asyncio.Event()
 
     async def slow(request: str):

@@ -8,7 +8,7 @@ from tests.drive import heard, kinds, refusal_of, say, state_of, text_of
 
 
 async def test_a_skill_may_ask_as_often_as_it_likes(connect, store):
-    """Each answer continues the same call of the function."""
+    """Each answer continues the same call of the function (design, rule 7)."""
 
     async def book(request: str, ctx: Context):
         day = await ctx.ask("Which day?")
@@ -146,7 +146,7 @@ async def test_a_question_left_open_outlives_the_server(connect, lasting):
 
 async def test_a_message_for_a_busy_task_waits_for_its_turn(connect):
     """`ask` takes the oldest that waits, and its sender is answered by the end of its own turn
-    (SND-9).
+    (SND-9; design, rule 7).
     """
     entered, gate = asyncio.Event(), asyncio.Event()
 
@@ -172,7 +172,9 @@ async def test_a_message_for_a_busy_task_waits_for_its_turn(connect):
 
 
 async def test_the_messages_waiting_for_a_task_are_bounded(connect):
-    """The 33rd is told to come back later, with HTTP's own word for it on every binding (OPS-2, GEN-6)."""
+    """The 33rd is told to come back later, with HTTP's own word for it on every binding (OPS-2,
+    GEN-6; design, rule 7).
+    """
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -194,7 +196,7 @@ async def test_the_messages_waiting_for_a_task_are_bounded(connect):
 
 
 async def test_whoever_still_waits_when_the_task_ends_is_told_so(connect):
-    """UnsupportedOperation names the context; the message stays in the history."""
+    """UnsupportedOperation names the context; the message stays in the history (design, rule 7)."""
     entered, gate = asyncio.Event(), asyncio.Event()
 
     async def work(request: str):
@@ -216,7 +218,9 @@ async def test_whoever_still_waits_when_the_task_ends_is_told_so(connect):
 
 
 async def test_a_waiting_message_starts_the_next_turn_of_an_open_task(connect):
-    """After `return Ask` the oldest message that waits is taken without anybody sending again."""
+    """After `return Ask` the oldest message that waits is taken without anybody sending again
+    (design, rule 7).
+    """
     gate = asyncio.Event()
 
     async def work(request: str):
@@ -256,7 +260,7 @@ async def test_a_long_row_of_waiting_messages_is_gone_through(connect_rpc):
 
 
 async def test_an_answer_is_never_met_with_the_old_question(connect):
-    """Taking the answer makes the task working in the same commit."""
+    """Taking the answer makes the task working in the same commit (design, rule 7)."""
     gate = asyncio.Event()
 
     async def book(request: str, ctx: Context):

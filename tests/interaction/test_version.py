@@ -44,7 +44,9 @@ async def test_every_operation_checks_the_version(connect):
 
 @pytest.mark.parametrize("headers", [None, {"A2A-Version": ""}])
 async def test_without_a_version_the_method_or_path_decides(connect, headers):
-    """1.0 names mean 1.0 (the specification would have it mean 0.3, whose names are others)."""
+    """1.0 names mean 1.0 (design, rule 16; the specification would have it mean 0.3, whose names
+    are others).
+    """
     async with connect(echo) as client:
         task = (await client.send("hi", headers=headers))["task"]
         assert state_of(task) == "completed"
@@ -99,7 +101,7 @@ async def test_the_names_of_an_old_version_mean_that_version(connect_rpc):
 
 
 async def test_an_old_version_can_be_left_out(connect_rpc):
-    """A server of 1.0 alone knows no other names and says so (VER-3)."""
+    """A server of 1.0 alone knows no other names and says so (VER-3; design, rule 16)."""
     async with connect_rpc(echo, versions=["1.0"]) as client:
         _, answer = await client.post(
             "/",
@@ -114,7 +116,7 @@ async def test_an_old_version_can_be_left_out(connect_rpc):
 
 
 async def test_a_version_that_contradicts_the_method_gives_way_to_it(connect_rpc):
-    """SendMessage is 1.0 whatever known version the header names."""
+    """SendMessage is 1.0 whatever known version the header names (design, rule 16)."""
     async with connect_rpc(echo) as client:
         task = (await client.send("hi", headers={"A2A-Version": "0.3"}))["task"]
         assert task["status"]["state"] == "TASK_STATE_COMPLETED"

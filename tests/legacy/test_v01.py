@@ -312,7 +312,9 @@ async def test_errors_have_the_numbers_0_1_gives_them():
 
 
 async def test_a_send_can_be_repeated_safely_though_0_1_messages_have_no_ids(store):
-    """The same words under the same key are the same send; other words are refused."""
+    """The same words under the same key are the same send; other words are refused (design, rule
+    17).
+    """
     said = []
 
     async def hear(request: str):

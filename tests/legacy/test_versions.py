@@ -86,7 +86,7 @@ def _target(node: ast.Assign) -> str:
 
 @pytest.mark.parametrize("room", ["model", "store", "engine", "ops", "wire"])
 def test_nothing_but_codecs_and_the_table_names_an_old_version(room):
-    """A version check elsewhere would outlive the version."""
+    """A version check elsewhere would outlive the version (design, rule 16)."""
     for path in (SOURCE / room).rglob("*.py"):
         if path.name != "table.py":
             code = re.sub(r'"""(?s:.)*?"""|#.*', "", path.read_text())

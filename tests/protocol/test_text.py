@@ -45,7 +45,7 @@ def test_what_is_not_json_is_a_parse_error(raw):
 
 
 def test_of_duplicate_keys_the_last_wins():
-    """On every binding alike."""
+    """On every binding alike (design, rule 15)."""
     assert text.loads(b'{"a":1,"a":2}') == {"a": 2}
 
 

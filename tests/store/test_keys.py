@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from accord.store import ApiKey
+from accord.store import StoredApiKey
 from accord.store.postgres.store import PostgresStore
 from accord.store.sqlite.keys import SqliteKeys
 from accord.store.sqlite.store import SqliteStore
 from tests.store.conftest import Box
 
-MIA = ApiKey("k1", "mia", b"d" * 32, 1_000, "acme", ("a", "b"), 9_000)
+MIA = StoredApiKey("k1", "mia", b"d" * 32, 1_000, "acme", ("a", "b"), 9_000)
 
 
 async def test_a_key_is_found_by_its_id(box: Box) -> None:
@@ -17,7 +17,7 @@ async def test_a_key_is_found_by_its_id(box: Box) -> None:
     assert await keys.find("k1") is None
     await keys.add(MIA)
     assert await keys.find("k1") == MIA
-    bob = ApiKey("k0", "bob", b"e" * 32, 2_000)
+    bob = StoredApiKey("k0", "bob", b"e" * 32, 2_000)
     await keys.add(bob)
     assert await keys.list() == [MIA, bob]
 

@@ -81,7 +81,7 @@ async def test_open_tasks_stay_until_nobody_answers_for_too_long(
     connect_rpc: Any, store: str, apps: list[Any]
 ) -> None:
     """Retention of finished tasks never touches an open one; a question nobody answers fails in the
-    end.
+    end (design, rule 14).
     """
     async with connect_rpc(an_agent(), store=store) as client:
         task = (await client.send(say("hi", metadata={"skill": "talk"})))["task"]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .api_keys import digest_of as digest_of
     from .api_keys import new_api_key as new_api_key
     from .authenticator import Authenticator as Authenticator
-    from .basic import Basic as Basic
+    from .basic import BasicAuth as BasicAuth
     from .basic import hash_password as hash_password
     from .caller import ANONYMOUS as ANONYMOUS
     from .caller import Caller as Caller
@@ -47,7 +47,7 @@ __getattr__ = lazy(
         "ApiKeys": "api_keys",
         "Auth": "scheme",
         "Authenticator": "authenticator",
-        "Basic": "basic",
+        "BasicAuth": "basic",
         "Caller": "caller",
         "Introspection": "tokens",
         "InvalidSignature": "jose",

@@ -13,7 +13,7 @@ from .caller import Caller
 from .scheme import Credentials, InvalidCredentials, Resources, Scheme
 
 if TYPE_CHECKING:
-    from ..store import ApiKey, KeyStore
+    from ..store import KeyStore, StoredApiKey
 
 __all__ = ["ApiKeys", "digest_of", "new_api_key"]
 
@@ -119,7 +119,7 @@ class ApiKeys(Scheme):
             self._note_use(found, now)
         return Caller(found.name, found.tenant, frozenset(found.scopes), scheme=self.name)
 
-    def _note_use(self, key: "ApiKey", now: int) -> None:
+    def _note_use(self, key: "StoredApiKey", now: int) -> None:
         """Write down when a key was last used, beside the call."""
 
         async def write() -> None:

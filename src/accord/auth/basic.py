@@ -13,7 +13,7 @@ from ..model import HTTPAuthSecurityScheme, SecurityScheme
 from .caller import Caller
 from .scheme import Credentials, InvalidCredentials, Scheme
 
-__all__ = ["Basic", "hash_password"]
+__all__ = ["BasicAuth", "hash_password"]
 
 _COST = 1 << 14  # of scrypt: about 50 ms and 16 MiB
 KNOWN_S = 300.0  # for which a password that was right is not hashed again
@@ -22,7 +22,7 @@ _HASHED = "scrypt$"
 
 
 def hash_password(password: str) -> str:
-    """Return a password as it may be stored: `Basic({"ada": hash_password("...")})`."""
+    """Return a password as it may be stored: `BasicAuth({"ada": hash_password("...")})`."""
     salt = secrets.token_bytes(16)
     return f"{_HASHED}{salt.hex()}${_scrypt(password, salt).hex()}"
 
@@ -31,7 +31,7 @@ def _scrypt(password: str, salt: bytes) -> bytes:
     return hashlib.scrypt(password.encode(), salt=salt, n=_COST, r=8, p=1, maxmem=64 << 20)
 
 
-class Basic(Scheme):
+class BasicAuth(Scheme):
     """Callers show a name and a password.
 
     Args:
@@ -53,7 +53,7 @@ class Basic(Scheme):
     ) -> None:
         super().__init__(name, scopes)
         if not users:
-            raise ValueError("Basic needs users: a password for each name")
+            raise ValueError("BasicAuth needs users: a password for each name")
         if any(":" in user or not user for user in users):
             raise ValueError("the name of a user is not empty and has no colon (RFC 7617)")
         self._users = {
@@ -65,7 +65,7 @@ class Basic(Scheme):
         self._known: dict[bytes, tuple[float, Caller]] = {}
 
     def card(self) -> SecurityScheme:
-        return SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Basic"))
+        return SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="BasicAuth"))
 
     def read(self, credentials: Credentials) -> str:
         text = credentials.header("authorization")

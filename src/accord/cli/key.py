@@ -10,7 +10,7 @@ import click
 
 from ..auth import digest_of, new_api_key
 from ..model import now_ms
-from ..store import ApiKey, CommitFailed, KeyStore, open_store
+from ..store import CommitFailed, KeyStore, StoredApiKey, open_store
 from .db import only_store
 from .load import load_agent
 
@@ -70,7 +70,7 @@ def new(
         raise click.ClickException("the name of a caller is printable text")
     id_, text = new_api_key()
     now = now_ms()
-    made = ApiKey(
+    made = StoredApiKey(
         id_,
         name,
         digest_of(text),

@@ -24,14 +24,13 @@ from .contract import (
     Wake,
 )
 from .failpoints import is_armed, point
-from .keys import ApiKey, KeyStore
+from .keys import KeyStore, StoredApiKey
 from .open import open_store
 from .push import DeadLetter, Outcome, Push, PushStore
 
 __all__ = [
     "MAX_POSTS",
     "Ages",
-    "ApiKey",
     "Append",
     "Can",
     "CommitFailed",
@@ -55,6 +54,7 @@ __all__ = [
     "Row",
     "Stats",
     "Store",
+    "StoredApiKey",
     "Wake",
     "is_armed",
     "open_store",

@@ -4,10 +4,10 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["ApiKey", "KeyStore", "MemoryKeys"]
+__all__ = ["KeyStore", "MemoryKeys", "StoredApiKey"]
 
 
-class ApiKey(msgspec.Struct, frozen=True):
+class StoredApiKey(msgspec.Struct, frozen=True):
     """An API key as stored: enough to check one, not enough to make it."""
 
     id: str
@@ -34,13 +34,13 @@ class KeyStore(Protocol):
         """
         ...
 
-    async def add(self, key: ApiKey) -> None:
+    async def add(self, key: StoredApiKey) -> None:
         """Store a new key. Its id is random."""
         ...
 
-    async def find(self, id: str) -> ApiKey | None: ...
+    async def find(self, id: str) -> StoredApiKey | None: ...
 
-    async def list(self) -> list[ApiKey]:
+    async def list(self) -> list[StoredApiKey]:
         """Return all keys, oldest first."""
         ...
 
@@ -57,18 +57,18 @@ class MemoryKeys:
     """API keys that end with the process."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, ApiKey] = {}
+        self._keys: dict[str, StoredApiKey] = {}
 
     async def prepare(self) -> None:
         """There is nothing to make."""
 
-    async def add(self, key: ApiKey) -> None:
+    async def add(self, key: StoredApiKey) -> None:
         self._keys[key.id] = key
 
-    async def find(self, id: str) -> ApiKey | None:
+    async def find(self, id: str) -> StoredApiKey | None:
         return self._keys.get(id)
 
-    async def list(self) -> list[ApiKey]:
+    async def list(self) -> list[StoredApiKey]:
         return sorted(self._keys.values(), key=lambda key: (key.created_ms, key.id))
 
     async def revoke(self, id: str, at_ms: int) -> bool:

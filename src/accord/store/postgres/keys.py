@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..contract import CommitFailed
-from ..keys import ApiKey
+from ..keys import StoredApiKey
 from .connect import BROKEN, connected, is_pooled, reason
 from .migrations import check, migrate, version
 from .options import PostgresOptions
@@ -35,7 +35,7 @@ class PostgresKeys:
 
     def __init__(self, database: OpenDatabase) -> None:
         self._db = database
-        self._known: dict[str, tuple[float, ApiKey]] = {}
+        self._known: dict[str, tuple[float, StoredApiKey]] = {}
 
     async def prepare(self) -> None:
         options = self._db.options
@@ -46,7 +46,7 @@ class PostgresKeys:
         except BROKEN as error:
             raise RuntimeError(f"the database can't be used: {reason(options, error)}") from error
 
-    async def add(self, key: ApiKey) -> None:
+    async def add(self, key: StoredApiKey) -> None:
         await self._query(
             f"INSERT INTO {{s}}.api_keys ({_COLUMNS}) VALUES ($1,$2,$3,$4,$5,$6,$7,$8,$9)",
             key.id,
@@ -60,7 +60,7 @@ class PostgresKeys:
             key.revoked_ms,
         )
 
-    async def find(self, id: str) -> ApiKey | None:
+    async def find(self, id: str) -> StoredApiKey | None:
         known = self._known.get(id)
         if known is not None and known[0] > time.monotonic():
             return known[1]
@@ -74,7 +74,7 @@ class PostgresKeys:
         self._known[id] = (time.monotonic() + KNOWN_S, found)
         return found
 
-    async def list(self) -> list[ApiKey]:
+    async def list(self) -> list[StoredApiKey]:
         rows = await self._query(f"SELECT {_COLUMNS} FROM {{s}}.api_keys ORDER BY created_ms, id")
         return [_key_of(row) for row in rows]
 
@@ -100,9 +100,9 @@ class PostgresKeys:
             raise CommitFailed(reason(options, error)) from error
 
 
-def _key_of(row: Any) -> ApiKey:
+def _key_of(row: Any) -> StoredApiKey:
     id_, name, digest, created_ms, tenant, scopes, expires_ms, used_ms, revoked_ms = row
-    return ApiKey(
+    return StoredApiKey(
         id_,
         name,
         bytes(digest),

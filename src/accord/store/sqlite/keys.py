@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..contract import CommitFailed
-from ..keys import ApiKey
+from ..keys import StoredApiKey
 from .files import check_file, hold, reason, unusable
 from .migrations import migrate, newest
 
@@ -43,7 +43,7 @@ class SqliteKeys:
             self._db.close()
             self._db = None
 
-    async def add(self, key: ApiKey) -> None:
+    async def add(self, key: StoredApiKey) -> None:
         row = (
             key.id,
             key.name,
@@ -57,13 +57,13 @@ class SqliteKeys:
         )
         await self._write(f"INSERT INTO api_keys ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", row)
 
-    async def find(self, id: str) -> ApiKey | None:
+    async def find(self, id: str) -> StoredApiKey | None:
         # On the loop: in WAL mode a reader never waits, and a thread would cost more than the read.
         with self._reading() as db:
             row = db.execute(f"SELECT {_COLUMNS} FROM api_keys WHERE id=?", (id,)).fetchone()
         return _key_of(row) if row is not None else None
 
-    async def list(self) -> list[ApiKey]:
+    async def list(self) -> list[StoredApiKey]:
         with self._reading() as db:
             rows = db.execute(f"SELECT {_COLUMNS} FROM api_keys ORDER BY created_ms, id").fetchall()
         return [_key_of(row) for row in rows]
@@ -103,9 +103,9 @@ class SqliteKeys:
         )
 
 
-def _key_of(row: tuple[Any, ...]) -> ApiKey:
+def _key_of(row: tuple[Any, ...]) -> StoredApiKey:
     id_, name, digest, created_ms, tenant, scopes, expires_ms, used_ms, revoked_ms = row
-    return ApiKey(
+    return StoredApiKey(
         id_,
         name,
         bytes(digest),
