@@ -13,22 +13,22 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["keep", "own_signals"]
+__all__ = ["close_in_children", "own_signals"]
 
 T = TypeVar("T")
 
-_kept: "weakref.WeakKeyDictionary[object, Callable[[object], Iterable[int]]]" = (
+_owners: "weakref.WeakKeyDictionary[object, Callable[[object], Iterable[int]]]" = (
     weakref.WeakKeyDictionary()
 )
 _signals: set[int] = set()
 _here = threading.local()  # what this thread held back before
 
 
-def keep(owner: T, filenos: Callable[[T], Iterable[int]]) -> None:
+def close_in_children(owner: T, filenos: Callable[[T], Iterable[int]]) -> None:
     """Close in every child what `filenos` then finds open of the owner; here nothing is closed, and
     no lock is given back.
     """
-    _kept[owner] = filenos  # type: ignore[assignment]  # each function is called with its own owner
+    _owners[owner] = filenos  # type: ignore[assignment]  # each function is called with its own owner
 
 
 @contextlib.contextmanager
@@ -70,10 +70,10 @@ def _in_child() -> None:
 
 
 def _let_go() -> None:
-    if not _kept:
+    if not _owners:
         return
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for owner, filenos in list(_kept.items()):
+    for owner, filenos in list(_owners.items()):
         with contextlib.suppress(Exception):  # whatever it is, the child is to begin
             for fileno in filenos(owner):
                 if fileno >= 0:
@@ -81,7 +81,7 @@ def _let_go() -> None:
                         nothing, fileno, inheritable=False
                     )  # the number stays taken: some object still knows it
     os.close(nothing)
-    _kept.clear()
+    _owners.clear()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing is forked

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from ... import forks
+from ...forks import own_signals
 from ...model import Limits
 from ..http import Router
 from ..http1 import HttpServer
@@ -85,7 +85,7 @@ def serve(
     loop = _new_loop()
     asyncio.set_event_loop(loop)
     try:
-        with forks.own_signals(signal.SIGINT, signal.SIGTERM):
+        with own_signals(signal.SIGINT, signal.SIGTERM):
             loop.run_until_complete(_serve(app, host, port, limits, on_start, tls, grace_s))
     finally:
         asyncio.set_event_loop(None)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from ... import forks
+from ...forks import close_in_children
 from ...model import Limits
 from .acceptor import Acceptor
 from .tls import Tls
@@ -86,7 +86,7 @@ class Listener(abc.ABC):
         self._partial: dict[
             PartialRequest, list[float]
         ] = {}  # how many bytes of each have come, and since when; the oldest first
-        forks.keep(self, Listener._filenos)
+        close_in_children(self, Listener._filenos)
 
     @abc.abstractmethod
     def connected(self) -> asyncio.BaseProtocol:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
-from ... import forks
+from ...forks import close_in_children
 from ..contract import CommitFailed, Stats
 from .migrations import newest
 
@@ -64,7 +64,7 @@ def hold(path: Path) -> BinaryIO:
                 f"{path} is in use by {_named(holder)}; stop that first, or use another "
                 "file with --store sqlite:///other.db"
             ) from None
-        forks.keep(lock, lambda lock: [lock.fileno()])
+        close_in_children(lock, lambda lock: [lock.fileno()])
         try:
             lock.truncate(0)
             lock.write(b"%d\n" % os.getpid())
@@ -242,7 +242,7 @@ class Watch:
         # Open as long as the database is: to close any file of it would give up the locks SQLite
         # holds for this process.
         self._open = [os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))]
-        forks.keep(self, lambda watch: watch._open)
+        close_in_children(self, lambda watch: watch._open)
 
     def close(self) -> None:
         """To be called when the database is closed."""

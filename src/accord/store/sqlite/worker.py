@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ... import forks
+from ...forks import close_in_children
 
 __all__ = ["Worker"]
 
@@ -34,7 +34,7 @@ class Worker:
         self._told, self._tell = os.pipe()
         os.set_blocking(self._told, False)  # the loop must never wait there
         self._open = [self._given, self._give, self._told, self._tell]
-        forks.keep(self, lambda worker: worker._open)
+        close_in_children(self, lambda worker: worker._open)
         try:
             self._loop.add_reader(self._told, self._settle)
             self._has_reader = True
