@@ -9,6 +9,7 @@ from .engine.skills import AgentBase
 from .model import Limits
 
 if TYPE_CHECKING:
+    import socket
     from pathlib import Path
 
     from .app import App
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from .store import Store
 
 __all__ = ["Agent"]
+
+MAX_WORKERS = 64
 
 
 class Agent(AgentBase):
@@ -125,6 +128,7 @@ class Agent(AgentBase):
         egress_proxy: str = "",
         no_auth: bool = False,
         cors_origins: Sequence[str] = (),
+        workers: int = 1,
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
         port.
@@ -161,14 +165,20 @@ class Agent(AgentBase):
               reached. Without it they are called directly, if they are public.
             no_auth: Let anyone who can reach the address use an agent without `auth`.
             cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
+            workers: How many processes serve the port. More than one need a store they can share:
+              `postgresql://...`. One that dies is started again.
 
         Raises:
             ValueError: The address can be reached from other machines and callers are not
               authenticated; or a setting is wrong.
         """
         from .server.process import (  # what an app that is served elsewhere does not need
+            WorkerProcess,
+            bind,
             is_loopback,
+            run_workers,
             serve,
+            url_of,
         )
 
         if not 0 <= grace_s < math.inf:
@@ -184,36 +194,76 @@ class Agent(AgentBase):
                 f"agent {self.name!r} declares auth=, which --no-auth would not switch off; leave "
                 "one of them out"
             )
-        app = self.app(
-            store=self.default_store if store is None else store,
-            url=url,
-            limits=limits,
-            versions=versions,
-            grpc_port=grpc_port,
-            grpc_host=host,
-            tls=tls,
-            retention=retention,
-            key_file=key_file,
-            allow_hosts=allow_hosts,
-            sign_card=sign_card,
-            egress_proxy=egress_proxy,
-            cors_origins=cors_origins,
-        )
+        if not 1 <= workers <= MAX_WORKERS:
+            raise ValueError(f"workers is {workers}; give a number from 1 to {MAX_WORKERS}")
 
-        def started(address: str) -> None:
-            app.reached_at(url or address)
+        def make_app() -> "App":
+            return self.app(
+                store=self.default_store if store is None else store,
+                url=url,
+                limits=limits,
+                versions=versions,
+                grpc_port=grpc_port,
+                grpc_host=host,
+                tls=tls,
+                retention=retention,
+                key_file=key_file,
+                allow_hosts=allow_hosts,
+                sign_card=sign_card,
+                egress_proxy=egress_proxy,
+                cors_origins=cors_origins,
+            )
+
+        def tell(address: str) -> None:
             if on_start is not None:
                 on_start(address)
             else:
                 print(f"{self.name} is served at {url or address}   (Ctrl-C stops it)", flush=True)
 
-        serve(
-            app,
-            host=host,
-            port=port,
-            limits=app.limits,
-            log_level=log_level,
-            on_start=started,
-            tls=app.server_tls,
-            grace_s=grace_s,
-        )
+        def serve_app(app: "App", worker: WorkerProcess | None = None) -> None:
+            def started(address: str) -> None:
+                app.reached_at(url or address)
+                if worker is None:
+                    tell(address)
+
+            serve(
+                app,
+                host=host,
+                port=port,
+                limits=app.limits,
+                log_level=log_level,
+                on_start=started,
+                tls=app.server_tls,
+                grace_s=grace_s,
+                sockets=sockets,
+                worker=worker,
+            )
+
+        def work(worker: WorkerProcess) -> None:
+            app = make_app()
+            if grpc_sockets:
+                app.share_grpc(grpc_sockets)
+            serve_app(app, worker)
+
+        sockets: list[socket.socket] = []
+        grpc_sockets: list[socket.socket] = []
+        app = make_app()  # here too with several workers: what is wrong is said once
+        if workers == 1:
+            serve_app(app)
+            return
+        app.check_shared(workers)
+        sockets = bind(host, port)
+        if grpc_port is not None:
+            grpc_sockets = bind(host, grpc_port)
+        try:
+            code = run_workers(
+                workers,
+                work,
+                grace_s=grace_s,
+                on_start=lambda: tell(url_of(sockets, is_secure=tls is not None)),
+            )
+        finally:
+            for one in (*sockets, *grpc_sockets):
+                one.close()
+        if code:
+            raise SystemExit(code)

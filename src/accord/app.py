@@ -26,6 +26,8 @@ from .server.transport import Tls, Unread
 from .store import Store, open_store
 
 if TYPE_CHECKING:
+    import socket
+
     from .auth import Keyring
     from .server.grpc import GrpcServer
 
@@ -211,6 +213,21 @@ class App(Router):
             is_ready=lambda: not self.trouble,
         )
 
+    def check_shared(self, processes: int) -> None:
+        """Raise ValueError if the store is one that several processes can't share."""
+        store = self._engine.tasks.store
+        if not store.is_shared:
+            what = "tasks in memory are" if store.is_volatile else "a SQLite file is"
+            raise ValueError(
+                f"{processes} workers need a store they can share, and {what} for one process; "
+                "use --store postgresql://..., or one worker"
+            )
+
+    def share_grpc(self, sockets: "list[socket.socket]") -> None:
+        """Serve gRPC on sockets that other processes serve too."""
+        assert self._grpc is not None  # it was given a port
+        self._grpc.use(sockets)
+
     def reached_at(self, address: str) -> None:
         """Say where HTTP is served, for cards that are not asked for over HTTP."""
         self._service.card = self.card(address)
@@ -266,6 +283,7 @@ class App(Router):
     async def _drain(self, grace_s: float) -> None:
         if self._grpc is not None:
             self._grpc.drain()
+            self._grpc.leave_to_others()
         await self._engine.drain(grace_s)
 
     @contextlib.asynccontextmanager

@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
@@ -30,8 +31,15 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 )
 @click.option(
     "--store",
-    help="Where tasks are kept: sqlite:///FILE, or memory:// to forget them. By default a file "
-    "in ./.accord/ for each agent.",
+    help="Where tasks are kept: sqlite:///FILE, postgresql://USER@HOST/DATABASE for several "
+    "processes, or memory:// to forget them. By default a file in ./.accord/ for each agent.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that serve the port. More than one need a store they can share: PostgreSQL.",
 )
 @click.option(
     "--url", help="The address clients reach this server at, if it is not the one it listens on."
@@ -105,6 +113,7 @@ def serve(
     host: str,
     port: int,
     store: str | None,
+    workers: int,
     url: str | None,
     versions: str | None,
     grpc_port: int | None,
@@ -142,6 +151,7 @@ def serve(
             host,
             port,
             store=store,
+            workers=workers,
             url=url,
             versions=versions.split(",") if versions else None,
             grpc_port=grpc_port,
@@ -189,6 +199,16 @@ def _greet(
     if grpc:
         click.echo(f"  grpc     {grpc}")
     click.echo(f"  skills   {', '.join(agent.skills)}")
-    click.echo(f"  tasks    {store}, {kept}")
+    click.echo(f"  tasks    {_place(store)}, {kept}")
     click.echo(f"  egress   addresses of strangers: {egress_words(egress_proxy)}")
     click.echo(f"\nTry it:  {click.style(f'accord send {base} {example!r}', bold=True)}")
+
+
+def _place(store: str) -> str:
+    """The URL of a store, without the password in it."""
+    parts = urlsplit(store)
+    if parts.scheme not in ("postgresql", "postgres"):
+        return store
+    user, _, host = parts.netloc.rpartition("@")
+    name = f"{user.partition(':')[0]}@" if user else ""
+    return f"{parts.scheme}://{name}{host}{parts.path}"

@@ -7,6 +7,7 @@ import gc
 import ipaddress
 import logging
 import signal
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +15,12 @@ from ...forks import own_signals
 from ...model import Limits
 from ..http import Router
 from ..http1 import HttpServer
-from ..transport import Tls
+from ..transport import Tls, bind_port
 from .shutdown import end_tasks
 from .watchdog import Watchdog
+from .workers import WorkerProcess
 
-__all__ = ["is_loopback", "serve"]
+__all__ = ["bind", "is_loopback", "serve", "url_of"]
 
 log_ = logging.getLogger("accord")
 
@@ -45,6 +47,9 @@ class _Stop:
                         number, lambda number, frame: loop.call_soon_threadsafe(self._on, number)
                     )
 
+    def ask(self) -> None:
+        self.asked.set()
+
     def _on(self, number: int) -> None:
         if number == signal.SIGINT:
             self.grace_s = 0.0  # a person waits
@@ -63,6 +68,25 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Take a port that several processes will serve.
+
+    Raises:
+        SystemExit: It can't be had, and what to do instead.
+    """
+    try:
+        return bind_port(host, port)
+    except OSError as error:
+        raise SystemExit(_advice(host, port, error)) from None
+
+
+def url_of(sockets: list[socket.socket], *, is_secure: bool) -> str:
+    """Return where sockets that were bound are reached."""
+    address, port = sockets[0].getsockname()[:2]
+    name = f"[{address}]" if ":" in address else address
+    return f"{'https' if is_secure else 'http'}://{name}:{port}"
+
+
 def serve(
     app: Router,
     *,
@@ -73,8 +97,11 @@ def serve(
     on_start: Callable[[str], None] = lambda address: None,
     tls: Tls | None = None,
     grace_s: float = 0.0,
+    sockets: list[socket.socket] | None = None,
+    worker: WorkerProcess | None = None,
 ) -> None:
-    """Serve until told to stop, then return.
+    """Serve until told to stop, then return. A worker serves the sockets its parent has bound, and
+    stops when that is gone.
 
     Raises:
         RuntimeError: The app did not open; the reason is its text.
@@ -86,7 +113,8 @@ def serve(
     asyncio.set_event_loop(loop)
     try:
         with own_signals(signal.SIGINT, signal.SIGTERM):
-            loop.run_until_complete(_serve(app, host, port, limits, on_start, tls, grace_s))
+            server = _Server(app, host, port, limits, on_start, tls, sockets, worker)
+            loop.run_until_complete(server.serve(grace_s))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
@@ -100,54 +128,72 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _serve(
-    app: Router,
-    host: str,
-    port: int,
-    limits: Limits,
-    on_start: Callable[[str], None],
-    tls: Tls | None,
-    grace_s: float,
-) -> None:
-    stop = _Stop(grace_s)
-    try:
-        await _serve_until(stop, app, host, port, limits, on_start, tls)
-    finally:
-        await end_tasks(stop.hurried)
+class _Server:
+    """What is served, and where."""
 
+    def __init__(
+        self,
+        app: Router,
+        host: str,
+        port: int,
+        limits: Limits,
+        on_start: Callable[[str], None],
+        tls: Tls | None,
+        sockets: list[socket.socket] | None,
+        worker: WorkerProcess | None,
+    ) -> None:
+        self._app = app
+        self._host = host
+        self._port = port
+        self._limits = limits
+        self._on_start = on_start
+        self._tls = tls
+        self._sockets = sockets
+        self._worker = worker
 
-async def _serve_until(
-    stop: _Stop,
-    app: Router,
-    host: str,
-    port: int,
-    limits: Limits,
-    on_start: Callable[[str], None],
-    tls: Tls | None,
-) -> None:
-    server = HttpServer(app.answer, host, port, limits, tls, app.unread, app.is_refused)
-    try:
-        sockets = await server.bind()
-    except OSError as error:
-        raise SystemExit(_advice(host, port, error)) from None
-    try:
-        await app.open()
-    except Exception as error:
-        for place in sockets:
-            place.close()
-        raise RuntimeError(str(error) or repr(error)) from error
-    await server.start(sockets)
-    on_start(server.url)
-    _tune_garbage_collector()
-    with Watchdog():
-        await stop.asked.wait()
-        await _unless(stop.hurried, _end(app, server, stop.grace_s))
+    async def serve(self, grace_s: float) -> None:
+        stop = _Stop(grace_s)
+        try:
+            await self._until(stop)
+        finally:
+            await end_tasks(stop.hurried)
+
+    async def _until(self, stop: _Stop) -> None:
+        app = self._app
+        server = HttpServer(
+            *(app.answer, self._host, self._port, self._limits),
+            *(self._tls, app.unread, app.is_refused),
+        )
+        if self._sockets:
+            server.use(self._sockets)
+        try:
+            sockets = await server.bind()
+        except OSError as error:
+            raise SystemExit(_advice(self._host, self._port, error)) from None
+        try:
+            await app.open()
+        except Exception as error:
+            for place in sockets:
+                place.close()
+            raise RuntimeError(str(error) or repr(error)) from error
+        await server.start(sockets)
+        self._on_start(server.url)
+        _tune_garbage_collector()
+        if self._worker is not None:
+            asyncio.get_running_loop().add_reader(self._worker.parent, stop.ask)
+            self._worker.is_serving()
+        with Watchdog():
+            await stop.asked.wait()
+            if self._worker is not None:
+                asyncio.get_running_loop().remove_reader(self._worker.parent)
+            await _unless(stop.hurried, _end(app, server, stop.grace_s))
 
 
 async def _end(app: Router, server: HttpServer, grace_s: float) -> None:
     """End the agent's work first: streams then end by themselves, and who comes meanwhile is
     told.
     """
+    server.leave_to_others()
     await app.close(grace_s)
     await server.stop()
 

@@ -8,6 +8,7 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .listener import Listener as Listener
+    from .listener import bind_port as bind_port
     from .ratelimit import Flood as Flood
     from .ratelimit import RateLimit as RateLimit
     from .reading import BACKLOG as BACKLOG
@@ -34,6 +35,7 @@ __getattr__ = lazy(
         "Tls": "tls",
         "UNREAD": "reading",
         "Unread": "unread",
+        "bind_port": "listener",
         "start_task": "tasks",
     },
 )

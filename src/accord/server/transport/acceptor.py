@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Acceptor"]
+__all__ = ["AT_ONCE", "Acceptor"]
 
 log_ = logging.getLogger("accord")
 
@@ -32,10 +32,12 @@ class Acceptor:
         place: socket.socket,
         connected: Callable[[], asyncio.BaseProtocol],
         options: dict[str, Any],
+        at_once: int = AT_ONCE,
     ) -> None:
         self._socket = place
         self._connected = connected
         self._options = options  # of TLS
+        self._at_once = at_once
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()  # the loop itself keeps tasks only weakly
         self._timer: asyncio.TimerHandle | None = None
@@ -53,7 +55,7 @@ class Acceptor:
         self._socket.close()
 
     def _accept(self) -> None:
-        for _ in range(AT_ONCE):
+        for _ in range(self._at_once):
             try:
                 one, _address = self._socket.accept()
             except (BlockingIOError, InterruptedError):

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 from ...forks import close_in_children
 from ...model import Limits
-from .acceptor import Acceptor
+from .acceptor import AT_ONCE, Acceptor
 from .tls import Tls
 from .unread import Unread
 
-__all__ = ["Listener", "ListenerConnection"]
+__all__ = ["Listener", "ListenerConnection", "bind_port"]
 
 GRACE_S = 1.0  # for what is still open when the server stops
 LEAVE_S = 0.3  # for the last word to leave
@@ -57,7 +57,9 @@ class PartialRequest(Protocol):
 
 
 class Listener(abc.ABC):
-    """Listens on one port, which is never shared: a second server on it fails to start."""
+    """Listens on one port. A second server on it fails to start, unless a parent of both has bound
+    it for them.
+    """
 
     alpn = ""  # what it is called where TLS asks for it
 
@@ -78,6 +80,7 @@ class Listener(abc.ABC):
         self._tls = tls
         self._servers: list[Acceptor | asyncio.Server] = []
         self._sockets: list[socket.socket] = []
+        self._given: list[socket.socket] = []
         self._empty = asyncio.Event()
         self._timer: asyncio.Handle | None = None
         self.context = contextvars.copy_context()
@@ -92,9 +95,13 @@ class Listener(abc.ABC):
     def connected(self) -> asyncio.BaseProtocol:
         """Return what speaks with a new client."""
 
+    def use(self, sockets: list[socket.socket]) -> None:
+        """Listen on sockets that other processes listen on too."""
+        self._given = sockets
+
     async def bind(self) -> list[socket.socket]:
         """Take the port; nobody is answered yet."""
-        sockets = self._sockets = await _sockets(self.host, self.port)
+        sockets = self._sockets = self._given or await _sockets(self.host, self.port)
         self.address, self.port = sockets[0].getsockname()[:2]
         return sockets
 
@@ -112,13 +119,20 @@ class Listener(abc.ABC):
             }
         for place in sockets or await self.bind():
             try:
-                self._servers.append(Acceptor(place, self.connected, options))
+                at_once = 1 if self._given else AT_ONCE  # the others get their share
+                self._servers.append(Acceptor(place, self.connected, options, at_once))
             except NotImplementedError:  # Windows
                 loop = asyncio.get_running_loop()
                 self._servers.append(
                     await loop.create_server(self.connected, sock=place, backlog=BACKLOG, **options)
                 )
         self._check()
+
+    def leave_to_others(self) -> None:
+        """Accept no more, if other processes listen on the same sockets."""
+        if self._given:
+            for server in self._servers:
+                server.close()
 
     async def stop(self) -> None:
         """End what is still open after a moment, and the port."""
@@ -217,10 +231,26 @@ class Listener(abc.ABC):
             self._empty.set()
 
 
+def bind_port(host: str, port: int) -> list[socket.socket]:
+    """Return a bound socket for every address of a host, all with the same port: for several
+    processes to listen on.
+
+    Raises:
+        OSError: The port is taken, or the address is not this machine's.
+    """
+    host = host.strip("[]")
+    places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return _bind_all(host, port, places)
+
+
 async def _sockets(host: str, port: int) -> list[socket.socket]:
-    """Return a bound socket for every address of a host, all with the same port."""
+    """The same, for this process alone."""
     loop = asyncio.get_running_loop()
     places = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return _bind_all(host, port, places)
+
+
+def _bind_all(host: str, port: int, places: list[Any]) -> list[socket.socket]:
     found: list[socket.socket] = []
     try:
         for family, _, _, _, address in dict.fromkeys(places):
