@@ -19,7 +19,7 @@ from .engine.runs import Engine, Retention
 from .engine.skills import AgentBase, Skill
 from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, Limits
 from .net import Guard, egress_words
-from .operations import IDEMPOTENT, RESUME, Service, served
+from .operations import IDEMPOTENT, RESUME, SCHEMA, Service, served
 from .server.http import CardEndpoint, JsonRpcEndpoint, Receive, RestEndpoint, Router, Screen, Send
 from .server.process import hearing
 from .server.transport import Tls, Unread
@@ -378,7 +378,10 @@ class App(Router):
             skills=[self._skill_card(skill) for skill in agent.skills.values()],
         )
         if agent.auth is not None:
-            card.security_schemes = {n: scheme.card() for n, scheme in agent.auth.schemes.items()}
+            scopes = frozenset(self._scopes())
+            card.security_schemes = {
+                name: scheme.card(scopes) for name, scheme in agent.auth.schemes.items()
+            }
             card.security_requirements = agent.auth.requirements()
         if agent.edit_card is not None:
             card = agent.edit_card(card) or card
@@ -400,6 +403,20 @@ class App(Router):
             AgentExtension(
                 uri=IDEMPOTENT, description=f"The same messageId gives the same task {how_long}."
             ),
+            *self._schemas(),
+        ]
+
+    def _schemas(self) -> list[AgentExtension]:
+        schemas = {skill.id: skill.schemas() for skill in self.agent.skills.values()}
+        found = {name: schema for name, schema in schemas.items() if schema}
+        if not found:
+            return []
+        return [
+            AgentExtension(
+                uri=SCHEMA,
+                description="The JSON Schemas of what skills take and give.",
+                params={"skills": found},
+            )
         ]
 
     def _grpc_interfaces(self, base: str) -> list[AgentInterface]:

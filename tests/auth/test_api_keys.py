@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from accord import Agent, Caller, Context
-from accord.auth import ApiKeys, BasicAuth, digest_of, hash_password, new_api_key
+from accord.auth import ApiKeys, Basic, digest_of, hash_password, new_api_key
 from accord.model import now_ms
 from accord.store import StoredApiKey, open_store
 from tests.drive import refusal_of, say, state_of, text_of
@@ -248,7 +248,7 @@ async def test_failed_logins_are_slowed_down(connect, keys):
 @pytest.mark.parametrize("word", ["swordfish", hash_password("swordfish")])
 async def test_basic(connect, word):
     """A name and a password, plain or hashed in the source."""
-    async with connect(hr(BasicAuth({"ada": word}, grants={"ada": ["x"]}))) as client:
+    async with connect(hr(Basic({"ada": word}, grants={"ada": ["x"]}))) as client:
         right = {"Authorization": "Basic YWRhOnN3b3JkZmlzaA=="}
         task = (await client.send("hello", headers=right))["task"]
         assert text_of(task) == "/ada ['x'] by basic"
@@ -260,7 +260,7 @@ async def test_basic(connect, word):
 async def test_one_of_two_schemes_is_enough_and_two_may_be_needed(connect):
     """The card's OR of ANDs is what is enforced (AUT-6)."""
     key = ApiKeys(keys={"a-key-of-sixteen-letters": Caller("k", scopes=frozenset(["k"]))})
-    word = BasicAuth({"ada": "swordfish"}, grants={"ada": ["b"]})
+    word = Basic({"ada": "swordfish"}, grants={"ada": ["b"]})
     with_key = {"X-API-Key": "a-key-of-sixteen-letters"}
     with_word = {"Authorization": "Basic YWRhOnN3b3JkZmlzaA=="}
     async with connect(hr(key | word)) as client:

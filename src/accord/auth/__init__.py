@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .api_keys import digest_of as digest_of
     from .api_keys import new_api_key as new_api_key
     from .authenticator import Authenticator as Authenticator
-    from .basic import BasicAuth as BasicAuth
+    from .basic import Basic as Basic
     from .basic import hash_password as hash_password
     from .caller import ANONYMOUS as ANONYMOUS
     from .caller import Caller as Caller
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .keyring import key_file_of as key_file_of
     from .keyring import new_key as new_key
     from .mutual_tls import MutualTLS as MutualTLS
+    from .oauth import OIDC as OIDC
+    from .oauth import Bearer as Bearer
+    from .oauth import OAuth2 as OAuth2
     from .scheme import Auth as Auth
     from .scheme import Credentials as Credentials
     from .scheme import InvalidCredentials as InvalidCredentials
@@ -47,7 +50,8 @@ __getattr__ = lazy(
         "ApiKeys": "api_keys",
         "Auth": "scheme",
         "Authenticator": "authenticator",
-        "BasicAuth": "basic",
+        "Basic": "basic",
+        "Bearer": "oauth",
         "Caller": "caller",
         "Introspection": "tokens",
         "InvalidSignature": "jose",
@@ -70,6 +74,8 @@ __getattr__ = lazy(
         "Credentials": "scheme",
         "InvalidCredentials": "scheme",
         "MutualTLS": "mutual_tls",
+        "OAuth2": "oauth",
+        "OIDC": "oauth",
         "Resources": "scheme",
         "Scheme": "scheme",
         "as_auth": "scheme",

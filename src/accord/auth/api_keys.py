@@ -79,7 +79,7 @@ class ApiKeys(Scheme):
         self._keys: KeyStore | None = None
         self._writing: set[asyncio.Task[None]] = set()
 
-    def card(self) -> SecurityScheme:
+    def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
         return SecurityScheme(
             api_key_security_scheme=APIKeySecurityScheme(location=self.location, name=self.key_name)
         )

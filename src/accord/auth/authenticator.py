@@ -65,6 +65,7 @@ class Authenticator:
         """
         denied: PermissionDenied | None = None
         failed: list[str] = []
+        is_guess = False
         results: dict[Scheme, Caller | None] = {}
         for way in self.auth.alternatives:
             callers: list[Caller] = []
@@ -74,6 +75,7 @@ class Authenticator:
                         results[scheme] = await self._authenticate(scheme, credentials)
                     except InvalidCredentials as reason:
                         failed.append(f"{scheme.name}: {reason}")
+                        is_guess = is_guess or scheme.is_guessable
                         results[scheme] = None
                 found = results[scheme]
                 if found is None:
@@ -90,7 +92,8 @@ class Authenticator:
             raise denied
         if failed:
             source = credentials.address
-            self._failures.spend(source)
+            if is_guess:
+                self._failures.spend(source)
             log_.info("a request from %s was not authenticated: %s", source, "; ".join(failed))
         raise self._unauthenticated(metadata, "invalid_token" if failed else "")
 
@@ -98,6 +101,8 @@ class Authenticator:
         shown = scheme.read(credentials)
         if not shown:
             return None
+        if not scheme.is_guessable:
+            return await scheme.authenticate(shown, credentials)
         known = hash(shown)
         if known not in self._known:
             self._check_failures(credentials.address)

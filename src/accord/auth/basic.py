@@ -13,7 +13,7 @@ from ..model import HTTPAuthSecurityScheme, SecurityScheme
 from .caller import Caller
 from .scheme import Credentials, InvalidCredentials, Scheme
 
-__all__ = ["BasicAuth", "hash_password"]
+__all__ = ["Basic", "hash_password"]
 
 _COST = 1 << 14  # of scrypt: about 50 ms and 16 MiB
 KNOWN_S = 300.0  # for which a password that was right is not hashed again
@@ -22,7 +22,7 @@ _HASHED = "scrypt$"
 
 
 def hash_password(password: str) -> str:
-    """Return a password as it may be stored: `BasicAuth({"ada": hash_password("...")})`."""
+    """Return a password as it may be stored: `Basic({"ada": hash_password("...")})`."""
     salt = secrets.token_bytes(16)
     return f"{_HASHED}{salt.hex()}${_scrypt(password, salt).hex()}"
 
@@ -53,7 +53,7 @@ class BasicAuth(Scheme):
     ) -> None:
         super().__init__(name, scopes)
         if not users:
-            raise ValueError("BasicAuth needs users: a password for each name")
+            raise ValueError("Basic needs users: a password for each name")
         if any(":" in user or not user for user in users):
             raise ValueError("the name of a user is not empty and has no colon (RFC 7617)")
         self._users = {
@@ -64,8 +64,8 @@ class BasicAuth(Scheme):
         self._nobody = hash_password(secrets.token_hex(16))
         self._known: dict[bytes, tuple[float, Caller]] = {}
 
-    def card(self) -> SecurityScheme:
-        return SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="BasicAuth"))
+    def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
+        return SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Basic"))
 
     def read(self, credentials: Credentials) -> str:
         text = credentials.header("authorization")
@@ -99,3 +99,8 @@ class BasicAuth(Scheme):
 def _is_right(password: str, stored: str) -> bool:
     salt, digest = stored.removeprefix(_HASHED).split("$")
     return hmac.compare_digest(_scrypt(password, bytes.fromhex(salt)), bytes.fromhex(digest))
+
+
+# What a user types: `auth=Basic(...)`. The class has a name of its own because the client's
+# credentials have this one.
+Basic = BasicAuth

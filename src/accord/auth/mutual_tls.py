@@ -36,7 +36,7 @@ class MutualTLS(Scheme):
         super().__init__(name, scopes)
         self._caller = caller
 
-    def card(self) -> SecurityScheme:
+    def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
         return SecurityScheme(mtls_security_scheme=MutualTlsSecurityScheme())
 
     def read(self, credentials: Credentials) -> str:

@@ -177,6 +177,7 @@ class Scheme(Auth):
     # A browser sends these credentials by itself, also for a page of somebody else's.
     is_ambient = False
     issuer = ""  # where tokens come from
+    is_guessable = True  # by trying, which is slowed down
     needs_certificate = False
 
     def __init__(self, name: str, scopes: Iterable[str] = ()) -> None:
@@ -192,8 +193,8 @@ class Scheme(Auth):
         return ((self,),)
 
     @abc.abstractmethod
-    def card(self) -> SecurityScheme:
-        """Its entry in the card."""
+    def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
+        """Its entry in the card; `scopes` are all that callers of the agent may need."""
 
     @abc.abstractmethod
     def read(self, credentials: Credentials) -> str:
@@ -242,7 +243,7 @@ class _Custom(Scheme):
     def __call__(self, credentials: Credentials) -> Awaitable[Caller | None]:
         return self.function(credentials)
 
-    def card(self) -> SecurityScheme:
+    def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
         return self._card
 
     def read(self, credentials: Credentials) -> str:

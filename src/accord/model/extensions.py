@@ -1,6 +1,7 @@
 """The names of our own extensions, as cards and the A2A-Extensions header carry them."""
 
-__all__ = ["IDEMPOTENT", "RESUME"]
+__all__ = ["IDEMPOTENT", "RESUME", "SCHEMA"]
 
 RESUME = "urn:accord:resume:1"
 IDEMPOTENT = "urn:accord:idempotent:1"
+SCHEMA = "urn:accord:schema:1"

@@ -7,6 +7,7 @@ from ..lazy import lazy
 if TYPE_CHECKING:
     from .call import IDEMPOTENT as IDEMPOTENT
     from .call import RESUME as RESUME
+    from .call import SCHEMA as SCHEMA
     from .call import Call as Call
     from .service import Service as Service
     from .table import ASSUMED as ASSUMED
@@ -27,6 +28,7 @@ __getattr__ = lazy(
         "OPERATIONS": "table",
         "Operation": "table",
         "RESUME": "call",
+        "SCHEMA": "call",
         "Service": "service",
         "Version": "table",
         "known_version": "table",

@@ -3,10 +3,10 @@
 import msgspec
 
 from ..auth import ANONYMOUS, Caller
-from ..model import IDEMPOTENT, RESUME
+from ..model import IDEMPOTENT, RESUME, SCHEMA
 from ..protocol import NOW, Semantics
 
-__all__ = ["IDEMPOTENT", "RESUME", "Call"]
+__all__ = ["IDEMPOTENT", "RESUME", "SCHEMA", "Call"]
 
 
 class Call(msgspec.Struct):

@@ -104,8 +104,8 @@ async def _begin(
         )
         return await _stored(service, accepted) if idempotency is not None else accepted
     agent, message, task_id = engine.agent, request.message, semantics.new_task_id
-    if not task_id and len(engine.tasks.working) >= service.limits.tasks:
-        engine.tasks.check_capacity()
+    if not task_id and (namespace.caller or len(engine.tasks.working) >= service.limits.tasks):
+        engine.tasks.check_capacity(caller=namespace.caller)
     is_plain = message.metadata is None and request.metadata is None and agent.router is None
     skill = agent.default if is_plain else await agent.choose(request)
     if not is_plain and engine.tasks.trouble:
@@ -125,7 +125,7 @@ async def _begin(
             return await engine.resume(
                 request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
             )
-        engine.tasks.check_capacity()
+        engine.tasks.check_capacity(caller=namespace.caller)
     if skill.makes_task or semantics.always_task:
         # Nothing is awaited since it was looked for: two senders of one new id can't both make it
         # here.

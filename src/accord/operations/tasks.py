@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import binascii
+import functools
+import hashlib
 import logging
 
 from ..engine import LARGE
@@ -18,7 +20,7 @@ from ..model import (
     UnsupportedOperation,
 )
 from ..protocol import Snapshot, TaskPage
-from ..store import Page, Query, Record
+from ..store import Namespace, Page, Query, Record
 from .call import RESUME, Call
 from .service import Service
 from .validation import check_history_length, check_id, check_list, since_ms
@@ -49,13 +51,14 @@ async def list_tasks(service: Service, call: Call, request: ListTasksRequest) ->
     """Return a page of the caller's tasks, newest status first."""
     check_list(request, service.limits)
     size = request.page_size or DEFAULT_PAGE
+    namespace = service.namespace(request.tenant, call)
     query = Query(
-        namespace=service.namespace(request.tenant, call),
+        namespace=namespace,
         limit=size,
         context_id=request.context_id,
         state=STATE_NUMBER[request.status],
         since_ms=since_ms(request.status_timestamp_after),
-        before=_read_token(request.page_token),
+        before=_read_token(request.page_token, namespace),
         size=service.limits.page,
         has_artifacts=bool(request.include_artifacts),
     )
@@ -63,7 +66,9 @@ async def list_tasks(service: Service, call: Call, request: ListTasksRequest) ->
     if not page.is_exact:
         call.headers = INEXACT
     tasks = await _fitting(service, page, request)
-    return TaskPage([task for task in tasks if task], _write_token(page.next), size, page.total)
+    return TaskPage(
+        [task for task in tasks if task], _write_token(page.next, namespace), size, page.total
+    )
 
 
 async def _fitting(service: Service, page: Page, request: ListTasksRequest) -> list[bytes]:
@@ -145,25 +150,31 @@ async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequ
     return await tasks.view_now(task)
 
 
-def _write_token(place: tuple[int, int] | None) -> str:
+def _write_token(place: tuple[int, int] | None, namespace: Namespace) -> str:
     if place is None:
         return ""
-    return base64.urlsafe_b64encode(b"%d.%d" % place).decode().rstrip("=")
+    return base64.urlsafe_b64encode(b"%d.%d.%b" % (*place, _tag(namespace))).decode().rstrip("=")
 
 
-def _read_token(token: str) -> tuple[int, int] | None:
+def _read_token(token: str, namespace: Namespace) -> tuple[int, int] | None:
+    """Where a page begins. A token of another caller is as good as one nobody gave."""
     if not token:
         return None
     try:
-        at_ms, key = (
-            base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-            .decode()
-            .split(".")
-        )
+        at_ms, key, tag = base64.b64decode(
+            token + "=" * (-len(token) % 4), altchars=b"-_", validate=True
+        ).split(b".")
         place = (int(at_ms), int(key))
-        if not (0 <= place[0] < 2**53 and 0 <= place[1] < 2**53):
+        if tag != _tag(namespace) or not (0 <= place[0] < 2**53 and 0 <= place[1] < 2**53):
             raise ValueError
         return place
     except (ValueError, binascii.Error):
         what = "is not a token this server gave; start again without one"
         raise InvalidParams(f"pageToken: {what}", violations=(("pageToken", what),)) from None
+
+
+@functools.lru_cache(1024)
+def _tag(namespace: Namespace) -> bytes:
+    return (
+        hashlib.sha256(repr(tuple(namespace)).encode("utf-8", "replace")).hexdigest()[:16].encode()
+    )

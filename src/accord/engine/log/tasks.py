@@ -59,6 +59,33 @@ def going_on(ids: Ids) -> Unavailable:
     )
 
 
+class Working:
+    """Runs that do not wait for their client, and how many of them each caller has."""
+
+    def __init__(self) -> None:
+        self._runs: dict[Owner, str] = {}
+        self._of_caller: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def add(self, run: Owner, caller: str) -> None:
+        if run not in self._runs:
+            self._runs[run] = caller
+            if caller:
+                self._of_caller[caller] += 1
+
+    def discard(self, run: Owner) -> None:
+        caller = self._runs.pop(run, "")
+        if caller:
+            self._of_caller[caller] -= 1
+            if not self._of_caller[caller]:
+                del self._of_caller[caller]
+
+    def of_caller(self, caller: str) -> int:
+        return self._of_caller[caller] if caller else 0
+
+
 class Tasks:
     """The directory of live logs and of views, over one store."""
 
@@ -78,7 +105,7 @@ class Tasks:
         self._stored_limits = msgspec.structs.replace(limits, artifacts=sys.maxsize)
         self.logs: dict[tuple[Namespace, str], Log] = {}
         self._by_key: dict[int, Log] = {}  # the same
-        self.working: set[Owner] = set()  # runs that do not wait for their client
+        self.working = Working()
         self.is_draining = False
         self.is_closing = False
         self._tails: dict[int, Tail] = {}
@@ -776,13 +803,20 @@ class Tasks:
             )
         return not_stored()
 
-    def check_capacity(self, *, is_answer: bool = False) -> None:
-        """Raise TooManyRequests if as much is being worked on as may be.
+    def check_capacity(self, *, caller: str = "", is_answer: bool = False) -> None:
+        """Raise TooManyRequests if as much is being worked on as may be, in all or for one caller.
 
         What waits for its client is not work, and its answer is taken by a full server too: else
         one full of questions would stay so. Only as many as may wait in memory are taken beyond the
         limit: what is worked on ends without anyone's help.
         """
+        count = self.working.of_caller(caller)
+        if count >= self.limits.tasks_per_caller and not is_answer:
+            raise TooManyRequests(
+                f"{count} tasks of yours are being worked on, the most at once",
+                retry_after_s=1,
+                limit="tasks_per_caller",
+            )
         count = len(self.working)
         if count >= self.limits.tasks + (MAX_WAITING if is_answer else 0):
             raise TooManyRequests(

@@ -148,7 +148,7 @@ class Run:
         self._context: contextvars.Context | None = None
         log.run = self
         log.is_clear = log.is_resting = False
-        runs.tasks.working.add(self)
+        runs.tasks.working.add(self, log.namespace.caller)
         if history is None:
             log.turns.append(turn.number)
             log.append(RunStarted(turn.number))
@@ -682,7 +682,7 @@ class Run:
         self._busy += 1
         if self._move(Move.RESUME):
             self.since_s = self.progressed_s = time.monotonic()
-            self._runs.tasks.working.add(self)
+            self._runs.tasks.working.add(self, self.log.namespace.caller)
 
     # Time
 

@@ -1,14 +1,24 @@
 """One skill: a user's function and what is known of it before it is called."""
 
 import inspect
+import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+)
 from typing import Any
 
-from ...model import AgentSkill
+from ...model import AgentSkill, Message, Part
+from ...schema import json_schema
 from .context import Context
 from .signature import Parameters, bind
-from .values import Reply
+from .values import Ask, File, Reply
 
 __all__ = ["Skill"]
 
@@ -44,6 +54,7 @@ class Skill:
         self.kind = _kind(function)
         self.binding = Parameters((), "", "")
         self.makes_task = True
+        self._returns: Any = None  # the annotation
 
     def resolve(self) -> None:
         """Read the signature, once every name it uses exists. Raises TypeError for one that can't
@@ -52,6 +63,7 @@ class Skill:
         hints = typing.get_type_hints(self.function, localns=self._names, include_extras=True)
         self.binding = bind(self.function, hints, Context)
         self.makes_task = hints.get("return") is not Reply
+        self._returns = hints.get("return")
         if self.is_durable and self.kind in ("thread", "thread stream"):
             raise TypeError(
                 f"{self.function.__qualname__}: a durable skill has to be async def, since "
@@ -63,6 +75,32 @@ class Skill:
                 f"{self.function.__qualname__}: a skill that answers with a Reply returns "
                 "it, it can't yield"
             )
+
+    def schemas(self) -> dict[str, Any]:
+        """The JSON Schemas of what it takes and gives, as far as they are known: `input` and
+        `output`.
+        """
+        found = {"input": self.binding.schema(), "output": _output_schema(self._returns)}
+        return {name: schema for name, schema in found.items() if schema is not None}
+
+
+def _output_schema(type_: Any) -> dict[str, Any] | None:
+    """The schema of what a function returns, or of a piece of what it yields."""
+    if typing.get_origin(type_) in _STREAMS:
+        type_ = typing.get_args(type_)[0]
+    if typing.get_origin(type_) in (typing.Union, types.UnionType):
+        rest = [one for one in typing.get_args(type_) if one not in (Ask, types.NoneType)]
+        type_ = rest[0] if len(rest) == 1 else None
+    if type_ is None or type_ in _NO_VALUES:
+        return None
+    try:
+        return json_schema(type_)
+    except TypeError:  # a type of the user's own that only `to_parts` knows
+        return None
+
+
+_STREAMS = (AsyncIterator, AsyncGenerator, Iterator, Generator, AsyncIterable, Iterable)
+_NO_VALUES = (Any, types.NoneType, Reply, Ask, Message, Part, File, bytes)
 
 
 def _kind(function: Callable[..., Any]) -> str:
