@@ -16,7 +16,7 @@ from accord.auth import ApiKeys, Bearer, digest_of, new_api_key
 from accord.model import now_ms
 from accord.operations import OPERATIONS
 from accord.operations.table import VERSIONS
-from accord.store import ApiKey, open_store
+from accord.store import StoredApiKey, open_store
 from tests.auth.matrix import Asked, GrpcDoor, Http, RestDoor, RpcDoor
 from tests.auth.tokens import (
     AUDIENCE,
@@ -117,7 +117,7 @@ class World:
 
     async def callers(self):
         id_, revoked = new_api_key()
-        await self.store.keys.add(ApiKey(id_, "mia", digest_of(revoked), now_ms()))
+        await self.store.keys.add(StoredApiKey(id_, "mia", digest_of(revoked), now_ms()))
         await self.store.keys.revoke(id_, now_ms())
         return {
             "owner": self.token(),
@@ -205,7 +205,7 @@ async def test_the_matrix(world):
             for title, row in ROWS.items():
                 if row.operation not in way.methods:
                     continue
-                for kind, credentials in callers.items():
+                for kind in callers:
                     tried += 1
                     found = await cell(world, rpc, way, title, row, kind, callers)
                     expected = expectation(way, title, row, kind)

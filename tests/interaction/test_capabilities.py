@@ -1,8 +1,11 @@
 """What the card does not offer is refused, and says so."""
 
+from collections.abc import AsyncIterator
+
+import msgspec
 import pytest
 
-from accord import Agent, Message
+from accord import Agent, File, Message
 from accord.model import AgentExtension
 from tests.drive import refusal_of, say, state_of, text_of
 
@@ -107,6 +110,7 @@ async def test_extensions_are_declared_in_the_card(connect):
         assert declared == {
             "urn:accord:resume:1": False,
             "urn:accord:idempotent:1": False,
+            "urn:accord:schema:1": False,
             "https://ext.example/units/v2": True,
         }
 
@@ -122,3 +126,33 @@ async def test_extension_data_travels_in_metadata_and_names(connect):
         task = (await client.send(say(extensions=[uri], metadata={uri: {"unit": "km"}})))["task"]
         assert text_of(task) == f"{[uri]} { {uri: {'unit': 'km'}} }"
         assert task["history"][0]["metadata"] == {uri: {"unit": "km"}}
+
+
+async def test_the_card_has_the_schemas_of_skills(connect):
+    """What a skill takes and gives, for forms, models and other programs (EXT-1)."""
+    agent = Agent("Shop")
+
+    class Order(msgspec.Struct):
+        item: str
+        count: int = 1
+
+    @agent.skill
+    async def order(order: Order) -> list[int]:
+        return [order.count]
+
+    @agent.skill
+    async def chat(text: str) -> AsyncIterator[str]:
+        yield text
+
+    @agent.skill
+    async def paint(text: str) -> File:
+        return File(b"", "image/png")
+
+    async with connect(agent) as client:
+        extensions = (await client.card())["capabilities"]["extensions"]
+        [schemas] = [e for e in extensions if e["uri"] == "urn:accord:schema:1"]
+        skills = schemas["params"]["skills"]
+        assert skills["order"]["input"]["properties"]["count"] == {"type": "integer", "default": 1}
+        assert skills["order"]["output"] == {"type": "array", "items": {"type": "integer"}}
+        assert skills["chat"] == {"input": {"type": "string"}, "output": {"type": "string"}}
+        assert skills["paint"] == {"input": {"type": "string"}}

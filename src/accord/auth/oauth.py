@@ -107,7 +107,7 @@ def _scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(found)
 
 
-class Bearer(_TokenScheme):
+class BearerAuth(_TokenScheme):
     """Callers show a JWT in `Authorization: Bearer`.
 
     Args:
@@ -261,3 +261,8 @@ class OAuth2(_TokenScheme):
             credentials = ClientCredentialsOAuthFlow(self._token_url, words)
             flows = OAuthFlows(client_credentials=credentials)
         return SecurityScheme(oauth2_security_scheme=OAuth2SecurityScheme(flows=flows))
+
+
+# What a user types: `auth=Bearer(...)`. The class has a name of its own because the client's
+# credentials have this one.
+Bearer = BearerAuth
