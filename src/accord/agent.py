@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from .app import App
     from .engine.runs import Retention
+    from .push import PushSettings
     from .server.transport import Tls
     from .store import Store
 
@@ -48,6 +49,7 @@ class Agent(AgentBase):
         sign_card: bool = False,
         egress_proxy: str = "",
         cors_origins: Sequence[str] = (),
+        push: "bool | PushSettings" = True,
     ) -> "App":
         """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette
         or FastAPI.
@@ -73,6 +75,7 @@ class Agent(AgentBase):
             egress_proxy: An HTTP proxy that calls to addresses of strangers go through: webhooks,
               keys of issuers, links to files, places a card names. It decides by itself what is
               reached. Without it they are called directly, if they are public.
+            push: Whether push notifications are sent, or how.
             tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server
               this app runs in.
             cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
@@ -96,6 +99,7 @@ class Agent(AgentBase):
             egress_proxy=egress_proxy,
             tls=tls,
             cors_origins=cors_origins,
+            push=push,
         )
         if grpc_port is not None:
             app.listen(grpc_host, grpc_port)
@@ -126,6 +130,7 @@ class Agent(AgentBase):
         allow_hosts: Sequence[str] = (),
         sign_card: bool = False,
         egress_proxy: str = "",
+        push: "bool | PushSettings" = True,
         no_auth: bool = False,
         cors_origins: Sequence[str] = (),
         workers: int = 1,
@@ -167,6 +172,7 @@ class Agent(AgentBase):
             cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
             workers: How many processes serve the port. More than one need a store they can share:
               `postgresql://...`. One that dies is started again.
+            push: Whether push notifications are sent, or how.
 
         Raises:
             ValueError: The address can be reached from other machines and callers are not

@@ -17,9 +17,18 @@ from .auth import ApiKeys, Authenticator, Resources
 from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
 from .engine.skills import AgentBase, Skill
-from .model import AgentCapabilities, AgentCard, AgentExtension, AgentInterface, AgentSkill, Limits
+from .model import (
+    PUSH_ARTIFACTS,
+    AgentCapabilities,
+    AgentCard,
+    AgentExtension,
+    AgentInterface,
+    AgentSkill,
+    Limits,
+)
 from .net import Guard, egress_words
-from .operations import IDEMPOTENT, RESUME, SCHEMA, Service, served
+from .operations import IDEMPOTENT, RESUME, SCHEMA, VERSIONS, Service, served
+from .push import Format, Notifier, PushSettings
 from .server.http import CardEndpoint, JsonRpcEndpoint, Receive, RestEndpoint, Router, Screen, Send
 from .server.process import hearing
 from .server.transport import Tls, Unread
@@ -35,6 +44,9 @@ __all__ = ["App"]
 
 _log = logging.getLogger("accord")
 
+_PUSH_ARTIFACTS = AgentExtension(
+    uri=PUSH_ARTIFACTS, description="Push artifact events too, to webhooks registered with it."
+)
 HOST_GRACE_S = 20.0  # for work that runs when a host is asked to stop, if the host is as patient
 
 
@@ -76,6 +88,7 @@ class App(Router):
         egress_proxy: str = "",
         tls: Tls | None = None,
         cors_origins: Sequence[str] = (),
+        push: bool | PushSettings = True,
     ) -> None:
         self.agent = agent
         self.tls = tls
@@ -100,8 +113,9 @@ class App(Router):
         self._authenticator = (
             Authenticator(agent.auth, agent.name, limits) if agent.auth is not None else None
         )
+        self._notifier = self._new_notifier(push, limits)
         self._service = service = Service(
-            self._engine, self.card(url or "http://localhost"), self._authenticator
+            self._engine, self.card(url or "http://localhost"), self._authenticator, self._notifier
         )
         self._check_enforceable()
         self.unread = unread = Unread(limits)
@@ -113,7 +127,7 @@ class App(Router):
             ),
             rpc_path=self._rpc_url,
             limits=limits,
-            jwks=self._jwks if sign_card else None,
+            jwks=self._jwks if sign_card or self._notifier is not None else None,
             screen=self._new_screen(url, cors_origins),
             authenticator=self._authenticator,
             is_card_public=agent.is_card_public,
@@ -166,6 +180,27 @@ class App(Router):
         for scheme in self._authenticator.schemes if self._authenticator is not None else ():
             found |= scheme.scopes
         return found
+
+    def _new_notifier(self, push: bool | PushSettings, limits: Limits) -> Notifier | None:
+        """What sends push notifications; None if they are off, or the store keeps no webhooks."""
+        if not push or getattr(self._store, "pushes", None) is None:
+            return None
+        return Notifier(
+            self._engine.tasks,
+            self.agent.name,
+            lambda: self.keyring,
+            self.guard,
+            {v.number: Format(v.push_type, v.push_codec) for v in VERSIONS},
+            push if isinstance(push, PushSettings) else PushSettings(),
+            limits,
+            issuer=lambda: self._issuer,
+        )
+
+    @property
+    def _issuer(self) -> str:
+        """Whose notifications these are: the address the agent is reached at."""
+        interface = urlsplit(self._service.card.supported_interfaces[0].url)
+        return f"{interface.scheme}://{interface.netloc}"
 
     @property
     def keyring(self) -> "Keyring":
@@ -258,6 +293,8 @@ class App(Router):
         except BaseException:
             await self._engine.close()
             raise
+        if self._notifier is not None:
+            self._notifier.open()
 
     def _resources(self) -> Resources:
         return Resources(self.agent.name, self._engine.tasks.store.keys)
@@ -276,6 +313,8 @@ class App(Router):
         await self._drain(grace_s)
         if self._authenticator is not None:
             await self._authenticator.close()
+        if self._notifier is not None:
+            await self._notifier.close()
         await self._engine.close()
         if self._grpc is not None:
             await self._grpc.stop()
@@ -369,7 +408,7 @@ class App(Router):
             icon_url=agent.icon_url,
             capabilities=AgentCapabilities(
                 streaming=True,
-                push_notifications=False,
+                push_notifications=self._notifier is not None,
                 extended_agent_card=agent.extend_card is not None,
                 extensions=[*self._our_extensions(), *agent.extensions],
             ),
@@ -404,6 +443,7 @@ class App(Router):
                 uri=IDEMPOTENT, description=f"The same messageId gives the same task {how_long}."
             ),
             *self._schemas(),
+            *([_PUSH_ARTIFACTS] if self._notifier is not None else []),
         ]
 
     def _schemas(self) -> list[AgentExtension]:

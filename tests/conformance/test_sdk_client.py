@@ -82,9 +82,9 @@ def message(text, skill="", task_id="", at_once=False):
 
 
 @asynccontextmanager
-async def connected(binding):
+async def connected(binding, **options):
     gate = asyncio.Event()
-    app = planner(gate).app(grpc_port=0)
+    app = planner(gate).app(grpc_port=0, **options)
     await app.open()
     async with serving(app, app.close) as url, httpx.AsyncClient() as http:
         card = await A2ACardResolver(http, url).get_agent_card()
@@ -225,25 +225,27 @@ async def test_the_sdk_understands_our_errors(sdk):
         await sdk.blocking.list_tasks(pb.ListTasksRequest(page_size=1000))
 
 
-async def test_the_sdk_learns_that_there_is_no_push(sdk):
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_the_sdk_learns_that_there_is_no_push(binding):
     """All four operations say so (GEN-7)."""
-    calls = [
-        sdk.blocking.create_task_push_notification_config(
-            pb.TaskPushNotificationConfig(task_id="t", url="https://hooks.example")
-        ),
-        sdk.blocking.get_task_push_notification_config(
-            pb.GetTaskPushNotificationConfigRequest(task_id="t", id="c")
-        ),
-        sdk.blocking.list_task_push_notification_configs(
-            pb.ListTaskPushNotificationConfigsRequest(task_id="t")
-        ),
-        sdk.blocking.delete_task_push_notification_config(
-            pb.DeleteTaskPushNotificationConfigRequest(task_id="t", id="c")
-        ),
-    ]
-    for call in calls:
-        with pytest.raises(errors.PushNotificationNotSupportedError):
-            await call
+    async with connected(binding, push=False) as sdk:
+        calls = [
+            sdk.blocking.create_task_push_notification_config(
+                pb.TaskPushNotificationConfig(task_id="t", url="https://hooks.example")
+            ),
+            sdk.blocking.get_task_push_notification_config(
+                pb.GetTaskPushNotificationConfigRequest(task_id="t", id="c")
+            ),
+            sdk.blocking.list_task_push_notification_configs(
+                pb.ListTaskPushNotificationConfigsRequest(task_id="t")
+            ),
+            sdk.blocking.delete_task_push_notification_config(
+                pb.DeleteTaskPushNotificationConfigRequest(task_id="t", id="c")
+            ),
+        ]
+        for call in calls:
+            with pytest.raises(errors.PushNotificationNotSupportedError):
+                await call
 
 
 async def test_the_server_refuses_an_extended_card(request):

@@ -75,7 +75,7 @@ OPERATIONS: dict[str, tuple[Any, bool, tuple[str, ...]]] = {
     "CancelTask": (pb.CancelTaskRequest(id="nobody"), False, (NOT_FOUND,)),
     "SubscribeToTask": (pb.SubscribeToTaskRequest(id="nobody"), True, (NOT_FOUND,)),
     "CreateTaskPushNotificationConfig": (
-        pb.TaskPushNotificationConfig(task_id="nobody", id="c", url="https://localhost/x"),
+        pb.TaskPushNotificationConfig(task_id="nobody", id="c", url="https://hooks.example/x"),
         False,
         (NOT_FOUND, *UNSUPPORTED),
     ),

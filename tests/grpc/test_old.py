@@ -239,7 +239,7 @@ async def test_push_configs_answer_to_every_name(connect_grpc, request_, method)
 async def test_the_python_client_of_0_3_does_everything():
     """a2a-sdk 0.3, unchanged, from an environment of its own: 0.3 and 1.x are the same package."""
     assert PYTHON.exists(), "a2a-sdk 0.3 lives in .venv-03; `make test` makes it"
-    app = helper().app(grpc_port=0)
+    app = helper().app(grpc_port=0, push=False)
     async with serving(app, app.close) as url:
         await app.open()
         done = await run(PYTHON, SDK_03, url, "GRPC")

@@ -16,7 +16,7 @@ async def echo(request: str):
 
 async def test_push_configs_are_refused_while_the_card_does_not_offer_them(connect):
     """All four operations, on tasks that exist and on those that don't (GEN-7)."""
-    async with connect(echo) as client:
+    async with connect(echo, push=False) as client:
         assert (await client.card())["capabilities"]["pushNotifications"] is False
         task = (await client.send("hi"))["task"]
         for task_id in (task["id"], "nowhere"):
@@ -33,7 +33,7 @@ async def test_an_inline_push_config_is_refused_not_ignored(connect):
     """A caller who counts on being called must know it will not be (SND-11, GEN-7; section
     7, A21).
     """
-    async with connect(echo) as client:
+    async with connect(echo, push=False) as client:
         hook = {"taskPushNotificationConfig": {"url": "https://hooks.example/a2a"}}
         refused = await refusal_of(client.send(say(configuration=hook)))
         assert refused.reason == "PUSH_NOTIFICATION_NOT_SUPPORTED"
@@ -111,6 +111,7 @@ async def test_extensions_are_declared_in_the_card(connect):
             "urn:accord:resume:1": False,
             "urn:accord:idempotent:1": False,
             "urn:accord:schema:1": False,
+            "urn:accord:push-artifacts:1": False,
             "https://ext.example/units/v2": True,
         }
 

@@ -59,7 +59,7 @@ async def test_an_error_means_the_same_on_every_binding(connect, reason):
     ERR-5, BND-1).
     """
     code, status, grpc = TABLE[reason]
-    async with connect(agent_for(reason)) as client:
+    async with connect(agent_for(reason), push=False) as client:
         refused = await provoke(client, reason)
         assert (refused.reason, bool(refused.message)) == (reason, True)
         if client.binding == "JSONRPC":
@@ -75,7 +75,7 @@ async def test_every_detail_says_what_it_is(connect, reason):
     """@type, the protocol's domain, and metadata that is text to text (ERR-2, ERR-3, ERR-6,
     ERR-7).
     """
-    async with connect(agent_for(reason)) as client:
+    async with connect(agent_for(reason), push=False) as client:
         refused = await provoke(client, reason)
         info, *more = refused.error.get("data") or refused.error["details"]
         assert info["@type"] == "type.googleapis.com/google.rpc.ErrorInfo"

@@ -159,7 +159,7 @@ async def test_frames_are_bare(connect_rest):
 )
 async def test_an_id_is_one_segment_whatever_is_in_it(connect_rest, id_):
     """Percent-encoded it reaches the operation as it is (BND-5)."""
-    async with connect_rest(echo) as client:
+    async with connect_rest(echo, push=False) as client:
         url = URL(f"{client.url}/tasks/{quote(id_, safe='')}/pushNotificationConfigs", encoded=True)
         async with client.http.get(url) as response:
             answer = await response.json(content_type=None)

@@ -97,6 +97,6 @@ async def test_every_path_can_have_a_tenant_in_front(connect_rest):
             200,
             "TASK_NOT_CANCELABLE",
             "UNSUPPORTED_OPERATION",
-            "PUSH_NOTIFICATION_NOT_SUPPORTED",
+            200,
             "UNSUPPORTED_OPERATION",
         ]

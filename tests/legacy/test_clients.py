@@ -49,7 +49,7 @@ def helper() -> Agent:
 
 async def report(*command: str | Path, versions: list[str] | None = None) -> dict[str, Any]:
     """Run a client against the agent; return what it saw."""
-    async with talking_to(helper(), versions=versions) as server:
+    async with talking_to(helper(), versions=versions, push=False) as server:
         words = [server.url if word == "URL" else word for word in command]
         done = await run(*words, cwd=JS)
         assert done.code == 0, done.err

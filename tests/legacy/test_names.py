@@ -150,7 +150,7 @@ STATES = {
 async def test_a_method_is_answered_as_the_table_says(method):
     """Known names do their work, names of other things are -32601, none is taken for another."""
     params, code = METHODS[method]
-    async with talking_to(echo) as client:
+    async with talking_to(echo, push=False) as client:
         request = {"jsonrpc": "2.0", "id": 1, "method": method} | (
             {"params": params} if params is not None else {}
         )
@@ -164,7 +164,7 @@ async def test_a_method_is_answered_as_the_table_says(method):
 @pytest.mark.parametrize(("verb", "path", "body", "status"), PATHS)
 async def test_a_path_is_answered_as_the_table_says(verb, path, body, status):
     """Every path of the seeds, the slips of the pen among them."""
-    async with talking_to(echo) as client:
+    async with talking_to(echo, push=False) as client:
         assert (await client.rest(verb, path, body))[0] == status
 
 

@@ -311,7 +311,7 @@ async def test_errors_have_the_statuses_of_0_3():
         "configId": "c",
         "config": {"name": "tasks/t/pushNotificationConfigs/c", "pushNotificationConfig": config},
     }
-    async with talking_to(echo) as client:
+    async with talking_to(echo, push=False) as client:
         done = (await client.ok("POST", "/v1/message:send", say_rest(**WAIT)))["task"]
         for verb, path, body, status, name in (
             ("GET", "/v1/tasks/nobody", None, 404, "TaskNotFoundError"),

@@ -290,7 +290,7 @@ async def test_a_file_without_content_is_taken():
 
 async def test_errors_have_the_numbers_0_1_gives_them():
     """Codes from -32006 on mean other things in 0.1; none of ours are sent there."""
-    async with talking_to(echo) as client:
+    async with talking_to(echo, push=False) as client:
         error = await client.error("tasks/get", {"id": "nobody"})
         assert (error["code"], error["message"]) == (-32001, "Task not found: nobody")
         assert (await client.error("tasks/send", {"id": "t", "message": {"role": "user"}}))[

@@ -306,7 +306,7 @@ async def test_an_unknown_task_and_a_finished_one_take_no_messages():
 async def test_push_operations_are_refused_in_the_old_shape():
     """The card says there is no push; every form of asking for it is answered so."""
     config = {"taskId": "t", "pushNotificationConfig": {"url": "https://example.net/hook"}}
-    async with talking_to(echo) as client:
+    async with talking_to(echo, push=False) as client:
         for method, params in (
             ("tasks/pushNotificationConfig/set", config),
             ("tasks/pushNotificationConfig/get", {"id": "t"}),

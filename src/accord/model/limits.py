@@ -29,6 +29,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     waiting_messages: int = 32  # for the next turn of one task
     # worked on at once; what waits for its client is not, and its answer is taken beyond the limit
     tasks: int = 20_000
+    push_configs_per_task: int = 10
+    push_configs_per_caller: int = 1_000  # on tasks that have not ended; not for anonymous callers
     streams_per_task: int = 1_000
     streams_per_caller: int = 1_000  # not counted for anonymous callers, who are all one
     streams: int = 10_000  # of this process

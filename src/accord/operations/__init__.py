@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .service import Service as Service
     from .table import ASSUMED as ASSUMED
     from .table import OPERATIONS as OPERATIONS
+    from .table import VERSIONS as VERSIONS
     from .table import Operation as Operation
     from .table import Version as Version
     from .table import known_version as known_version
@@ -30,6 +31,7 @@ __getattr__ = lazy(
         "RESUME": "call",
         "SCHEMA": "call",
         "Service": "service",
+        "VERSIONS": "table",
         "Version": "table",
         "known_version": "table",
         "methods": "table",

@@ -4,12 +4,13 @@ reply.
 
 from ..engine.log import Log, Lost, View
 from ..engine.runs import Accepted
-from ..model import Message, PushNotificationNotSupported, Role, SendMessageRequest
+from ..model import Message, Role, SendMessageRequest, TaskPushNotificationConfig
 from ..protocol import Snapshot
 from ..protocol.v1 import codec as v1
 from ..store import Idempotency, Namespace
 from .call import Call
 from .idempotency import key_of
+from .push import inline_config, register, register_before
 from .service import Service
 from .validation import check_id, check_send
 
@@ -22,19 +23,24 @@ async def send_message(
     """Return the task when it has settled or, with `returnImmediately`, as soon as it exists; or a
     bare reply.
     """
+    configuration, tasks = request.configuration, service.tasks
+    push = configuration.task_push_notification_config if configuration is not None else None
     accepted = await _accept(service, call, request)
     if isinstance(accepted, Message):
         return accepted
     task, turn, _ = accepted
-    configuration, tasks = request.configuration, service.tasks
     history_length = configuration.history_length if configuration is not None else None
     if configuration is not None and configuration.return_immediately:
         return await tasks.stored_snapshot(task, history_length)
     view = tasks.view_turn(task, turn)
     try:
-        return await view.end(history_length)
+        snapshot = await view.end(history_length)
     finally:
         view.close()
+    if push is not None and service.notifier is not None:
+        # Who waits for the answer and for the notification gets the latter first, if it is quick.
+        await service.notifier.outbox.attempted(task.key, push.id, snapshot.seq)
+    return snapshot
 
 
 async def send_streaming_message(
@@ -78,20 +84,43 @@ async def _accept(service: Service, call: Call, request: SendMessageRequest) -> 
     ):
         check_send(request, limits)
     if configuration is not None and configuration.task_push_notification_config is not None:
-        raise PushNotificationNotSupported()
+        return await _accept_pushed(service, call, request)
+    return await _accept_once(service, call, request, None)
+
+
+async def _accept_pushed(
+    service: Service, call: Call, request: SendMessageRequest
+) -> Accepted | Message:
+    """The same for a message that comes with a push config."""
+    config = await inline_config(service, call, request)
+    if config is not None:
+        await register_before(service, call, config, request)
+    return await _accept_once(service, call, request, config)
+
+
+async def _accept_once(
+    service: Service,
+    call: Call,
+    request: SendMessageRequest,
+    push: TaskPushNotificationConfig | None,
+) -> Accepted | Message:
     if not call.idempotency_key and not call.extensions:
-        return await _begin(service, call, request, None)
+        return await _begin(service, call, request, None, push)
     key = key_of(call, request)
     if not key:
-        return await _begin(service, call, request, None)
+        return await _begin(service, call, request, None, push)
     namespace = service.namespace(request.tenant, call)
     return await service.sends.once(
-        namespace, key, request, lambda record: _begin(service, call, request, record)
+        namespace, key, request, lambda record: _begin(service, call, request, record, push)
     )
 
 
 async def _begin(
-    service: Service, call: Call, request: SendMessageRequest, idempotency: Idempotency | None
+    service: Service,
+    call: Call,
+    request: SendMessageRequest,
+    idempotency: Idempotency | None,
+    push: TaskPushNotificationConfig | None,
 ) -> Accepted | Message:
     engine, semantics = service.engine, call.semantics
     namespace = service.namespace(request.tenant, call)
@@ -102,6 +131,7 @@ async def _begin(
         accepted = await engine.resume(
             request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
         )
+        _register(service, call, push, accepted)
         return await _stored(service, accepted) if idempotency is not None else accepted
     agent, message, task_id = engine.agent, request.message, semantics.new_task_id
     if not task_id and (namespace.caller or len(engine.tasks.working) >= service.limits.tasks):
@@ -122,9 +152,11 @@ async def _begin(
             if service.has_scopes:
                 await _check_task_scopes(service, call, namespace, task_id)
             request.message.task_id = task_id
-            return await engine.resume(
+            accepted = await engine.resume(
                 request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
             )
+            _register(service, call, push, accepted)
+            return accepted
         engine.tasks.check_capacity(caller=namespace.caller)
     if skill.makes_task or semantics.always_task:
         # Nothing is awaited since it was looked for: two senders of one new id can't both make it
@@ -138,6 +170,7 @@ async def _begin(
             origin=call.origin,
             task_id=task_id,
         )
+        _register(service, call, push, accepted)
         return await _stored(service, accepted) if idempotency is not None or task_id else accepted
     reply = await engine.reply(skill, request, sender)
     if idempotency is not None:
@@ -154,6 +187,14 @@ async def _check_task_scopes(
     task = await service.tasks.find(namespace, task_id)
     if task is not None:
         service.check_scopes(service.engine.runs.skill_of(task), call)
+
+
+def _register(
+    service: Service, call: Call, push: TaskPushNotificationConfig | None, accepted: Accepted
+) -> None:
+    """Nothing was awaited since the message was accepted: its commit is still to come."""
+    if push is not None:
+        register(service, call, push, accepted)
 
 
 async def _stored(service: Service, accepted: Accepted) -> Accepted:

@@ -7,6 +7,7 @@ from ..engine.runs import Engine
 from ..engine.skills import Skill
 from ..model import AgentCard, ExtensionSupportRequired, PermissionDenied
 from ..protocol import Codec, CodecChoice
+from ..push import Notifier
 from ..store import Namespace
 from .call import Call
 from .idempotency import IdempotentSends
@@ -18,11 +19,16 @@ class Service:
     """One agent being served: its engine, its card, and what its card promises."""
 
     def __init__(
-        self, engine: Engine, card: AgentCard, authenticator: Authenticator | None = None
+        self,
+        engine: Engine,
+        card: AgentCard,
+        authenticator: Authenticator | None = None,
+        notifier: Notifier | None = None,
     ) -> None:
         self.authenticator = authenticator
         self.has_scopes = any(skill.scopes for skill in engine.agent.skills.values())
         self.engine = engine
+        self.notifier = notifier  # None: this agent sends no push notifications
         self.limits = engine.limits
         self.card = card
         self.tasks = engine.tasks

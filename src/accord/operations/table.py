@@ -88,6 +88,9 @@ class Version(NamedTuple):
         None  # instead of `grpc_codec`: the one for callers of some user agent
     )
     grpc_text: Callable[[A2AError], str] = str  # what an error says
+    # pushed are whole tasks, as this codec writes them; None: events, as streams of 1.0 show them
+    push_codec: Codec | None = None
+    push_type: str = "application/json"
 
 
 OPERATIONS = {
@@ -141,6 +144,7 @@ V1_0 = Version(
     has_tenants=True,
     grpc={name: name for name in OPERATIONS if name != "GetAgentCard"},
     grpc_service="lf.a2a.v1.A2AService",
+    push_type="application/a2a+json",
 )
 
 _OLD_ROUTES = (
@@ -234,6 +238,7 @@ V0_3 = Version(
     grpc_codec=v03_grpc.CODEC,
     grpc_for=v03_grpc.for_caller,
     grpc_text=v03_grpc.error_text,
+    push_codec=v03.CODEC,
 )
 
 V0_1 = Version(
@@ -253,6 +258,7 @@ V0_1 = Version(
     is_lax=True,
     card=legacy_card.add_v01,
     card_path="/.well-known/agent.json",
+    push_codec=v01.CODEC,
 )
 
 VERSIONS = (V1_0, V0_3, V0_1)

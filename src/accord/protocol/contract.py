@@ -36,6 +36,8 @@ class Semantics(msgspec.Struct, frozen=True):
     always_task: bool = False  # a bare reply is kept and answered as a task
     cancel_twice_fails: bool = False  # cancelling a canceled task is an error
     ends_with_snapshot: bool = False  # subscribing to a finished task gives the task and ends
+    has_one_push: bool = False  # a push config without an id is the task's one: it has the task's
+    may_unset_push: bool = False  # and may be none: one without a URL takes it away
 
 
 NOW = Semantics()

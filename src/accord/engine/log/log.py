@@ -28,7 +28,7 @@ from ...model import (
 )
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
-from ...store import Append, Create, Idempotency, Leaves, Namespace
+from ...store import Append, Create, Idempotency, Leaves, Namespace, Push
 from ..offloading import LARGE
 from .entries import (
     FORMAT,
@@ -124,6 +124,7 @@ class Log:
         "_parts",
         "_posts",
         "_published",
+        "_pushes",
         "_since_snapshot",
         "_snapshot",
         "_snapshot_size",
@@ -149,6 +150,7 @@ class Log:
         "size",
         "skill",
         "tail",
+        "told",
         "turns",
         "writer",
     )
@@ -198,6 +200,8 @@ class Log:
         self._parts = parts  # of a task that is long or large
         self._is_new = pos == 0
         self._idempotency: Idempotency | None = None
+        self._pushes: tuple[Push, ...] = ()  # webhooks to be registered with the next commit
+        self.told = 0  # the last event of this process that is the task or a status
         self._stored_state = STATE_NUMBER[task.status.state] if pos else 0
         self._stored_pos = pos
         self._lines: list[bytes] = []  # appended, not yet handed to the writer
@@ -275,6 +279,8 @@ class Log:
             self._parts = self._parts or EncodedParts()
             self._parts.keep(event, frame)
         self.seq += 1
+        if state is not None:
+            self.told = self.seq
         if type(entry) is StatusChanged:
             self._events.append(
                 Event(
@@ -386,6 +392,10 @@ class Log:
         """Store an idempotency key with what it stands for, in one item."""
         record.task_id, record.turn = self.ids.task_id, turn.number
         self._idempotency = record
+
+    def register(self, push: Push) -> None:
+        """Store a webhook with what has been appended."""
+        self._pushes += (push,)
 
     # Waiting for the commit
 
@@ -526,6 +536,9 @@ class Log:
             item.head, item.artifacts = made.head, made.artifacts
         if self._idempotency is not None:
             item.idempotency, self._idempotency = self._idempotency, None
+        item.told = self.told
+        if self._pushes:
+            item.pushes, self._pushes = self._pushes, ()
         self._stored_state = number
         return item
 

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from typing import Any
 
 import msgspec
@@ -431,6 +431,34 @@ class Tasks:
         if record is None:
             return None
         return (await self._snapshot_at(record, pos, None)).task
+
+    async def snapshot_after(self, namespace: Namespace, task_id: str, pos: int) -> Snapshot | None:
+        """Return a task as it stood at a position, encoded; None if there is no such task."""
+        record = await self.store.load(namespace, task_id)
+        return await self._snapshot_at(record, pos, None) if record is not None else None
+
+    async def place(self, namespace: Namespace, task_id: str) -> tuple[int, int] | None:
+        """Return the key of a stored task and the number of its last event; None if there is no
+        such task.
+        """
+        self._check_open()
+        log = self._live((namespace, task_id))
+        if log is not None:
+            await log.stored()
+            return log.key, log.stored_at[1]
+        record = await self.store.load(namespace, task_id)
+        return (record.key, record.seq) if record is not None else None
+
+    async def events_after(
+        self, key: int, task_id: str, context_id: str, seq: int
+    ) -> AsyncIterator[Event]:
+        """Read the stored events of a task after this number, to the end of its log."""
+        pos = await self.store.locate(key, seq) if seq else 0
+        while rows := await self.store.read({key: pos}):
+            for event in events_of(rows, Ids(task_id, context_id)):
+                if event.seq > seq:
+                    yield event
+            pos = rows[-1].pos + rows[-1].data.count(b"\n")
 
     async def _snapshot_at(self, record: Record, pos: int, history_length: int | None) -> Snapshot:
         if record.pos > pos and record.snap > pos:

@@ -342,12 +342,13 @@ def _read_push_get(value: Json) -> Json:
 # The codec
 
 _NOTHING_MORE = Semantics()
+_PUSH = Semantics(has_one_push=True, may_unset_push=True)
 _READERS: dict[str, tuple[Callable[[Json], Json], type, Semantics]] = {
     "GetTask": (_read_query, GetTaskRequest, _NOTHING_MORE),
     "CancelTask": (_read_task_id, CancelTaskRequest, Semantics(cancel_twice_fails=True)),
     "SubscribeToTask": (_read_task_id, SubscribeRequest, Semantics(ends_with_snapshot=True)),
-    "CreateTaskPushNotificationConfig": (read_push, TaskPushNotificationConfig, _NOTHING_MORE),
-    "GetTaskPushNotificationConfig": (_read_push_get, GetPushConfigRequest, _NOTHING_MORE),
+    "CreateTaskPushNotificationConfig": (read_push, TaskPushNotificationConfig, _PUSH),
+    "GetTaskPushNotificationConfig": (_read_push_get, GetPushConfigRequest, _PUSH),
 }
 
 
@@ -368,7 +369,9 @@ class V01:
         task_id = value.get("id")
         if task_id is not None and (not isinstance(task_id, str) or not task_id):
             raise refuse("id", "is not the id of a task")
-        return request, Semantics(new_task_id=task_id or new_id(), reopen=True, always_task=True)
+        return request, Semantics(
+            new_task_id=task_id or new_id(), reopen=True, always_task=True, has_one_push=True
+        )
 
     def result(self, operation: str, answer: Any) -> bytes:
         if isinstance(answer, Snapshot):

@@ -401,18 +401,19 @@ def _read_push_list(value: Json) -> Json:
 _SENDS = ("SendMessage", "SendStreamingMessage")
 _CANCEL = Semantics(cancel_twice_fails=True)
 _SUBSCRIBE = Semantics(ends_with_snapshot=True)
+_PUSH = Semantics(has_one_push=True)
 
 READERS: dict[str, tuple[Callable[[Json], Json], type, Semantics]] = {
-    "SendMessage": (read_send, SendMessageRequest, NOW),
-    "SendStreamingMessage": (read_send, SendMessageRequest, NOW),
+    "SendMessage": (read_send, SendMessageRequest, _PUSH),
+    "SendStreamingMessage": (read_send, SendMessageRequest, _PUSH),
     "GetTask": (read_query, GetTaskRequest, NOW),
     "ListTasks": (read_list, ListTasksRequest, NOW),
     "CancelTask": (_read_cancel, CancelTaskRequest, _CANCEL),
     "SubscribeToTask": (read_task_id, SubscribeRequest, _SUBSCRIBE),
-    "CreateTaskPushNotificationConfig": (read_push, TaskPushNotificationConfig, NOW),
-    "GetTaskPushNotificationConfig": (_read_push_get, GetPushConfigRequest, NOW),
+    "CreateTaskPushNotificationConfig": (read_push, TaskPushNotificationConfig, _PUSH),
+    "GetTaskPushNotificationConfig": (_read_push_get, GetPushConfigRequest, _PUSH),
     "ListTaskPushNotificationConfigs": (_read_push_list, ListPushConfigsRequest, NOW),
-    "DeleteTaskPushNotificationConfig": (_read_push_delete, DeletePushConfigRequest, NOW),
+    "DeleteTaskPushNotificationConfig": (_read_push_delete, DeletePushConfigRequest, _PUSH),
     "GetExtendedAgentCard": (lambda value: {}, GetExtendedCardRequest, NOW),
     "GetAgentCard": (lambda value: {}, GetExtendedCardRequest, NOW),
 }

@@ -1,0 +1,153 @@
+"""One attempt to deliver one event."""
+
+import datetime
+import enum
+import secrets
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..net import AgentFault, Http
+from .hooks import Hook
+from .signing import HMAC_SCHEME, delivery_id, digest, hmac_signature, secrets_of
+
+if TYPE_CHECKING:
+    from ..auth import Keyring
+
+__all__ = ["Attempt", "Deliverer", "Verdict"]
+
+TOKEN_HEADER = "X-A2A-Notification-Token"
+SIGNATURE_HEADER = "X-A2A-Signature"
+MAX_RETRY_AFTER_S = 3600.0
+VALID_S = 300  # that a signature counts
+MAX_ANSWER = 64 << 10  # of an answer that nobody reads
+
+
+class Verdict(enum.Enum):
+    DELIVERED = "delivered"
+    LATER = "later"  # it is tried again
+    REFUSED = "refused"  # it will never be taken: dead letter
+    GONE = "gone"  # nothing will: the webhook is disabled
+
+
+class Attempt(NamedTuple):
+    verdict: Verdict
+    error: str = ""
+    after_s: float | None = None  # what the endpoint asks for
+    is_down: bool = False  # the endpoint, not this event, is the trouble
+
+
+class Notification(NamedTuple):
+    """An event, as one version of the protocol pushes it."""
+
+    task_id: str
+    config_id: str
+    number: int
+    body: bytes
+    content_type: str
+    version: str  # of the protocol
+
+
+class Deliverer:
+    """Signs and sends. Redirects are not followed, and answers are not read."""
+
+    def __init__(
+        self,
+        http: Callable[[], Http],
+        keyring: Callable[[], "Keyring"],
+        issuer: Callable[[], str],
+        *,
+        timeout_s: float,
+    ) -> None:
+        self._http = http
+        self._keyring = keyring
+        self._issuer = issuer
+        self._timeout_s = timeout_s
+
+    async def attempt(self, hook: Hook, what: Notification) -> Attempt:
+        try:
+            answer = await self._http().fetch(
+                "POST",
+                hook.url,
+                self.headers(hook, what, int(time.time())),
+                what.body,
+                limit=MAX_ANSWER,
+                timeout_s=self._timeout_s,
+            )
+        except AgentFault as error:
+            return Attempt(Verdict.LATER, error.fault, is_down=True)
+        return _judged(answer.status, answer.headers.get("Retry-After"))
+
+    def headers(self, hook: Hook, what: Notification, now_s: int) -> dict[str, str]:
+        """What goes with a body: who sends it, what the config asks for, and signatures."""
+        sent_as = delivery_id(what.task_id, what.number, what.config_id)
+        headers = {
+            "Content-Type": what.content_type,
+            "A2A-Version": what.version,
+            "webhook-id": sent_as,
+            "webhook-timestamp": str(now_s),
+        }
+        if hook.token:
+            headers[TOKEN_HEADER] = hook.token
+        is_hmac = hook.scheme.lower() == HMAC_SCHEME
+        if is_hmac:
+            headers["webhook-signature"] = hmac_signature(
+                secrets_of(hook.credentials), sent_as, now_s, what.body
+            )
+        elif hook.scheme and hook.credentials:
+            headers["Authorization"] = f"{hook.scheme} {hook.credentials}"
+        jwt = self._keyring().sign(self._claims(hook, what, now_s))
+        if hook.scheme.lower() == "bearer" and not hook.credentials:
+            headers["Authorization"] = f"{hook.scheme} {jwt}"
+        else:
+            headers[SIGNATURE_HEADER] = jwt
+        return headers
+
+    def _claims(self, hook: Hook, what: Notification, now_s: int) -> dict[str, object]:
+        return {
+            "iss": self._issuer(),
+            "aud": hook.url.partition("?")[0],
+            "iat": now_s,
+            "exp": now_s + VALID_S,
+            "jti": secrets.token_urlsafe(12),
+            "taskId": what.task_id,
+            "sub": delivery_id(what.task_id, what.number, what.config_id),
+            "request_body_sha256": digest(what.body),
+        }
+
+
+def _judged(status: int, retry_after: str | None) -> Attempt:
+    if 200 <= status < 300:
+        return Attempt(Verdict.DELIVERED)
+    try:
+        text = f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        text = str(status)
+    if status == HTTPStatus.GONE:
+        return Attempt(Verdict.GONE, text)
+    if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+        return Attempt(Verdict.LATER, text, after_s=_seconds(retry_after), is_down=status == 503)
+    if 400 <= status < 500 and status not in (
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.TOO_EARLY,
+    ):
+        return Attempt(Verdict.REFUSED, text)
+    return Attempt(Verdict.LATER, text, is_down=status >= 500)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """How long an endpoint asks to be left alone, at most an hour; None if it does not say."""
+    if not retry_after:
+        return None
+    if retry_after.isdigit() and len(retry_after) < 10:
+        return min(float(retry_after), MAX_RETRY_AFTER_S)
+    try:
+        until = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=datetime.UTC)
+    wait_s = (until - datetime.datetime.now(datetime.UTC)).total_seconds()
+    return min(max(wait_s, 0.0), MAX_RETRY_AFTER_S)

@@ -1,0 +1,394 @@
+"""The outbox: delivers what is committed, at least once, in order for each task and webhook.
+
+It only reads the log: a webhook is a cursor on it, and nothing that happens here holds up a run or
+a stream.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ..engine.log import Event, Tasks
+from ..model import A2AError, now_ms
+from ..protocol import Codec
+from ..store import CommitFailed, DeadLetter, Outcome, Push
+from .breaker import Breaker
+from .delivery import Attempt, Deliverer, Notification, Verdict
+from .hooks import Hook, Hooks
+from .settings import PushSettings
+
+__all__ = ["Format", "Outbox"]
+
+log_ = logging.getLogger("accord.push")
+
+WORKERS = 128  # webhooks delivered to at once
+PER_ENDPOINT = 16  # of these, to one
+LOOK_S = 1.0  # how often it is looked for what other processes made due
+LEASE_MS = 60_000
+BEGIN_S = 30.0  # a new attempt begins no later than that after the webhook was taken
+CLOSE_S = 2.0
+JITTER = 0.2
+RETRY_S = 1.0
+BREAKERS = 10_000
+FIRST_ATTEMPT_S = 1.0  # that a blocking send waits for its last event to be tried
+
+
+class Format(NamedTuple):
+    """How a version of the protocol writes what is pushed."""
+
+    content_type: str
+    codec: Codec | None = None  # of the whole task; None: the event, as streams of 1.0 show it
+
+
+class Outbox:
+    """Takes webhooks that are due, sends their events, and stores how that went."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        agent: str,
+        hooks: Hooks,
+        deliverer: Deliverer,
+        formats: Mapping[str, Format],  # by version; the first is for versions that are gone
+        settings: PushSettings,
+        *,
+        clock_ms: Callable[[], int] = now_ms,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._tasks = tasks
+        self._agent = agent
+        self._hooks = hooks
+        self._store = hooks.store
+        self._deliverer = deliverer
+        self._formats = formats
+        self._settings = settings
+        self._clock_ms = clock_ms
+        self._chance = chance
+        self._breakers: dict[str, Breaker] = {}
+        self._busy: dict[asyncio.Task[None], str] = {}  # deliveries under way, with their endpoint
+        self._outcomes: list[Outcome] = []
+        self._settling: asyncio.Task[None] | None = None
+        self._waiting: dict[tuple[int, str], list[tuple[int, asyncio.Future[None]]]] = {}
+        self._woken = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        self._store.on_due = self._woken.set
+        self._looking = asyncio.get_running_loop().create_task(self._look(), name="accord-outbox")
+
+    async def close(self) -> None:
+        """Stop. What is under way has a moment to end; the rest is due as before."""
+        if self._looking is None:
+            return
+        self._looking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._looking
+        if self._busy:
+            await asyncio.wait(list(self._busy), timeout=CLOSE_S)
+        for delivering in list(self._busy):
+            delivering.cancel()
+        await asyncio.gather(*self._busy, return_exceptions=True)
+        if self._settling is not None:
+            await asyncio.wait({self._settling}, timeout=CLOSE_S)
+            self._settling.cancel()
+
+    async def attempted(self, task: int, push: str, number: int) -> None:
+        """Return when this event was tried for the first time, or could not be by now; after a
+        second in any case.
+        """
+        tried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault((task, push), [])
+        waiting.append((number, tried))
+        try:
+            if not await self._is_sent(task, push, number):
+                await asyncio.wait({tried}, timeout=FIRST_ATTEMPT_S)
+        finally:
+            waiting.remove((number, tried))
+            if not waiting:
+                self._waiting.pop((task, push), None)
+
+    async def _is_sent(self, task: int, push: str, number: int) -> bool:
+        found = [one for one in await self._store.of(task) if one.id == push]
+        return not found or found[0].sent >= number or bool(found[0].disabled)
+
+    # Finding what is due
+
+    async def _look(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                wait_s = LOOK_S if not await self._take() else 0.0
+                if wait_s:
+                    wait_s = await self._until_next()
+            except (A2AError, CommitFailed):
+                log_.warning("push notifications: the store failed, and is asked again")
+                wait_s = LOOK_S
+            except Exception:  # whatever it is, the next look must come
+                log_.exception("push notifications: looking for what is due failed")
+                wait_s = LOOK_S
+            if wait_s:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._woken.wait()
+
+    async def _take(self) -> bool:
+        """Begin what is due, while there is room. Return whether there may be more."""
+        room = WORKERS - len(self._busy)
+        if room <= 0:
+            return False
+        busy = Counter(self._busy.values())
+        shut = {
+            *(endpoint for endpoint, count in busy.items() if count >= PER_ENDPOINT),
+            *(endpoint for endpoint, breaker in self._breakers.items() if breaker.is_open),
+        }
+        taken = await self._store.take(
+            self._agent,
+            min(room, PER_ENDPOINT),
+            now_ms=self._clock_ms(),
+            lease_ms=LEASE_MS,
+            skip=shut,
+        )
+        for push in taken:
+            delivering = asyncio.get_running_loop().create_task(self._deliver(push))
+            self._busy[delivering] = push.endpoint
+            delivering.add_done_callback(self._done)
+        return bool(taken)
+
+    def _done(self, delivering: asyncio.Task[None]) -> None:
+        del self._busy[delivering]
+        self._woken.set()
+
+    async def _until_next(self) -> float:
+        next_ms = await self._store.next_ms(self._agent)
+        if next_ms is None:
+            return LOOK_S
+        return min(max((next_ms - self._clock_ms()) / 1000, 0.01), LOOK_S)
+
+    # Delivering
+
+    async def _deliver(self, push: Push) -> None:
+        """Send the events of one webhook, one after the other, until one fails."""
+        state = _Progress(push)
+        try:
+            await self._send_all(push, state)
+        except asyncio.CancelledError:
+            self._breaker(push.endpoint).left()
+            state.retry(self._clock_ms())  # the process stops: another goes on at once
+        except Exception as error:  # of ours: it must not be tried for ever without a pause
+            self._breaker(push.endpoint).left()
+            log_.error(
+                "push notifications of task %s can't be made: %s",
+                push.task_id,
+                error,
+                exc_info=True,
+            )
+            self._fail(push, state, f"{type(error).__name__} on this side", None)
+        self._settle(state.outcome())
+        self._tell(push, state)
+
+    async def _send_all(self, push: Push, state: "_Progress") -> None:
+        hook = self._hooks.opened(push)
+        breaker = self._breaker(push.endpoint)
+        begun_s = asyncio.get_running_loop().time()
+        async for event in self._tasks.events_after(
+            push.task, push.task_id, push.context_id, push.sent
+        ):
+            if event.seq > push.upto or state.is_over:
+                return
+            if event.state is None and not push.has_artifacts:
+                continue
+            if asyncio.get_running_loop().time() - begun_s > BEGIN_S:
+                return  # the lease would run out: it goes on when it is taken again
+            if not await breaker.admit():
+                state.retry(self._clock_ms() + self._open_ms(breaker))
+                return
+            await self._send(push, hook, event, state, breaker)
+            self._tell(push, state)
+        if not state.is_over and state.sent < push.upto:
+            state.sent = push.upto  # what is left are artifacts nobody asked for
+
+    async def _send(
+        self, push: Push, hook: Hook, event: Event, state: "_Progress", breaker: Breaker
+    ) -> None:
+        format_ = self._formats.get(push.version) or next(iter(self._formats.values()))
+        body = event.data
+        if format_.codec is not None:
+            snapshot = await self._tasks.snapshot_after(push.namespace, push.task_id, event.pos)
+            if snapshot is None:
+                return state.over()
+            body = format_.codec.result("GetTask", snapshot)
+        what = Notification(
+            push.task_id, push.id, event.seq, body, format_.content_type, push.version
+        )
+        attempt = await self._deliverer.attempt(hook, what)
+        if attempt.is_down:
+            if breaker.failed():
+                await self._opened(push.endpoint, breaker, attempt)
+        else:
+            breaker.succeeded()
+        state.tried = event.seq
+        self._judge(push, event.seq, attempt, state)
+
+    def _judge(self, push: Push, number: int, attempt: Attempt, state: "_Progress") -> None:
+        if attempt.verdict is Verdict.DELIVERED:
+            state.delivered(number)
+        elif attempt.verdict is Verdict.REFUSED:
+            log_.warning(
+                "a push notification of task %s was refused by %s: %s",
+                push.task_id,
+                push.endpoint,
+                attempt.error,
+            )
+            state.refused(number, self._letter(push, number, number, attempt.error), attempt.error)
+        elif attempt.verdict is Verdict.GONE:
+            self._disable(push, state, attempt.error)
+        else:
+            self._fail(push, state, attempt.error, attempt.after_s, number)
+
+    def _fail(
+        self,
+        push: Push,
+        state: "_Progress",
+        error: str,
+        after_s: float | None,
+        number: int | None = None,
+    ) -> None:
+        """An attempt failed: the next comes by the schedule, or there is none."""
+        now = self._clock_ms()
+        state.failing_ms = state.failing_ms or now
+        schedule = self._settings.schedule_s
+        if now - state.failing_ms >= self._settings.disable_s * 1000:
+            days = self._settings.disable_s / 86400
+            self._disable(push, state, f"every attempt failed for {days:g} days: {error}")
+            return
+        state.tries += 1
+        if state.tries >= len(schedule):
+            number = number if number is not None else push.upto
+            log_.warning(
+                "a push notification of task %s is given up after %d attempts: %s: %s",
+                push.task_id,
+                state.tries,
+                push.endpoint,
+                error,
+            )
+            state.refused(number, self._letter(push, number, number, error), error)
+            return
+        pause_s = schedule[state.tries] * (1 + JITTER * (2 * self._chance() - 1))
+        state.error = error
+        state.retry(now + int(max(pause_s, after_s or 0.0) * 1000))
+
+    def _disable(self, push: Push, state: "_Progress", why: str) -> None:
+        log_.warning(
+            "no more push notifications of task %s go to %s: %s", push.task_id, push.endpoint, why
+        )
+        state.disable(why, self._letter(push, state.sent + 1, push.upto, why))
+
+    def _letter(self, push: Push, first: int, last: int, error: str) -> DeadLetter:
+        return DeadLetter(push.task, push.id, first, last, self._clock_ms(), error)
+
+    def _tell(self, push: Push, state: "_Progress") -> None:
+        """Blocking sends wait for the first attempt at their last event."""
+        for number, tried in self._waiting.get((push.task, push.id), ()):
+            if (state.tried >= number or state.is_over) and not tried.done():
+                tried.set_result(None)
+
+    # Circuit breakers
+
+    def _breaker(self, endpoint: str) -> Breaker:
+        found = self._breakers.get(endpoint)
+        if found is None:
+            if len(self._breakers) >= BREAKERS:
+                busy = set(self._busy.values())
+                self._breakers = {
+                    name: one for name, one in self._breakers.items() if one.until_s or name in busy
+                }
+            found = self._breakers[endpoint] = Breaker(self._settings.breaker_s)
+        return found
+
+    def _open_ms(self, breaker: Breaker) -> int:
+        return int(breaker.left_s * 1000) + 1
+
+    async def _opened(self, endpoint: str, breaker: Breaker, attempt: Attempt) -> None:
+        """Nothing of this endpoint is due for a while: it stands in nobody's way."""
+        log_.warning(
+            "push notifications to %s pause for %.0f s: %s",
+            endpoint,
+            breaker.left_s,
+            attempt.error,
+        )
+        until_ms = self._clock_ms() + self._open_ms(breaker)
+        with contextlib.suppress(CommitFailed):
+            await self._store.postpone(self._agent, endpoint, until_ms)
+
+    # Storing how it went
+
+    def _settle(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        if self._settling is None or self._settling.done():
+            self._settling = asyncio.get_running_loop().create_task(self._settle_all())
+
+    async def _settle_all(self) -> None:
+        """Whatever has gathered is one commit."""
+        while self._outcomes:
+            outcomes, self._outcomes = self._outcomes, []
+            try:
+                await self._store.settle(outcomes, now_ms=self._clock_ms())
+            except CommitFailed:  # else it would be delivered again
+                self._outcomes = outcomes + self._outcomes
+                await asyncio.sleep(RETRY_S)
+            self._woken.set()
+
+
+class _Progress:
+    """How far a webhook has come while it is ours."""
+
+    def __init__(self, push: Push) -> None:
+        self._push = push
+        self.sent = push.sent
+        self.tries = push.tries
+        self.failing_ms = push.failing_ms
+        self.error = push.error
+        self.tried = 0  # the last event that was attempted
+        self.is_over = False
+        self._due_ms: int | None = None
+        self._disabled = ""
+        self._letter: DeadLetter | None = None
+
+    def delivered(self, number: int) -> None:
+        self.sent, self.tries, self.failing_ms, self.error = number, 0, 0, ""
+
+    def refused(self, number: int, letter: DeadLetter, error: str) -> None:
+        """This event is given up; the next may be taken."""
+        self.sent, self.tries, self.error, self._letter = number, 0, error, letter
+        self.is_over = True  # stored, with its letter, before the next is tried
+
+    def retry(self, due_ms: int) -> None:
+        self._due_ms = due_ms
+        self.is_over = True
+
+    def disable(self, why: str, letter: DeadLetter) -> None:
+        self._disabled = self.error = why
+        self._letter, self.sent = letter, letter.last
+        self.is_over = True
+
+    def over(self) -> None:
+        self.is_over = True
+
+    def outcome(self) -> Outcome:
+        push = self._push
+        return Outcome(
+            push.task,
+            push.id,
+            push.claim,
+            self.sent,
+            self._due_ms,
+            self.tries,
+            self.failing_ms,
+            self.error,
+            self._disabled,
+            self._letter,
+        )
