@@ -46,7 +46,6 @@ COUNTS = {  # how many rules each group has
 
 CLIENT = "a rule for clients: nothing a server does can prove it"
 RECEIVER = "a rule for those who receive push notifications"
-NO_PUSH = "push notifications are not offered, and the card says so: see GEN-7"
 NO_EXTENDED_CARD = "there is no extended card, and the card says so: see GEN-7"
 NO_AUTH = (
     "authentication is not built yet: a server without it binds to loopback, where all callers "
@@ -167,6 +166,7 @@ RULES = {
     "SND-11": proven(
         "an inline push config registers a webhook",
         "interaction/test_capabilities.py::test_an_inline_push_config_is_refused_not_ignored",
+        "push/test_configs.py::test_a_config_comes_with_a_send",
     ),
     "SND-12": proven(
         "the order in which a request is judged",
@@ -404,24 +404,68 @@ RULES = {
         "cancel checks access",
         "interaction/test_scope.py::test_a_task_of_another_tenant_cannot_be_told_from_none",
     ),
-    "PCF-1": unproven("create registers a webhook and returns it with its id", NO_PUSH),
-    "PCF-2": unproven("configs of unknown tasks, and unknown configs, are TaskNotFound", NO_PUSH),
-    "PCF-3": unproven("get returns a config", NO_PUSH),
-    "PCF-4": unproven("list returns all configs of a task", NO_PUSH),
-    "PCF-5": unproven("delete is for good, and may be repeated", NO_PUSH),
-    "PCF-6": unproven("all four check access to the task", NO_PUSH),
-    "PCF-7": unproven("a task may have several configs", NO_PUSH),
-    "PDL-1": unproven("the body of a call is one stream response", NO_PUSH),
-    "PDL-2": unproven("calls are authenticated as configured", NO_PUSH),
-    "PDL-3": unproven("at least one attempt per webhook", NO_PUSH),
-    "PDL-4": unproven("time limits, retries with growing pauses", NO_PUSH),
-    "PDL-5": unproven("no calls to private addresses", NO_PUSH),
+    "PCF-1": proven(
+        "create registers a webhook and returns it with its id",
+        "push/test_configs.py::test_a_config_is_created_read_listed_and_deleted",
+    ),
+    "PCF-2": proven(
+        "configs of unknown tasks, and unknown configs, are TaskNotFound",
+        "push/test_configs.py::test_configs_of_what_is_not_there_are_not_found",
+    ),
+    "PCF-3": proven(
+        "get returns a config",
+        "push/test_configs.py::test_a_config_is_created_read_listed_and_deleted",
+    ),
+    "PCF-4": proven(
+        "list returns all configs of a task",
+        "push/test_configs.py::test_a_config_is_created_read_listed_and_deleted",
+    ),
+    "PCF-5": proven(
+        "delete is for good, and may be repeated",
+        "push/test_configs.py::test_a_config_is_created_read_listed_and_deleted",
+        "push/test_configs.py::test_a_deleted_config_gets_no_more_calls",
+    ),
+    "PCF-6": proven(
+        "all four check access to the task",
+        "push/test_configs.py::test_another_tenants_configs_are_not_found",
+    ),
+    "PCF-7": proven(
+        "a task may have several configs",
+        "push/test_configs.py::test_a_config_is_created_read_listed_and_deleted",
+    ),
+    "PDL-1": proven(
+        "the body of a call is one stream response",
+        "push/test_configs.py::test_a_config_comes_with_a_send",
+    ),
+    "PDL-2": proven(
+        "calls are authenticated as configured",
+        "push/test_signing.py::test_credentials_are_sent_exactly_as_configured",
+    ),
+    "PDL-3": proven(
+        "at least one attempt per webhook",
+        "push/test_delivery.py::test_failures_are_tried_again_in_order",
+    ),
+    "PDL-4": proven(
+        "time limits, retries with growing pauses",
+        "push/test_delivery.py::test_attempts_follow_the_schedule",
+    ),
+    "PDL-5": proven(
+        "no calls to private addresses",
+        "push/test_guard.py::test_refused_when_it_is_registered",
+    ),
     "PDL-6": unproven("receivers answer 2xx", RECEIVER),
     "PDL-7": unproven("receivers check who calls and for which task", RECEIVER),
     "PDL-8": unproven("receivers cope with duplicates", RECEIVER),
-    "PDL-9": unproven("webhook URLs are HTTPS, tokens are secrets", NO_PUSH),
+    "PDL-9": proven(
+        "webhook URLs are HTTPS, tokens are secrets",
+        "push/test_configs.py::test_credentials_are_told_to_nobody",
+        "push/test_guard.py::test_refused_when_it_is_registered",
+    ),
     "PDL-10": unproven("receivers fetch the task after a notification", RECEIVER),
-    "PDL-11": unproven("a signed token may prove the sender", NO_PUSH),
+    "PDL-11": proven(
+        "a signed token may prove the sender",
+        "push/test_signing.py::test_a_delivery_is_signed_with_a_published_key",
+    ),
     "XCD-1": unproven("the extended card needs authentication", NO_EXTENDED_CARD),
     "XCD-2": unproven("it may differ by caller", NO_EXTENDED_CARD),
     "XCD-3": unproven("it gives nothing away that the caller may not know", NO_EXTENDED_CARD),

@@ -63,7 +63,7 @@ async def test_the_same_id_replaces(connect):
 
 
 async def test_credentials_are_told_to_nobody(connect):
-    """The scheme and the token are; what proves the server to the webhook is not."""
+    """The scheme and the token are; what proves the server to the webhook is not (PDL-9)."""
     async with connect(work) as client:
         task = (await client.send("ask"))["task"]
         authentication = {"scheme": "Basic", "credentials": SECRET}
@@ -185,7 +185,7 @@ async def test_a_task_has_no_more_configs_than_allowed(connect):
 
 
 async def test_a_config_comes_with_a_send(connect, hook: Webhook):
-    """It is registered before anything happens: the first call tells the task (SND-11)."""
+    """It is registered before anything happens: the first call tells the task (SND-11) (PDL-1)."""
     async with connect(work, **HERE) as client:
         inline = {"taskPushNotificationConfig": {"url": hook.url, "token": "k"}}
         task = (await client.send(say("hello", configuration=inline)))["task"]

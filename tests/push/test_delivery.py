@@ -106,7 +106,7 @@ def test_retry_after_may_be_a_date():
 
 
 async def test_failures_are_tried_again_in_order(hook: Webhook):
-    """The second event waits for the first, however often that fails (N3)."""
+    """The second event waits for the first, however often that fails (N3) (PDL-3)."""
     hook.answers += [500, 503, 500]
     async with served() as server:
         await server.send("hi", hook.url)
@@ -220,7 +220,7 @@ async def _attempts(hook: Webhook, settings: PushSettings, chance: float, count:
 
 
 async def test_attempts_follow_the_schedule(hook: Webhook):
-    """Ten of them in 75 hours (N2): 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h."""
+    """Ten of them in 75 hours (PDL-4): 0, 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h."""
     pauses, push, letters = await _attempts(hook, PushSettings(breaker_s=0.0), 0.5, 10)
     assert pauses == [5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400]
     assert sum(pauses) == 75 * 3600 + 35 * 60 + 5
@@ -275,7 +275,7 @@ async def test_an_endpoint_that_fails_for_five_days_is_disabled(hook: Webhook):
 
 
 async def test_a_webhook_that_hangs_delays_no_other(hook: Webhook):
-    """Another task's, and another webhook of the same task (N3)."""
+    """Another task's, and another webhook of the same task."""
     gate = asyncio.Event()
 
     async def hang() -> int:
