@@ -16,7 +16,7 @@ from .signing import HMAC_SCHEME, delivery_id, digest, hmac_signature, secrets_o
 if TYPE_CHECKING:
     from ..auth import Keyring
 
-__all__ = ["Attempt", "Deliverer", "Verdict"]
+__all__ = ["AttemptResult", "Deliverer", "Verdict"]
 
 TOKEN_HEADER = "X-A2A-Notification-Token"
 SIGNATURE_HEADER = "X-A2A-Signature"
@@ -32,7 +32,7 @@ class Verdict(enum.Enum):
     GONE = "gone"  # nothing will: the webhook is disabled
 
 
-class Attempt(NamedTuple):
+class AttemptResult(NamedTuple):
     verdict: Verdict
     error: str = ""
     after_s: float | None = None  # what the endpoint asks for
@@ -66,7 +66,7 @@ class Deliverer:
         self._issuer = issuer
         self._timeout_s = timeout_s
 
-    async def attempt(self, hook: Hook, what: Notification) -> Attempt:
+    async def attempt(self, hook: Hook, what: Notification) -> AttemptResult:
         try:
             answer = await self._http().fetch(
                 "POST",
@@ -77,7 +77,7 @@ class Deliverer:
                 timeout_s=self._timeout_s,
             )
         except AgentFault as error:
-            return Attempt(Verdict.LATER, error.fault, is_down=True)
+            return AttemptResult(Verdict.LATER, error.fault, is_down=True)
         return _judged(answer.status, answer.headers.get("Retry-After"))
 
     def headers(self, hook: Hook, what: Notification, now_s: int) -> dict[str, str]:
@@ -118,23 +118,25 @@ class Deliverer:
         }
 
 
-def _judged(status: int, retry_after: str | None) -> Attempt:
+def _judged(status: int, retry_after: str | None) -> AttemptResult:
     if 200 <= status < 300:
-        return Attempt(Verdict.DELIVERED)
+        return AttemptResult(Verdict.DELIVERED)
     try:
         text = f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
         text = str(status)
     if status == HTTPStatus.GONE:
-        return Attempt(Verdict.GONE, text)
+        return AttemptResult(Verdict.GONE, text)
     if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
-        return Attempt(Verdict.LATER, text, after_s=_seconds(retry_after), is_down=status == 503)
+        return AttemptResult(
+            Verdict.LATER, text, after_s=_seconds(retry_after), is_down=status == 503
+        )
     if 400 <= status < 500 and status not in (
         HTTPStatus.REQUEST_TIMEOUT,
         HTTPStatus.TOO_EARLY,
     ):
-        return Attempt(Verdict.REFUSED, text)
-    return Attempt(Verdict.LATER, text, is_down=status >= 500)
+        return AttemptResult(Verdict.REFUSED, text)
+    return AttemptResult(Verdict.LATER, text, is_down=status >= 500)
 
 
 def _seconds(retry_after: str | None) -> float | None:

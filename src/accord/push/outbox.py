@@ -17,7 +17,7 @@ from ..model import A2AError, now_ms
 from ..protocol import Codec
 from ..store import CommitFailed, DeadLetter, Outcome, Push
 from .breaker import Breaker
-from .delivery import Attempt, Deliverer, Notification, Verdict
+from .delivery import AttemptResult, Deliverer, Notification, Verdict
 from .hooks import Hook, Hooks
 from .settings import PushSettings
 
@@ -233,7 +233,7 @@ class Outbox:
         state.tried = event.seq
         self._judge(push, event.seq, attempt, state)
 
-    def _judge(self, push: Push, number: int, attempt: Attempt, state: "_Progress") -> None:
+    def _judge(self, push: Push, number: int, attempt: AttemptResult, state: "_Progress") -> None:
         if attempt.verdict is Verdict.DELIVERED:
             state.delivered(number)
         elif attempt.verdict is Verdict.REFUSED:
@@ -312,7 +312,7 @@ class Outbox:
     def _open_ms(self, breaker: Breaker) -> int:
         return int(breaker.left_s * 1000) + 1
 
-    async def _opened(self, endpoint: str, breaker: Breaker, attempt: Attempt) -> None:
+    async def _opened(self, endpoint: str, breaker: Breaker, attempt: AttemptResult) -> None:
         """Nothing of this endpoint is due for a while: it stands in nobody's way."""
         log_.warning(
             "push notifications to %s pause for %.0f s: %s",
