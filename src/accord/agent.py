@@ -218,6 +218,7 @@ class Agent(AgentBase):
                 sign_card=sign_card,
                 egress_proxy=egress_proxy,
                 cors_origins=cors_origins,
+                push=push,
             )
 
         def tell(address: str) -> None:
