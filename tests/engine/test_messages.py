@@ -122,7 +122,7 @@ async def test_a_message_that_reopens_its_task_is_not_refused_because_the_task_e
         second = await engine.resume(
             _request("two", first.task.ids.task_id), Namespace("Old"), NOBODY, reopen=True
         )
-        view = engine.tasks.view_turn(second.task, second.turn)
+        view = engine.tasks.views.turn(second.task, second.turn)
         go_on.set()
         async with asyncio.timeout(10):
             answer = await view.end()

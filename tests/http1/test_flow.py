@@ -68,10 +68,10 @@ async def test_who_hangs_up_ends_the_stream():
         for wire in subscribed:
             await wire.say(post(rpc("SubscribeToTask", {"id": task})))
             await wire.reader.readuntil(b"data: ")
-        await settled(lambda: tasks.views == 20)
+        await settled(lambda: tasks.views.open == 20)
         for wire in wires + subscribed:
             await wire.hang_up()
-        await settled(lambda: tasks.views == 0 and not agent.server.connections)
+        await settled(lambda: tasks.views.open == 0 and not agent.server.connections)
 
 
 async def test_who_hangs_up_is_not_worked_for():

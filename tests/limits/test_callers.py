@@ -32,7 +32,7 @@ async def reading(tasks: Tasks, caller: str, count: int) -> list[View]:
             history=[message],
         )
         log, turn = tasks.create(Namespace(caller=caller), task, "skill", About(), 1)
-        views.append(tasks.view_new(log, turn=turn.number))
+        views.append(tasks.views.new(log, turn.number))
     return views
 
 
@@ -43,15 +43,15 @@ async def test_a_caller_with_the_most_streams_gets_no_further_one(more: int) -> 
     """
     tasks = await opened()
     views = await reading(tasks, "ada", MOST - 1)
-    tasks.check_views(Namespace(caller="ada"), "another")
+    tasks.views.check(Namespace(caller="ada"), "another")
     views += await reading(tasks, "ada", 1 + more)
     with pytest.raises(TooManyRequests, match="streams of you are open") as refused:
-        tasks.check_views(Namespace(caller="ada"), "another")
+        tasks.views.check(Namespace(caller="ada"), "another")
     assert refused.value.retry_after_s
-    tasks.check_views(Namespace(caller="bob"), "another")
+    tasks.views.check(Namespace(caller="bob"), "another")
     for view in views[: 1 + more]:
         view.close()
-    tasks.check_views(Namespace(caller="ada"), "another")
+    tasks.views.check(Namespace(caller="ada"), "another")
     await tasks.close()
 
 
@@ -59,5 +59,5 @@ async def test_anonymous_callers_are_not_counted_together() -> None:
     """They are all one caller by name, and not one in truth."""
     tasks = await opened()
     await reading(tasks, "", 10 * MOST)
-    tasks.check_views(Namespace(), "another")
+    tasks.views.check(Namespace(), "another")
     await tasks.close()

@@ -114,7 +114,7 @@ async def test_signs_of_life_leave_nothing_behind() -> None:
         tasks = app._engine.tasks
         found = await tasks.find(Namespace("Idle"), task["id"])
         assert found is not None
-        view = await tasks.view(found, seq=found.seq)
+        view = await tasks.views.after(found, found.seq)
         before = futures()
         for _ in range(500):
             assert await view.next(0) is None

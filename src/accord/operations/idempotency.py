@@ -125,7 +125,7 @@ class IdempotentSends:
         if found is None:
             return None, True
         try:
-            turn = record.turn or await self._tasks.turn_of(found, record.post)
+            turn = record.turn or await self._tasks.views.turn_of(found, record.post)
         except TooManyRequests:  # it was not taken then; it may be now
             return None, True
         return Accepted(found, turn, False), False

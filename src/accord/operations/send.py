@@ -32,7 +32,7 @@ async def send_message(
     history_length = configuration.history_length if configuration is not None else None
     if configuration is not None and configuration.return_immediately:
         return await tasks.stored_snapshot(task, history_length)
-    view = tasks.view_turn(task, turn)
+    view = tasks.views.turn(task, turn)
     try:
         snapshot = await view.end(history_length)
     finally:
@@ -51,7 +51,7 @@ async def send_streaming_message(
     """
     tasks = service.tasks
     task_id = request.message.task_id or call.semantics.new_task_id
-    tasks.check_views(service.namespace(request.tenant, call), task_id)
+    tasks.views.check(service.namespace(request.tenant, call), task_id)
     accepted = await _accept(service, call, request)
     if isinstance(accepted, Message):
         return accepted
@@ -59,8 +59,8 @@ async def send_streaming_message(
     configuration = request.configuration
     history_length = configuration.history_length if configuration is not None else None
     if is_new and isinstance(task, Log) and (history_length is None or history_length > 0):
-        return tasks.view_new(task, turn=turn)  # a new task's history is the one message
-    return await tasks.view_now(task, turn=turn, history_length=history_length)
+        return tasks.views.new(task, turn)  # a new task's history is the one message
+    return await tasks.views.now(task, turn=turn, history_length=history_length)
 
 
 async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:

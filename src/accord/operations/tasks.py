@@ -131,14 +131,14 @@ async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequ
     """
     check_id("id", request.id, request.tenant, service.limits)
     tasks, namespace = service.tasks, service.namespace(request.tenant, call)
-    tasks.check_views(namespace, request.id)
+    tasks.views.check(namespace, request.id)
     task = await tasks.find(namespace, request.id)
     if task is None:
         raise not_found(request.id)
     if RESUME in call.extensions and call.last_event is not None:
         if call.last_event <= task.seq:
-            return await tasks.view(task, seq=call.last_event)
-        return await tasks.view_now(
+            return await tasks.views.after(task, call.last_event)
+        return await tasks.views.now(
             task
         )  # a cursor beyond the log: the task as it is, which is the sign of a gap
     state = task.state if isinstance(task, Log) else state_of(task.state)
@@ -147,7 +147,7 @@ async def subscribe_to_task(service: Service, call: Call, request: SubscribeRequ
             task
         )  # an end is told when it is stored, also as the reason of a refusal
         raise UnsupportedOperation(f"task {request.id} is already {state.word}", taskId=request.id)
-    return await tasks.view_now(task)
+    return await tasks.views.now(task)
 
 
 def _write_token(place: tuple[int, int] | None, namespace: Namespace) -> str:

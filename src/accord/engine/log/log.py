@@ -5,7 +5,10 @@ task fed, and those told who wait for something to be stored.
 """
 
 import asyncio
+import contextlib
+import enum
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import msgspec
@@ -50,7 +53,7 @@ from .snapshot import LONG, EncodedParts, encode_task
 from .views import Tail
 from .writer import Lost, Writer
 
-__all__ = ["NO_ORIGIN", "Log", "Origin", "Owner", "Turn"]
+__all__ = ["NO_ORIGIN", "Log", "Origin", "Owner", "Ownership", "Turn"]
 
 MAX_AHEAD = 256  # entries a run may be ahead of the commit
 MAX_AHEAD_BYTES = 1 << 20
@@ -81,6 +84,15 @@ class _Batch(msgspec.Struct, eq=False):
     posts: dict[int, int | PostRefused]
     waiting: list[tuple[asyncio.Future[Any], Any]]
     outage_waiters: list[asyncio.Future[None]]
+
+
+class Ownership(enum.Enum):
+    """Whether the task of a log is ours."""
+
+    CLAIMED = "claimed"  # since a moment ago, and nothing was stored since
+    OWNED = "owned"
+    RESTING = "resting"  # a message is awaited: the next commit gives it up, or has done so
+    LOST = "lost"  # another process owns the task, or none could store it
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -136,12 +148,10 @@ class Log:
         "holds",
         "ids",
         "inbox",
-        "is_claimed",
         "is_clear",
-        "is_lost",
-        "is_resting",
         "key",
         "namespace",
+        "ownership",
         "pos",
         "posts",
         "posts_read",
@@ -192,10 +202,7 @@ class Log:
         self.is_clear = (
             False  # known: the last function returned, so nothing of it has to be replayed
         )
-        # nothing runs, a message is awaited: the next commit gives the task up, or has done so
-        self.is_resting = False
-        self.is_lost = False  # another process owns the task, or none could store it
-        self.is_claimed = False  # ours since it was loaded, and nothing was stored since
+        self.ownership = Ownership.OWNED
         self._fold = fold
         self._parts = parts  # of a task that is long or large
         self._is_new = pos == 0
@@ -223,6 +230,43 @@ class Log:
         self._snapshot: tuple[int, Snapshot] | None = None  # and the position it was made at
         self._since_snapshot = 0
         self._snapshot_size = 0
+
+    # Whose it is
+
+    @property
+    def is_lost(self) -> bool:
+        return self.ownership is Ownership.LOST
+
+    @property
+    def is_resting(self) -> bool:
+        return self.ownership is Ownership.RESTING
+
+    def claim(self) -> None:
+        """The store has made the task ours. That is undone by who finds nothing to do, unless
+        something was stored since.
+        """
+        self.ownership = Ownership.CLAIMED if self.is_stored else Ownership.OWNED
+
+    def rest(self) -> None:
+        """Nothing runs any more: the next commit gives the task up."""
+        if self.ownership is not Ownership.LOST:
+            self.ownership = Ownership.RESTING
+
+    def wake(self) -> None:
+        """Something happens to the task again before it was given up, or after it was claimed."""
+        if self.ownership is Ownership.RESTING:
+            self.ownership = Ownership.OWNED
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """While the block lasts the log stays: forgotten meanwhile, the task would get a second
+        one.
+        """
+        self.holds += 1
+        try:
+            yield
+        finally:
+            self.holds -= 1
 
     @property
     def draft(self) -> Task:
@@ -480,7 +524,8 @@ class Log:
         """Hand over what has gathered."""
         data = b"\n".join(self._lines)
         state = self.state
-        self.is_claimed = False
+        if self.ownership is Ownership.CLAIMED:
+            self.ownership = Ownership.OWNED
         self._in_flight = _Batch(
             self.pos, state, self._events, self._posts, self._waiting, self._outage_waiters
         )
@@ -578,7 +623,7 @@ class Log:
 
     def lose(self, error: A2AError | None = None) -> None:
         """Another process owns the task: what was not stored is gone."""
-        self.is_lost = True
+        self.ownership = Ownership.LOST
         outage_waiters = self._outage_waiters + (
             self._in_flight.outage_waiters if self._in_flight is not None else []
         )

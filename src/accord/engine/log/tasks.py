@@ -10,27 +10,23 @@ from typing import Any
 
 import msgspec
 
-from ...model import FINAL, A2AError, Fold, Limits, Task, TooManyRequests, Unavailable, error_of
+from ...model import FINAL, A2AError, Fold, Limits, Task, TooManyRequests, Unavailable
 from ...protocol import Snapshot
 from ...store import Idempotency, Namespace, Page, Post, PostKind, Query, Record, Store
 from ..offloading import offload
 from .entries import (
     About,
     Created,
-    Event,
     Ids,
-    MessageAdded,
     Numbered,
-    PostRefused,
     about_of,
     entries_of,
     events_of,
-    state_of,
 )
-from .log import Log, Owner, Turn
+from .log import Log, Owner, Ownership, Turn
 from .snapshot import EncodedParts, is_whole, read_snapshot, read_task
-from .views import Tail, View
-from .writer import Lost, Writer, not_stored
+from .watching import Views
+from .writer import Writer, not_stored
 
 __all__ = ["MAX_WAITING", "Tasks", "going_on", "stopping"]
 
@@ -87,14 +83,13 @@ class Working:
 
 
 class Tasks:
-    """The directory of live logs and of views, over one store."""
+    """The directory of live logs, over one store."""
 
     def __init__(self, store: Store, limits: Limits) -> None:
         self.store = store
         self.limits = limits
         self.writer = Writer(store, limits)
         self.writer.on_fenced = self._drop_all
-        self.writer.on_outage = self._wake_views
         self.writer.on_idle = self.release
         self.writer.on_lost = self._lost
         self.on_posts: Callable[[Collection[int] | None], None] = lambda tasks: (
@@ -108,37 +103,31 @@ class Tasks:
         self.working = Working()
         self.is_draining = False
         self.is_closing = False
-        self._tails: dict[int, Tail] = {}
         self._claiming: dict[tuple[Namespace, str], asyncio.Future[None]] = {}
         # a claim failed, and may have been made: tasks may be ours that we do not hold
         self.may_own_more = False
         self._resting: OrderedDict[tuple[Namespace, str], Log] = OrderedDict()
         self._resting_bytes = 0
-        self.views = 0  # open
-        self._views_of: Counter[str] = Counter()
-        self._woken: set[int] | None = set()  # tasks to be read again, None for all
-        self._reading: asyncio.Task[None] | None = None
-        self._watched: set[int] = set()  # tasks of others, of whose changes the store tells us
-        self._unwatching: dict[int, asyncio.Future[None]] = {}
+        self.views = Views(self)
+        self.writer.on_outage = self.views.wake_all
         self._background: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None:
-        await self.store.open(self._wake)
+        await self.store.open(self.wake)
         await self.writer.open()
 
     def drain(self) -> None:
         """From now on, readers of tasks nobody works on here are told to go elsewhere."""
         self.is_draining = True
-        self.loop.call_soon(self._wake_views)
+        self.loop.call_soon(self.views.wake_all)
 
     async def close(self) -> None:
         """Store what has gathered, then stop."""
         self.is_closing = True
-        self._wake_views()
+        self.views.wake_all()
         await self.writer.close()
-        self._wake_views()
-        if self._reading is not None:
-            self._reading.cancel()
+        self.views.wake_all()
+        self.views.close()
         await self.store.close()
 
     @property
@@ -208,7 +197,7 @@ class Tasks:
                     log = await self._adopt(record)
                 else:
                     self._expect_posts(log, record)
-                log.is_claimed = log.is_stored
+                log.claim()
                 return log
 
     async def take(self, record: Record) -> Log | None:
@@ -257,11 +246,7 @@ class Tasks:
     def _hold(self, log: Log) -> None:
         """Something happens to this task here."""
         self.logs[log.namespace, log.ids.task_id] = self._by_key[log.key] = log
-        if (tail := self._tails.get(log.key)) is not None:
-            log.tail, tail.log = tail, log
-            tail.reset(
-                *log.stored_at, log.stored_state
-            )  # others may have written since it was last read
+        self.views.attach(log)
 
     def _live(self, place: tuple[Namespace, str]) -> Log | None:
         """The log of a task that is ours. One that was lost to another process is no longer what
@@ -276,27 +261,21 @@ class Tasks:
     def _drop(self, log: Log) -> None:
         del self.logs[log.namespace, log.ids.task_id]
         self._by_key.pop(log.key, None)
-        if (tail := log.tail) is not None:
-            tail.artifacts = [artifact.artifact_id for artifact in log.draft.artifacts]
-            tail.log, log.tail = None, None
-            if self.is_draining:
-                tail.wake()  # nothing more is told of it here
+        self.views.detach(log)
 
     def _lost(self, log: Log) -> None:
-        """Another process owns this task: views go on with what that writes, where it can be seen
-        from here.
-        """
+        """Another process owns this task."""
         tail = log.tail
         if self._by_key.get(log.key) is log:
             self._drop(log)
-        if tail is None:
-            return
-        tail.log, log.tail = None, None
-        if self.store.is_shared:
-            self._begin_watching(tail)
         else:
-            tail.is_lost = True
-        tail.wake()
+            self.views.detach(log)
+        if tail is not None:
+            self.views.lost(tail)
+
+    def live_log(self, key: int) -> Log | None:
+        """The log of a task to which something happens here."""
+        return self._by_key.get(key)
 
     def by_key(self, key: int) -> Log | None:
         """The log of a task that is ours, also if it was put aside."""
@@ -331,9 +310,8 @@ class Tasks:
         if self.logs.get((log.namespace, log.ids.task_id)) is not log:
             return
         self._drop(log)
-        if log.is_claimed:  # nothing came of it: whoever comes next may have it
-            log.is_claimed = False
-            log.is_resting = True
+        if log.ownership is Ownership.CLAIMED:
+            log.rest()  # nothing came of it: whoever comes next may have it
             self._unclaim(log)
         if log.state not in FINAL and not log.is_lost:
             self._rest(log)
@@ -360,7 +338,7 @@ class Tasks:
             log = self.logs.get(place)
         if log is None or log.is_lost or log.state in FINAL:
             return None
-        log.is_resting = False
+        log.wake()
         self._hold(log)
         return log
 
@@ -430,12 +408,12 @@ class Tasks:
         record = await self.store.load(namespace, task_id)
         if record is None:
             return None
-        return (await self._snapshot_at(record, pos, None)).task
+        return (await self.shown_at(record, pos, None)).task
 
     async def snapshot_after(self, namespace: Namespace, task_id: str, pos: int) -> Snapshot | None:
         """Return a task as it stood at a position, encoded; None if there is no such task."""
         record = await self.store.load(namespace, task_id)
-        return await self._snapshot_at(record, pos, None) if record is not None else None
+        return await self.shown_at(record, pos, None) if record is not None else None
 
     async def place(self, namespace: Namespace, task_id: str) -> tuple[int, int] | None:
         """Return the key of a stored task and the number of its last event; None if there is no
@@ -460,7 +438,8 @@ class Tasks:
                     yield event
             pos = rows[-1].pos + rows[-1].data.count(b"\n")
 
-    async def _snapshot_at(self, record: Record, pos: int, history_length: int | None) -> Snapshot:
+    async def shown_at(self, record: Record, pos: int, history_length: int | None) -> Snapshot:
+        """Return a task as it stood at a position."""
         if record.pos > pos and record.snap > pos:
             rows = await self.store.read({record.key: 0})
             while rows and rows[-1].pos + rows[-1].data.count(b"\n") < pos:
@@ -487,71 +466,6 @@ class Tasks:
         )
         return (parts or EncodedParts()).snapshot(fold.joined(), seq, history_length)
 
-    # Views
-
-    async def view(
-        self,
-        of: Log | Record,
-        *,
-        seq: int,
-        pos: int | None = None,
-        turn: int = 0,
-        first: Event | None = None,
-    ) -> View:
-        """Return a cursor on a task, after event `seq`. With a turn, it ends where that is
-        answered.
-        """
-        if pos is None:
-            pos = await self.store.locate(of.key, seq) if seq else 0
-        return View(self, self._tail(of), seq=seq, pos=pos, turn=turn, first=first)
-
-    def view_new(self, log: Log, *, turn: int) -> View:
-        """Return a cursor on a task that was just made, from its first event on."""
-        return View(self, self._tail(log), seq=0, pos=0, turn=turn)
-
-    def view_turn(self, of: Log | Record, turn: int) -> View:
-        """Return a cursor that waits for the answer to a turn of a task."""
-        tail = self._tail(of)
-        if tail.pos < turn:  # nothing after it is stored
-            return View(self, tail, seq=tail.seq, pos=tail.pos, turn=turn)
-        return View(
-            self, tail, seq=0, pos=turn, turn=turn
-        )  # it was sent before: its answer may be there
-
-    async def view_now(
-        self, of: Log | Record, *, turn: int = 0, history_length: int | None = None
-    ) -> View:
-        """Return a cursor on a task that begins with the task as it is."""
-        if isinstance(of, Log):
-            of.holds += 1  # while its commit is awaited
-            pos = of.pos
-            is_answered = turn not in of.turns and all(
-                waiting.number != turn for waiting in of.inbox
-            )
-            try:
-                snapshot: Snapshot = await of.stored(of.snapshot(history_length))
-            finally:
-                of.holds -= 1
-        else:
-            pos, snapshot = of.pos, await self.shown(of, history_length)
-            is_answered = bool(turn) and await self._is_answered(of, turn)
-        answers = (turn,) if turn and is_answered else ()
-        first = Event(snapshot.seq, pos, b'{"task":%b}' % snapshot.data, snapshot.state, answers)
-        return View(self, self._tail(of), seq=snapshot.seq, pos=pos, turn=turn, first=first)
-
-    async def _is_answered(self, of: Record, turn: int) -> bool:
-        """Whether the end of a turn has been told."""
-        pos = turn
-        while rows := await self.store.read({of.key: pos}):
-            events = list(events_of(rows, Ids(of.id, of.context_id)))
-            shown = [
-                event for event in events if event.pos <= of.pos
-            ]  # what came since is still to be shown
-            if any(turn in event.answers or turn in event.refuses for event in shown):
-                return True
-            pos = rows[-1].pos + rows[-1].data.count(b"\n")
-        return state_of(of.state) in FINAL
-
     async def stored_snapshot(
         self, of: Log | Record, history_length: int | None = None
     ) -> Snapshot:
@@ -561,86 +475,13 @@ class Tasks:
         made: Snapshot = await of.stored(of.snapshot(history_length))
         return made
 
-    async def turn_of(self, of: Log | Record, post: int) -> int:
-        """Return the turn of a message that was posted, once its owner has read it. Raises the
-        error it was refused with.
-        """
-        ids = of.ids if isinstance(of, Log) else Ids(of.id, of.context_id)
-        view = await self.view(of, seq=of.seq, pos=of.pos)
-        try:
-            pos = 0
-            while rows := await self.store.read({of.key: pos}):
-                for pos, _, _, entry in entries_of(rows, ids):
-                    if isinstance(entry, MessageAdded) and entry.post == post:
-                        return pos
-                    if isinstance(entry, PostRefused) and entry.post == post:
-                        raise error_of(entry.error, entry.text)
-            outcome = await view.post_outcome(post)
-        finally:
-            view.close()
-        if isinstance(outcome, PostRefused):
-            raise error_of(outcome.error, outcome.text)
-        return outcome
-
     async def find(self, namespace: Namespace, task_id: str) -> Log | Record | None:
         """Return a task to look at: its log if it is live here, else as it is stored, and
         watched.
         """
         self._check_open()
         log = self._live((namespace, task_id))
-        return log if log is not None else await self.watch(namespace, task_id)
-
-    async def watch(self, namespace: Namespace, task_id: str) -> Record | None:
-        """Return a task as it is stored. From here on, what its owner writes is read as long as
-        there is a view of it.
-        """
-        while True:
-            record = await self.store.load(namespace, task_id, watch=True)
-            if record is None:
-                return None
-            unwatching = self._unwatching.get(record.key)
-            if unwatching is None:
-                self._watched.add(record.key)
-                return record
-            await asyncio.wait({unwatching})  # it may come after our own
-
-    def _tail(self, of: Log | Record) -> Tail:
-        tail = self._tails.get(of.key)
-        if tail is not None:
-            return tail
-        of = self._by_key.get(of.key, of)
-        if isinstance(of, Log):
-            pos, seq = of.stored_at
-            tail = Tail(
-                of.key,
-                of.ids,
-                of.namespace,
-                pos=pos,
-                seq=seq,
-                state=of.stored_state,
-                log=of,
-                artifacts=[],
-            )
-            of.tail = tail
-        else:
-            ids = Ids(of.id, of.context_id)
-            tail = Tail(
-                of.key,
-                ids,
-                of.namespace,
-                pos=of.pos,
-                seq=of.seq,
-                state=state_of(of.state),
-                log=None,
-                artifacts=[],
-            )
-            if self.store.is_shared and of.key not in self._watched:
-                self._begin_watching(tail)
-        self._tails[of.key] = tail
-        return tail
-
-    def _begin_watching(self, tail: Tail) -> None:
-        self._in_background(self._watch(tail))
+        return log if log is not None else await self.views.watch(namespace, task_id)
 
     def _unclaim(self, log: Log) -> None:
         """Give a task back. Who claims it meanwhile waits: else it would be taken from them."""
@@ -665,86 +506,6 @@ class Tasks:
         self._background.add(doing)
         doing.add_done_callback(self._background.discard)
 
-    def count(self, tail: Tail, change: int) -> None:
-        tail.views += change
-        self.views += change
-        if tail.namespace.caller:
-            self._views_of[tail.namespace.caller] += change
-        if not tail.views and self._tails.get(tail.key) is tail:
-            del self._tails[tail.key]
-            if tail.log is not None:
-                tail.log.tail = None
-                self.release(tail.log)
-            elif self.store.is_shared:
-                self._unwatch(tail.key)
-
-    def check_views(self, namespace: Namespace, task_id: str) -> None:
-        """Raise TooManyRequests if one more stream would be too many; before anything is done for
-        it.
-        """
-        if self.writer.is_fenced:
-            raise self.refusal()  # nothing would ever be told of it here
-        log = self.logs.get((namespace, task_id))
-        of_task = log.tail.views if log is not None and log.tail is not None else 0
-        of_caller = self._views_of[namespace.caller] if namespace.caller else 0
-        limits = self.limits
-        for count, most, whose in (
-            (of_task, limits.streams_per_task, "this task"),
-            (of_caller, limits.streams_per_caller, "you"),
-            (self.views, limits.streams, "this server"),
-        ):
-            if count >= most:
-                raise TooManyRequests(
-                    f"{count} streams of {whose} are open, the most allowed", retry_after_s=5
-                )
-
-    @property
-    def outage_s(self) -> float:
-        return self.writer.outage_s
-
-    def check_open(self, tail: Tail) -> None:
-        if self.writer.is_fenced:
-            raise self.refusal()
-        if tail.is_lost:
-            raise Lost()
-        log = tail.log
-        is_stopping = self.is_closing or (self.is_draining and (log is None or log.run is None))
-        if is_stopping and (
-            log is None or log.is_lost or log.is_stored
-        ):  # else the end of this task is still to come
-            raise self.parting(tail.ids)
-
-    async def events(self, tail: Tail, pos: int) -> list[Event]:
-        while rows := await self.store.read({tail.key: pos}):
-            if events := list(events_of(rows, tail.ids)):
-                return events
-            pos = rows[-1].pos + rows[-1].data.count(b"\n")  # nothing in there that can be seen
-        return []
-
-    async def snapshot_at(self, tail: Tail, pos: int, history_length: int | None) -> Snapshot:
-        record = await self._record(tail)
-        return await self._snapshot_at(record, pos, history_length)
-
-    async def snapshot_now(self, tail: Tail) -> Snapshot:
-        if tail.log is not None and not tail.log.is_lost:
-            made: Snapshot = await tail.log.stored(tail.log.snapshot())
-            return made
-        return await self.shown(await self._record(tail), None)
-
-    async def is_over(self, tail: Tail) -> bool:
-        record = await self._record(tail)
-        return state_of(record.state) in FINAL and not record.owner and tail.pos >= record.pos
-
-    async def _record(self, tail: Tail) -> Record:
-        record = await self.store.load(tail.namespace, tail.ids.task_id)
-        if record is None:
-            raise Unavailable("the task is gone")
-        return record
-
-    def _wake_views(self) -> None:
-        for tail in list(self._tails.values()):
-            tail.wake()
-
     # Other processes
 
     def post(
@@ -758,51 +519,10 @@ class Tasks:
             idempotency.post = post_id
         return post_id, self.writer.submit(Post(record.key, post_id, kind, body, idempotency))
 
-    def _wake(self, tasks: Collection[int] | None) -> None:
-        """The store says: these tasks may have grown, or have posts for us."""
-        if tasks is None:
-            self._woken = None
-        elif self._woken is not None:
-            self._woken.update(tasks)
-        if self._reading is None or self._reading.done():
-            self._reading = self.loop.create_task(self._read_woken())
+    def wake(self, tasks: Collection[int] | None) -> None:
+        """The store says: these tasks may have grown, or have posts for us; None for all."""
+        self.views.wake(tasks)
         self.on_posts(tasks)
-
-    async def _read_woken(self) -> None:
-        while self._woken is None or self._woken:
-            woken, self._woken = self._woken, set()
-            tails = {
-                key: tail
-                for key, tail in self._tails.items()
-                if tail.log is None and (woken is None or key in woken)
-            }
-            if not tails:
-                continue
-            try:
-                rows = await self.store.read({key: tail.pos for key, tail in tails.items()})
-            except A2AError:
-                log_.warning("reading what others wrote failed, and is tried again", exc_info=True)
-                await asyncio.sleep(1)
-                self._woken.update(tails)
-                continue
-            for key, tail in tails.items():
-                if mine := [row for row in rows if row.task == key]:
-                    tail.extend_rows(mine)
-                    self._woken.add(key)  # there may be more
-
-    async def _watch(self, tail: Tail) -> None:
-        """Read along with a task that was only looked at before, from where it was then."""
-        await self.watch(tail.namespace, tail.ids.task_id)
-        self._wake({tail.key})
-        if self._tails.get(tail.key) is not tail:
-            self._unwatch(tail.key)
-
-    def _unwatch(self, key: int) -> None:
-        if key in self._tails or key in self._unwatching:
-            return
-        self._watched.discard(key)
-        self._unwatching[key] = unwatching = asyncio.ensure_future(self.store.unwatch([key]))
-        unwatching.add_done_callback(lambda _: self._unwatching.pop(key, None))
 
     # Room for more
 
@@ -868,4 +588,4 @@ class Tasks:
         self.logs.clear()
         self._by_key.clear()
         self._resting.clear()
-        self._wake_views()
+        self.views.wake_all()

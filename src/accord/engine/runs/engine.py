@@ -203,11 +203,10 @@ class Engine:
         post: ReceivedPost | None = None,
     ) -> Accepted:
         """Hand a message to a task that is ours. Raises as `resume` does."""
-        log.holds += 1  # while this waits: released meanwhile, the task would get a second log
         try:
-            return await self._hand_over(log, request, sender, idempotency, reopen, post)
+            with log.held():
+                return await self._hand_over(log, request, sender, idempotency, reopen, post)
         finally:
-            log.holds -= 1
             self.tasks.release(
                 log
             )  # refused, it would be kept for nothing; taken, there is something going on
@@ -378,14 +377,11 @@ class Engine:
 
     async def cancel_log(self, log: Log) -> None:
         """End a task of ours as canceled, if it has not ended otherwise by then."""
-        log.holds += 1
-        try:
+        with log.held():
             if isinstance(log.run, Run):
                 await log.run.cancel()
             elif log.state not in FINAL:
                 log.set_status(TaskState.CANCELED)
-        finally:
-            log.holds -= 1
 
 
 class _Rested(Exception):

@@ -114,8 +114,8 @@ class Posts:
 
     async def _watch(self, record: Record) -> View | None:
         tasks = self._engine.tasks
-        now = await tasks.watch(record.namespace, record.id)
-        return await tasks.view(now, seq=now.seq, pos=now.pos) if now is not None else None
+        now = await tasks.views.watch(record.namespace, record.id)
+        return await tasks.views.after(now, now.seq, pos=now.pos) if now is not None else None
 
     async def _post(
         self, record: Record, kind: PostKind, body: bytes, idempotency: Idempotency | None

@@ -152,21 +152,24 @@ class Recovery:
             return False
         if log is None:
             return True
-        log.holds += 1
         try:
-            if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
-                return await self._go_on(log, died=died)
-            is_answered = log.posts_read < log.posts  # and the answer is read next
-            if record.at_ms < self._unanswered_ms and not is_answered:
-                set_status(log, TaskState.FAILED, UNANSWERED)
-                return False
-            if log.state is TaskState.AUTH_REQUIRED:
-                return await self._watch_again(log)
-            log.is_resting = log.state is TaskState.INPUT_REQUIRED
-            return True
+            with log.held():
+                return await self._deal_with(log, record, died=died)
         finally:
-            log.holds -= 1
             self._tasks.release(log)
+
+    async def _deal_with(self, log: Log, record: Record, *, died: bool) -> bool:
+        if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
+            return await self._go_on(log, died=died)
+        is_answered = log.posts_read < log.posts  # and the answer is read next
+        if record.at_ms < self._unanswered_ms and not is_answered:
+            set_status(log, TaskState.FAILED, UNANSWERED)
+            return False
+        if log.state is TaskState.AUTH_REQUIRED:
+            return await self._watch_again(log)
+        if log.state is TaskState.INPUT_REQUIRED:
+            log.rest()
+        return True
 
     async def _watch_again(self, log: Log) -> bool:
         """Call a function again that did not wait for its client alone: what it waits for may come

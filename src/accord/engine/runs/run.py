@@ -147,7 +147,8 @@ class Run:
         self._events = 0
         self._context: contextvars.Context | None = None
         log.run = self
-        log.is_clear = log.is_resting = False
+        log.is_clear = False
+        log.wake()
         runs.tasks.working.add(self, log.namespace.caller)
         if history is None:
             log.turns.append(turn.number)
@@ -322,13 +323,15 @@ class Run:
             self.history.end_all()  # all that was recorded must have come up again
         if isinstance(value, Ask):
             self._resend_changed()
-            self.log.is_clear = self.log.is_resting = True
+            self.log.is_clear = True
+            self.log.rest()
             self.status(TaskState.INPUT_REQUIRED, parts_of(value.question, value.type))
             self._move(Move.END)
             return
         if self._left_open is not None:
             status = self._left_open.status
-            self.log.is_clear = self.log.is_resting = True
+            self.log.is_clear = True
+            self.log.rest()
             self.status(status.state, status.message, self._left_open.metadata)
             self._move(Move.END)
             return
@@ -729,7 +732,7 @@ class Run:
         if not self._move(Move.LEAVE):
             return
         if was is State.WAITING:
-            self.log.is_resting = True  # whoever gets the answer may go on
+            self.log.rest()  # whoever gets the answer may go on
         if was is not State.HELD and not self.log.is_lost:
             self.log.append(Released(round(worked_s, 1)))
         self._halt()
