@@ -11,6 +11,7 @@ import pytest
 
 from accord import Agent, Context, Reply, Retention
 from accord.engine.log import views, writer
+from accord.model import Message, Part, Role, SendMessageRequest
 from accord.store.contract import CommitFailed, Item, Namespace, Store
 from accord.store.memory import MemoryStore
 from tests.engine.processes import Disk, Memory, Process, message, state_of, told, until
@@ -100,7 +101,6 @@ async def test_a_key_can_be_used_again_when_its_task_is_gone(store: str) -> None
     ) as process:
         first = await process.send(params, key("k"))
         engine = process.app._engine
-        await until(lambda: not process.app._service.sends._running)
         async with asyncio.timeout(10):
             while await engine.tasks.store.load(Namespace("Short"), first["id"]) is not None:
                 await engine._upkeep.purge()
@@ -144,29 +144,41 @@ async def test_the_sender_of_a_keyed_message_without_a_task_is_told_of_an_outage
         assert (await process.call("SendMessage", params, key("k")))["message"] == said
 
 
-@pytest.mark.parametrize("makes_task", [False, True])
-async def test_a_sender_that_goes_takes_nobody_with_it(store: str, makes_task: bool) -> None:
-    """Who sent the same under the same key waits for the same answer, and gets it."""
+async def test_a_sender_that_is_cancelled_takes_nobody_with_it(store: str) -> None:
+    """Who sent the same under the same key takes its place, one of them, and all others wait for
+    that.
+    """
     agent, calls, go_on = Agent("Wait"), [], asyncio.Event()
 
-    async def work(text: str) -> Any:
-        calls.append(text)
-        await go_on.wait()
-        return text if makes_task else Reply(text)
+    @agent.skill
+    async def work(text: str) -> Reply:
+        return Reply(text)
 
-    work.__annotations__["return"] = str if makes_task else Reply
-    agent.skill(work)
     async with serving(agent, store) as process, asyncio.timeout(10):
+        sends = process.app._service.sends
+        request = SendMessageRequest(
+            message=Message(message_id="m", role=Role.USER, parts=[Part(text="x")])
+        )
+
+        async def accept(record: Any) -> Message:
+            calls.append(record.key)
+            await go_on.wait()
+            return request.message
+
         senders = [
-            asyncio.create_task(process.call("SendMessage", message("x"), key("k")))
-            for _ in range(3)
+            asyncio.create_task(sends.once(Namespace("Wait"), "k", request, accept))
+            for _ in range(4)
         ]
         await until(lambda: calls)
         senders[0].cancel()
-        await asyncio.wait(senders[:1])
+        senders[3].cancel()
+        await until(lambda: len(calls) == 2)
         go_on.set()
-        answers = await asyncio.gather(*senders[1:])
-    assert senders[0].cancelled()
-    assert calls == ["x"]
-    assert answers[0] == answers[1]
-    assert "x" in str(answers[0])
+        answers = await asyncio.gather(*senders, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [
+        asyncio.CancelledError,
+        Message,
+        Message,
+        asyncio.CancelledError,
+    ]
+    assert calls == ["k", "k"]

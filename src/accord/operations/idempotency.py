@@ -56,28 +56,36 @@ class IdempotentSends:
             InvalidParams: The key was used for another message.
         """
         digest = _digest(request)
-        known, sending = self._running.get((namespace, key), (digest, None))
-        _check_same(known, digest, key)
-        if sending is None:
-            # In a task of its own: the first sender may go, and others wait for the same.
-            sending = asyncio.ensure_future(self._send(namespace, key, digest, accept))
-            self._running[namespace, key] = (digest, sending)
-            sending.add_done_callback(lambda done: self._sent(namespace, key, done))
-        return await asyncio.shield(sending)
-
-    def _sent(
-        self, namespace: Namespace, key: str, sending: "asyncio.Future[Accepted | Message]"
-    ) -> None:
-        """Until its commit is made, a repeated send finds the key only here."""
-        found = None
-        if not sending.cancelled() and sending.exception() is None:
-            found = sending.result()
+        while (running := self._running.get((namespace, key))) is not None:
+            known, result = running
+            _check_same(known, digest, key)
+            try:
+                return await asyncio.shield(result)
+            except asyncio.CancelledError:
+                if not result.cancelled() or _is_cancelled():
+                    raise
+                # The first sender was cancelled, and not this one, which takes its place.
+        result = asyncio.get_running_loop().create_future()
+        self._running[namespace, key] = (digest, result)
+        try:
+            found = await self._send(namespace, key, digest, accept)
+            result.set_result(found)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                result.cancel()
+            else:
+                result.set_exception(error)
+                result.exception()  # looked at: it is raised here even if nobody else waits
+            del self._running[namespace, key]
+            raise
         if isinstance(found, Accepted) and isinstance(found.task, Log):
+            # Until its commit is made, a repeated send finds the key only here.
             found.task.stored_after_outage().add_done_callback(
                 lambda stored: self._forget(namespace, key, stored)
             )
         else:
             del self._running[namespace, key]
+        return found
 
     def _forget(self, namespace: Namespace, key: str, stored: "asyncio.Future[None]") -> None:
         if not stored.cancelled():
@@ -129,6 +137,11 @@ class IdempotentSends:
         except TooManyRequests:  # it was not taken then; it may be now
             return None, True
         return Accepted(found, turn, False), False
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _digest(request: SendMessageRequest) -> bytes:

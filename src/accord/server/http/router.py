@@ -13,7 +13,7 @@ from ...auth import Authenticator, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import View
 from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound
-from ...operations import Call, Operation, Service, Version, known_version, numbers
+from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
 from ...protocol import Codec, weight
 from ...protocol.v1 import codec as v1
 from ..request import (
@@ -63,7 +63,7 @@ class Endpoint:
         worse than none.
         """
         work = operation.run(self._service, call, request)
-        if operation.is_droppable:
+        if operation.is_droppable and not (call.idempotency_key or IDEMPOTENT in call.extensions):
             return work
         return _to_the_end(asyncio.ensure_future(work))
 
