@@ -17,6 +17,7 @@ from ..offloading import offload
 from .entries import (
     About,
     Created,
+    Event,
     Ids,
     Numbered,
     about_of,
