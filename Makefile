@@ -7,6 +7,7 @@ RUN    := $(VENV)/.run
 FUZZ   := $(VENV)/.fuzz
 OLD    := .venv-03/.done
 JS     := tests/legacy/js/node_modules
+IDP    := tests/auth/idp/node_modules
 
 .PHONY: help demo test test-pythons check format soak protos bench clean
 
@@ -31,9 +32,10 @@ $(OLD): tests/legacy/sdk03.txt
 	.venv-03/bin/python -m pip install --quiet --disable-pip-version-check -r tests/legacy/sdk03.txt
 	@touch $@
 
-$(JS): tests/legacy/js/package.json
+# Likewise an OpenID provider.
+$(JS) $(IDP): %/node_modules: %/package.json
 	@if command -v npm >/dev/null; then cd $(@D) && npm install --no-package-lock --no-audit --no-fund --silent && touch $(@F); \
-	else echo "no Node.js here: the JavaScript clients are not tested"; fi
+	else echo "no Node.js here: $(@D) is not tested"; fi
 
 demo: $(RUN) ## Start the example agents and walk through a conversation
 	$(BIN)/python -m examples.demo
@@ -44,7 +46,7 @@ strace:
 	@command -v strace >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
 	&& apt-get install -y -qq strace >/dev/null; } || echo "no strace here: the order of flushes is not tested"
 
-test: $(DEV) $(OLD) $(JS) strace ## Run lint, types and all tests
+test: $(DEV) $(OLD) $(JS) $(IDP) strace ## Run lint, types and all tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -53,7 +55,7 @@ test: $(DEV) $(OLD) $(JS) strace ## Run lint, types and all tests
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
 PYTHONS := python3.11 python3.12 python3.13
 
-test-pythons: $(OLD) $(JS) strace ## Run all tests on every Python that is here
+test-pythons: $(OLD) $(JS) $(IDP) strace ## Run all tests on every Python that is here
 	@for python in $(PYTHONS); do \
 	version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || { echo "no $$python here: not tested"; continue; }; \
 	echo "Python $$version"; tested=1; \
@@ -89,4 +91,4 @@ bench: $(DEV) ## Measure against a2a-sdk, side by side
 	$(BIN)/python -m bench
 
 clean: ## Remove what was set up and what agents kept here
-	rm -rf $(VENV) .venv-* $(JS) .accord
+	rm -rf $(VENV) .venv-* $(JS) $(IDP) .accord

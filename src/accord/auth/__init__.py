@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .cards import sign_card as sign_card
     from .issuer import Issuer as Issuer
     from .issuer import IssuerUnavailable as IssuerUnavailable
+    from .issuer import ask_issuer as ask_issuer
     from .jose import InvalidSignature as InvalidSignature
     from .jose import PublicKey as PublicKey
     from .jose import SigningKey as SigningKey
@@ -64,6 +65,7 @@ __getattr__ = lazy(
         "SigningKey": "jose",
         "TokenVerifier": "tokens",
         "Trust": "cards",
+        "ask_issuer": "issuer",
         "canonical_card": "cards",
         "key_file_of": "keyring",
         "new_key": "keyring",

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any, Protocol
 
 import msgspec
@@ -27,7 +28,7 @@ from ..net import (
 )
 from .jose import PublicKey, public_keys
 
-__all__ = ["FileKeys", "Issuer", "IssuerUnavailable", "KeySource", "RemoteKeys", "ask"]
+__all__ = ["FileKeys", "Issuer", "IssuerUnavailable", "KeySource", "RemoteKeys", "ask_issuer"]
 
 _log = logging.getLogger("accord.auth")
 
@@ -47,7 +48,7 @@ class IssuerUnavailable(Exception):
     """An issuer can't be asked now, so nothing can be said about a token."""
 
 
-async def ask(
+async def ask_issuer(
     url: str,
     *,
     guard: Guard | None = None,
@@ -55,6 +56,7 @@ async def ask(
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
     http: Http | None = None,
+    tls: SSLContext | None = None,
 ) -> Response:
     """Send one request to an issuer. Redirects are not followed. Raises AgentFault.
 
@@ -67,7 +69,7 @@ async def ask(
     from ..net import Network  # brings aiohttp
 
     proxies = Proxies.from_environment() if guard is None else None
-    network = Network(connect_s=_TIMEOUT_S, lost_s=30.0, guard=guard, proxies=proxies)
+    network = Network(connect_s=_TIMEOUT_S, lost_s=30.0, guard=guard, proxies=proxies, tls=tls)
     try:
         return await network.fetch(
             verb, url, lines, body, limit=_ANSWER_BYTES, timeout_s=_TIMEOUT_S
@@ -77,11 +79,14 @@ async def ask(
 
 
 async def _document(
-    url: str, guard: Guard | None, http: Http | None = None
+    url: str,
+    guard: Guard | None,
+    http: Http | None = None,
+    tls: SSLContext | None = None,
 ) -> tuple[dict[str, Any], float]:
     """Return a JSON object that is published at `url`, and for how long it is good."""
     try:
-        answer = await ask(url, guard=guard, http=http)
+        answer = await ask_issuer(url, guard=guard, http=http, tls=tls)
     except AgentFault as error:
         raise IssuerUnavailable(str(error)) from None
     if answer.status != 200:
@@ -257,6 +262,8 @@ class Issuer:
         *,
         metadata_url: str = "",
         guard: Guard | None = None,
+        tls: SSLContext | None = None,
+        is_exact: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """
@@ -264,6 +271,8 @@ class Issuer:
             url: The issuer, as its tokens name it.
             metadata_url: Where its metadata is, if not at the well-known places below `url`.
             guard: For an issuer whose address a stranger gave.
+            tls: Whom to trust on the way to it.
+            is_exact: `url` is its very name; else a slash at the end does not count.
         """
         origin_of(url)  # a ValueError now, not with the first token
         self.url = url
@@ -273,6 +282,8 @@ class Issuer:
             else [f"{url.rstrip('/')}/.well-known/openid-configuration", _rfc8414(url)]
         )
         self._guard = guard
+        self._tls = tls
+        self._is_exact = is_exact
         self._clock = clock
         self._metadata: dict[str, Any] = {}
         self._until = float("-inf")
@@ -310,11 +321,11 @@ class Issuer:
         failure: IssuerUnavailable | None = None
         for place in self._places:
             try:
-                value, fresh_s = await _document(place, self._guard)
+                value, fresh_s = await _document(place, self._guard, tls=self._tls)
             except IssuerUnavailable as error:
                 failure = failure or error
                 continue
-            if value.get("issuer") != self.url:
+            if not self._is_named(value.get("issuer")):
                 # RFC 8414, section 3.3: else one issuer could speak for another
                 raise IssuerUnavailable(
                     f"{safe_url(place)} is the metadata of another issuer than {self.url}"
@@ -322,6 +333,11 @@ class Issuer:
             return value, fresh_s
         assert failure is not None
         raise failure
+
+    def _is_named(self, name: Any) -> bool:
+        if self._is_exact or not isinstance(name, str):
+            return bool(name == self.url)
+        return name.rstrip("/") == self.url.rstrip("/")
 
 
 def _rfc8414(url: str) -> str:

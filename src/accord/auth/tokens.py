@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from ..net import AgentFault, Guard, origin_of, safe_url
-from .issuer import FileKeys, Issuer, IssuerUnavailable, KeySource, RemoteKeys, ask
+from .issuer import FileKeys, Issuer, IssuerUnavailable, KeySource, RemoteKeys, ask_issuer
 from .jose import InvalidSignature, UnknownKey, header_of, verify
 
 __all__ = ["Introspection", "InvalidToken", "TokenVerifier"]
@@ -254,7 +254,7 @@ class Introspection:
         }
         body = urlencode({"token": token, "token_type_hint": "access_token"}).encode()
         try:
-            answer = await ask(url, guard=guard, verb="POST", headers=headers, body=body)
+            answer = await ask_issuer(url, guard=guard, verb="POST", headers=headers, body=body)
         except AgentFault as error:
             raise IssuerUnavailable(str(error)) from None
         try:

@@ -11,6 +11,7 @@ _VERBS = {
     "send": ("send", "send"),
     "task": ("task", "task"),
     "card": ("card", "card"),
+    "auth": ("auth", "auth"),
     "db": ("db", "db"),
     "keyring": ("keyring", "keyring"),
     "key": ("key", "key"),

@@ -16,7 +16,13 @@ from ..client import (
     is_interrupted,
     task_of,
 )
-from ..model import A2AError, TaskNotFound, TooManyRequests, UnsupportedOperation
+from ..model import (
+    A2AError,
+    TaskNotFound,
+    TooManyRequests,
+    Unauthenticated,
+    UnsupportedOperation,
+)
 from .amount import SECONDS
 
 __all__ = ["RETRY_MAX_TIME", "advised", "retry_for", "typed"]
@@ -77,6 +83,8 @@ def advised(error: A2AError | AgentFault, url: str = "", again: str = "") -> cli
                 "Give the address an agent is served at, as accord serve prints it, or the "
                 "address of its card."
             )
+        case Unauthenticated() if url and "accord auth login" not in said:
+            help_ = f"Log in with:  {typed('auth', 'login', url)}"
         case TaskNotFound():
             help_ = (
                 "It may have been deleted, or be someone else's. Leave --task-id out to start "

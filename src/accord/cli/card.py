@@ -13,6 +13,7 @@ from ..protocol import lenient
 from ..protocol.v1 import codec as v1
 from .advice import advised
 from .keyring import KEY_FILE, STORE, found_keyring
+from .login import login_at
 
 __all__ = ["card"]
 
@@ -112,7 +113,7 @@ def verify(where: str, keys: str | None, key_urls: tuple[str, ...]) -> None:
 
 
 async def _fetch(url: str, trust: "auth.Trust | None" = None) -> AgentCard:
-    async with connect(url, retry=NO_RETRY, verify=trust) as agent:
+    async with connect(url, auth=login_at(url), retry=NO_RETRY, verify=trust) as agent:
         return agent.card
 
 

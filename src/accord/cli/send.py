@@ -10,6 +10,7 @@ from ..client.streams import Stream
 from ..model import A2AError, new_id
 from .advice import RETRY_MAX_TIME, advised, retry_for, typed
 from .amount import SOME_SECONDS
+from .login import login_at
 from .show import show_reply, show_stream
 
 __all__ = ["send"]
@@ -72,7 +73,7 @@ class _Sending(msgspec.Struct):
     stream: Stream | None = None
 
     async def send(self, max_time_s: float | None) -> None:
-        async with connect(self.url, retry=retry_for(max_time_s)) as agent:
+        async with connect(self.url, auth=login_at(self.url), retry=retry_for(max_time_s)) as agent:
             if not self.key and agent.deduplicates:
                 self.key = new_id()  # so that what is typed again is the same message
             if self.is_stream:

@@ -11,6 +11,7 @@ from ..model import A2AError
 from ..protocol.v1 import codec as v1
 from .advice import RETRY_MAX_TIME, advised, retry_for
 from .amount import SOME_SECONDS
+from .login import login_at
 from .show import show_reply
 
 __all__ = ["task"]
@@ -88,7 +89,7 @@ def _ask(
     url: str, max_time_s: float | None, output: str, ask: Callable[[Client], Awaitable[ClientReply]]
 ) -> None:
     async def run() -> None:
-        async with connect(url, retry=retry_for(max_time_s)) as agent:
+        async with connect(url, auth=login_at(url), retry=retry_for(max_time_s)) as agent:
             reply = await ask(agent)
             if output == "json":
                 click.echo(msgspec.json.format(v1.encode(reply.task), indent=2))

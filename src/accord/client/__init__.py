@@ -1,9 +1,12 @@
 """Talking to agents."""
 
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
 from .auth import ApiKey, Basic, Bearer, ClientCert
 from .budget import Budget
 from .client import Client
-from .connect import connect
+from .connect import agent_url, connect
 from .conversation import Conversation
 from .discovery import Cards
 from .errors import (
@@ -22,10 +25,32 @@ from .retry import NO_RETRY, Pause, Retry, is_interrupted
 from .streams import Gap, Stream
 from .sync import connect_sync
 
+if TYPE_CHECKING:
+    from .auth import AuthorizationCode as AuthorizationCode
+    from .auth import ClientCredentials as ClientCredentials
+    from .auth import DeviceCode as DeviceCode
+    from .auth import DevicePrompt as DevicePrompt
+    from .auth import OAuthError as OAuthError
+    from .auth import SavedLogin as SavedLogin
+
+# What only some need, and brings more with it.
+__getattr__ = lazy(
+    __name__,
+    {
+        "AuthorizationCode": "auth",
+        "ClientCredentials": "auth",
+        "DeviceCode": "auth",
+        "DevicePrompt": "auth",
+        "OAuthError": "auth",
+        "SavedLogin": "auth",
+    },
+)
+
 __all__ = [
     "NO_RETRY",
     "AgentFault",
     "ApiKey",
+    "AuthorizationCode",
     "BadAnswer",
     "BadCard",
     "Basic",
@@ -35,16 +60,22 @@ __all__ = [
     "Cards",
     "Client",
     "ClientCert",
+    "ClientCredentials",
     "ClientReply",
     "ConnectionLost",
     "Conversation",
+    "DeviceCode",
+    "DevicePrompt",
     "Gap",
+    "OAuthError",
     "Pause",
     "Retry",
+    "SavedLogin",
     "Stream",
     "TooSlow",
     "Unreachable",
     "UntrustedCard",
+    "agent_url",
     "connect",
     "connect_sync",
     "is_interrupted",

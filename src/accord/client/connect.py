@@ -27,7 +27,7 @@ from ..protocol.v03 import client as v03_client
 from ..protocol.v03 import rest_client as v03_rest_client
 from ..protocol.v1 import client as v1_client
 from ..protocol.v1 import rest_client as v1_rest_client
-from .auth import Auth, Chosen, ClientCert, Signed, certificate_of, choose
+from .auth import AgentPlace, Auth, Chosen, ClientCert, Signed, certificate_of, choose
 from .bindings import BASE_URL, Binding, InProcess, JsonRpc, JsonRpc02, Rest
 from .budget import Budget
 from .client import Client
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     Verify: TypeAlias = Trust | str | Path | Mapping[str, Any] | bool | None
 
-__all__ = ["connect"]
+__all__ = ["agent_url", "connect"]
 
 Place: TypeAlias = Any  # a URL, a path, a card, an agent or an ASGI app
 
@@ -195,7 +195,7 @@ def connect(
         http: Http = routes
         try:
             http, card, origin, notes, server = await _discover(
-                agent, routes, budget, auth, cards, trust
+                agent, routes, budget, auth, cards, trust, others_tls
             )
             is_met = bool(origin) or isinstance(http, InProcess)
             interfaces = _choose(card, wish, notes)
@@ -205,7 +205,7 @@ def connect(
                 interfaces = await _guarded_grpc(
                     interfaces, card_origin, guard, routes, card, notes
                 )
-            chosen = choose(card, auth)
+            chosen = choose(card, auth, AgentPlace(card_origin, others_tls))
             if ssl is not None:
                 interfaces = _without_grpc_tls(interfaces, origin, card, notes)
             if chosen:
@@ -276,6 +276,7 @@ async def _discover(
     auth: Auth,
     cards: Cards | None,
     trust: "Trust | None",
+    tls: SSLContext | None,
 ) -> tuple[Http, AgentCard, str, list[str], str | None]:
     """Return how to reach the agent, its card, the origin its user named (if any), what was
     repaired, and who gave the card.
@@ -290,7 +291,7 @@ async def _discover(
             return value
         return await verify_card(value, where, trust, origin, network)
 
-    url = _as_url(agent.strip()) if isinstance(agent, str) and not _is_json(agent) else None
+    url = agent_url(agent.strip()) if isinstance(agent, str) and not _is_json(agent) else None
     if url is None and isinstance(agent, AgentCard | dict | bytes | str | os.PathLike):
         if isinstance(agent, AgentCard) and trust is None:
             return network, agent, "", notes, ""
@@ -303,7 +304,7 @@ async def _discover(
         if auth is not None:
             # The card may be for some only: asked for with the credentials, and kept for nobody
             # else.
-            http = Signed(network, origin, choose(_SILENT, auth))
+            http = Signed(network, origin, choose(_SILENT, auth, AgentPlace(origin, tls)))
         elif kept is None:
             kept = CARDS
         card, server = await fetch_card(url, http, budget, kept, notes, verified)
@@ -352,8 +353,8 @@ _SILENT = AgentCard(
 )
 
 
-def _as_url(given: str) -> str | None:
-    """Return a URL for what a user typed, or None if it is the name of a file."""
+def agent_url(given: str) -> str | None:
+    """Return a URL for what a user typed, or None if it is the name of a file. Raises BadCard."""
     if given.startswith("file://"):
         return None
     if "://" not in given:

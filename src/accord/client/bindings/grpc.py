@@ -1,6 +1,7 @@
 """The gRPC binding. The only file of the client that needs grpcio; it comes with `accord[grpc]`."""
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ import grpc
 from ...model import A2AError
 from ...protocol.protobuf import GrpcClientCodec
 from ...protocol.protobuf import client as grpc_client
-from ..auth import Chosen, ClientCert
+from ..auth import Chosen, ClientCert, renewed
 from ..budget import Budget
 from ..errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
 from .contract import Extra, Item, understood
@@ -93,8 +94,15 @@ class Grpc:
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
         data = self._codec.request(operation, request)
         call = self._channel.unary_unary(self._codec.rpc(operation))
+        metadata = await self._with(extra)
         try:
-            answer = await call(data, metadata=await self._with(extra), timeout=timeout_s)
+            try:
+                answer = await call(data, metadata=metadata, timeout=timeout_s)
+            except grpc.aio.AioRpcError as error:
+                again = await self._renewed(error, extra, metadata)
+                if again is None:
+                    raise
+                answer = await call(data, metadata=again, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise self._fault(operation, error, timeout_s) from None
         return understood(
@@ -105,9 +113,34 @@ class Grpc:
         self, operation: str, request: Any, extra: Extra, timeout_s: float
     ) -> AsyncGenerator[list[Item], None]:
         data = self._codec.request(operation, request)
-        call = self._channel.unary_stream(self._codec.rpc(operation))(
-            data, metadata=await self._with(extra)
-        )
+        metadata = await self._with(extra)
+        try:
+            first = self._frames(operation, request, data, metadata, timeout_s)
+            async with contextlib.aclosing(first):
+                async for items in first:
+                    yield items
+            return
+        except grpc.aio.AioRpcError as error:
+            again = await self._renewed(error, extra, metadata)
+            if again is None:
+                raise self._fault(operation, error, timeout_s) from None
+        try:
+            second = self._frames(operation, request, data, again, timeout_s)
+            async with contextlib.aclosing(second):
+                async for items in second:
+                    yield items
+        except grpc.aio.AioRpcError as error:
+            raise self._fault(operation, error, timeout_s) from None
+
+    async def _frames(
+        self,
+        operation: str,
+        request: Any,
+        data: bytes,
+        metadata: tuple[tuple[str, str], ...],
+        timeout_s: float,
+    ) -> AsyncGenerator[list[Item], None]:
+        call = self._channel.unary_stream(self._codec.rpc(operation))(data, metadata=metadata)
         read = self._codec.frames(operation, request)
         idle_s = self._budget.idle_s
         try:
@@ -123,8 +156,6 @@ class Grpc:
                 seq = seq + 1 if seq else 0
         except TimeoutError:
             raise TooSlow(self.url, f"nothing came for {idle_s:g} s") from None
-        except grpc.aio.AioRpcError as error:
-            raise self._fault(operation, error, timeout_s) from None
         finally:
             call.cancel()
 
@@ -145,6 +176,18 @@ class Grpc:
                 await credential.apply(scheme, headers, {})
             metadata += [(name.lower(), value) for name, value in headers.items()]
         return tuple(metadata)
+
+    async def _renewed(
+        self, error: grpc.aio.AioRpcError, extra: Extra, before: tuple[tuple[str, str], ...]
+    ) -> tuple[tuple[str, str], ...] | None:
+        """What to send once more, with other credentials, to an agent that refused these; None if
+        there are none. What is refused so has not been done.
+        """
+        is_refused = error.code() is grpc.StatusCode.UNAUTHENTICATED
+        if not is_refused or not await renewed(self._chosen):
+            return None
+        again = await self._with(extra)
+        return again if again != before else None
 
     def _fault(
         self, operation: str, error: grpc.aio.AioRpcError, timeout_s: float

@@ -1,33 +1,28 @@
-"""Credentials: chosen by the schemes of the agent's card, bound to one origin, never shown.
-
-A credential goes only where it belongs: to the origin the user named (or, for a card handed over,
-the one the card names). Not along a redirect, not to another host the card points at, not into a
-log or an error.
-"""
+"""Credentials a user gives: keys, passwords, tokens, certificates. None of them is ever shown."""
 
 import base64
 import inspect
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import quote
 
-from ..model import AgentCard, SecurityRequirement, SecurityScheme, Unauthenticated
-from ..net import Http, Response, ResponseBody, client_tls, may_be_set, origin_of
-from .errors import BadCard
+from ...model import SecurityScheme
+from ...net import client_tls, may_be_set
+from ..errors import BadCard
 
 __all__ = [
+    "AgentPlace",
     "ApiKey",
-    "Auth",
     "Basic",
     "Bearer",
-    "Chosen",
+    "Bindable",
     "ClientCert",
     "Credential",
-    "Signed",
-    "certificate_of",
-    "choose",
+    "Renewable",
+    "Secret",
+    "clean",
 ]
 
 Token: TypeAlias = str | Callable[[], str | Awaitable[str]]
@@ -45,11 +40,40 @@ class Credential(Protocol):
         ...
 
 
+@runtime_checkable
+class Renewable(Protocol):
+    """A credential that may be another one next time."""
+
+    async def renew(self) -> bool:
+        """The agent has refused it: get another. Return whether there may be one."""
+        ...
+
+
+class AgentPlace(NamedTuple):
+    """An agent that credentials are for."""
+
+    origin: str  # as the user named it; empty in the same process
+    tls: ssl.SSLContext | None = None  # whom to trust on the way to who issues them
+
+
+@runtime_checkable
+class Bindable(Protocol):
+    """What credentials for each agent are made from."""
+
+    def bound(
+        self, place: AgentPlace, scheme: SecurityScheme | None, scopes: Sequence[str]
+    ) -> Credential | None:
+        """Return a credential for one agent and one scheme of its card, with the scopes that it
+        wants; None if there can be none before its card is known.
+        """
+        ...
+
+
 class ApiKey:
     """An API key, sent where the card says: header, query or cookie."""
 
     def __init__(self, key: str, *, name: str = "X-API-Key", location: str = "header") -> None:
-        self._key = _clean(key)
+        self._key = clean(key)
         self._name = name
         self._location = location
 
@@ -105,7 +129,7 @@ class Bearer:
     """
 
     def __init__(self, token: Token) -> None:
-        self._token = _clean(token) if isinstance(token, str) else token
+        self._token = clean(token) if isinstance(token, str) else token
 
     def fits(self, scheme: SecurityScheme) -> bool:
         http = scheme.http_auth_security_scheme
@@ -122,11 +146,33 @@ class Bearer:
         token = self._token
         if not isinstance(token, str):
             given = token()
-            token = _clean(await given if inspect.isawaitable(given) else given)
+            token = clean(await given if inspect.isawaitable(given) else given)
         headers["Authorization"] = f"Bearer {token}"
+
+    async def renew(self) -> bool:
+        return not isinstance(self._token, str)  # the function is asked again
 
     def __repr__(self) -> str:
         return "Bearer(...)"
+
+
+class Secret:
+    """A text that is a bearer token or an API key: the card says which."""
+
+    def __init__(self, text: str) -> None:
+        self._key, self._bearer = ApiKey(text), Bearer(text)
+
+    def fits(self, scheme: SecurityScheme) -> bool:
+        return self._bearer.fits(scheme) or self._key.fits(scheme)
+
+    async def apply(
+        self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]
+    ) -> None:
+        is_key = scheme is not None and self._key.fits(scheme)
+        await (self._key if is_key else self._bearer).apply(scheme, headers, query)
+
+    def __repr__(self) -> str:
+        return "Secret(...)"
 
 
 class ClientCert:
@@ -171,128 +217,7 @@ class ClientCert:
         return "ClientCert(...)"
 
 
-Chosen: TypeAlias = list[tuple[Credential, SecurityScheme | None]]
-Auth: TypeAlias = Credential | str | list[Credential] | Mapping[str, Credential] | None
-
-
-def choose(card: AgentCard, auth: Auth) -> list[tuple[Credential, SecurityScheme | None]]:
-    """Return the credentials to use with an agent, each with the scheme it is for.
-
-    The first of the card's alternatives that they satisfy is taken. With an agent that declares
-    nothing they are sent as they are.
-
-    Raises:
-        Unauthenticated: The card wants something else, and what.
-    """
-    named, others = _sorted(auth)
-    if not named and not others:
-        return []
-    if not card.security_requirements:
-        schemes = card.security_schemes
-        fitting: list[tuple[Credential, SecurityScheme | None]] = [
-            (c, s) for c in (*named.values(), *others) for s in schemes.values() if c.fits(s)
-        ]
-        return fitting[:1] or [(c, None) for c in (*named.values(), *others)]
-    for requirement in card.security_requirements:
-        found = _satisfy(requirement, card, named, others)
-        if found is not None:
-            return found
-    wanted = " or ".join(" with ".join(r.schemes) or "nothing" for r in card.security_requirements)
-    raise Unauthenticated(
-        f"{card.name}: none of the credentials given fits; the card asks for {wanted[:300]}"
-    )
-
-
-def _satisfy(
-    requirement: SecurityRequirement,
-    card: AgentCard,
-    named: Mapping[str, Credential],
-    others: list[Credential],
-) -> list[tuple[Credential, SecurityScheme | None]] | None:
-    found: list[tuple[Credential, SecurityScheme | None]] = []
-    for name in requirement.schemes:
-        scheme = card.security_schemes.get(name)
-        credential = named.get(name) or next(
-            (c for c in others if scheme is not None and c.fits(scheme)), None
-        )
-        if credential is None:
-            return None
-        found.append((credential, scheme))
-    return found
-
-
-def _sorted(auth: Auth) -> tuple[Mapping[str, Credential], list[Credential]]:
-    match auth:
-        case None:
-            return {}, []
-        case str():
-            return {}, [Bearer(auth)]
-        case Mapping():
-            return auth, []
-        case list() | tuple():
-            return {}, [Bearer(item) if isinstance(item, str) else item for item in auth]
-    return {}, [auth]
-
-
-def certificate_of(auth: Auth) -> ClientCert | None:
-    """Return the client certificate among the credentials."""
-    named, others = _sorted(auth)
-    return next((c for c in (*named.values(), *others) if isinstance(c, ClientCert)), None)
-
-
-class Signed:
-    """HTTP that adds credentials to requests for one origin, and to no other."""
-
-    def __init__(
-        self, http: Http, origin: str, chosen: list[tuple[Credential, SecurityScheme | None]]
-    ) -> None:
-        self._http = http
-        self._origin = origin
-        self._chosen = chosen
-
-    async def fetch(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        limit: int,
-        timeout_s: float,
-    ) -> Response:
-        url, headers = await self._sign(url, headers)
-        return await self._http.fetch(verb, url, headers, body, limit=limit, timeout_s=timeout_s)
-
-    async def open(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        timeout_s: float,
-        idle_s: float,
-    ) -> ResponseBody:
-        url, headers = await self._sign(url, headers)
-        return await self._http.open(verb, url, headers, body, timeout_s=timeout_s, idle_s=idle_s)
-
-    async def close(self) -> None:
-        await self._http.close()
-
-    async def _sign(self, url: str, headers: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-        if origin_of(url) != self._origin:
-            return url, headers
-        signed: dict[str, str] = dict(headers)
-        query: dict[str, str] = {}
-        for credential, scheme in self._chosen:
-            await credential.apply(scheme, signed, query)
-        if query:
-            pairs = "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in query.items())
-            url += ("&" if "?" in url else "?") + pairs
-        return url, signed
-
-
-def _clean(secret: Any) -> str:
+def clean(secret: Any) -> str:
     if (
         not isinstance(secret, str)
         or not secret

@@ -1,0 +1,284 @@
+"""accord auth: logging in at agents."""
+
+import asyncio
+import os
+import sys
+import time
+import webbrowser
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from ..auth import IssuerUnavailable
+from ..client import (
+    NO_RETRY,
+    AgentFault,
+    AuthorizationCode,
+    BadCard,
+    ClientCredentials,
+    DeviceCode,
+    DevicePrompt,
+    agent_url,
+    connect,
+)
+from ..client.auth import AgentPlace, Login, Logins, find_server, log_in, revoke
+from ..model import A2AError, AgentCard, SecurityScheme, Unauthenticated
+from ..net import origin_of
+from .advice import advised, typed
+
+__all__ = ["auth"]
+
+_WAYS = ["device", "browser", "program", "key", "token", "password"]
+
+
+@click.group()
+def auth() -> None:
+    """Log in at agents, see where you are, and log out.
+
+    What is kept is in a file for you alone (ACCORD_LOGINS names another one). The other commands
+    use it for the agent it was made for, and for no other.
+    """
+
+
+class _Wanted(msgspec.Struct):
+    """What was typed."""
+
+    way: str | None
+    client_id: str
+    issuer: str
+    scopes: tuple[str, ...]
+    audience: str
+    resource: str
+    from_stdin: bool
+
+
+@auth.command("login")
+@click.argument("url")
+@click.option(
+    "--with",
+    "way",
+    type=click.Choice(_WAYS),
+    help="How: a code for any device, a browser here, a program's own secret; or an API key, a "
+    "bearer token, a user and password. By default what the agent's card asks for.",
+)
+@click.option("--client-id", default="", help="Who this program is to the authorization server.")
+@click.option("--issuer", default="", help="The authorization server, if not the card's.")
+@click.option("--scope", "scopes", multiple=True, help="May be repeated. By default the card's.")
+@click.option("--audience", default="", help="What tokens are to be good for.")
+@click.option("--resource", default="", help="The same as an address (RFC 8707).")
+@click.option("--user", default="", help="For --with password.")
+@click.option(
+    "--secret-stdin",
+    is_flag=True,
+    help="Read the secret from standard input. By default it is asked for; a client's may be in "
+    "ACCORD_CLIENT_SECRET.",
+)
+def login(
+    url: str,
+    way: str | None,
+    client_id: str,
+    issuer: str,
+    scopes: tuple[str, ...],
+    audience: str,
+    resource: str,
+    user: str,
+    secret_stdin: bool,
+) -> None:
+    """Log in at the agent at URL.
+
+    \b
+    accord auth login https://hr.corp.example --client-id accord-cli
+    accord auth login http://localhost:8000 --with key
+    """
+    wanted = _Wanted(way, client_id, issuer, scopes, audience, resource, secret_stdin)
+    try:
+        origin = _origin(url)
+        card = asyncio.run(_card(url))
+        scheme, needed = _scheme(card, way)
+        how = way or _way(scheme)
+        if how in ("key", "token", "password"):
+            made = _typed_in(how, user, secret_stdin)
+        else:
+            made = asyncio.run(_by_oauth(wanted, AgentPlace(origin), scheme, needed))
+        Logins().put(origin, made)
+    except (A2AError, AgentFault) as error:
+        raise advised(error) from error
+    except (ValueError, IssuerUnavailable, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"logged in at {origin}{_until(made)}")
+
+
+@auth.command("status")
+@click.argument("url", required=False)
+def status(url: str | None) -> None:
+    """Say where you are logged in. With URL, fail if it is not there."""
+    try:
+        logins = Logins().all()
+        if url is not None:
+            origin = _origin(url)
+            logins = {name: one for name, one in logins.items() if name == origin}
+    except (ValueError, BadCard) as error:
+        raise click.ClickException(str(error)) from error
+    if not logins:
+        where = f" at {_origin(url)}" if url else ""
+        raise click.ClickException(
+            f"nobody is logged in{where}\nLog in with:  {typed('auth', 'login', url or 'URL')}"
+        )
+    for name, one in sorted(logins.items()):
+        click.echo(f"{click.style(name, bold=True)}   {_described(one)}{_until(one)}")
+
+
+@auth.command("logout")
+@click.argument("url")
+def logout(url: str) -> None:
+    """Forget the login at URL, and tell the authorization server."""
+    try:
+        origin = _origin(url)
+        found = Logins().get(origin)
+        if found is None:
+            raise click.ClickException(f"nobody is logged in at {origin}")
+        Logins().put(origin, None)
+    except (ValueError, BadCard) as error:
+        raise click.ClickException(str(error)) from error
+    try:
+        asyncio.run(revoke(found, AgentPlace(origin)))
+    except (A2AError, AgentFault) as error:
+        click.secho(f"its tokens could not be revoked: {error}", err=True, fg="yellow")
+    click.echo(f"logged out at {origin}")
+
+
+def _origin(url: str) -> str:
+    """Raises BadCard or ValueError: It is not the address of an agent."""
+    address = agent_url(url)
+    if address is None:
+        raise ValueError(f"{url} is a file; a login is for an address")
+    return origin_of(address)
+
+
+async def _card(url: str) -> AgentCard | None:
+    """The agent's card; None if it is not for everyone."""
+    try:
+        async with connect(url, retry=NO_RETRY) as agent:
+            return agent.card
+    except Unauthenticated:
+        return None
+
+
+def _scheme(card: AgentCard | None, way: str | None) -> tuple[SecurityScheme | None, list[str]]:
+    """The scheme of the card to log in by, and the scopes it wants."""
+    if card is None:
+        return None, []
+    wanted = [
+        (card.security_schemes[name], items.items)
+        for requirement in card.security_requirements
+        for name, items in requirement.schemes.items()
+        if name in card.security_schemes
+    ] or [(scheme, []) for scheme in card.security_schemes.values()]
+    for scheme, scopes in wanted:
+        if _is_known(scheme) and (way is None or _way(scheme) == way or _is_oauth(scheme, way)):
+            return scheme, scopes
+    return None, []
+
+
+def _is_known(scheme: SecurityScheme) -> bool:
+    return scheme.mtls_security_scheme is None
+
+
+def _is_oauth(scheme: SecurityScheme, way: str) -> bool:
+    is_oauth = scheme.oauth2_security_scheme or scheme.open_id_connect_security_scheme
+    return is_oauth is not None and way in ("device", "browser", "program")
+
+
+def _way(scheme: SecurityScheme | None) -> str:
+    """How to log in by a scheme; `oauth` if that is for the authorization server to say."""
+    if scheme is None:
+        raise ValueError(
+            f"the agent's card does not say how; choose one of --with {', '.join(_WAYS)}"
+        )
+    if scheme.api_key_security_scheme is not None:
+        return "key"
+    http = scheme.http_auth_security_scheme
+    if http is not None:
+        return "password" if http.scheme.lower() == "basic" else "token"
+    return "oauth"
+
+
+def _typed_in(how: str, user: str, from_stdin: bool) -> Login:
+    words = {"key": "API key", "token": "Bearer token", "password": "Password"}
+    if how == "password" and not user:
+        user = click.prompt("User")
+    kind = {"key": "key", "token": "bearer", "password": "basic"}[how]
+    return Login(kind, secret=_secret(words[how], from_stdin), user=user)
+
+
+def _secret(words: str, from_stdin: bool) -> str:
+    text: str = (
+        sys.stdin.readline().rstrip("\r\n")
+        if from_stdin
+        else click.prompt(words, hide_input=True, err=True)
+    )
+    if not text or not text.isprintable():
+        raise ValueError("a secret is a text without control characters, and not empty")
+    return text
+
+
+async def _by_oauth(
+    wanted: _Wanted, place: AgentPlace, scheme: SecurityScheme | None, scopes: Sequence[str]
+) -> Login:
+    if not wanted.client_id:
+        raise ValueError(
+            "the agent wants tokens of an authorization server, which knows programs by an id: "
+            "give it with --client-id"
+        )
+    server = await find_server(place, scheme, wanted.issuer)
+    click.echo(f"tokens for {place.origin} come from {server.name}", err=True)
+    secret = os.environ.get("ACCORD_CLIENT_SECRET", "")
+    if not secret and (wanted.from_stdin or wanted.way == "program"):
+        secret = _secret("Client secret", wanted.from_stdin)
+    way = wanted.way or ("program" if secret else "device" if server.device_url else "browser")
+    options: dict[str, Any] = {
+        "issuer": wanted.issuer,
+        "scopes": wanted.scopes,
+        "audience": wanted.audience,
+        "resource": wanted.resource,
+    }
+    match way:
+        case "program":
+            return await log_in(
+                ClientCredentials(wanted.client_id, secret, **options), place, scheme, scopes
+            )
+        case "device":
+            device = DeviceCode(wanted.client_id, secret, show=_show, **options)
+            return await log_in(device, place, scheme, scopes)
+    browser = AuthorizationCode(wanted.client_id, secret, open_url=_open, **options)
+    return await log_in(browser, place, scheme, scopes)
+
+
+def _show(prompt: DevicePrompt) -> None:
+    click.echo(f"Open {prompt.url} and enter the code {click.style(prompt.code, bold=True)}")
+
+
+def _open(url: str) -> None:
+    if not webbrowser.open(url):
+        click.echo(f"Open this address in a browser on this machine:\n{url}")
+
+
+def _described(one: Login) -> str:
+    if one.kind != "oauth" or one.server is None or one.client is None:
+        return {"key": "API key", "basic": f"user {one.user}"}.get(one.kind, "bearer token")
+    scopes = f", for {' '.join(one.scopes)}" if one.scopes else ""
+    good_for = one.client.audience or one.client.resource
+    only = f", good for {good_for}" if good_for else ""
+    return f"{one.client.id} at {one.server.name}{scopes}{only}"
+
+
+def _until(one: Login) -> str:
+    token = one.token
+    if token is None or not token.expires_at:
+        return ""
+    if one.is_program or token.refresh_token:
+        return "   (renewed by itself)"
+    left = token.expires_at - time.time()
+    return f"   (for {left / 60:.0f} minutes)" if left > 0 else "   (ended: log in again)"

@@ -1,0 +1,274 @@
+"""The authorization server behind an agent: where it is, and asking it for tokens (RFC 6749).
+
+Its address is the user's (`issuer=`), or it stands in the agent's card, which is a stranger's word:
+then it is called through the guard, and gets no client secret unless it is at the agent's own
+origin. Otherwise any agent could have itself sent the secrets of those who call it.
+"""
+
+import ssl
+import time
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from ...model import SecurityScheme, Unauthenticated
+from ...net import Guard, guard_beside, host_of, origin_of, parse_url, safe_url
+from .credentials import AgentPlace
+
+__all__ = ["AuthorizationServer", "OAuthClient", "OAuthError", "Token", "find_server", "said"]
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_OIDC = "/.well-known/openid-configuration"
+_RFC8414 = "/.well-known/oauth-authorization-server"
+
+_json = msgspec.json.Decoder()
+
+
+class OAuthError(Unauthenticated):
+    """An authorization server gives no token; `error` is its word for why (RFC 6749, 5.2)."""
+
+    def __init__(self, server: str, error: str, description: str = "") -> None:
+        super().__init__(f"{server}: {description or error.replace('_', ' ')}")
+        self.error = error
+
+
+class Token(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An access token, and what renews it."""
+
+    access_token: str
+    refresh_token: str = ""
+    expires_at: float = 0.0  # 0 if the server did not say
+    renew_at: float = 0.0
+    scope: str = ""
+
+    def is_fresh(self, now: float) -> bool:
+        return not self.expires_at or now < self.renew_at
+
+    def __repr__(self) -> str:
+        return "Token(...)"
+
+
+class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who we are to an authorization server, and what tokens are to be good for."""
+
+    id: str
+    secret: str = ""
+    audience: str = ""
+    resource: str = ""
+
+    def form(self) -> dict[str, str]:
+        """What every request for a token says (`resource`: RFC 8707)."""
+        wanted = {"audience": self.audience, "resource": self.resource}
+        return {name: value for name, value in wanted.items() if value}
+
+    def __repr__(self) -> str:
+        return f"OAuthClient({self.id!r})"
+
+
+class AuthorizationServer(msgspec.Struct, omit_defaults=True):
+    """Where tokens come from."""
+
+    token_url: str
+    agent: str  # the origin of the agent that named it; empty if the user did
+    issuer: str = ""
+    device_url: str = ""
+    authorization_url: str = ""
+    revocation_url: str = ""
+    methods: list[str] = []  # by which a client may prove who it is
+    scopes: list[str] = []  # that it knows
+    names_itself: bool = False  # in what a browser brings back (RFC 9207)
+
+    @property
+    def name(self) -> str:
+        return self.issuer or origin_of(self.token_url)
+
+    async def post(
+        self,
+        url: str,
+        form: Mapping[str, str],
+        client: OAuthClient,
+        tls: ssl.SSLContext | None = None,
+    ) -> dict[str, Any]:
+        """Send a form to one of the server's endpoints, as `client`.
+
+        Raises:
+            OAuthError: It says no.
+            AgentFault: It can't be reached.
+        """
+        from ...auth import ask_issuer  # brings cryptography, which reading a login does not need
+
+        _check_secure(url)
+        fields = dict(form)
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        if not client.secret:
+            fields["client_id"] = client.id
+        elif self.agent and origin_of(url) != self.agent:
+            raise Unauthenticated(
+                f"{self.agent} has its tokens from {origin_of(url)}, which gets no client secret "
+                f"at the word of a card: connect with issuer={self.issuer or origin_of(url)!r} "
+                "if that is right"
+            )
+        elif self.methods and "client_secret_basic" not in self.methods:
+            fields |= {"client_id": client.id, "client_secret": client.secret}
+        else:
+            # RFC 6749, section 2.3.1: each form-encoded, then as HTTP Basic
+            pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
+            headers["Authorization"] = "Basic " + b64encode(pair.encode()).decode()
+        answer = await ask_issuer(
+            url,
+            guard=await self._guard(url),
+            verb="POST",
+            headers=headers,
+            body=urlencode(fields).encode(),
+            tls=tls,
+        )
+        return _understood(answer.status, answer.body, url)
+
+    async def token(
+        self, form: Mapping[str, str], client: OAuthClient, tls: ssl.SSLContext | None = None
+    ) -> Token:
+        """Ask for a token."""
+        given = await self.post(self.token_url, {**form, **client.form()}, client, tls)
+        token, lives = given.get("access_token"), given.get("expires_in")
+        if (
+            not isinstance(token, str)
+            or not token
+            or not token.isascii()
+            or not token.isprintable()
+        ):
+            raise OAuthError(safe_url(self.token_url), "no_token", "the answer holds no token")
+        if str(given.get("token_type", "")).lower() != "bearer":
+            raise OAuthError(safe_url(self.token_url), "token_type", "the token is no bearer token")
+        now = time.time()
+        lives_s = _number(lives)
+        return Token(
+            access_token=token,
+            refresh_token=_text(given.get("refresh_token")) or form.get("refresh_token", ""),
+            expires_at=now + lives_s if lives_s > 0 else 0.0,
+            renew_at=now + max(lives_s - 60.0, lives_s / 2) if lives_s > 0 else 0.0,
+            scope=_text(given.get("scope")),
+        )
+
+    async def _guard(self, url: str) -> Guard | None:
+        if not self.agent or origin_of(url) == self.agent:
+            return None
+        return await guard_beside(host_of(self.agent), Guard())
+
+
+def _understood(status: int, body: bytes, url: str) -> dict[str, Any]:
+    try:
+        value = _json.decode(body) if body else {}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        value = {"error": f"HTTP {status}"} if status != 200 else None
+    if value is None:
+        raise OAuthError(safe_url(url), "no_json", "the answer is not a JSON object")
+    if status != 200:
+        raise OAuthError(
+            safe_url(url),
+            said(value.get("error")) or f"HTTP {status}",
+            said(value.get("error_description")),
+        )
+    return value
+
+
+def said(text: Any) -> str:
+    """What a stranger says, fit for messages and terminals."""
+    return (
+        "".join(c if c.isprintable() else " " for c in text[:200]) if isinstance(text, str) else ""
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> float:
+    """Seconds; some servers write them as a text."""
+    if isinstance(value, str) and value.isdigit() and len(value) < 12:
+        return float(value)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _check_secure(url: str) -> None:
+    try:
+        parts = parse_url(url)
+    except ValueError as error:
+        raise Unauthenticated(f"{safe_url(url)} gives no tokens: {error}") from None
+    if parts.scheme != "https" and parts.host not in _LOOPBACK:
+        raise Unauthenticated(f"{safe_url(url)} gives no tokens here: it is not https")
+
+
+async def find_server(
+    place: AgentPlace, scheme: SecurityScheme | None, issuer: str = ""
+) -> AuthorizationServer:
+    """Return the authorization server for a scheme of an agent's card, or the one of `issuer`.
+
+    Raises:
+        Unauthenticated: There is none, or what it says of itself is wrong.
+        IssuerUnavailable: Its metadata can't be had.
+    """
+    from ...auth import Issuer
+
+    if issuer:
+        return _described(await Issuer(issuer, tls=place.tls).metadata(), "")
+    guard = await guard_beside(host_of(place.origin), Guard()) if place.origin else None
+    oidc = scheme.open_id_connect_security_scheme if scheme is not None else None
+    oauth = scheme.oauth2_security_scheme if scheme is not None else None
+    url = oidc.open_id_connect_url if oidc else oauth.oauth2_metadata_url if oauth else ""
+    if url:
+        _check_secure(url)
+        is_home = origin_of(url) == place.origin
+        found = Issuer(
+            _issuer_of(url), guard=None if is_home else guard, tls=place.tls, is_exact=False
+        )
+        return _described(await found.metadata(), place.origin)
+    if oauth is None:
+        raise Unauthenticated(
+            "the agent's card does not say where its tokens come from: connect with issuer="
+        )
+    return _declared(oauth.flows, place.origin)
+
+
+def _issuer_of(url: str) -> str:
+    """The issuer whose metadata is at a URL; some cards name the issuer itself."""
+    if url.endswith(_OIDC):
+        return url.removesuffix(_OIDC)
+    origin, is_rfc8414, path = url.partition(_RFC8414)
+    return origin + path if is_rfc8414 else url
+
+
+def _described(metadata: Mapping[str, Any], agent: str) -> AuthorizationServer:
+    def listed(name: str) -> list[str]:
+        value = metadata.get(name)
+        return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+    return AuthorizationServer(
+        token_url=_text(metadata.get("token_endpoint")),
+        agent=agent,
+        issuer=_text(metadata.get("issuer")),
+        device_url=_text(metadata.get("device_authorization_endpoint")),
+        authorization_url=_text(metadata.get("authorization_endpoint")),
+        revocation_url=_text(metadata.get("revocation_endpoint")),
+        methods=listed("token_endpoint_auth_methods_supported"),
+        scopes=listed("scopes_supported"),
+        names_itself=metadata.get("authorization_response_iss_parameter_supported") is True,
+    )
+
+
+def _declared(flows: Any, agent: str) -> AuthorizationServer:
+    flow = flows.client_credentials or flows.device_code or flows.authorization_code
+    if flow is None or not flow.token_url:
+        raise Unauthenticated("the agent's card names no flow of OAuth 2 that is known here")
+    device, code = flows.device_code, flows.authorization_code
+    return AuthorizationServer(
+        token_url=flow.token_url,
+        agent=agent,
+        device_url=device.device_authorization_url if device is not None else "",
+        authorization_url=code.authorization_url if code is not None else "",
+        scopes=list(flow.scopes),
+    )
