@@ -46,11 +46,6 @@ COUNTS = {  # how many rules each group has
 
 CLIENT = "a rule for clients: nothing a server does can prove it"
 RECEIVER = "a rule for those who receive push notifications"
-NO_EXTENDED_CARD = "there is no extended card, and the card says so: see GEN-7"
-NO_AUTH = (
-    "authentication is not built yet: a server without it binds to loopback, where all callers "
-    "are one"
-)
 NO_SIGNING = "optional: cards are not signed yet"
 NO_CUSTOM_BINDING = "there is no custom binding"
 
@@ -87,8 +82,17 @@ RULES = {
         "interaction/test_rest.py::test_a_bad_query_parameter_is_named",
         "interaction/test_skills.py::test_an_unknown_skill_is_refused",
     ),
-    "GEN-3": unproven("missing or wrong credentials are refused with a challenge", NO_AUTH),
-    "GEN-4": unproven("a caller without permission gets an authorization error", NO_AUTH),
+    "GEN-3": proven(
+        "missing or wrong credentials are refused with a challenge",
+        "auth/test_api_keys.py::test_without_a_valid_key_nothing_is_done",
+        "auth/test_oauth.py::test_a_token_that_proves_nothing_is_refused",
+        "auth/test_oauth.py::test_the_challenge_says_what_is_needed",
+    ),
+    "GEN-4": proven(
+        "a caller without permission gets an authorization error",
+        "auth/test_api_keys.py::test_a_skill_may_need_a_scope",
+        "auth/test_matrix.py::test_the_matrix",
+    ),
     "GEN-5": proven(
         "what a caller may not see looks as if it were not there",
         "interaction/test_scope.py::test_a_task_of_another_tenant_cannot_be_told_from_none",
@@ -466,10 +470,20 @@ RULES = {
         "a signed token may prove the sender",
         "push/test_signing.py::test_a_delivery_is_signed_with_a_published_key",
     ),
-    "XCD-1": unproven("the extended card needs authentication", NO_EXTENDED_CARD),
-    "XCD-2": unproven("it may differ by caller", NO_EXTENDED_CARD),
-    "XCD-3": unproven("it gives nothing away that the caller may not know", NO_EXTENDED_CARD),
-    "XCD-4": unproven("clients replace the public card with it", NO_EXTENDED_CARD),
+    "XCD-1": proven(
+        "the extended card needs authentication",
+        "auth/test_extended_card.py::test_each_caller_gets_its_own",
+        "auth/test_extended_card.py::test_it_needs_authentication",
+        "auth/test_extended_card.py::test_over_grpc_too",
+    ),
+    "XCD-2": proven(
+        "it may differ by caller", "auth/test_extended_card.py::test_each_caller_gets_its_own"
+    ),
+    "XCD-3": proven(
+        "it gives nothing away that the caller may not know",
+        "auth/test_extended_card.py::test_each_caller_gets_its_own",
+    ),
+    "XCD-4": unproven("clients replace the public card with it", CLIENT),
     "XCD-5": proven(
         "it is refused as the capability says",
         "interaction/test_capabilities.py::test_an_extended_card_is_refused_where_there_is_none",
@@ -555,6 +569,7 @@ RULES = {
     "EXT-1": proven(
         "extensions are declared in the card",
         "interaction/test_capabilities.py::test_extensions_are_declared_in_the_card",
+        "interaction/test_capabilities.py::test_the_card_has_the_schemas_of_skills",
     ),
     "EXT-2": proven(
         "an extension is active only in requests that ask for it",
@@ -592,9 +607,27 @@ RULES = {
         "clients send credentials in headers",
         "conformance/test_client_rules.py::test_credentials_travel_in_headers_alone",
     ),
-    "AUT-4": unproven("every request is authenticated as declared", NO_AUTH),
-    "AUT-5": unproven("skills and data may be authorized one by one", NO_AUTH),
-    "AUT-6": unproven("the kinds of schemes, the same on every binding", NO_AUTH),
+    "AUT-4": proven(
+        "every request is authenticated as declared",
+        "auth/test_api_keys.py::test_a_key_names_its_caller",
+        "auth/test_matrix.py::test_the_matrix",
+        "auth/test_oauth.py::test_a_token_names_its_caller",
+        "auth/test_tls.py::test_a_certificate_names_its_caller",
+    ),
+    "AUT-5": proven(
+        "skills and data may be authorized one by one",
+        "auth/test_api_keys.py::test_a_message_to_a_task_needs_the_scope_of_its_skill",
+        "auth/test_api_keys.py::test_a_skill_may_need_a_scope",
+    ),
+    "AUT-6": proven(
+        "the kinds of schemes, the same on every binding",
+        "auth/test_api_keys.py::test_a_key_may_be_in_the_query_or_a_cookie",
+        "auth/test_api_keys.py::test_basic",
+        "auth/test_api_keys.py::test_one_of_two_schemes_is_enough_and_two_may_be_needed",
+        "auth/test_oauth.py::test_oauth_tokens_are_introspected",
+        "auth/test_oauth.py::test_openid_connect_finds_the_keys_by_discovery",
+        "auth/test_tls.py::test_a_certificate_and_a_key",
+    ),
     "ITA-1": proven(
         "AUTH_REQUIRED says what is needed",
         "interaction/test_auth_required.py::test_a_task_that_needs_authorization_says_what_for",
@@ -631,7 +664,10 @@ RULES = {
         "access is checked before existence can show",
         "interaction/test_scope.py::test_a_task_of_another_tenant_cannot_be_told_from_none",
     ),
-    "AZN-3": unproven("how access is modelled is free, and documented", NO_AUTH),
+    "AZN-3": proven(
+        "how access is modelled is free, and documented",
+        "docs/test_security.py::test_an_agent_is_served_as_the_page_says",
+    ),
     "AZN-4": proven(
         "cancel, subscribe and push configs check access to the task",
         "interaction/test_scope.py::test_a_task_of_another_tenant_cannot_be_told_from_none",

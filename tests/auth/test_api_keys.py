@@ -61,7 +61,7 @@ async def test_a_key_names_its_caller(connect, keys):
 
 async def test_without_a_valid_key_nothing_is_done(connect, keys):
     """No key, a wrong one, one of another agent, a revoked and an expired one: 401, each the same
-    (AUT-4).
+    (AUT-4, GEN-3).
     """
     revoked, gone = await keys.new()
     await keys.store.keys.revoke(revoked, now_ms())
@@ -113,7 +113,7 @@ async def test_a_skill_may_need_a_scope(connect, keys):
 
 
 async def test_a_message_to_a_task_needs_the_scope_of_its_skill(connect, keys):
-    """A caller who has lost a scope can't go on with what it began by that."""
+    """A caller who has lost a scope can't go on with what it began by that (AUT-5)."""
     _, strong = await keys.new(scopes=("hr.write",))
     _, weak = await keys.new()
     async with connect(hr(), store=keys.store) as client:
@@ -247,7 +247,7 @@ async def test_failed_logins_are_slowed_down(connect, keys):
 
 @pytest.mark.parametrize("word", ["swordfish", hash_password("swordfish")])
 async def test_basic(connect, word):
-    """A name and a password, plain or hashed in the source."""
+    """A name and a password, plain or hashed in the source (AUT-6)."""
     async with connect(hr(Basic({"ada": word}, grants={"ada": ["x"]}))) as client:
         right = {"Authorization": "Basic YWRhOnN3b3JkZmlzaA=="}
         task = (await client.send("hello", headers=right))["task"]

@@ -192,7 +192,9 @@ def test_every_method_and_route_leads_to_an_operation():
 
 
 async def test_the_matrix(world):
-    """Every cell is what the table says; what is hidden can't be told from what is not there."""
+    """Every cell is what the table says; what is hidden can't be told from what is not there
+    (AUT-4, GEN-4).
+    """
     callers = await world.callers()
     assert set(callers) == {"owner", "missing scope", *STRANGERS, *UNAUTHENTICATED}
     wrong, tried = [], 0

@@ -53,13 +53,14 @@ async def test_a_token_names_its_caller(connect, key):
     "changes", [{"exp": 1}, {"aud": "other"}, {"iss": "https://evil.example"}, {"sub": None}]
 )
 async def test_a_token_that_proves_nothing_is_refused(connect, key, changes):
+    """As the rule has it (GEN-3)."""
     async with connect(hr(ours(key))) as client:
         refused = await refusal_of(client.send("hello", headers=bearer(token(key, **changes))))
         assert (status_of(refused), refused.message) == (401, "the credentials are not valid")
 
 
 async def test_the_challenge_says_what_is_needed(connect_http, key):
-    """RFC 6750: realm, error and scope; RFC 9728: where the metadata is."""
+    """RFC 6750: realm, error and scope; RFC 9728: where the metadata is (GEN-3)."""
     async with connect_http(hr(ours(key, scopes=["hr.read"]))) as client:
         url = f'resource_metadata="{client.url}/.well-known/oauth-protected-resource"'
         none = await refusal_of(client.list())
@@ -172,7 +173,7 @@ async def issuer(key):
 
 
 async def test_openid_connect_finds_the_keys_by_discovery(connect, key, issuer):
-    """The card names the provider; its keys are asked for when a token comes."""
+    """The card names the provider; its keys are asked for when a token comes (AUT-6)."""
     async with connect(hr(OIDC(issuer.url, audience="hr"))) as client:
         mia = bearer(token(key, iss=issuer.url))
         assert text_of((await client.send("x", headers=mia))["task"]).endswith("by oidc")
@@ -191,7 +192,7 @@ async def test_an_issuer_that_is_away_is_no_fault_of_the_caller(connect, key, is
 
 
 async def test_oauth_tokens_are_introspected(connect, key, issuer):
-    """The issuer is asked about each (RFC 7662); the card says how to get one."""
+    """The issuer is asked about each (RFC 7662); the card says how to get one (AUT-6)."""
     auth = OAuth2(
         issuer.url,
         audience="hr",

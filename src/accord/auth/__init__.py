@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from .oauth import OIDC as OIDC
     from .oauth import Bearer as Bearer
     from .oauth import OAuth2 as OAuth2
-    from .scheme import Auth as Auth
-    from .scheme import Credentials as Credentials
-    from .scheme import InvalidCredentials as InvalidCredentials
-    from .scheme import Resources as Resources
-    from .scheme import Scheme as Scheme
-    from .scheme import as_auth as as_auth
-    from .scheme import scheme as scheme
+    from .schemes import Auth as Auth
+    from .schemes import Credentials as Credentials
+    from .schemes import InvalidCredentials as InvalidCredentials
+    from .schemes import Resources as Resources
+    from .schemes import Scheme as Scheme
+    from .schemes import as_auth as as_auth
+    from .schemes import scheme as scheme
     from .tokens import Introspection as Introspection
     from .tokens import InvalidToken as InvalidToken
     from .tokens import TokenVerifier as TokenVerifier
@@ -49,7 +49,7 @@ __getattr__ = lazy(
     {
         "ANONYMOUS": "caller",
         "ApiKeys": "api_keys",
-        "Auth": "scheme",
+        "Auth": "schemes",
         "Authenticator": "authenticator",
         "Basic": "basic",
         "Bearer": "oauth",
@@ -73,17 +73,17 @@ __getattr__ = lazy(
         "public_keys": "jose",
         "sign_card": "cards",
         "verify": "jose",
-        "Credentials": "scheme",
-        "InvalidCredentials": "scheme",
+        "Credentials": "schemes",
+        "InvalidCredentials": "schemes",
         "MutualTLS": "mutual_tls",
         "OAuth2": "oauth",
         "OIDC": "oauth",
-        "Resources": "scheme",
-        "Scheme": "scheme",
-        "as_auth": "scheme",
+        "Resources": "schemes",
+        "Scheme": "schemes",
+        "as_auth": "schemes",
         "digest_of": "api_keys",
         "hash_password": "basic",
         "new_api_key": "api_keys",
-        "scheme": "scheme",
+        "scheme": "schemes",
     },
 )

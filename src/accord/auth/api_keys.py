@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..model import APIKeySecurityScheme, SecurityScheme, now_ms
 from .caller import Caller
-from .scheme import Credentials, InvalidCredentials, Resources, Scheme
+from .schemes import Credentials, InvalidCredentials, Resources, Scheme
 
 if TYPE_CHECKING:
     from ..store import KeyStore, StoredApiKey

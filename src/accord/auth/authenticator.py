@@ -11,7 +11,7 @@ from ..model import (
     Unauthenticated,
 )
 from .caller import Caller
-from .scheme import Auth, Credentials, InvalidCredentials, Resources, Scheme
+from .schemes import Auth, Credentials, InvalidCredentials, Resources, Scheme
 
 __all__ = ["Authenticator"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from ..model import HTTPAuthSecurityScheme, SecurityScheme
 from .caller import Caller
-from .scheme import Credentials, InvalidCredentials, Scheme
+from .schemes import Credentials, InvalidCredentials, Scheme
 
 __all__ = ["Basic", "hash_password"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..model import MutualTlsSecurityScheme, SecurityScheme
 from .caller import Caller
-from .scheme import Credentials, InvalidCredentials, Scheme
+from .schemes import Credentials, InvalidCredentials, Scheme
 
 __all__ = ["MutualTLS"]
 

@@ -19,7 +19,7 @@ from ..model import (
 )
 from .caller import Caller
 from .issuer import Issuer, IssuerUnavailable
-from .scheme import Credentials, InvalidCredentials, Scheme
+from .schemes import Credentials, InvalidCredentials, Scheme
 from .tokens import Introspection, InvalidToken, TokenVerifier
 
 __all__ = ["OIDC", "Bearer", "OAuth2"]

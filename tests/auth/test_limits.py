@@ -1,0 +1,116 @@
+"""What one caller may ask for, and own functions as schemes."""
+
+import asyncio
+
+from accord import Agent, Caller, Limits
+from accord.auth import ApiKeys, Credentials, scheme
+from accord.model import APIKeySecurityScheme, SecurityScheme
+from tests.auth.test_api_keys import status_of
+from tests.drive import refusal_of, text_of
+
+MIA = {"X-API-Key": "the-key-of-mia-0123456789"}
+BOB = {"X-API-Key": "the-key-of-bob-0123456789"}
+
+
+def agent_of(skill):
+    keys = {MIA["X-API-Key"]: "mia", BOB["X-API-Key"]: "bob"}
+    agent = Agent("HR", auth=ApiKeys(keys=keys))
+    agent.skill(skill)
+    return agent
+
+
+async def echo(text: str) -> str:
+    return text
+
+
+async def test_calls_of_one_caller_are_limited(connect):
+    """429, with the limit's name and when to come back; others are not harmed."""
+    limits = Limits(calls_per_s=0.01, calls_burst=3)
+    async with connect(agent_of(echo), limits=limits) as client:
+        for _ in range(3):
+            await client.list(headers=MIA)
+        refused = await refusal_of(client.list(headers=MIA))
+        assert (status_of(refused), refused.detail["limit"]) == (429, "calls_per_s")
+        assert int(refused.headers["retry-after"]) == 100
+        assert (await client.list(headers=BOB))["totalSize"] == 0
+
+
+async def test_running_tasks_of_one_caller_are_limited(connect):
+    gate = asyncio.Event()
+
+    async def slow(text: str) -> str:
+        await gate.wait()
+        return text
+
+    at_once = {"returnImmediately": True}
+    async with connect(agent_of(slow), limits=Limits(tasks_per_caller=2)) as client:
+        message = {"role": "ROLE_USER", "parts": [{"text": "x"}]}
+        for n in range(2):
+            said = {"message": message | {"messageId": f"m{n}"}, "configuration": at_once}
+            await client.send(said, headers=MIA)
+        said = {"message": message | {"messageId": "m3"}, "configuration": at_once}
+        refused = await refusal_of(client.send(said, headers=MIA))
+        assert (status_of(refused), refused.detail["limit"]) == (429, "tasks_per_caller")
+        await client.send(said, headers=BOB)
+        gate.set()
+
+
+async def test_streams_of_one_caller_are_limited(connect):
+    gate = asyncio.Event()
+
+    async def slow(text: str) -> str:
+        await gate.wait()
+        return text
+
+    async with connect(agent_of(slow), limits=Limits(streams_per_caller=1)) as client:
+        stream = await client.stream("x", headers=MIA)
+        await stream.take(2)
+        refused = await refusal_of(client.stream("x", headers=MIA))
+        assert status_of(refused) == 429
+        other = await client.stream("x", headers=BOB)
+        gate.set()
+        await stream.rest()
+        await other.rest()
+
+
+async def test_a_function_of_ones_own(connect):
+    """It declares its scheme, is asked for every request, and says who calls."""
+    card = SecurityScheme(
+        api_key_security_scheme=APIKeySecurityScheme(location="header", name="X-Session")
+    )
+
+    @scheme(card, name="session")
+    async def session(request: Credentials) -> Caller | None:
+        found = request.header("X-Session")
+        return Caller(found, scopes=frozenset(["x"])) if found.startswith("user-") else None
+
+    agent = Agent("HR", auth=session)
+
+    @agent.skill(scopes=["x"])
+    async def who(text: str, caller: Caller) -> str:
+        return f"{caller.name} by {caller.scheme}"
+
+    async with connect(agent) as client:
+        task = (await client.send("x", headers={"X-Session": "user-7"}))["task"]
+        assert text_of(task) == "user-7 by session"
+        for headers in ({}, {"X-Session": "other"}):
+            assert status_of(await refusal_of(client.send("x", headers=headers))) == 401
+        assert (await client.card())["securitySchemes"]["session"]["name"] == "X-Session"
+
+
+async def test_a_function_that_fails_lets_nobody_in(connect):
+    """An opaque error, with the reason in the log only."""
+    card = SecurityScheme(
+        api_key_security_scheme=APIKeySecurityScheme(location="header", name="X-Session")
+    )
+
+    @scheme(card)
+    async def broken(request: Credentials) -> Caller | None:
+        raise RuntimeError("the password of the database is swordfish")
+
+    agent = Agent("HR", auth=broken)
+    agent.skill(echo)
+    async with connect(agent) as client:
+        refused = await refusal_of(client.send("x"))
+        assert "Reference" in refused.message
+        assert "swordfish" not in str(refused.error)
