@@ -69,7 +69,7 @@ def fields(operation: str, asked: Asked, version: str) -> Json:
             named = {"contextId": asked.context, "pageToken": asked.page_token}
             return {name: value for name, value in named.items() if value}
         case "CreateTaskPushNotificationConfig":
-            config = {"id": "c1", "url": "https://hook.example/"}
+            config = {"id": "c1", "url": "https://127.0.0.1/hook"}
             if version == "1.0":
                 return {"taskId": asked.task} | config
             if version == "0.1":
