@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, Ask, Context, Limits
+from accord.store.contract import Namespace
 from tests.engine.processes import Memory, Process, message, reaches, state_of, text_of, told, until
 from tests.reliability.ways import Refused
 
@@ -220,3 +221,20 @@ async def test_what_a_dead_process_ran_goes_on_in_the_living_one() -> None:
     assert text_of(task) == "held x"
     assert frames[-1].is_final
     assert shop.calls == ["hold", "hold"]
+
+
+async def test_a_task_of_a_newer_release_is_left_to_that(two: Two) -> None:
+    """Who can't read its log neither answers nor cancels it, and says why."""
+    two.shop.go_on.set()
+    task = await two.owner.send(message("hello", "chat"))
+    record = two.owner.app._engine.tasks.store._state.find(Namespace("Shop"), task["id"]).record
+    await until(lambda: record.owner == 0)
+    record.format += 1
+    for asked in (
+        two.other.send(message("more", task_id=task["id"])),
+        two.other.cancel(task["id"]),
+    ):
+        with pytest.raises(Refused, match="written by a newer version"):
+            await asked
+    assert record.owner == 0
+    assert (await two.other.get(task["id"]))["id"] == task["id"]

@@ -25,10 +25,8 @@ class Slow(MemoryStore):
         super().__init__()
         self._chance = chance
 
-    async def claim(
-        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
-    ) -> Record | None:
-        record = await super().claim(namespace, task_id, reopen=reopen, known=known)
+    async def claim(self, namespace: Namespace, task_id: str, **how: Any) -> Record | None:
+        record = await super().claim(namespace, task_id, **how)
         await pass_turns(self._chance.randrange(100))
         return record
 

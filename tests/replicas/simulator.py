@@ -224,12 +224,8 @@ class Remote:
             await asyncio.sleep(0.1)
         return stored
 
-    async def claim(
-        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
-    ) -> Record | None:
-        return await self._call(
-            lambda: self.inner.claim(namespace, task_id, reopen=reopen, known=known)
-        )
+    async def claim(self, namespace: Namespace, task_id: str, **how: Any) -> Record | None:
+        return await self._call(lambda: self.inner.claim(namespace, task_id, **how))
 
     async def unclaim(self, key: int, pos: int) -> None:
         await self._call(lambda: self.inner.unclaim(key, pos))

@@ -189,6 +189,21 @@ async def test_a_log_that_has_gone_on_is_not_appended_to(box: Box) -> None:
     assert [row.data for row in await box.store.read({first.key: 1})] == [b"one"]
 
 
+async def test_what_a_newer_release_wrote_is_not_claimed(box: Box) -> None:
+    """Its entries could not be read: it is given as it stands, and whoever can read it claims
+    it.
+    """
+    item = box.create(state=INPUT_REQUIRED, leaves=Leaves.REST)
+    item.format = 3
+    await box.commit(item)
+    record = await box.store.claim(ME, "t1", format=2)
+    assert (record.owner, record.format) == (0, 3)
+    record = await box.store.claim(ME, "t1", format=2, known=1)
+    assert record.owner == 0
+    record = await box.store.claim(ME, "t1", format=3)
+    assert record.owner == box.store.replica
+
+
 async def test_what_has_ended_is_claimed_only_to_be_reopened(box: Box) -> None:
     """A version whose tasks can be reopened says so; else an ended task is as it is."""
     first = box.create(state=COMPLETED)

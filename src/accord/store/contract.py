@@ -46,6 +46,7 @@ __all__ = [
     "Wake",
 ]
 
+ANY_FORMAT = (1 << 15) - 1  # the highest a row has room for
 MAX_POSTS = 64  # that wait for one owner; the next is refused
 
 
@@ -335,12 +336,19 @@ class Store(Protocol):
         ...
 
     async def claim(
-        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
+        self,
+        namespace: Namespace,
+        task_id: str,
+        *,
+        reopen: bool = False,
+        known: int = 0,
+        format: int = ANY_FORMAT,
     ) -> Record | None:
         """Return a task, ours if nobody living owns it (`record.owner == replica`), else as it
         stands.
 
-        One that has ended is nobody's, unless it is to be reopened. If its log has not grown since
+        One that has ended is nobody's, unless it is to be reopened; nor is one with entries of a
+        newer `format` than the caller can read. If its log has not grown since
         position `known`, the record may come without snapshot and rows: the caller has them.
         """
         ...

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ..model import now_ms
 from .contract import (
+    ANY_FORMAT,
     MAX_POSTS,
     Ages,
     Append,
@@ -359,13 +360,20 @@ class MemoryStore:
     # Ownership
 
     async def claim(
-        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
+        self,
+        namespace: Namespace,
+        task_id: str,
+        *,
+        reopen: bool = False,
+        known: int = 0,
+        format: int = ANY_FORMAT,
     ) -> Record | None:
         task = self._state.find(namespace, task_id)
         if task is None:
             return None
         record = task.record
-        if record.owner not in self._state.living and (reopen or record.state not in ENDED):
+        may_be_ours = record.format <= format and (reopen or record.state not in ENDED)
+        if may_be_ours and record.owner not in self._state.living:
             died_ms = self._state.seen_ms.get(record.owner, 0)
             self._state.give(record, self.replica)
             seen = task.seen()

@@ -15,6 +15,7 @@ from ...protocol import Snapshot
 from ...store import Idempotency, Namespace, Page, Post, PostKind, Query, Record, Store
 from ..offloading import offload
 from .entries import (
+    FORMAT,
     About,
     Created,
     Event,
@@ -186,7 +187,9 @@ class Tasks:
                     if resting is not None and resting.state not in FINAL and not resting.is_lost
                     else 0
                 )
-                record = await self.store.claim(namespace, task_id, reopen=reopen, known=known)
+                record = await self.store.claim(
+                    namespace, task_id, reopen=reopen, known=known, format=FORMAT
+                )
                 if record is None or record.owner != self.store.replica:
                     return record
                 log = self._wake_log(place)
@@ -194,7 +197,10 @@ class Tasks:
                     if (
                         record.pos == known
                     ):  # it came without what we thought to have: it was put aside meanwhile
-                        record = await self.store.claim(namespace, task_id, reopen=reopen) or record
+                        again = await self.store.claim(
+                            namespace, task_id, reopen=reopen, format=FORMAT
+                        )
+                        record = again or record
                     log = await self._adopt(record)
                 else:
                     self._expect_posts(log, record)

@@ -24,9 +24,21 @@ from ...model import (
     new_id,
 )
 from ...protocol import Snapshot
-from ...store import Idempotency, Namespace, ReceivedPost, Store
+from ...store import Idempotency, Namespace, ReceivedPost, Record, Store
 from ..durable import History, read_history
-from ..log import Answered, Asked, Entry, Log, Lost, MessageAdded, Numbered, Sender, Turn, state_of
+from ..log import (
+    FORMAT,
+    Answered,
+    Asked,
+    Entry,
+    Log,
+    Lost,
+    MessageAdded,
+    Numbered,
+    Sender,
+    Turn,
+    state_of,
+)
 from ..skills import AgentBase, Skill, skill_named
 from .posts import Posts
 from .recovery import INTERRUPTED as INTERRUPTED_TEXT
@@ -146,6 +158,7 @@ class Engine:
         """
         task_id = request.message.task_id
         refused = 0
+        found: Log | Record | None = None
         while refused < MAX_ROUTES:
             found = await self.tasks.own(namespace, task_id, reopen=reopen)
             if found is None:
@@ -185,7 +198,7 @@ class Engine:
             if idempotency is not None and await self._is_used(idempotency):
                 raise Lost()  # another process was faster with the same key
             refused += 1
-        raise _changes_hands()
+        raise _changes_hands(found)
 
     async def _is_used(self, key: Idempotency) -> bool:
         return (
@@ -351,6 +364,7 @@ class Engine:
             TaskNotFound: There is none, or it is not the caller's.
             TaskNotCancelable: It has ended otherwise, or did while it was being cancelled.
         """
+        found: Log | Record | None = None
         for _ in range(MAX_ROUTES):
             found = await self.tasks.own(namespace, task_id)
             if found is None:
@@ -373,7 +387,7 @@ class Engine:
                     f"task {task_id} is already {snapshot.state.word}", taskId=task_id
                 )
             return snapshot
-        raise _changes_hands()
+        raise _changes_hands(found)
 
     async def cancel_log(self, log: Log) -> None:
         """End a task of ours as canceled, if it has not ended otherwise by then."""
@@ -388,7 +402,13 @@ class _Rested(Exception):
     """A task was given up while a message for it waited: it has to be claimed again."""
 
 
-def _changes_hands() -> Unavailable:
+def _changes_hands(found: Log | Record | None) -> Unavailable:
+    if isinstance(found, Record) and found.format > FORMAT:
+        return Unavailable(
+            f"task {found.id} was written by a newer version of this agent's server, which alone "
+            "can go on with it; try again in a moment",
+            retry_after_s=5,
+        )
     return Unavailable(
         "the task changes hands too often right now; try again in a moment", retry_after_s=1
     )

@@ -16,6 +16,7 @@ import msgspec
 
 from ...model import Unavailable, now_ms
 from ..contract import (
+    ANY_FORMAT,
     Ages,
     Can,
     CommitFailed,
@@ -476,7 +477,13 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
     # Ownership
 
     async def claim(
-        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
+        self,
+        namespace: Namespace,
+        task_id: str,
+        *,
+        reopen: bool = False,
+        known: int = 0,
+        format: int = ANY_FORMAT,
     ) -> Record | None:
         if "\0" in task_id:
             return None
@@ -487,7 +494,7 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
             f"""
 WITH old AS MATERIALIZED (
   SELECT key, owner FROM {{s}}.tasks WHERE namespace = $1 AND id = $2 {ended}
-    AND (owner IS NULL
+    AND format <= $4 AND (owner IS NULL
       OR NOT EXISTS (SELECT FROM {{s}}.replicas r WHERE r.id = owner AND r.died IS NULL))
   FOR UPDATE
 )
@@ -496,6 +503,7 @@ RETURNING t.pos, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
             number(namespace),
             task_id,
             self.replica,
+            format,
         )
         if known:
             rows = await self.fetch(

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from ...model import Unavailable, now_ms
 from ..contract import (
+    ANY_FORMAT,
     Ages,
     Can,
     CommitFailed,
@@ -443,7 +444,13 @@ class SqliteStore:
     # Ownership
 
     async def claim(
-        self, namespace: Namespace, task_id: str, *, reopen: bool = False, known: int = 0
+        self,
+        namespace: Namespace,
+        task_id: str,
+        *,
+        reopen: bool = False,
+        known: int = 0,
+        format: int = ANY_FORMAT,
     ) -> Record | None:
         record = self._known(namespace, task_id, known) if known else None
         if record is None:
@@ -451,6 +458,7 @@ class SqliteStore:
         if (
             record is not None
             and record.owner != self.replica
+            and record.format <= format
             and (reopen or record.state not in ENDED)
         ):
             self._claim(record)
