@@ -297,7 +297,7 @@ class App(Router):
             self._notifier.open()
 
     def _resources(self) -> Resources:
-        return Resources(self.agent.name, self._engine.tasks.store.keys)
+        return Resources(self.agent.name, self._engine.tasks.store.keys, self.guard)
 
     async def close(self, grace_s: float = 0.0) -> None:
         """Take no new work, give what runs `grace_s` to end, then end it and store everything;

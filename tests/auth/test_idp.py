@@ -3,16 +3,20 @@ from it by every flow, and what verifies them for our server knows them.
 """
 
 import asyncio
+import re
 import shutil
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl, quote
 
 import aiohttp
 import pytest
 
-from accord.auth import Introspection, InvalidToken, Issuer, TokenVerifier
+from accord import Agent, Caller
+from accord.auth import OIDC, Introspection, InvalidToken, Issuer, OAuth2, TokenVerifier
 from accord.auth.issuer import RemoteKeys
 from accord.client import (
     NO_RETRY,
@@ -24,10 +28,11 @@ from accord.client import (
     connect,
 )
 from accord.client.auth import Logins
-from accord.model import Unauthenticated
+from accord.client.auth.server import Token
+from accord.model import PermissionDenied, Unauthenticated
 from tests.auth.browser import agree
 from tests.client.peers import answer, card, scripted, task
-from tests.processes import start
+from tests.processes import run, start
 
 IDP = Path(__file__).parent / "idp"
 SECRET = "planner-secret-% +"
@@ -269,7 +274,120 @@ async def test_a_person_says_no_in_the_browser(idp, verifier):
     assert "\x1b" not in str(caught.value)
 
 
-# What our server does with its tokens
+# Our server, and our client
+
+
+def hr(auth, **options):
+    agent = Agent("HR", auth=auth, **options)
+
+    @agent.skill
+    async def hire(name: str, caller: Caller) -> str:
+        """Hire somebody."""
+        return f"{name} hired by {caller.name} {' '.join(sorted(caller.scopes))}"
+
+    return agent
+
+
+@asynccontextmanager
+async def served(auth):
+    app = hr(auth).app(grpc_port=0)
+    async with app.serving() as url:
+        yield url
+
+
+BINDINGS = ["JSONRPC", "HTTP+JSON", "GRPC"]
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_a_program_calls_a_protected_agent(idp, binding):
+    """Discovery on both sides; without credentials nothing."""
+    async with served(OIDC(idp, audience="hr", scopes=["hr.read"])) as url:
+        async with connect(url, auth=program(idp), binding=binding) as client:
+            assert (await client.send("Bob")).text == "Bob hired by planner hr.read"
+            assert [event async for event in client.stream("Eve")]
+        async with connect(url, binding=binding, retry=NO_RETRY) as client:
+            with pytest.raises(Unauthenticated):
+                await client.send("Bob")
+        narrow = program(idp, scopes=["hr.write"])
+        async with connect(url, auth=narrow, binding=binding, retry=NO_RETRY) as client:
+            with pytest.raises(PermissionDenied):
+                await client.send("Bob")
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_a_token_that_is_refused_is_renewed(idp, binding):
+    """Over every binding, for calls and streams: one new try, with a new token."""
+    async with served(OIDC(idp, audience="hr", scopes=["hr.read"])) as url:
+        auth = program(idp)
+        async with connect(url, auth=auth, binding=binding, retry=NO_RETRY) as client:
+            for ask in (client.send, read):
+                (bound,) = [one for key, one in auth._bound.items() if key[1] != "None"]
+                bound.token = Token("stale")
+                await (ask("Bob") if ask is not read else read(client))
+                assert bound.token.access_token != "stale"
+
+
+async def read(client):
+    assert [event async for event in client.stream("Bob")]
+
+
+async def test_a_person_calls_a_protected_agent(idp):
+    """The device code, by the card's scheme alone; the caller is the person."""
+    shown = []
+
+    async def pause(seconds):
+        await agree(shown[0].url, shown[0].code)
+
+    async with served(OIDC(idp, audience="hr", scopes=["hr.read"])) as url:
+        auth = DeviceCode("cli", resource=RESOURCE, show=shown.append, pause=pause)
+        async with connect(url, auth=auth) as client:
+            assert (await client.send("Bob")).text == "Bob hired by mia hr.read"
+
+
+async def test_a_revoked_token_counts_no_more(idp):
+    """With introspection the provider is asked about each token."""
+    scheme = OAuth2(
+        idp,
+        audience=[],
+        token_url=f"{idp}/token",
+        client_id="hr-api",
+        client_secret="hr-api-secret",
+    )
+    scheme._verifier._cache_s = 0.0
+    async with served(scheme) as url:
+        opaque = await token_of(idp)
+        async with connect(url, auth=opaque, retry=NO_RETRY) as client:
+            assert (await client.send("Bob")).text.startswith("Bob hired by planner")
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(f"{idp}/token/revocation", data={"token": opaque}, headers=BASIC),
+            ):
+                pass
+            with pytest.raises(Unauthenticated):
+                await client.send("Bob")
+
+
+async def test_typed(idp, tmp_path):
+    """accord auth login, send, status, logout: as two programs that share a file."""
+    env = {"ACCORD_LOGINS": str(tmp_path / "logins.json")}
+    accord = [sys.executable, "-m", "accord"]
+    async with served(OIDC(idp, audience="hr", scopes=["hr.read"])) as url:
+        words = ["auth", "login", url, "--client-id", "cli", "--resource", RESOURCE]
+        with start(*accord, *words, env=env) as login:
+            line = await login.line()
+            where, code = re.match(r"Open (\S+) and enter the code (\S+)", line).groups()
+            await agree(where, code)
+            assert await login.line() == f"logged in at {url}   (renewed by itself)"
+        sent = await run(*accord, "send", url, "Bob", env=env)
+        assert "Bob hired by mia hr.read" in sent.out
+        status = await run(*accord, "auth", "status", env=env)
+        assert f"cli at {idp}, for hr.read, good for {RESOURCE}" in status.out
+        out = await run(*accord, "auth", "logout", url, env=env)
+        assert out.out.strip() == f"logged out at {url}"
+        assert Logins(tmp_path / "logins.json").all() == {}
+
+
+# What verifies its tokens
 
 
 BASIC = {"Authorization": aiohttp.encode_basic_auth("planner", quote(SECRET, safe=""))}

@@ -281,6 +281,7 @@ class Issuer:
             if metadata_url
             else [f"{url.rstrip('/')}/.well-known/openid-configuration", _rfc8414(url)]
         )
+        self.elsewhere = Guard()  # on what it names at other origins than its own
         self._guard = guard
         self._tls = tls
         self._is_exact = is_exact
@@ -312,7 +313,7 @@ class Issuer:
             raise IssuerUnavailable(f"{safe_url(self.url)} names no {name}") from None
         if self._guard is not None or not is_elsewhere:
             return url, self._guard
-        return url, await guard_beside(host_of(self.url), Guard())
+        return url, await guard_beside(host_of(self.url), self.elsewhere)
 
     async def keys_at(self) -> tuple[str, Guard | None]:
         return await self.endpoint("jwks_uri")

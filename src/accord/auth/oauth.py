@@ -17,9 +17,10 @@ from ..model import (
     SecurityScheme,
     Unavailable,
 )
+from ..net import Guard
 from .caller import Caller
 from .issuer import Issuer, IssuerUnavailable
-from .schemes import Credentials, InvalidCredentials, Scheme
+from .schemes import Credentials, InvalidCredentials, Resources, Scheme
 from .tokens import Introspection, InvalidToken, TokenVerifier
 
 __all__ = ["OIDC", "Bearer", "OAuth2"]
@@ -31,6 +32,8 @@ _NAMES = ("sub", "client_id", "azp")
 
 class Verifier(Protocol):
     async def verify(self, token: str) -> dict[str, Any]: ...
+
+    def guard_with(self, guard: Guard) -> None: ...
 
 
 class _TokenScheme(Scheme):
@@ -53,6 +56,9 @@ class _TokenScheme(Scheme):
         self._verifier = verifier
         self._tenant = tenant
         self._caller = caller
+
+    async def open(self, resources: Resources) -> None:
+        self._verifier.guard_with(resources.guard)
 
     def read(self, credentials: Credentials) -> str:
         text = credentials.header("authorization")

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from ..model import SecurityRequirement, SecurityScheme, StringList
+from ..net import Guard
 from .caller import Caller
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class Resources:
 
     agent: str
     keys: "KeyStore"
+    guard: Guard
 
 
 class Auth(abc.ABC):

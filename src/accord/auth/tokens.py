@@ -70,6 +70,7 @@ class TokenVerifier:
         self._clock = clock
         self._verified = _Verified(clock)
         self._generation = 0
+        self._found: Issuer | None = None
 
     @classmethod
     def of_issuer(
@@ -77,7 +78,9 @@ class TokenVerifier:
     ) -> "TokenVerifier":
         """Return a verifier that gets the keys by discovery, when they are first needed."""
         found = Issuer(issuer, metadata_url=metadata_url)
-        return cls(RemoteKeys(found.keys_at), issuer=issuer, audience=audience, **options)
+        made = cls(RemoteKeys(found.keys_at), issuer=issuer, audience=audience, **options)
+        made._found = found
+        return made
 
     async def verify(self, token: str) -> Claims:
         """Return the claims of a token; not to be changed, because they are kept.
@@ -97,6 +100,11 @@ class TokenVerifier:
         self._has_other_keys()
         self._verified.add(token, claims, claims["exp"] + self._leeway_s)
         return claims
+
+    def guard_with(self, guard: Guard) -> None:
+        """Look with this at addresses the issuer names at other origins than its own."""
+        if self._found is not None:
+            self._found.elsewhere = guard
 
     async def close(self) -> None:
         """Nothing is held open."""
@@ -238,6 +246,11 @@ class Introspection:
         ends = claims.get("exp", now + self._cache_s) + self._leeway_s
         self._verified.add(token, claims, min(ends, now + self._cache_s))
         return claims
+
+    def guard_with(self, guard: Guard) -> None:
+        """Look with this at addresses the issuer names at other origins than its own."""
+        if isinstance(self._where, Issuer):
+            self._where.elsewhere = guard
 
     async def close(self) -> None:
         """Nothing is held open."""

@@ -88,14 +88,15 @@ class OAuth(ABC):
 
     def bound(
         self, place: AgentPlace, scheme: SecurityScheme | None, scopes: Sequence[str]
-    ) -> "OAuthToken | None":
+    ) -> "OAuthToken | _WhenAsked | None":
         if scheme is None and not self.issuer:
             return None
         wanted = self.scopes or tuple(scopes)
         key = (place.origin, repr(scheme), wanted)
         if key not in self._bound:
             self._bound[key] = OAuthToken(self, place, scheme, wanted)
-        return self._bound[key]
+        token = self._bound[key]
+        return token if scheme is not None else _WhenAsked(token)
 
     @abstractmethod
     async def obtain(
@@ -171,6 +172,31 @@ class OAuthToken:
 
     def __repr__(self) -> str:
         return f"OAuthToken({self.flow!r})"
+
+
+class _WhenAsked:
+    """A token for who has not said that it wants one: sent after a 401. Most cards are for
+    everyone.
+    """
+
+    def __init__(self, token: OAuthToken) -> None:
+        self._token = token
+        self._is_asked = False
+
+    def fits(self, scheme: SecurityScheme) -> bool:
+        return self._token.fits(scheme)
+
+    async def apply(
+        self, scheme: SecurityScheme | None, headers: dict[str, str], query: dict[str, str]
+    ) -> None:
+        if self._is_asked:
+            await self._token.apply(scheme, headers, query)
+
+    async def renew(self) -> bool:
+        if self._is_asked:
+            return await self._token.renew()
+        self._is_asked = True
+        return True
 
 
 async def refreshed(
