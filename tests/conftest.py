@@ -108,7 +108,7 @@ async def over_grpc(agent: Any, **options: Any) -> AsyncIterator[Door]:
     app = agent.app(grpc_port=0, **options)
     async with serving(app, app.close) as url, aiohttp.ClientSession(trust_env=False) as http:
         await app.open()
-        client = Grpc(http, url, f"127.0.0.1:{app.grpc_port}")
+        client: Any = Grpc(http, url, f"127.0.0.1:{app.grpc_port}")
         try:
             yield client
         finally:

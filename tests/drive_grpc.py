@@ -107,7 +107,7 @@ class Grpc:
     async def list(self, *, headers: Headers = None, **fields: Any) -> Json:
         answer = await self._unary(self._stub.ListTasks, pb.ListTasksRequest, fields, headers)
         # Protobuf has no difference between none and zero, nor between an empty list and none.
-        whole = {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0} | answer
+        whole: Json = {"tasks": [], "nextPageToken": "", "pageSize": 0, "totalSize": 0} | answer
         if fields.get("includeArtifacts"):
             whole["tasks"] = [{"artifacts": []} | task for task in whole["tasks"]]
         return whole

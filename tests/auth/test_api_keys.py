@@ -1,6 +1,7 @@
 """API keys, from the declaration to the skill, over every binding."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ async def test_a_skill_may_need_a_scope(connect, keys):
     """403 names the scope; the card says which skill needs it (GEN-4, AUT-5)."""
     _, mia = await keys.new()
     _, ada = await keys.new("ada", scopes=("hr.write",))
-    hire = {"metadata": {"skill": "hire"}}
+    hire: dict[str, Any] = {"metadata": {"skill": "hire"}}
     async with connect(hr(), store=keys.store) as client:
         refused = await refusal_of(client.send(say("Bob", **hire), headers=mia))
         assert (status_of(refused), refused.reason) == (403, "PERMISSION_DENIED")

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -180,7 +181,7 @@ async def test_our_verifier_takes_their_signatures(keys, kid, changes):
     header = {"kid": kid, "alg": keys[kid].algorithm, "typ": "JOSE", "jku": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sign = create_agent_card_signer(pem(keys[kid].key.private_key), header)
+        sign = create_agent_card_signer(pem(keys[kid].key.private_key), cast(Any, header))
         signed = MessageToDict(sign(theirs(VECTOR | changes)))
     back = lenient.convert(VECTOR | changes | {"signatures": signed["signatures"]}, AgentCard)
     assert await Trust(jwks(keys[kid])).verify(back) == kid
@@ -300,8 +301,13 @@ async def test_a_card_of_before_1_0(keys):
     """Its signature is over the object as it stands."""
     import rfc8785
 
-    old = {"name": "Old", "url": "https://old.example/", "version": "1", "protocolVersion": "0.3.0"}
-    old |= {"skills": [], "capabilities": {}, "description": "An old one"}
+    old: dict[str, Any] = {"name": "Old", "url": "https://old.example/", "version": "1"}
+    old |= {
+        "protocolVersion": "0.3.0",
+        "skills": [],
+        "capabilities": {},
+        "description": "An old one",
+    }
     protected, _, signature = keys["ec"].sign(rfc8785.dumps(old)).split(".")
     signed = old | {"signatures": [{"protected": protected, "signature": signature}]}
     async with connect(signed, verify=jwks(keys["ec"])) as client:

@@ -83,5 +83,6 @@ def hmac_signed(secret: bytes, kid: str, **changes: Any) -> str:
 def hand_signed(key: SigningKey, header: dict[str, Any], **changes: Any) -> str:
     """A token of an RSA key, signed without a library that would refuse its header."""
     text = f"{b64({'alg': 'RS256', 'kid': key.id} | header)}.{b64(claims(**changes))}"
-    signature = key.key.private_key.sign(text.encode(), padding.PKCS1v15(), SHA256())
+    private: Any = key.key.private_key
+    signature = private.sign(text.encode(), padding.PKCS1v15(), SHA256())
     return f"{text}.{b64(signature)}"

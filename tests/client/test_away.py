@@ -4,9 +4,9 @@ until it is back.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +21,7 @@ from tests.drive import serving
 LONG = 10  # pauses: more than a short break
 
 
-def quick(later: Later | None = None, **options) -> Retry:
+def quick(later: Callable[[Any], None] | None = None, **options) -> Retry:
     return Retry(first_s=0.001, most_s=0.01, on_pause=later, **options)
 
 
@@ -115,7 +115,7 @@ async def behind_a_gate(
     agent: Agent, binding: str, retry: Retry
 ) -> AsyncIterator[tuple[Client, Gate]]:
     """A client that reaches an agent by a gate only."""
-    app = agent.app(**({"grpc_port": 0} if binding == "GRPC" else {}))
+    app = agent.app(grpc_port=0 if binding == "GRPC" else None)
     async with serving(app, app.close) as url:
         await app.open()
         async with Gate(f":{app.grpc_port}" if binding == "GRPC" else url) as gate:
@@ -242,7 +242,7 @@ async def test_a_server_that_is_not_ready_has_a_card_later():
 
 async def test_where_waiting_mends_nothing_there_is_no_waiting():
     """A wrong name, the wrong scheme, no card: said at once."""
-    later = Later(1, asyncio.Event().wait)
+    later = Later(1, cast(Any, asyncio.Event().wait))
     async with scripted(lambda request: answer("nothing here", 404)) as empty, FakeAgent() as plain:
         for where, fault in [
             ("http://nobody.invalid:8000", Unreachable),
@@ -258,7 +258,7 @@ async def test_where_waiting_mends_nothing_there_is_no_waiting():
 
 
 def _stopping(request) -> bytes:
-    detail = {
+    detail: dict[str, Any] = {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
         "reason": "UNAVAILABLE",
         "domain": "a2a-protocol.org",

@@ -163,6 +163,7 @@ async def test_a_card_that_is_not_for_everyone(status):
     """A protected card says so, instead of looking like none."""
     async with scripted(lambda request: answer("", status)) as peer:
         fault = await fault_of(peer.url)
+    assert isinstance(fault, A2AError)
     assert type(fault).status == status
     assert peer.url in str(fault)
 

@@ -2,6 +2,7 @@
 
 import logging
 import ssl
+from typing import Any
 
 import pytest
 
@@ -172,7 +173,7 @@ async def test_secrets_are_never_shown(caplog):
             return guarded({"k": QUERY})(request)
         return answer("", 500)
 
-    auth = [ApiKey(SECRET), Bearer(SECRET), Basic("ada", SECRET)]
+    auth: list[Any] = [ApiKey(SECRET), Bearer(SECRET), Basic("ada", SECRET)]
     async with (
         scripted(handler) as peer,
         connect(peer.url, auth=auth, retry=Retry(attempts=1)) as client,

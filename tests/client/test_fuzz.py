@@ -213,8 +213,8 @@ def test_any_json_as_an_error(value):
     body = value if isinstance(value, dict) else {"error": value}
     for dialect in (v1_client, v03_client, v01_client):
         assert isinstance(dialect.error(body), A2AError)
-    for dialect in (v1_rest_client, v03_rest_client.RAW):
-        assert isinstance(dialect.error(500, body), A2AError | None)
+    for rest in (v1_rest_client, v03_rest_client.RAW):
+        assert isinstance(rest.error(500, body), A2AError | None)
 
 
 def _understand(read_, *given) -> None:

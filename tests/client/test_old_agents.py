@@ -165,10 +165,13 @@ async def test_0_1_stream():
         scripted(agent("0.1", {"tasks/sendSubscribe": stream})) as peer,
         connect(peer.url, retry=QUICK) as client,
     ):
-        stream = client.stream("label it")
-        kinds = [type(event) async for event in stream]
+        reading = client.stream("label it")
+        kinds = [type(event) async for event in reading]
     assert kinds == [Task, ArtifactUpdate, ArtifactUpdate, StatusUpdate]
-    assert (stream.reply.text, stream.reply.state) == ("FRAGILE THIS SIDE UP", TaskState.COMPLETED)
+    assert (reading.reply.text, reading.reply.state) == (
+        "FRAGILE THIS SIDE UP",
+        TaskState.COMPLETED,
+    )
 
 
 async def test_0_1_stream_goes_on_after_a_cut():
@@ -398,9 +401,9 @@ async def test_0_3_stream_that_pauses():
         scripted(agent("0.3", {"message/stream": stream})) as peer,
         connect(peer.url) as client,
     ):
-        stream = client.stream("Summarise this.")
-        kinds = [type(event) async for event in stream]
-    assert (kinds, stream.reply.question) == ([Task, StatusUpdate], "Which chapter?")
+        reading = client.stream("Summarise this.")
+        kinds = [type(event) async for event in reading]
+    assert (kinds, reading.reply.question) == ([Task, StatusUpdate], "Which chapter?")
     assert peer.requests[-1].headers["a2a-version"] == "0.3"
 
 

@@ -61,7 +61,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @asynccontextmanager
 async def behind_a_hole(agent: Agent, binding: str) -> AsyncIterator[tuple[Client, Hole]]:
-    app = agent.app(**({"grpc_port": 0} if binding == "GRPC" else {}))
+    app = agent.app(grpc_port=0 if binding == "GRPC" else None)
     async with serving(app, app.close) as url:
         await app.open()
         hole = Hole(app.grpc_port if binding == "GRPC" else int(url.rpartition(":")[2]))

@@ -5,6 +5,7 @@ what comes back.
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 
@@ -229,7 +230,7 @@ async def test_version_and_binding_are_the_newest_both_speak():
             ({}, ("1.0", "JSONRPC")),
             ({"version": "0.3", "binding": "HTTP+JSON"}, ("0.3", "HTTP+JSON")),
         ):
-            async with connect(url, **asked) as client:
+            async with connect(url, **cast(Any, asked)) as client:
                 assert (client.version, client.binding) == got
                 assert (await client.send("hi")).text == "hi"
         with pytest.raises(BadCard, match="does not offer"):

@@ -99,7 +99,8 @@ async def connected(binding, **options):
             ).create(card)
             for streaming in (False, True)
         ]
-        yield Sdk(*clients, gate)
+        blocking, streaming = clients
+        yield Sdk(blocking, streaming, gate)
         if binding == "GRPC":  # the others' connections are those of `http`
             for client in clients:
                 await client.close()

@@ -190,7 +190,7 @@ async def test_from_three_attempts_on_runs_start_after_a_pause_and_alone(
     start = time.monotonic()
     async with place.process(agent) as process:
         for count in (1, 2, 3):
-            await until(lambda count=count: len(begun) >= count)
+            await until(lambda wanted=count: len(begun) >= wanted)  # type: ignore[misc]
             assert time.monotonic() - start >= 0.1 * count
             assert len(begun) == count
             go_on[begun[-1]].set()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, Context, Message, Part
-from accord.model import TaskState
+from accord.model import Role, TaskState
 from tests.engine.processes import Disk, Memory, ended, message, reaches, text_of, told, until
 
 Skill = Callable[..., Coroutine[Any, Any, Any] | AsyncIterator[Any]]
@@ -189,7 +189,7 @@ async def test_a_wrong_answer_to_a_question_of_several_parts_shows_them_again(
     place: Disk | Memory,
 ) -> None:
     question = Message(
-        message_id="q", role="ROLE_AGENT", parts=[Part(text="Days?"), Part(text="Two or three.")]
+        message_id="q", role=Role.AGENT, parts=[Part(text="Days?"), Part(text="Two or three.")]
     )
 
     async def work(text: str, ctx: Context) -> int:

@@ -70,7 +70,8 @@ async def test_a_conversation_with_files_shows_all_of_them(connect_rpc: Any) -> 
     @agent.skill
     async def collect(first: Message, ctx: Context) -> str:
         second = await ctx.ask("And?", Message)
-        return str(len(first.parts[0].raw) + len(second.parts[0].raw))
+        raws: Any = first.parts[0].raw, second.parts[0].raw
+        return str(sum(map(len, raws)))
 
     async with connect_rpc(agent) as client:
         parts = [{"raw": TEXT}]

@@ -6,7 +6,8 @@ from h2.errors import ErrorCodes
 from h2.settings import SettingCodes
 from hpack import Decoder as _Decoder
 
-Code, Setting = ErrorCodes, SettingCodes
+Code = ErrorCodes
+Setting = SettingCodes
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 

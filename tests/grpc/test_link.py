@@ -2,6 +2,7 @@
 
 import asyncio
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,8 @@ class Nothing:
 async def connection():
     """A connection that has been greeted."""
     wire = Wire()
-    connection = wire.connection = Http2Connection(GrpcServer(Nothing(), "localhost", 0, Limits()))
+    connection: Any = Http2Connection(GrpcServer(Nothing(), "localhost", 0, Limits()))
+    wire.connection = connection
     connection.connection_made(wire)
     connection.data_received(f.PREFACE + settings({}))
     connection.wire = wire

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -281,7 +282,7 @@ async def compat(connect_grpc):
         return {"said": request}
 
     async with connect_grpc(agent) as client:
-        transport = CompatGrpcTransport(client.channel, None)
+        transport: Any = CompatGrpcTransport(client.channel, None)
         transport.gate = gate
         yield transport
 

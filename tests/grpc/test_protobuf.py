@@ -2,6 +2,7 @@
 
 import base64
 import math
+from typing import Any, cast
 
 import pytest
 from a2a.types import a2a_pb2
@@ -235,7 +236,7 @@ def test_a_number_json_does_not_have_is_named(number):
 def test_a_wrong_enum_number_is_named():
     """Protobuf lets any number pass."""
     request = a2a_pb2.SendMessageRequest()
-    request.message.role = 7
+    request.message.role = cast(Any, 7)
     with pytest.raises(InvalidParams) as caught:
         v1("SendMessageRequest").decode(request.SerializeToString())
     assert caught.value.violations == (("message.role", "7 is none of ROLE_USER, ROLE_AGENT"),)

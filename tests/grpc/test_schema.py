@@ -3,6 +3,7 @@ our own.
 """
 
 import sys
+from typing import Any
 
 import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2
@@ -18,7 +19,7 @@ from tests.processes import run_sync
 def described(file):
     """Everything in a file that shows on the wire or in JSON: fields, enum values, rpcs."""
     proto = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
-    found = {}
+    found: dict[Any, Any] = {}
     for message in proto.message_type:
         for field in message.field:
             in_oneof = field.HasField("oneof_index") and not field.proto3_optional

@@ -8,7 +8,7 @@ before it is called.
 
 import dataclasses
 import enum
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import pydantic
@@ -43,7 +43,7 @@ class Size(enum.Enum):
 
 # A type; answers that fit, as a part, and what the skill then has; answers that don't, and a word
 # that says what is wrong.
-TYPES = {
+TYPES: dict[str, tuple[Any, ...]] = {
     "int": (
         int,
         [({"text": "3"}, "3"), ({"data": 3}, "3"), ({"text": " 4 "}, "4")],

@@ -5,6 +5,7 @@ can express of it.
 """
 
 import json
+from typing import Any
 
 import aiohttp
 import grpc
@@ -313,16 +314,16 @@ async def test_the_two_http_bindings_agree_on_every_text():
     agent.skill(take)
     app = agent.app()
     async with serving(app, app.close) as url, aiohttp.ClientSession(trust_env=False) as http:
-        doors = [JsonRpc(http, url), Rest(http, url)]
+        rpc, rest = JsonRpc(http, url), Rest(http, url)
         wrong = {}
         accepted = 0
         for name, (raw, expected) in CORPUS.items():
-            found = [await verdict(door, raw) for door in doors]
+            found = [await verdict(door, raw) for door in (rpc, rest)]
             accepted += 2 * (expected == OK)
             if found != [expected] * 2:
                 wrong[name] = found
         assert wrong == {}
-        page = await doors[0].list(pageSize=100)
+        page = await rpc.list(pageSize=100)
         assert page["totalSize"] == accepted, (
             "every refusal left nothing, every other left one task"
         )
@@ -350,7 +351,7 @@ async def test_grpc_agrees_where_it_can_be_said(connect_grpc):
             asked += 1
             try:
                 await send(data, timeout=10)
-                found = OK
+                found: Any = OK
             except grpc.aio.AioRpcError as error:
                 refused = refused_by(error)
                 found = (

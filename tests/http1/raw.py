@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from accord import Agent, Context, Limits, Reply
 from accord.app import App
@@ -71,6 +71,16 @@ class Wire:
     async def say(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
+
+    def pause_reading(self) -> None:
+        self._read_transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._read_transport.resume_reading()
+
+    @property
+    def _read_transport(self) -> asyncio.ReadTransport:
+        return cast(asyncio.ReadTransport, self.writer.transport)
 
     async def drip(self, data: bytes) -> None:
         """Say it byte by byte, each in a packet of its own."""

@@ -102,7 +102,7 @@ async def test_a_client_that_only_asks_is_not_answered_for_ever():
     async with served() as agent:
         wire = await agent.dial()
         big = (await agent.ask(post(send("100 10000", "fill")))).json["result"]["task"]["id"]
-        wire.writer.transport.pause_reading()
+        wire.pause_reading()
         one = post(rpc("GetTask", {"id": big}))
         for _ in range(200):
             wire.writer.write(one)
@@ -115,7 +115,7 @@ async def test_a_client_that_only_asks_is_not_answered_for_ever():
             while not line.is_write_paused:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         assert line.transport.get_write_buffer_size() < 4 << 20
-        wire.writer.transport.resume_reading()
+        wire.resume_reading()
         for _ in range(200):
             assert len((await wire.answer()).body) > 1_000_000
         await wire.hang_up()

@@ -25,7 +25,7 @@ async def test_a_stream_nobody_takes_waits_in_the_log():
     """
     async with served() as agent:
         wire = await agent.dial()
-        wire.writer.transport.pause_reading()
+        wire.pause_reading()
         await wire.say(post(send("400 20000", "fill", "SendStreamingMessage")))
         [line] = agent.server.connections
         await settled(lambda: line.is_write_paused)
@@ -33,7 +33,7 @@ async def test_a_stream_nobody_takes_waits_in_the_log():
         while not (await agent.ask(post(done))).json["result"]["totalSize"]:
             pass
         assert line.transport.get_write_buffer_size() < 1 << 20
-        wire.writer.transport.resume_reading()
+        wire.resume_reading()
         got = await wire.answer()
         assert got.body.count(b"artifactUpdate") == 400
         assert b"TASK_STATE_COMPLETED" in got.body
@@ -44,11 +44,11 @@ async def test_a_client_that_takes_nothing_is_cut_without_an_end():
     """A cut must not look like an end: the closing chunk never comes (design, rule 5)."""
     async with served(stalled_s=0.5) as agent:
         wire = await agent.dial()
-        wire.writer.transport.pause_reading()
+        wire.pause_reading()
         await wire.say(post(send("400 20000", "fill", "SendStreamingMessage")))
         await settled(lambda: any(line.is_write_paused for line in agent.server.connections))
         await settled(lambda: not agent.server.connections)
-        wire.writer.transport.resume_reading()
+        wire.resume_reading()
         assert not (await wire.rest()).endswith(b"0\r\n\r\n")
         await wire.hang_up()
 

@@ -24,16 +24,16 @@ def connect(request: pytest.FixtureRequest) -> Connect:
     return request.param
 
 
-@pytest.fixture(params=PLACES.values(), ids=PLACES)
+@pytest.fixture(params=[*PLACES.values()], ids=[*PLACES])
 def connect_http(request: pytest.FixtureRequest) -> Connect:
     return request.param
 
 
-@pytest.fixture(params=SERVERS.values(), ids=SERVERS)
+@pytest.fixture(params=[*SERVERS.values()], ids=[*SERVERS])
 def connect_rpc(request: pytest.FixtureRequest) -> Connect:
     return over_http(BINDINGS["jsonrpc"], request.param)
 
 
-@pytest.fixture(params=SERVERS.values(), ids=SERVERS)
+@pytest.fixture(params=[*SERVERS.values()], ids=[*SERVERS])
 def connect_rest(request: pytest.FixtureRequest) -> Connect:
     return over_http(BINDINGS["rest"], request.param)

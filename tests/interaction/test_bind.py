@@ -1,6 +1,10 @@
 """Parameters filled from the parts of a message, by annotation."""
 
+# mypy: disable-error-code="valid-type, attr-defined"
+# Parameters are annotated with types that fixtures make.
+
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pydantic
@@ -38,7 +42,7 @@ async def test_text_is_all_text_parts_joined(connect):
         return repr(request)
 
     async with connect(join) as client:
-        parts = [{"text": "one"}, {"data": 1}, {"text": ""}, {"text": "two"}]
+        parts: list[Any] = [{"text": "one"}, {"data": 1}, {"text": ""}, {"text": "two"}]
         assert text_of((await client.send(say(parts)))["task"]) == r"'one\n\ntwo'"
 
 
@@ -115,7 +119,7 @@ async def test_text_and_data_go_to_different_parameters(connect):
         return f"{request} {wish and wish.city}"
 
     async with connect(plan) as client:
-        both = [{"text": "go to"}, {"data": {"city": "Rome"}}]
+        both: list[Any] = [{"text": "go to"}, {"data": {"city": "Rome"}}]
         assert text_of((await client.send(say(both)))["task"]) == "go to Rome"
         assert text_of((await client.send('{"city": "Rome"}'))["task"]) == '{"city": "Rome"} None'
 
@@ -150,7 +154,7 @@ async def test_a_url_is_handed_over_and_not_fetched(connect):
     """The File has its .url and no content: nobody makes the server call an address (OPS-3)."""
 
     async def look(file: File):
-        return f"{file.url} {file.data}"
+        return f"{file.url} {file.data!r}"
 
     async with connect(look) as client:
         assert (

@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ async def test_times_are_utc_with_milliseconds(connect):
 
 async def test_a_part_is_written_even_when_its_content_is_empty(connect):
     """The member name is the only discriminator: empty text, empty bytes, null (section 2)."""
-    sent = [{"text": ""}, {"raw": ""}, {"data": None}, {"data": ""}, {"url": ""}]
+    sent: list[Any] = [{"text": ""}, {"raw": ""}, {"data": None}, {"data": ""}, {"url": ""}]
     async with connect(parts) as client:
         task = (await client.send(say(sent)))["task"]
         assert task["history"][0]["parts"] == sent
@@ -357,7 +358,7 @@ async def test_what_is_not_json_is_a_parse_error(connect_http, body):
 
 async def test_a_deep_value_inside_the_limit_is_fine(connect):
     """64 levels are plenty, and allowed (OPS-2)."""
-    value = 1
+    value: Any = 1
     for _ in range(40):
         value = [value]
     async with connect(parts) as client:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from accord import Agent, Artifact, Ask, Caller, Context, File, Message, Part, Reply
+from accord.model import Role
 from tests.drive import kinds, refusal_of, say, state_of, text_of
 
 
@@ -68,7 +69,7 @@ async def test_nothing_returned_is_nothing_made(connect):
 
 @pytest.mark.parametrize(
     "word",
-    [Reply("bye"), Message(message_id="x", role="ROLE_AGENT", parts=[Part(text="bye")])],
+    [Reply("bye"), Message(message_id="x", role=Role.AGENT, parts=[Part(text="bye")])],
     ids=["Reply", "Message"],
 )
 async def test_a_message_returned_by_a_task_is_its_last_word(connect_rpc, word):

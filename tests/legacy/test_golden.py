@@ -160,7 +160,7 @@ def test_the_codec_of_its_version_reads_a_send(name):
     """The same through the codec a door uses: a request of the model, with the text of the example
     in it.
     """
-    codec = {
+    codec: Any = {
         "0.1 send": v01.CODEC,
         "0.3 rest send": v03_rest.PROTO,
         "0.3 prose send": v03_rest.PROSE,

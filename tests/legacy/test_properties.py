@@ -108,7 +108,8 @@ def plain(value: Any) -> Any:
 
 def _each_part(task: Task) -> list[Part]:
     said = [*task.history, *([task.status.message] if task.status.message else [])]
-    return [part for holder in (*said, *task.artifacts) for part in holder.parts]
+    holders: list[Any] = [*said, *task.artifacts]
+    return [part for holder in holders for part in holder.parts]
 
 
 def _drop_plain_kinds(task: Task) -> Task:

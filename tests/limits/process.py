@@ -51,6 +51,11 @@ class Served:
         return Line(reader, writer)
 
     @property
+    def log(self) -> str:
+        """What the server has logged."""
+        return self._process.err.text
+
+    @property
     def peak(self) -> int:
         """The most memory the process has ever had, in bytes."""
         return self._status("VmHWM")

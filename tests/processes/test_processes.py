@@ -101,6 +101,10 @@ FAILING = """
 """
 
 
+def ignore_sigint() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def test_reports_are_complete_when_the_tests_were_started_with_sigint_ignored(tmp_path):
     """As in `sh -c 'trap "" INT; make test'` or in the background of a script: Ctrl-C works in what
     the tests start, and what a process wrote is in the report of the test that failed.
@@ -110,7 +114,7 @@ def test_reports_are_complete_when_the_tests_were_started_with_sigint_ignored(tm
         *(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml"),
         *("--rootdir", ROOT, "-p", "tests.conftest", tmp_path / "test_failing.py"),
         cwd=ROOT,
-        prepare=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN) and None,
+        prepare=ignore_sigint,
     )
     assert done.code == 1, done.err
     assert "1 failed, 1 passed" in done.out

@@ -4,7 +4,7 @@ for what it is.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -69,7 +69,7 @@ class Client(ABC):
         params: dict[str, Any],
         headers: dict[str, str] | None = None,
         comments: list[str] | None = None,
-    ) -> AsyncIterator[Frame]:
+    ) -> AsyncGenerator[Frame, None]:
         """Yield the frames of a stream to its proper end; comments are added to `comments`.
 
         Raises Refused for an error in place of the stream or as its last event, one of BROKEN if it
@@ -107,7 +107,7 @@ class Client(ABC):
 
     def subscribe(
         self, task_id: str, after: int | None = None, comments: list[str] | None = None
-    ) -> AsyncIterator[Frame]:
+    ) -> AsyncGenerator[Frame, None]:
         """Subscribe; with `after`, resume behind that event."""
         headers = {} if after is None else RESUME | {"last-event-id": str(after)}
         return self.stream("SubscribeToTask", {"id": task_id}, headers, comments)
@@ -132,7 +132,7 @@ class HttpClient(Client):
         params: dict[str, Any],
         headers: dict[str, str] | None = None,
         comments: list[str] | None = None,
-    ) -> AsyncIterator[Frame]:
+    ) -> AsyncGenerator[Frame, None]:
         async with self._request(method, params, headers) as answer:
             if not answer.headers["content-type"].startswith("text/event-stream"):
                 self._way.result(method, await answer.read(), answer.status)
@@ -175,7 +175,7 @@ class GrpcClient(Client):
         params: dict[str, Any],
         headers: dict[str, str] | None = None,
         comments: list[str] | None = None,
-    ) -> AsyncIterator[Frame]:
+    ) -> AsyncGenerator[Frame, None]:
         exchange = await self._line.call(self._way.request(method, params, headers or {}))
         number = 0
         try:

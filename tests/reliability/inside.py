@@ -68,11 +68,12 @@ class Inside:
         there is none but an error.
         """
         sent: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        request = asyncio.create_task(
-            self._request(
-                method, params, headers, lambda data: sent.done() or sent.set_result(data)
-            )
-        )
+
+        def first(data: bytes) -> None:
+            if not sent.done():
+                sent.set_result(data)
+
+        request = asyncio.create_task(self._request(method, params, headers, first))
         try:
             body = await sent
         finally:

@@ -101,7 +101,8 @@ class Exchange:
         """
         while not self._messages:
             if self._trailers is not None:
-                return self._end(self._trailers)
+                self._end(self._trailers)
+                return None
             if self._broken is not None:
                 raise self._broken
             self._waiter = asyncio.get_running_loop().create_future()

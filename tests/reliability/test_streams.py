@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -32,7 +32,7 @@ async def collect(frames: AsyncIterator[Frame]) -> list[Frame]:
     return [frame async for frame in frames]
 
 
-async def first(frames: AsyncIterator[Frame]) -> Frame:
+async def first(frames: AsyncGenerator[Frame, None]) -> Frame:
     """The first frame of a stream, which is then hung up on."""
     async with aclosing(frames):
         async for frame in frames:

@@ -5,6 +5,9 @@ run in the order asyncio promises; which machine runs next is drawn from a seed.
 paused, as SIGSTOP does, or killed: then nothing of it ever runs again.
 """
 
+# mypy: disable-error-code="override"
+# A loop of few methods, with looser types.
+
 import asyncio
 import contextlib
 import contextvars

@@ -13,7 +13,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -285,7 +285,7 @@ class Replica:
         skew_s = world.loop.random.uniform(-1, 1) * world.profile.skew_s
         self.machine = world.loop.machine(f"replica {number}", skew_s)
         self.store = Remote(world, self.machine)
-        self.app = self.machine.context.run(world.agent.app, store=self.store)
+        self.app = self.machine.context.run(world.agent.app, store=cast(Any, self.store))
         self.is_open = False
         self.is_closing = False
         self.calls: dict[asyncio.Future[Any], None] = {}  # of clients that wait for an answer
@@ -299,7 +299,7 @@ class World:
     """Replicas, clients, faults, and what has to be true of them."""
 
     def __init__(self, seed: int) -> None:
-        self.loop = SimulatedLoop(seed)
+        self.loop = SimulatedLoop(seed)  # type: ignore[abstract]  # what is left out is not called
         self.database = self.loop.machine("database")
         self.outside = self.loop.machine("clients")
         self.profile = Profile(self)
@@ -320,8 +320,8 @@ class World:
         self.effects: defaultdict[str, list[str]] = defaultdict(list)
         for skill in (self.plain, self.flow):
             self.agent.skill(skill)
-        for skill in (self.count, self.trip, self.chat):
-            self.agent.skill(skill, durable=True)
+        for durable in (self.count, self.trip, self.chat):
+            self.agent.skill(durable, durable=True)
 
     # The agent
 

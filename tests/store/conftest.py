@@ -146,9 +146,9 @@ class Box:
         return Append(**(usual | more))
 
     def post(self, task: int, **more: Any) -> Post:
-        return Post(
-            **({"task": task, "id": self.key(), "kind": PostKind.MESSAGE, "body": b"hello"} | more)
-        )
+        usual: dict[str, Any] = {"task": task, "id": self.key(), "kind": PostKind.MESSAGE}
+        usual["body"] = b"hello"
+        return Post(**(usual | more))
 
     async def commit(self, *items: Any) -> list[bool]:
         return await self.store.commit(items)
@@ -157,9 +157,8 @@ class Box:
         """The ids of a whole list, page by page."""
         found, before = list[str](), None
         while True:
-            page = await self.store.page(
-                Query(**({"namespace": ME, "limit": 50, "before": before} | more))
-            )
+            usual: dict[str, Any] = {"namespace": ME, "limit": 50, "before": before}
+            page = await self.store.page(Query(**(usual | more)))
             found += [record.id for record in page.tasks]
             before = page.next
             if before is None:
@@ -167,7 +166,8 @@ class Box:
 
 
 def key(name: str, **more: Any) -> Idempotency:
-    return Idempotency(**({"namespace": ME, "key": name, "digest": b"d", "at_ms": 5_000} | more))
+    usual: dict[str, Any] = {"namespace": ME, "key": name, "digest": b"d", "at_ms": 5_000}
+    return Idempotency(**(usual | more))
 
 
 async def kill(store: PostgresStore) -> None:

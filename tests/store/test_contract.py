@@ -121,7 +121,7 @@ async def test_many_tasks_are_read_with_one_call(box: Box) -> None:
 @pytest.mark.parametrize("size", [1, 100_000])
 async def test_a_long_log_comes_in_pieces_that_join(box: Box, size: int) -> None:
     """One call never returns a whole long log: by rows, and by bytes."""
-    last = box.create(data=b"x" * size)
+    last: Any = box.create(data=b"x" * size)
     await box.commit(last)
     count = 600 if size == 1 else 100
     for _ in range(count - 1):
@@ -141,7 +141,7 @@ async def test_a_number_is_located_no_later_than_its_entry(box: Box) -> None:
     is read twice.
     """
     first = box.create(pos=2, seq=2)
-    items = [first, box.append(first, pos=5, seq=4)]
+    items: list[Any] = [first, box.append(first, pos=5, seq=4)]
     items.append(box.append(items[-1], pos=6, seq=4))  # nothing visible
     items += [box.append(items[-1], pos=7, seq=5)]
     for item in items:
@@ -152,7 +152,7 @@ async def test_a_number_is_located_no_later_than_its_entry(box: Box) -> None:
 
 
 async def test_a_number_is_located_in_a_long_log(box: Box) -> None:
-    last = box.create()
+    last: Any = box.create()
     await box.commit(last)
     for _ in range(100):
         last = box.append(last, pos=last.pos + 2)
@@ -269,7 +269,8 @@ async def test_a_store_that_was_closed_leaves_orphans(box: Box) -> None:
 
 
 def can(**more: Any) -> Can:
-    return Can(**({"agent": "agent", "skills": {"echo"}, "format": 2} | more))
+    usual: dict[str, Any] = {"agent": "agent", "skills": {"echo"}, "format": 2}
+    return Can(**(usual | more))
 
 
 async def test_orphans_are_taken_up_once_in_order_and_in_bites(box: Box) -> None:

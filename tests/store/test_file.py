@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ async def test_a_failed_commit_stores_nothing(file_box: Box) -> None:
     fine.
     """
     store = file_box.store
-    items = [file_box.create("t1"), file_box.create("t2"), key("k")]
+    items: list[Any] = [file_box.create("t1"), file_box.create("t2"), key("k")]
     store._db.execute("PRAGMA query_only = ON")
     with pytest.raises(CommitFailed, match="readonly"):
         await store.commit(items)

@@ -48,7 +48,7 @@ async def test_files_count_for_the_size_of_a_page(box: Box) -> None:
     """
     await box.commit(*(ended(box, f"t{n}", at=1_000 + n) for n in range(3)))
     for has_artifacts, each in ((True, len(HEAD) + len(ARTIFACTS)), (False, len(HEAD))):
-        asked = {"namespace": ME, "limit": 9, "has_artifacts": has_artifacts}
+        asked: dict[str, Any] = {"namespace": ME, "limit": 9, "has_artifacts": has_artifacts}
         assert [r.id for r in (await box.store.page(Query(**asked, size=2 * each))).tasks] == [
             "t2",
             "t1",

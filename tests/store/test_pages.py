@@ -17,7 +17,8 @@ from .conftest import COMPLETED, FAILED, INPUT_REQUIRED, ME, OTHER, WORKING, Box
 
 
 def query(**more: Any) -> Query:
-    return Query(**({"namespace": ME, "limit": 50} | more))
+    usual: dict[str, Any] = {"namespace": ME, "limit": 50}
+    return Query(**(usual | more))
 
 
 async def test_pages_are_newest_first_and_do_not_overlap(box: Box) -> None:

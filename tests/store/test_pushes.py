@@ -15,7 +15,7 @@ LEASE = 30_000
 
 
 def push(task: int, id: str = "p1", **more: Any) -> Push:
-    usual = {
+    usual: dict[str, Any] = {
         "task": task,
         "id": id,
         "namespace": ME,
@@ -28,11 +28,18 @@ def push(task: int, id: str = "p1", **more: Any) -> Push:
 
 
 def outcome(of: Push, sent: int, **more: Any) -> Outcome:
-    return Outcome(**({"task": of.task, "id": of.id, "claim": of.claim, "sent": sent} | more))
+    usual: dict[str, Any] = {"task": of.task, "id": of.id, "claim": of.claim, "sent": sent}
+    return Outcome(**(usual | more))
 
 
 def letter(of: Push, first: int, last: int, **more: Any) -> DeadLetter:
-    usual = {"task": of.task, "push": of.id, "first": first, "last": last, "at_ms": 5}
+    usual: dict[str, Any] = {
+        "task": of.task,
+        "push": of.id,
+        "first": first,
+        "last": last,
+        "at_ms": 5,
+    }
     return DeadLetter(**(usual | {"error": "410"} | more))
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -13,7 +13,7 @@ from accord.store.sqlite.worker import Worker
 class NoReaders(asyncio.SelectorEventLoop):
     """As the usual loop of Windows: it can't watch a pipe."""
 
-    def add_reader(self, fd: Any, callback: Any, *args: Any) -> NoReturn:
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> Any:  # type: ignore[override]
         if getattr(callback, "__self__", None) is not None and isinstance(
             callback.__self__, Worker
         ):

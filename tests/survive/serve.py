@@ -17,7 +17,7 @@ from accord.model import Limits
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import agents
+import agents  # type: ignore[import-not-found]  # beside this script
 
 
 def main(text: str) -> None:
@@ -26,7 +26,8 @@ def main(text: str) -> None:
     upkeep.BEAT_S = settings.get("beat_s", upkeep.BEAT_S)
     upkeep.PURGE_S = settings.get("purge_s", upkeep.PURGE_S)
     recovery.PAUSE_S = settings.get("pause_s", recovery.PAUSE_S)
-    writer.OUTAGE_S = views.OUTAGE_S = settings.get("patience_s", writer.OUTAGE_S)
+    writer.OUTAGE_S = settings.get("patience_s", writer.OUTAGE_S)
+    vars(views)["OUTAGE_S"] = writer.OUTAGE_S  # its own name for it
     views.STREAM_OUTAGE_S = settings.get("stream_patience_s", views.STREAM_OUTAGE_S)
     agents.make(Path(settings["folder"])).run(
         port=settings["port"],

@@ -233,5 +233,5 @@ def test_every_named_point_stands_in_the_code_once() -> None:
             ):
                 (name,) = node.args
                 assert isinstance(name, ast.Constant)
-                found[name.value] += 1
+                found[str(name.value)] += 1
     assert found == Counter(POINTS)

@@ -20,9 +20,9 @@ from tests.survive.host import Host, hosting
 from tests.survive.test_store_faults import is_ready
 
 PATIENCE_S = 20
-BEAT = {"look_s": 0.05, "beat_s": 0.1}  # instead of one and five seconds
+BEAT: dict[str, Any] = {"look_s": 0.05, "beat_s": 0.1}  # instead of one and five seconds
 
-Undo = Callable[[], None]
+Undo = Callable[[], object]
 
 
 def deleted(database: Path) -> Undo:
@@ -31,7 +31,7 @@ def deleted(database: Path) -> Undo:
     """
     away = database.with_name("away")
     database.rename(away)
-    return lambda: away.rename(database) and None
+    return lambda: away.rename(database)
 
 
 def log_deleted(database: Path) -> Undo:
@@ -45,7 +45,7 @@ def replaced(database: Path) -> Undo:
     shutil.copy(database, copy)
     os.link(database, original)
     copy.rename(database)
-    return lambda: original.rename(database) and None
+    return lambda: original.rename(database)
 
 
 def truncated(database: Path) -> Undo:

@@ -200,13 +200,13 @@ async def test_a_clock_that_jumped_ahead_fails_no_open_question(
 
         async def look(is_clock_sure: bool) -> None:
             asked_about.append(is_clock_sure)
-            await engine._recovery.look(is_clock_sure)
+            await engine._recovery.check(is_clock_sure)
 
         clocks = Clocks()
         upkeep = Upkeep(
             engine.runs,
             Retention(),
-            look=look,
+            check=look,
             clock=lambda: clocks.passed_s,
             wall_clock=lambda: clocks.wall_s,
         )
@@ -243,12 +243,12 @@ def test_db_commands_say_how_much_there_is_make_room_and_migrate(tmp_path: Path)
         database.execute("CREATE TABLE waste AS SELECT zeroblob(1000000) AS x")
         database.execute("DROP TABLE waste")
     database.close()
-    before, after = (
+    size, left = (
         int(word.replace(",", ""))
         for word in accord("db", "vacuum", "--store", url).out.split()
         if word[0].isdigit()
     )
-    assert after < before / 2
+    assert left < size / 2
     gone = accord("db", "stats", "--store", f"sqlite:///{tmp_path}/none.db")
     assert gone.code
     assert "there is no database" in gone.err

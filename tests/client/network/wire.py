@@ -176,7 +176,7 @@ async def network(**options: Any) -> AsyncIterator[Network]:
 async def get(
     net: Network, url: str, verb: str = "GET", body: bytes | None = None, **options: Any
 ) -> Response:
-    given = {"headers": {}, "limit": 1 << 20, "timeout_s": PATIENCE_S} | options
+    given: dict[str, Any] = {"headers": {}, "limit": 1 << 20, "timeout_s": PATIENCE_S} | options
     return await net.fetch(verb, url, given.pop("headers"), body, **given)
 
 

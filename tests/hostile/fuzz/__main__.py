@@ -35,7 +35,7 @@ def guide(name: str, runs: int, seed: int, folder: Path, *, is_kept: bool) -> No
     """Have Atheris make the tapes. What it is to follow must be imported under its eyes; and it
     knows no return.
     """
-    import atheris
+    import atheris  # type: ignore[import-untyped]
 
     with atheris.instrument_imports(include=["accord"]):
         from tests.hostile.fuzz.targets import TARGETS

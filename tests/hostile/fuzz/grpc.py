@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from typing import Any
+from typing import Any, cast
 
 from accord.protocol.protobuf.schema import POOL
 from accord.server.grpc.connection import Http2Connection
@@ -241,7 +241,7 @@ class Grpc(AppTarget):
             async with asyncio.timeout(PATIENCE_S):
                 while any(
                     stream.is_ended and not stream.is_over and not stream._is_begun
-                    for stream in link.streams.values()
+                    for stream in cast(Any, link.streams.values())
                 ):
                     wire.grew.clear()
                     await wire.grew.wait()

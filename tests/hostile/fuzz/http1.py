@@ -138,7 +138,7 @@ class Http1(Http):
     async def open(self) -> None:
         await super().open()
         self._port = HttpServer(self.app.answer, "127.0.0.1", 0, self.app.limits)
-        self._port.looked(time.monotonic())
+        self._port.check_all(time.monotonic())
 
     async def attack(self, data: bytes) -> None:
         tape = Tape(data)

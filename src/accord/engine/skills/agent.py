@@ -99,7 +99,22 @@ class AgentBase:
         self.extend_card: Callable[[AgentCard, Caller], Any] | None = None
 
     @overload
-    def skill(self, function: F) -> F: ...
+    def skill(
+        self,
+        function: F,
+        *,
+        id: str = "",
+        name: str = "",
+        description: str = "",
+        tags: list[str] | None = None,
+        examples: list[str] | None = None,
+        input_modes: list[str] | None = None,
+        output_modes: list[str] | None = None,
+        default: bool = False,
+        durable: bool = False,
+        run_s: float = ...,
+        idle_s: float | None = ...,
+    ) -> F: ...
 
     @overload
     def skill(
