@@ -147,7 +147,7 @@ async def test_the_card_has_the_schemas_of_skills(connect):
 
     @agent.skill
     async def paint(text: str) -> File:
-        return File(b"", "image/png")
+        return File(b"", media_type="image/png")
 
     async with connect(agent) as client:
         extensions = (await client.card())["capabilities"]["extensions"]

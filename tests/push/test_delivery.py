@@ -366,7 +366,7 @@ async def test_artifacts_are_pushed_on_request(hook: Webhook):
 async def test_secrets_are_not_logged(hook: Webhook, caplog: pytest.LogCaptureFixture):
     """Not in any log, at any level, whatever goes wrong (K1)."""
     caplog.set_level(logging.DEBUG)
-    secrets = {"url": hook.url + "?key=marker-url", "token": "marker-token"}
+    secrets: dict[str, Any] = {"url": hook.url + "?key=marker-url", "token": "marker-token"}
     secrets["authentication"] = {"scheme": "Basic", "credentials": "marker-credentials"}
     hook.answers += [500, 302, 400]
     async with served() as server:
