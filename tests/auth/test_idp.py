@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, quote
 
 import aiohttp
@@ -353,7 +354,8 @@ async def test_a_revoked_token_counts_no_more(idp):
         client_id="hr-api",
         client_secret="hr-api-secret",
     )
-    scheme._verifier._cache_s = 0.0
+    verifier: Any = scheme._verifier
+    verifier._cache_s = 0.0
     async with served(scheme) as url:
         opaque = await token_of(idp)
         async with connect(url, auth=opaque, retry=NO_RETRY) as client:
