@@ -125,6 +125,27 @@ BROKEN = {
     ),
     "settings again and again": (settings({}) * 2_500, Code.ENHANCE_YOUR_CALM),
     "pings again and again": (frame(f.PING, 0, 0, b"\0" * 8) * 2_500, Code.ENHANCE_YOUR_CALM),
+    "headers in the middle": (
+        opened() + frame(f.HEADERS, OPEN, 1, header(b"x-note", b"1")),
+        Code.PROTOCOL_ERROR,
+    ),
+    "more data than was said": (
+        frame(f.HEADERS, OPEN, 1, request(content_length=b"3")) + frame(f.DATA, 0, 1, message(GET)),
+        Code.PROTOCOL_ERROR,
+    ),
+    "two lengths": (
+        frame(f.HEADERS, OPEN, 1, request(content_length=b"3") + header(b"content-length", b"4")),
+        Code.PROTOCOL_ERROR,
+    ),
+    "less data than was said": (
+        frame(f.HEADERS, OPEN, 1, request(content_length=b"100"))
+        + frame(f.DATA, f.END_STREAM, 1, message(GET)),
+        Code.PROTOCOL_ERROR,
+    ),
+    "a length that is none": (
+        frame(f.HEADERS, OPEN, 1, request(content_length=b"-1")),
+        Code.PROTOCOL_ERROR,
+    ),
     "priorities again and again": (
         frame(f.PRIORITY, 0, 1, b"\0" * 5) * 2_500,
         Code.ENHANCE_YOUR_CALM,
@@ -185,7 +206,6 @@ MALFORMED = {
     "a header of the connection": request() + header(b"connection", b"close"),
     "a coding of the transfer": request() + header(b"transfer-encoding", b"chunked"),
     "a te that is not trailers": request(te=b"gzip"),
-    "a length that is none": request(content_length=b"-1"),
 }
 
 
@@ -199,10 +219,6 @@ async def test_a_malformed_request_is_reset(connect_grpc, name):
 
 
 STREAM_ERRORS = {
-    "headers in the middle": (
-        opened() + frame(f.HEADERS, OPEN, 1, header(b"x-note", b"1")),
-        Code.PROTOCOL_ERROR,
-    ),
     "a path among the trailers": (
         opened() + frame(f.HEADERS, WHOLE, 1, header(b":path", b"/")),
         Code.PROTOCOL_ERROR,
@@ -218,21 +234,8 @@ STREAM_ERRORS = {
         frame(f.HEADERS, WHOLE, 1, request(content_length=b"100")),
         Code.PROTOCOL_ERROR,
     ),
-    "more data than was said": (
-        frame(f.HEADERS, OPEN, 1, request(content_length=b"3")) + frame(f.DATA, 0, 1, message(GET)),
-        Code.PROTOCOL_ERROR,
-    ),
-    "two lengths": (
-        frame(f.HEADERS, OPEN, 1, request(content_length=b"3") + header(b"content-length", b"4")),
-        Code.PROTOCOL_ERROR,
-    ),
     "a connection among the trailers": (
         opened() + frame(f.HEADERS, WHOLE, 1, header(b"connection", b"close")),
-        Code.PROTOCOL_ERROR,
-    ),
-    "less data than was said": (
-        frame(f.HEADERS, OPEN, 1, request(content_length=b"100"))
-        + frame(f.DATA, f.END_STREAM, 1, message(GET)),
         Code.PROTOCOL_ERROR,
     ),
 }

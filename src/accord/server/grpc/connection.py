@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from h2.config import H2Configuration
-from h2.connection import ConnectionState, H2Connection
+from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import (
     DataReceived,
@@ -25,7 +25,7 @@ from h2.events import (
     TrailersReceived,
     WindowUpdated,
 )
-from h2.exceptions import InvalidBodyLengthError, ProtocolError
+from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
 from hpack.exceptions import HPACKError
 from hyperframe.frame import GoAwayFrame
@@ -166,6 +166,14 @@ class _Broken(Exception):
     def __init__(self, code: ErrorCodes | int, what: str) -> None:
         super().__init__(what)
         self.code = code
+
+
+def _broken(error: ProtocolError) -> _Broken:
+    """What h2 refuses ends the connection, as RFC 9113, 5.4.1 lets an endpoint choose. Malformed
+    headers end their stream only: they are looked at here, and not by h2.
+    """
+    is_packing = type(error) is ProtocolError and isinstance(error.__cause__, HPACKError)
+    return _Broken(ErrorCodes.COMPRESSION_ERROR if is_packing else error.error_code, str(error))
 
 
 class _H2(H2Connection):
@@ -357,8 +365,7 @@ class Http2Connection(PausableReader):
         try:
             events = self.h2.receive_data(data)
         except ProtocolError as error:
-            self._on_error(error, frame)
-            return
+            raise _broken(error) from None
         for event in events:
             handle = _ON.get(type(event))
             if handle is not None:
@@ -384,26 +391,6 @@ class Http2Connection(PausableReader):
             self._free -= 1
         else:
             self._small.spend(_NAMES[kind])
-
-    def _on_error(self, error: ProtocolError, frame: Http2Frame) -> None:
-        """h2 has ended the connection. A malformed request ends its stream only (RFC 9113,
-        8.1.1).
-        """
-        is_request = frame.kind in (DATA, HEADERS, CONTINUATION) and not self._in_block
-        is_plain = (
-            type(error) in (ProtocolError, InvalidBodyLengthError) and error.__cause__ is None
-        )
-        if is_request and is_plain and frame.id in self.h2.streams:
-            self.h2.state_machine.state = ConnectionState.SERVER_OPEN
-            self.h2.clear_outbound_data_buffer()  # of its GOAWAY; all else has been collected
-            if frame.kind == DATA:
-                self._gave(frame.size)
-            self.reset(frame.id, ErrorCodes.PROTOCOL_ERROR)
-            return
-        code = error.error_code
-        if type(error) is ProtocolError and isinstance(error.__cause__, HPACKError):
-            code = ErrorCodes.COMPRESSION_ERROR
-        raise _Broken(code, str(error))
 
     def _on_request(self, event: RequestReceived) -> None:
         id_, pairs = event.stream_id, event.headers
