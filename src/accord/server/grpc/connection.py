@@ -65,6 +65,10 @@ __all__ = [
 
 log_ = logging.getLogger("accord")
 
+# At its lowest level hpack logs every header, credentials among them. Who wants that asks for it.
+if logging.getLogger("hpack").level == logging.NOTSET:
+    logging.getLogger("hpack").setLevel(logging.WARNING)
+
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 STREAMS = 1_000  # open at once on one connection
 SWEEP = 64  # streams, before we look which of them are over
