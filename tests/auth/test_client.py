@@ -1,8 +1,10 @@
 """Credentials that are more than a text: functions, OAuth servers, logins in a file."""
 
 import json
+import logging
 import os
 import time
+import traceback
 from urllib.parse import parse_qsl
 
 import pytest
@@ -287,6 +289,21 @@ def test_no_secret_is_shown():
     login = Login("oauth", secret=SECRET, client=auth.client, token=Token(SECRET))
     shown = f"{auth!r} {bound!r} {auth.client!r} {login!r} {login.token!r} {Bearer(SECRET)!r}"
     assert SECRET not in shown + repr(ApiKey(SECRET)) + repr(SavedLogin())
+
+
+async def test_no_secret_is_logged(caplog):
+    """At no level, by nobody; not in errors either."""
+    caplog.set_level(logging.DEBUG)
+    agent = Agent(oauth, access_token=SECRET + "-token", refresh_token=SECRET + "-refresh")
+    async with scripted(agent) as server:
+        auth = ClientCredentials("me", SECRET)
+        await said(server.url, auth)
+        agent.accepted = []
+        with pytest.raises(Unauthenticated) as caught:
+            await said(server.url, auth)
+        shown = "".join(traceback.format_exception(caught.value))
+    assert [form["grant_type"] for form in agent.forms] == ["client_credentials", "refresh_token"]
+    assert SECRET not in caplog.text + shown
 
 
 # Logins

@@ -1,6 +1,7 @@
 """The page about security: every file and command in it does what is shown."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,8 +15,10 @@ from tests.auth.tokens import jwks, made, token
 from tests.docs.page import ROOT
 from tests.processes import start
 
+IDP = ROOT / "tests" / "auth" / "idp" / "provider.mjs"
 PAGE = ROOT / "docs" / "security.md"
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+ISSUER = "https://login.corp.example"
 _ADDRESS = re.compile(r"https?://127\.0\.0\.1:8000")
 
 
@@ -33,12 +36,15 @@ class Shell:
         self.folder = folder
         self._stack = stack
         self.url = ""
+        self.issuer = ISSUER
+        self.env = {"ACCORD_LOGINS": str(folder / "logins.json")}
 
     def write(self, text: str) -> None:
         name = text.split("\n", 1)[0].removeprefix("# ")
         (self.folder / name).write_text(self._with_address(text))
 
     def _with_address(self, text: str) -> str:
+        text = text.replace(ISSUER, self.issuer)
         return _ADDRESS.sub(self.url, text) if self.url else text
 
     def type(self, line: str) -> str:
@@ -55,7 +61,12 @@ class Shell:
         line = line.replace("accord ", f"{sys.executable} -m accord ", 1)
         line = re.sub(r"^python ", f"{sys.executable} ", line)
         done = subprocess.run(
-            ["bash", "-c", line], cwd=self.folder, capture_output=True, text=True, timeout=60
+            ["bash", "-c", line],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=os.environ | self.env,
         )
         return done.stdout + done.stderr
 
@@ -79,6 +90,12 @@ def test_an_agent_is_served_as_the_page_says(title, tmp_path):
     (tmp_path / "mia.token").write_text(token(key))
     with ExitStack() as stack:
         shell = Shell(tmp_path, stack)
+        if ISSUER in text:
+            if shutil.which("node") is None:
+                pytest.skip("no Node.js here, for the identity provider")
+            idp = stack.enter_context(start("node", IDP))
+            shell.issuer = idp.line_sync()
+            shell.env["PLANNER_SECRET"] = "planner-secret-% +"
         for language, block in _BLOCK.findall(text):
             if language == "python":
                 shell.write(block)
