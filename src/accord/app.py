@@ -98,6 +98,7 @@ class App(Router):
         self._url = url
         self._grpc: GrpcServer | None = None
         self._key_file = key_file
+        self._signs_card = sign_card
         self._keyring: Keyring | None = None
         # on addresses that callers and issuers give
         self.guard = Guard(allow_hosts, proxy=egress_proxy)
@@ -280,6 +281,8 @@ class App(Router):
         self.is_open = True
 
     async def _open(self) -> None:
+        if self._signs_card:
+            _ = self.keyring  # an error now, not with the first card
         await self._engine.open()
         _log.info("addresses that strangers give are called %s", egress_words(self._egress_proxy))
         try:

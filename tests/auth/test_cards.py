@@ -14,6 +14,7 @@ from accord import Agent
 from accord.auth import (
     InvalidSignature,
     Keyring,
+    KeyringError,
     Trust,
     canonical_card,
     private_key,
@@ -382,6 +383,27 @@ async def test_their_client_verifies_a_served_card(versions):
         )
         with pytest.raises(Exception, match="signature"):
             await A2ACardResolver(http, url).get_agent_card(signature_verifier=other)
+
+
+async def test_a_server_that_can_not_sign_does_not_start(monkeypatch):
+    """Not with the first card."""
+    from accord.store.memory import MemoryStore
+
+    class Shared(MemoryStore):
+        is_volatile = False
+
+    monkeypatch.delenv("ACCORD_KEY", raising=False)
+    app = hr().app(sign_card=True, store=Shared())
+    with pytest.raises(KeyringError, match="accord keyring new"):
+        await app.open()
+
+
+async def test_keys_of_an_origin_without_tls_prove_nothing(keys):
+    signed = lenient.convert(
+        signed_value(keys["ec"], jku="http://agent.example/jwks.json"), AgentCard
+    )
+    with pytest.raises(InvalidSignature, match="not known"):
+        await Trust(at_origin=True).verify(signed, origin="http://agent.example")
 
 
 async def test_no_signature_unless_asked_for():

@@ -1,10 +1,12 @@
 """Credentials that are more than a text: functions, OAuth servers, logins in a file."""
 
+import asyncio
 import json
 import logging
 import os
 import time
 import traceback
+from types import SimpleNamespace
 from urllib.parse import parse_qsl
 
 import pytest
@@ -222,6 +224,55 @@ async def test_a_server_that_gives_none(body, status, fault):
     assert SECRET not in str(caught.value)
 
 
+def device(*answers):
+    """A server whose person needs a while; the last answer is given for ever."""
+    left = list(answers)
+
+    def handler(request):
+        base = f"http://{request.headers['host']}"
+        if request.path == "/device":
+            codes = {"device_code": SECRET, "user_code": "AB\x1bCD", "interval": 2}
+            return answer(codes | {"verification_uri": f"{base}/enter?x=1", "expires_in": 30})
+        said = left.pop(0) if len(left) > 1 else left[0]
+        if said == "yes":
+            return answer({"access_token": "token", "token_type": "bearer"})
+        return answer({"error": said}, 400)
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("answers", "pauses", "error"),
+    [
+        (["authorization_pending", "slow_down", "yes"], [2, 2, 7], ""),
+        (["access_denied"], [2], "access_denied"),
+        (["authorization_pending", "expired_token"], [2, 2], "expired_token"),
+        (["authorization_pending"], [2], "expired_token"),
+    ],
+    ids=["slower", "denied", "expired", "never"],
+)
+async def test_waiting_for_a_person(monkeypatch, answers, pauses, error):
+    """As often as the server wants it, and no longer than its code is good for."""
+    now, paused, shown = [0.0], [], []
+
+    async def pause(seconds):
+        paused.append(seconds)
+        now[0] += 60.0 if len(answers) == 1 and answers[0] == "authorization_pending" else 1.0
+
+    monkeypatch.setattr("accord.client.auth.oauth.time", SimpleNamespace(monotonic=lambda: now[0]))
+    async with scripted(device(*answers)) as server:
+        there = AuthorizationServer(f"{server.url}/token", "", device_url=f"{server.url}/device")
+        flow = DeviceCode("me", show=shown.append, pause=pause)
+        if error:
+            with pytest.raises(OAuthError) as caught:
+                await flow.obtain(there, [], AgentPlace(""))
+            assert caught.value.error == error
+        else:
+            assert (await flow.obtain(there, [], AgentPlace(""))).access_token == "token"
+    assert paused == pauses
+    assert (shown[0].url, shown[0].code) == (f"{server.url}/enter", "AB CD")
+
+
 def scheme_of(value):
     return lenient.convert(value, SecurityScheme)
 
@@ -330,6 +381,36 @@ def test_the_file_of_logins(file):
     file.write_text("nonsense")
     with pytest.raises(ValueError, match="no file of logins"):
         logins.all()
+
+
+async def test_one_of_many_programs_renews(file):
+    """What renews a token is good once: a second use would end the login."""
+    used = []
+
+    def handler(request):
+        form = dict(parse_qsl(request.body.decode()))
+        used.append(form["refresh_token"])
+        if used.count(form["refresh_token"]) > 1:
+            return answer({"error": "invalid_grant"}, 400)
+        new = {"access_token": f"new-{len(used)}", "refresh_token": f"renews-{len(used)}"}
+        return answer(new | {"token_type": "bearer", "expires_in": 600})
+
+    async with scripted(handler) as server:
+        place = AgentPlace("https://hr.example")
+        ended = Token("old", refresh_token="renews-0", expires_at=1.0, renew_at=1.0)
+        there = AuthorizationServer(f"{server.url}/token", "")
+        login = Login("oauth", server=there, client=OAuthClient("me"), token=ended)
+        Logins().put(place.origin, login)
+        programs = [SavedLogin().bound(place, scheme_of(BEARER), []) for _ in range(8)]
+        lines = [{} for _ in programs]
+        await asyncio.gather(
+            *(one.apply(None, line, {}) for one, line in zip(programs, lines, strict=True))
+        )
+        assert used == ["renews-0"]
+        assert lines == [{"Authorization": "Bearer new-1"}] * 8
+        Logins().put(place.origin, login)  # a copy of long ago: the server takes it for theft
+        with pytest.raises(Unauthenticated, match=r"accord auth login https://hr.example"):
+            await SavedLogin().bound(place, scheme_of(BEARER), []).apply(None, {}, {})
 
 
 def run(*words, env=None, **options):

@@ -13,7 +13,7 @@ import msgspec
 import rfc8785
 
 from ..model import MAX_SIGNATURES, AgentCard, AgentCardSignature
-from ..net import Http, origin_of, parse_url, safe_url
+from ..net import Http, Url, origin_of, parse_url, safe_url
 from .issuer import FileKeys, KeySource, RemoteKeys
 from .jose import InvalidSignature, PublicKey, SigningKey, UnknownKey, base64url, header_of, verify
 
@@ -179,7 +179,7 @@ class Trust:
         # `..` would lead out of the folder that was allowed
         if ".." in parts.path or "%" in parts.path or "@" in url:
             return False
-        if self._at_origin and origin and parts.origin == origin:
+        if self._at_origin and origin and parts.origin == origin and _is_secure(parts):
             return True
         return any(
             url == known or (known.endswith("/") and url.startswith(known))
@@ -196,11 +196,16 @@ def _source(keys: str | Path | Mapping[str, Any]) -> KeySource:
 
 def _allowed(url: str) -> str:
     parts = parse_url(url)
-    if parts.scheme == "http" and parts.host not in ("localhost", "127.0.0.1", "::1"):
+    if not _is_secure(parts):
         raise ValueError(f"keys come over https, not from {safe_url(url)}")
     if not parts.path:
         raise ValueError(f"{safe_url(url)} is a host; end it with a slash to allow all below it")
     return url
+
+
+def _is_secure(url: Url) -> bool:
+    """Nobody on the way can have changed what comes from there."""
+    return url.scheme == "https" or url.host in ("localhost", "127.0.0.1", "::1")
 
 
 def _forms(card: AgentCard, raw: Mapping[str, Any] | None) -> list[bytes]:

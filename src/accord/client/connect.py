@@ -121,9 +121,10 @@ def connect(
         binding: `JSONRPC`, `HTTP+JSON` or `GRPC`; several in order of preference. Without it
           the agent's order counts.
         version: `1.0`, `0.3`, `0.2` or `0.1`, likewise.
-        auth: Credentials (`ApiKey`, `Basic`, `Bearer`, `ClientCert`), one, several, or by the name
-          of the card's scheme; a text is a bearer token. They are sent to the origin of `agent`
-          only.
+        auth: Credentials, one, several, or by the name of the card's scheme: a text (a key or a
+          token, as the card says), a function that returns a token, `ApiKey`, `Basic`, `Bearer`,
+          `ClientCert`; or what gets tokens itself (`ClientCredentials`, `DeviceCode`,
+          `AuthorizationCode`, `SavedLogin`). They are sent to the origin of `agent` only.
         tenant: Instead of the one the card names.
         headers: Sent with every call to the origin of `agent`, and nowhere else.
         extensions: Activated with every call.
