@@ -95,6 +95,9 @@ class Ownership(enum.Enum):
     LOST = "lost"  # another process owns the task, or none could store it
 
 
+CLAIMED, OWNED, RESTING, LOST = Ownership
+
+
 class Origin(msgspec.Struct, frozen=True):
     """Where in a function something was said: in which branch, within which step."""
 
@@ -202,7 +205,7 @@ class Log:
         self.is_clear = (
             False  # known: the last function returned, so nothing of it has to be replayed
         )
-        self.ownership = Ownership.OWNED
+        self.ownership = OWNED
         self._fold = fold
         self._parts = parts  # of a task that is long or large
         self._is_new = pos == 0
@@ -235,27 +238,27 @@ class Log:
 
     @property
     def is_lost(self) -> bool:
-        return self.ownership is Ownership.LOST
+        return self.ownership is LOST
 
     @property
     def is_resting(self) -> bool:
-        return self.ownership is Ownership.RESTING
+        return self.ownership is RESTING
 
     def claim(self) -> None:
         """The store has made the task ours. That is undone by who finds nothing to do, unless
         something was stored since.
         """
-        self.ownership = Ownership.CLAIMED if self.is_stored else Ownership.OWNED
+        self.ownership = CLAIMED if self.is_stored else OWNED
 
     def rest(self) -> None:
         """Nothing runs any more: the next commit gives the task up."""
-        if self.ownership is not Ownership.LOST:
-            self.ownership = Ownership.RESTING
+        if self.ownership is not LOST:
+            self.ownership = RESTING
 
     def wake(self) -> None:
         """Something happens to the task again before it was given up, or after it was claimed."""
-        if self.ownership is Ownership.RESTING:
-            self.ownership = Ownership.OWNED
+        if self.ownership is RESTING:
+            self.ownership = OWNED
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -291,7 +294,7 @@ class Log:
             InvalidAgentResponse: The task would hold more than it may.
             Unavailable: Another process goes on with this task.
         """
-        if self.is_lost:
+        if self.ownership is LOST:
             raise Lost()
         line, frame = encode(entry)
         if frame:
@@ -446,7 +449,7 @@ class Log:
     def stored(self, value: Any = None) -> asyncio.Future[Any]:
         """Done when everything appended so far is stored; gives `value` then."""
         waiter: asyncio.Future[Any] = self.writer.loop.create_future()
-        if self.is_lost:
+        if self.ownership is LOST:
             waiter.set_exception(Lost())
         elif self._lines:
             self._waiting.append((waiter, value))
@@ -461,7 +464,7 @@ class Log:
         meanwhile.
         """
         waiter: asyncio.Future[None] = self.writer.loop.create_future()
-        if self.is_lost:
+        if self.ownership is LOST:
             waiter.set_exception(Lost())
         elif self._lines:
             self._outage_waiters.append(waiter)
@@ -524,8 +527,8 @@ class Log:
         """Hand over what has gathered."""
         data = b"\n".join(self._lines)
         state = self.state
-        if self.ownership is Ownership.CLAIMED:
-            self.ownership = Ownership.OWNED
+        if self.ownership is CLAIMED:
+            self.ownership = OWNED
         self._in_flight = _Batch(
             self.pos, state, self._events, self._posts, self._waiting, self._outage_waiters
         )
@@ -623,7 +626,7 @@ class Log:
 
     def lose(self, error: A2AError | None = None) -> None:
         """Another process owns the task: what was not stored is gone."""
-        self.ownership = Ownership.LOST
+        self.ownership = LOST
         outage_waiters = self._outage_waiters + (
             self._in_flight.outage_waiters if self._in_flight is not None else []
         )

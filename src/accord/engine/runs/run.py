@@ -233,7 +233,7 @@ class Run:
     async def _drive(self) -> None:
         binding, values = self.skill.binding, self._values
         del self._values  # they are the function's
-        self._root = Branch("", self._output(), asyncio.current_task())
+        self._root = Branch("", self._output(), self.task)
         RUN_POSITION.set(RunPosition(self, self._root))
         if binding.context:
             values[binding.context] = Context(self, self.sender, self.log.ids.context_id)
