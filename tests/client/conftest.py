@@ -27,13 +27,13 @@ DOORS = {
 def _reach(binding: str, version: str) -> Reach:
     @asynccontextmanager
     async def reach(
-        skill: Any, *, limits: Limits | None = None, **options: Any
+        skill: Any, *, limits: Limits | None = None, push: bool = True, **options: Any
     ) -> AsyncIterator[Client]:
         agent = skill
         if not isinstance(skill, Agent):
             agent = Agent("Test agent")
             agent.skill(skill)
-        app = agent.app(limits=limits, **({"grpc_port": 0} if binding == "GRPC" else {}))
+        app = agent.app(limits=limits, push=push, **({"grpc_port": 0} if binding == "GRPC" else {}))
         async with serving(app, app.close) as url:
             await app.open()
             async with connect(url, binding=binding, version=version, **options) as client:

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from .cards import Trust as Trust
     from .cards import canonical_card as canonical_card
     from .cards import sign_card as sign_card
+    from .issuer import FileKeys as FileKeys
     from .issuer import Issuer as Issuer
     from .issuer import IssuerUnavailable as IssuerUnavailable
+    from .issuer import KeySource as KeySource
+    from .issuer import RemoteKeys as RemoteKeys
     from .issuer import ask_issuer as ask_issuer
     from .jose import InvalidSignature as InvalidSignature
     from .jose import PublicKey as PublicKey
     from .jose import SigningKey as SigningKey
+    from .jose import header_of as header_of
     from .jose import private_key as private_key
     from .jose import public_keys as public_keys
     from .jose import verify as verify
@@ -54,36 +58,40 @@ __getattr__ = lazy(
         "Basic": "basic",
         "Bearer": "oauth",
         "Caller": "caller",
+        "Credentials": "schemes",
+        "FileKeys": "issuer",
         "Introspection": "tokens",
+        "InvalidCredentials": "schemes",
         "InvalidSignature": "jose",
         "InvalidToken": "tokens",
         "Issuer": "issuer",
         "IssuerUnavailable": "issuer",
+        "KeySource": "issuer",
         "Keyring": "keyring",
         "KeyringError": "keyring",
-        "PublicKey": "jose",
-        "SigningKey": "jose",
-        "TokenVerifier": "tokens",
-        "Trust": "cards",
-        "ask_issuer": "issuer",
-        "canonical_card": "cards",
-        "key_file_of": "keyring",
-        "new_key": "keyring",
-        "private_key": "jose",
-        "public_keys": "jose",
-        "sign_card": "cards",
-        "verify": "jose",
-        "Credentials": "schemes",
-        "InvalidCredentials": "schemes",
         "MutualTLS": "mutual_tls",
         "OAuth2": "oauth",
         "OIDC": "oauth",
+        "PublicKey": "jose",
+        "RemoteKeys": "issuer",
         "Resources": "schemes",
         "Scheme": "schemes",
+        "SigningKey": "jose",
+        "TokenVerifier": "tokens",
+        "Trust": "cards",
         "as_auth": "schemes",
+        "ask_issuer": "issuer",
+        "canonical_card": "cards",
         "digest_of": "api_keys",
         "hash_password": "basic",
+        "header_of": "jose",
+        "key_file_of": "keyring",
         "new_api_key": "api_keys",
+        "new_key": "keyring",
+        "private_key": "jose",
+        "public_keys": "jose",
         "scheme": "schemes",
+        "sign_card": "cards",
+        "verify": "jose",
     },
 )

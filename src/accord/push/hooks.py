@@ -45,6 +45,9 @@ class Hook(msgspec.Struct, frozen=True, omit_defaults=True):
     scheme: str = ""
     credentials: str = ""
 
+    def __repr__(self) -> str:
+        return "Hook(...)"  # it is all secret
+
 
 _decode_hook = msgspec.json.Decoder(Hook).decode
 _encode = msgspec.json.Encoder().encode
