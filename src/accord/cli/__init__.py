@@ -12,6 +12,8 @@ _VERBS = {
     "task": ("task", "task"),
     "card": ("card", "card"),
     "auth": ("auth", "auth"),
+    "push": ("push", "push"),
+    "listen": ("listen", "listen"),
     "db": ("db", "db"),
     "keyring": ("keyring", "keyring"),
     "key": ("key", "key"),

@@ -30,6 +30,7 @@ __all__ = ["send"]
 @click.option(
     "--timeout", type=SOME_SECONDS, help="Seconds to wait for the answer.  [default: 600]"
 )
+@click.option("--push", default="", metavar="URL", help="Have what happens sent to this webhook.")
 @RETRY_MAX_TIME
 def send(
     url: str,
@@ -39,6 +40,7 @@ def send(
     context_id: str,
     key: str,
     timeout: float | None,
+    push: str,
     retry_max_time: float | None,
 ) -> None:
     """Send TEXT to the agent at URL and print what it answers.
@@ -47,7 +49,7 @@ def send(
     accord send http://localhost:8000 "A weekend in Rome"
     accord send http://localhost:8000 3 --task-id 0192... --stream
     """
-    sending = _Sending(url, text, is_stream, task_id, context_id, key, timeout)
+    sending = _Sending(url, text, is_stream, task_id, context_id, key, timeout, push)
     try:
         asyncio.run(sending.send(retry_max_time))
     except (A2AError, AgentFault) as error:
@@ -70,6 +72,7 @@ class _Sending(msgspec.Struct):
     context_id: str
     key: str
     timeout_s: float | None
+    push: str = ""
     stream: Stream | None = None
 
     async def send(self, max_time_s: float | None) -> None:
@@ -85,6 +88,7 @@ class _Sending(msgspec.Struct):
                     context_id=self.context_id,
                     key=self.key,
                     timeout_s=self.timeout_s,
+                    push=self.push or None,
                 )
                 show_reply(reply, self.url)
 
@@ -95,6 +99,7 @@ class _Sending(msgspec.Struct):
             context_id=self.context_id,
             key=self.key,
             timeout_s=self.timeout_s,
+            push=self.push or None,
         )
         await show_stream(self.stream)
         show_reply(self.stream.reply, self.url, is_shown=self.stream.task is not None)

@@ -91,6 +91,7 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     help="An HTTP proxy for calls to addresses of strangers (webhooks, keys, files, cards). It "
     "decides by itself what is reached.",
 )
+@click.option("--no-push", is_flag=True, help="Send no push notifications.")
 @click.option(
     "--no-auth",
     is_flag=True,
@@ -126,6 +127,7 @@ def serve(
     sign_card: bool,
     allow_hosts: tuple[str, ...],
     egress_proxy: str,
+    no_push: bool,
     no_auth: bool,
     cors_origin: tuple[str, ...],
     log_level: str,
@@ -162,6 +164,7 @@ def serve(
             allow_hosts=allow_hosts,
             sign_card=sign_card,
             egress_proxy=egress_proxy,
+            push=not no_push,
             log_level=log_level,
             no_auth=no_auth,
             cors_origins=cors_origin,

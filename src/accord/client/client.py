@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Generator, Sequence
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -38,8 +38,12 @@ from ..model import (
 from .connection import AgentConnection
 from .conversation import Conversation
 from .errors import AgentFault, BadAnswer, CallFailed, TooSlow, about_task, task_of
+from .notified import notifications
 from .reply import ClientReply, Content, parts_of
 from .streams import Stream, has_come
+
+if TYPE_CHECKING:
+    from ..push import Notified
 
 __all__ = ["Client"]
 
@@ -108,7 +112,7 @@ class Client:
         wait: bool = True,
         history_length: int | None = None,
         output_modes: Sequence[str] = (),
-        push: TaskPushNotificationConfig | None = None,
+        push: str | TaskPushNotificationConfig | None = None,
         references: Sequence[str] = (),
         key: str = "",
         timeout_s: float | None = None,
@@ -127,6 +131,7 @@ class Client:
             key: An idempotency key: the same call with the same key, also from another process, is
               the same task. Only for agents that know such keys (`deduplicates`): with one, a call
               that broke off is repeated.
+            push: A URL, or a config, that what happens to the task is sent to.
             timeout_s: For all of it, repeated calls and waiting included.
         """
         request = _request(
@@ -188,7 +193,7 @@ class Client:
         metadata: Metadata | None = None,
         history_length: int | None = None,
         output_modes: Sequence[str] = (),
-        push: TaskPushNotificationConfig | None = None,
+        push: str | TaskPushNotificationConfig | None = None,
         references: Sequence[str] = (),
         key: str = "",
         timeout_s: float | None = None,
@@ -366,6 +371,18 @@ class Client:
             "DeleteTaskPushNotificationConfig", DeletePushConfigRequest(task_id=task_id, id=id)
         )
 
+    def notified(
+        self, task_id: str, *, url: str = "", host: str = "127.0.0.1", port: int = 0
+    ) -> AsyncIterator["Notified"]:
+        """Read what happens to a task as the agent notifies us of it, from how it stands now to its
+        end; other than a stream this holds no connection open.
+
+        A receiver listens on `host` and `port`; `url` is the address it has for the agent. An agent
+        on this machine needs none. Where the agent sends no notifications, or does not reach us,
+        the task is asked for from time to time.
+        """
+        return notifications(self, task_id, url=url, host=host, port=port)
+
     async def extended_card(self) -> AgentCard:
         """Return what the agent says of itself to those it knows."""
         card: AgentCard = await self.connection.call(
@@ -479,7 +496,7 @@ def _request(
     metadata: Metadata | None,
     history_length: int | None,
     output_modes: Sequence[str],
-    push: TaskPushNotificationConfig | None,
+    push: str | TaskPushNotificationConfig | None,
     references: Sequence[str],
     key: str = "",
 ) -> SendMessageRequest:
@@ -501,6 +518,8 @@ def _request(
         request.configuration = SendConfiguration(
             accepted_output_modes=[*output_modes],
             history_length=history_length,
-            task_push_notification_config=push,
+            task_push_notification_config=(
+                TaskPushNotificationConfig(url=push) if isinstance(push, str) else push
+            ),
         )
     return request

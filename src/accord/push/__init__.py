@@ -5,21 +5,31 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
+    from .delivery import Deliverer as Deliverer
+    from .delivery import Notification as Notification
+    from .delivery import Verdict as Verdict
+    from .hooks import Hook as Hook
     from .notifier import Notifier as Notifier
     from .outbox import Format as Format
     from .receiver import Notified as Notified
     from .receiver import Receiver as Receiver
     from .receiver import Refusal as Refusal
+    from .serving import listening as listening
     from .settings import PushSettings as PushSettings
 
 __getattr__ = lazy(
     __name__,
     {
+        "Deliverer": "delivery",
         "Format": "outbox",
+        "Hook": "hooks",
+        "Notification": "delivery",
         "Notified": "receiver",
         "Notifier": "notifier",
         "PushSettings": "settings",
         "Receiver": "receiver",
         "Refusal": "receiver",
+        "Verdict": "delivery",
+        "listening": "serving",
     },
 )

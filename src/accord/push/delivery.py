@@ -16,7 +16,7 @@ from .signing import HMAC_SCHEME, delivery_id, digest, hmac_signature, secrets_o
 if TYPE_CHECKING:
     from ..auth import Keyring
 
-__all__ = ["AttemptResult", "Deliverer", "Verdict"]
+__all__ = ["AttemptResult", "Deliverer", "Notification", "Verdict"]
 
 TOKEN_HEADER = "X-A2A-Notification-Token"
 SIGNATURE_HEADER = "X-A2A-Signature"

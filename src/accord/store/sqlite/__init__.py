@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from .files import inspect as inspect
     from .files import size_of as size_of
     from .keys import SqliteKeys as SqliteKeys
+    from .pushes import PushesBeside as PushesBeside
     from .store import SqliteStore as SqliteStore
 
 __getattr__ = lazy(
     __name__,
     {
         "SqliteKeys": "keys",
+        "PushesBeside": "pushes",
         "SqliteStore": "store",
         "check_file": "files",
         "inspect": "files",

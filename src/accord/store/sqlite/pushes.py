@@ -15,13 +15,13 @@ from .rows import blob
 
 __all__ = [
     "NEEDED",
+    "PushesBeside",
     "SqlitePushes",
     "forget",
     "grow",
     "has_pushes",
     "list_letters",
     "list_pushes",
-    "replay_in",
 ]
 
 # Whether the log of a task is still to be delivered, or named by a dead letter.
@@ -261,15 +261,32 @@ def list_letters(db: sqlite3.Connection, limit: int, *, task_id: str = "") -> li
     ]
 
 
-def replay_in(path: Path, letters: Collection[int], now_ms: int) -> int:
-    """The same as `replay`, by another process than the server's: SQLite lets one write after the
-    other, and the server looks for what is due every second.
+class PushesBeside:
+    """What an operator needs of webhooks, from another process than the server's.
+
+    SQLite lets one write after the other, and the server looks for what is due every second.
     """
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("BEGIN IMMEDIATE")
-        count = _replay(db, letters, now_ms)
-        db.execute("COMMIT")
-    return count
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def listed(self, limit: int, *, is_troubled: bool = False) -> list[Push]:
+        with self._open() as db:
+            return list_pushes(db, limit, is_troubled=is_troubled)
+
+    async def letters(self, limit: int, *, task_id: str = "") -> list[DeadLetter]:
+        with self._open() as db:
+            return list_letters(db, limit, task_id=task_id)
+
+    async def replay(self, letters: Collection[int], *, now_ms: int) -> int:
+        with self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            count = _replay(db, letters, now_ms)
+            db.execute("COMMIT")
+            return count
+
+    def _open(self) -> contextlib.closing[sqlite3.Connection]:
+        return contextlib.closing(sqlite3.connect(self._path, isolation_level=None))
 
 
 def _replay(db: sqlite3.Connection, letters: Collection[int], now_ms: int) -> int:

@@ -1,0 +1,213 @@
+"""accord push: what is to be delivered, what was given up, and a test of a webhook."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import click
+
+from ..auth import Keyring, KeyringError, key_file_of
+from ..model import Task, TaskState, TaskStatus, new_id, now_ms
+from ..net import Guard, Network
+from ..protocol.v1 import codec as v1
+from ..push import Deliverer, Hook, Notification, Verdict
+from ..store import CommitFailed, DeadLetter, Push, open_store
+from ..store.sqlite import PushesBeside, SqliteStore, check_file
+from .db import only_store
+
+__all__ = ["push"]
+
+T = TypeVar("T")
+
+_STORE = click.option(
+    "--store", help="The store, as given to accord serve. By default the only one in ./.accord/."
+)
+_MANY = 1_000
+
+
+class _Pushes(Protocol):
+    """What is asked of webhooks here."""
+
+    async def listed(self, limit: int, *, is_troubled: bool = False) -> list[Push]: ...
+    async def letters(self, limit: int, *, task_id: str = "") -> list[DeadLetter]: ...
+    async def replay(self, letters: list[int], *, now_ms: int) -> int: ...
+
+
+@click.group()
+def push() -> None:
+    """Look after push notifications, also while the server runs.
+
+    \b
+    accord push list --troubled
+    accord push replay 17
+    """
+
+
+@push.command(name="list")
+@click.option("--troubled", is_flag=True, help="Only webhooks that fail or are disabled.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, _MANY))
+@_STORE
+def list_(troubled: bool, limit: int, store: str | None) -> None:
+    """List webhooks, the newest first, and how many events each was sent."""
+
+    async def work(pushes: _Pushes) -> tuple[list[Push], list[DeadLetter]]:
+        return await pushes.listed(limit, is_troubled=troubled), await pushes.letters(_MANY)
+
+    found, letters = _with(store, work)
+    if found:
+        click.echo(f"{'TASK':<38}{'CONFIG':<38}{'SENT':<10}{'ENDPOINT':<34}STATE")
+    for one in found:
+        sent = f"{one.sent}/{one.upto}"
+        state = f"disabled: {one.disabled}" if one.disabled else _state(one)
+        click.echo(f"{one.task_id:<38}{one.id:<38}{sent:<10}{one.endpoint:<34}{state}")
+    click.echo(
+        f"{len(found)} webhook{'' if len(found) == 1 else 's'}, "
+        f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}",
+        err=True,
+    )
+
+
+@push.command()
+@click.argument("task_id")
+@_STORE
+def show(task_id: str, store: str | None) -> None:
+    """Show the webhooks of a task, and its dead letters: what was given up, and why."""
+
+    async def work(pushes: _Pushes) -> tuple[list[Push], list[DeadLetter]]:
+        return await pushes.listed(_MANY * 100), await pushes.letters(_MANY, task_id=task_id)
+
+    every, letters = _with(store, work)
+    found = [one for one in every if one.task_id == task_id]
+    if not found and not letters:
+        raise click.ClickException(f"task {task_id} has no webhooks; see accord push list")
+    for one in found:
+        click.echo(click.style(one.id, bold=True))
+        click.echo(f"  endpoint  {one.endpoint} (A2A {one.version})")
+        click.echo(f"  sent      {one.sent} of {one.upto} events")
+        click.echo(f"  state     {f'disabled: {one.disabled}' if one.disabled else _state(one)}")
+    for letter in letters:
+        events = f"event {letter.first}"
+        if letter.last > letter.first:
+            events = f"events {letter.first} to {letter.last}"
+        click.echo(f"dead letter {letter.n}: {events}, {_minute(letter.at_ms)}: {letter.error}")
+
+
+@push.command()
+@click.argument("letters", nargs=-1, type=int, metavar="[LETTER]...")
+@click.option("--task", "task_id", default="", help="All dead letters of this task.")
+@click.option("--all", "is_all", is_flag=True, help="All dead letters.")
+@_STORE
+def replay(letters: tuple[int, ...], task_id: str, is_all: bool, store: str | None) -> None:
+    """Send dead letters again, by their numbers (see accord push show).
+
+    A webhook goes on from the event of its letter: what it was sent since comes once more, in
+    order. One that was disabled is enabled.
+    """
+    if not (letters or task_id or is_all):
+        raise click.UsageError("say which: LETTER..., --task ID or --all")
+
+    async def work(pushes: _Pushes) -> int:
+        chosen = list(letters)
+        if task_id or is_all:
+            chosen += [one.n for one in await pushes.letters(_MANY, task_id=task_id)]
+        return await pushes.replay(chosen, now_ms=now_ms())
+
+    count = _with(store, work)
+    if not count:
+        raise click.ClickException("there is no such dead letter; see accord push list")
+    click.echo(
+        f"{count} dead letter{'' if count == 1 else 's'}: sent again by the server, at once if it "
+        "runs",
+        err=True,
+    )
+
+
+@push.command()
+@click.argument("url")
+@click.option("--token", default="", help="The token the webhook expects.")
+@click.option("--auth", default="", metavar="'SCHEME CREDENTIALS'", help="As a config has them.")
+@click.option("--allow-host", "allow_hosts", multiple=True, help="As given to accord serve.")
+@click.option("--key-file", type=click.Path(dir_okay=False, path_type=Path))
+@_STORE
+def test(
+    url: str,
+    token: str,
+    auth: str,
+    allow_hosts: tuple[str, ...],
+    key_file: Path | None,
+    store: str | None,
+) -> None:
+    """Send one notification to URL, signed as the server signs, and say what comes back."""
+    guard = Guard(allow=allow_hosts)
+    try:
+        guard.check_url(url)
+        keyring = _keyring(key_file, store)
+    except (ValueError, KeyringError) as error:
+        raise click.ClickException(str(error)) from error
+    scheme, _, credentials = auth.partition(" ")
+    status = TaskStatus(state=TaskState.COMPLETED)
+    task = Task(id=f"test-{new_id()}", context_id=new_id(), status=status)
+    what = Notification(task.id, "test", 1, v1.encode_event(task), "application/a2a+json", "1.0")
+
+    async def run() -> tuple[Verdict, str]:
+        network = Network(connect_s=10.0, lost_s=15.0, guard=guard)
+        sender = Deliverer(
+            lambda: network, lambda: keyring, lambda: "accord-push-test", timeout_s=15
+        )
+        try:
+            tried = await sender.attempt(Hook(url, token, scheme, credentials), what)
+        finally:
+            await network.close()
+        return tried.verdict, tried.error
+
+    begun = time.monotonic()
+    verdict, why = asyncio.run(run())
+    if verdict is not Verdict.DELIVERED:
+        raise click.ClickException(f"not taken: {why}")
+    click.echo(f"taken, in {time.monotonic() - begun:.2f} s")
+
+
+def _with(url: str | None, work: Callable[[_Pushes], Awaitable[T]]) -> T:
+    async def run() -> T:
+        store = open_store(url or only_store())
+        if isinstance(store, SqliteStore):
+            if not check_file(store.path):
+                raise click.ClickException(f"there is no database {store.path}")
+            return await work(PushesBeside(store.path))
+        if store.is_volatile:
+            raise click.ClickException(f"{url} forgets its webhooks with the server")
+        await store.open(lambda tasks: None)
+        try:
+            return await work(store.pushes)
+        finally:
+            await store.close()
+
+    try:
+        return asyncio.run(run())
+    except (RuntimeError, ValueError, CommitFailed) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _keyring(key_file: Path | None, store: str | None) -> Keyring:
+    """The server's keys if it has any, else some that end with this command."""
+    try:
+        found = open_store(store or only_store())
+    except click.ClickException:
+        found = None
+    if key_file is None and isinstance(found, SqliteStore):
+        beside = key_file_of(found.path)
+        key_file = beside if beside.exists() else None
+    return Keyring.find(file=key_file, is_volatile=True)
+
+
+def _state(one: Push) -> str:
+    if one.failing_ms and one.due_ms:
+        return f"{one.error}; attempt {one.tries + 1} {_minute(one.due_ms)}"
+    return "to be sent" if one.upto > one.sent else "all sent"
+
+
+def _minute(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,133 @@
+"""accord push and accord listen, typed."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from accord import Agent, connect
+from accord.cli import main
+from accord.push import PushSettings
+from tests.push.webhook import webhook
+
+
+def helper() -> Agent:
+    agent = Agent("Helper")
+
+    @agent.skill
+    async def echo(request: str):
+        return request
+
+    return agent
+
+
+def typed(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, list(words))
+    return done.exit_code, done.output
+
+
+async def _refused(store: str, status: int) -> str:
+    """Have a webhook refuse the second event of a task; return the id of the task."""
+    settings = PushSettings(schedule_s=(0.0, 0.01), breaker_s=0.0)
+    app = helper().app(store=store, allow_hosts=["127.0.0.1"], push=settings)
+    async with webhook() as hook, app.serving() as url, connect(url) as client:
+        hook.answers += [200, status]
+        reply = await client.send("hi", push=hook.url)
+        await hook.until(lambda calls: len(calls) >= (3 if status != 410 else 2))
+        return str(reply.task.id)
+
+
+def test_dead_letters_are_listed_shown_and_replayed(tmp_path: Path):
+    store = f"sqlite:///{tmp_path / 'a.db'}"
+    task_id = asyncio.run(_refused(store, 422))
+    code, listed = typed("push", "list", "--store", store)
+    assert code == 0
+    assert task_id in listed
+    assert "1 webhook, 1 dead letter" in listed
+    code, shown = typed("push", "show", task_id, "--store", store)
+    assert "event 2" in shown
+    assert "422" in shown
+    letter = shown.partition("dead letter ")[2].partition(":")[0]
+    code, _ = typed("push", "replay", letter, "--store", store)
+    assert code == 0
+    assert "to be sent" in typed("push", "list", "--store", store)[1]
+    assert typed("push", "replay", letter, "--store", store)[0] == 1
+    assert typed("push", "replay", "--store", store)[0] == 2
+
+    async def again() -> list[str]:
+        app = helper().app(store=store, allow_hosts=["127.0.0.1"])
+        async with webhook() as hook, app.serving() as url, connect(url) as client:
+            await client.create_push_config(task_id, hook.url, id=_config(listed, task_id))
+            return [call.kind for call in await hook.ended()]
+
+    assert asyncio.run(again()) == ["working", "completed"]
+
+
+def _config(listed: str, task_id: str) -> str:
+    [line] = [line for line in listed.splitlines() if line.startswith(task_id)]
+    return line.split()[1]
+
+
+def test_a_disabled_webhook_is_troubled(tmp_path: Path):
+    store = f"sqlite:///{tmp_path / 'a.db'}"
+    task_id = asyncio.run(_refused(store, 410))
+    assert "disabled: 410 Gone" in typed("push", "list", "--troubled", "--store", store)[1]
+    assert "events 2 to 4" in typed("push", "show", task_id, "--store", store)[1]
+    assert typed("push", "show", "nobody", "--store", store)[0] == 1
+    assert typed("push", "replay", "--task", task_id, "--store", store)[0] == 0
+    assert "disabled" not in typed("push", "list", "--store", store)[1]
+
+
+def test_there_is_nothing_without_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert typed("push", "list")[0] == 1
+    assert typed("push", "list", "--store", "memory://")[0] == 1
+
+
+async def test_a_webhook_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    async with webhook() as hook:
+        options = ("--allow-host", "127.0.0.1", "--token", "k", "--auth", "Basic abc")
+        code, said = await asyncio.to_thread(typed, "push", "test", hook.url, *options)
+        assert (code, "taken" in said) == (0, True)
+        [call] = hook.calls
+        assert call.headers["x-a2a-notification-token"] == "k"
+        assert call.headers["authorization"] == "Basic abc"
+        assert call.headers["x-a2a-signature"]
+        hook.answers.append(500)
+        code, said = await asyncio.to_thread(typed, "push", "test", hook.url, *options)
+        assert (code, "500" in said) == (1, True)
+    code, said = await asyncio.to_thread(typed, "push", "test", "https://localhost/")
+    assert (code, "no public address" in said) == (1, True)
+
+
+async def test_listen_prints_what_comes():
+    """A process of its own; it takes only what the agent has signed, and stops on Ctrl-C."""
+    import signal
+
+    app = helper().app(allow_hosts=["127.0.0.1"])
+    async with app.serving() as url, connect(url) as client:
+        pipe = asyncio.subprocess.PIPE
+        listener = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "accord", "listen", "--port", "0", "--agent", url, "--json"),
+            stdout=pipe,
+            stderr=pipe,
+        )
+        assert listener.stdout is not None
+        assert listener.stderr is not None
+        try:
+            async with asyncio.timeout(30):
+                ready = (await listener.stderr.readline()).decode()
+                hook = ready.split()[2] + "/"
+                reply = await client.send("hi", push=hook)
+                lines = [json.loads(await listener.stdout.readline()) for _ in range(3)]
+                listener.send_signal(signal.SIGINT)
+                assert await listener.wait() == 0
+        finally:
+            if listener.returncode is None:
+                listener.kill()
+    assert {line["taskId"] for line in lines} == {reply.task.id}
+    assert [next(iter(line["event"])) for line in lines]
