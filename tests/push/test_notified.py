@@ -1,6 +1,7 @@
 """A client that is notified, and one that asks from time to time where it can't be."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ async def test_a_task_is_followed_to_its_end(how: str, monkeypatch: pytest.Monke
     """As it stands, then what changes. An agent that does not notify is asked."""
     monkeypatch.setattr("accord.client.notified.POLL_S", 0.02)
     gate = asyncio.Event()
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "notified": {"allow_hosts": ["127.0.0.1"]},
         "agent refuses": {},
         "no push": {"push": False},

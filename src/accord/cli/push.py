@@ -48,7 +48,9 @@ def push() -> None:
 
 @push.command(name="list")
 @click.option("--troubled", is_flag=True, help="Only webhooks that fail or are disabled.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, _MANY))
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(1, _MANY), help="At most so many."
+)
 @_STORE
 def list_(troubled: bool, limit: int, store: str | None) -> None:
     """List webhooks, the newest first, and how many events each was sent."""
@@ -130,7 +132,11 @@ def replay(letters: tuple[int, ...], task_id: str, is_all: bool, store: str | No
 @click.option("--token", default="", help="The token the webhook expects.")
 @click.option("--auth", default="", metavar="'SCHEME CREDENTIALS'", help="As a config has them.")
 @click.option("--allow-host", "allow_hosts", multiple=True, help="As given to accord serve.")
-@click.option("--key-file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keys to sign with, as given to accord serve.",
+)
 @_STORE
 def test(
     url: str,
