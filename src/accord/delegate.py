@@ -55,7 +55,7 @@ class Unanswered(Fail):
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__("another agent, which was to do a part of this, gave no answer")
+        super().__init__("another agent that does a part of this task gave no answer")
         self.reason = reason
 
 

@@ -87,7 +87,7 @@ async def test_a_run_whose_process_dies_eight_times_is_tried_once_more_and_then_
         assert await attempts(process, task["id"]) == [1, 2, 3, 4, 5, 6, 7, 8]
     assert state_of(found) == "TASK_STATE_FAILED"
     assert told(found) == (
-        "interrupted, and can't be taken up again: the server died 9 times in a row while the agent worked on this"  # noqa: E501
+        "interrupted, and can't be resumed: the server died 9 times in a row while the agent worked on this"  # noqa: E501
     )
     assert bomb.calls == 9
 

@@ -163,7 +163,7 @@ async def test_after_a_while_it_fails_with_the_reason(
     async with place.process(versions.agent(versions.new)) as process:
         task = await reaches(process, task_id, "TASK_STATE_FAILED")
     assert told(task).startswith(
-        f"interrupted, and can't be taken up again: {WHAT}; deploy the version that recorded it"
+        f"interrupted, and can't be resumed: {WHAT}; deploy the version that recorded it"
     )
     assert versions.done == ["look_up"]
 

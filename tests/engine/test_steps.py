@@ -108,7 +108,7 @@ async def test_results_count_for_the_size_of_a_task_in_every_process(
         async with disk.process(agent, limits=limits) as process:
             task = await process.send(message("yes", task_id=task["id"]))
     assert "step 'fetch' failed: ResultTooLarge: its result has 10,002 bytes" in text_in(task)
-    assert text_in(task).endswith("(Limits.task_size): return where it is kept")
+    assert text_in(task).endswith("(Limits.task_size): store it elsewhere and return where it is")
 
 
 # What a step raises

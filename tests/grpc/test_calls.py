@@ -405,7 +405,7 @@ async def test_an_address_that_is_not_ours_is_said(host):
     agent.skill(echo)
     with pytest.raises(
         RuntimeError,
-        match=f"gRPC cannot listen on {host}:0: the port is taken, or the address is not ours",
+        match=f"gRPC cannot listen on {host}:0: the port is in use",
     ):
         await agent.app(grpc_port=0, grpc_host=host).open()
 

@@ -278,7 +278,7 @@ async def test_nothing_can_be_hidden_in_a_request(what):
         await wire.say(head + SMUGGLED[what] + post(send("hidden")))
         got = await wire.answer()
         assert (got.status, got.headers["connection"]) == (400, "close")
-        assert got.body.startswith(b"this is no HTTP request: ")
+        assert got.body.startswith(b"not a valid HTTP request: ")
         assert await wire.rest() == b""
         await wire.hang_up()
         assert await agent.tasks() == 0

@@ -228,7 +228,7 @@ async def test_a_task_of_a_living_owner_is_shown_as_it_stands(box: Box) -> None:
 
 
 async def test_a_dead_process_writes_nothing_more(box: Box) -> None:
-    """Fencing: one that was taken for dead and comes back, paused or cut off, is refused whole, and
+    """Fencing: one that was declared dead and comes back, paused or cut off, is refused whole, and
     knows it.
     """
     first = box.create()

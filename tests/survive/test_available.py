@@ -290,7 +290,7 @@ async def test_work_that_kills_its_process_is_not_tried_for_ever(tmp_path: Path)
                     break
         (task,) = [task async for task in host.client().every_task()]
         assert deaths == 1 + MAX_ATTEMPTS
-        assert told(task).startswith("interrupted, and can't be taken up again")
+        assert told(task).startswith("interrupted, and can't be resumed")
         assert told(task).endswith(
             f"the server died {deaths} times in a row while the agent worked on this"
         )

@@ -30,7 +30,7 @@ __all__ = ["RETRY_MAX_TIME", "advised", "retry_for", "typed"]
 RETRY_MAX_TIME = click.option(
     "--retry-max-time",
     type=SECONDS,
-    help="Seconds to try again while the server is away.  [default: 30; 5 where nobody has ever "
+    help="Seconds to try again while the server is away.  [default: 30; 5 if the address has never "
     "answered]",
 )
 
@@ -46,7 +46,7 @@ def _say(pause: Pause) -> None:
     if pause.attempt == 1:
         how = "busy" if isinstance(pause.error, TooManyRequests) else "away"
         task_id = task_of(pause.error)
-        why = f"task {task_id} goes on when it is back" if task_id else pause.error
+        why = f"task {task_id} continues when it is back" if task_id else pause.error
         click.secho(f"the server is {how}, trying again ...   ({why})", err=True, dim=True)
 
 
@@ -71,7 +71,7 @@ def advised(error: A2AError | AgentFault, url: str = "", again: str = "") -> cli
                 f"{typed('task', 'get', url, task_id, '--wait')}"
             )
         case _ if again and is_interrupted(error):
-            help_ = f"The agent may have begun. To get its answer, and not a second one:  {again}"
+            help_ = f"The agent may have started. To get this answer and not start again:  {again}"
         case Unreachable() if "no secure connection" in said:
             help_ = "If the agent has no TLS, its address begins with http://, not https://."
         case Unreachable():
@@ -79,10 +79,7 @@ def advised(error: A2AError | AgentFault, url: str = "", again: str = "") -> cli
         case UntrustedCard():
             help_ = "Say whose signatures count with --keys or --key-url."
         case BadCard():
-            help_ = (
-                "Give the address an agent is served at, as accord serve prints it, or the "
-                "address of its card."
-            )
+            help_ = "Use the address that accord serve prints, or the address of its card."
         case Unauthenticated() if url and "accord auth login" not in said:
             help_ = f"Log in with:  {typed('auth', 'login', url)}"
         case TaskNotFound():

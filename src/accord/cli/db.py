@@ -105,7 +105,7 @@ def _found(url: str | None) -> tuple[Path, int]:
     try:
         store = open_store(url or only_store())
         if not isinstance(store, SqliteStore):
-            raise click.ClickException(f"{url} keeps nothing on a disk; give sqlite:///FILE")
+            raise click.ClickException(f"{url} is not stored on a disk; give sqlite:///FILE")
         schema = check_file(store.path)
     except (RuntimeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
@@ -131,5 +131,5 @@ def _with(path: Path, work: Callable[[SqliteStore], Awaitable[None]]) -> None:
         raise click.ClickException(str(error)) from error
     except CommitFailed as error:
         raise click.ClickException(
-            f"{path} could not be rewritten, and is as it was: {error}"
+            f"{path} could not be rewritten and is unchanged: {error}"
         ) from error

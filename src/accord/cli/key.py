@@ -37,7 +37,7 @@ class _Duration(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         found = re.fullmatch(r"(\d{1,6})([mhdw])", str(value))
         if found is None or not int(found[1]):
-            self.fail(f"{value} is no time; write 30m, 12h, 90d or 2w", param, ctx)
+            self.fail(f"{value} is not a time; write 30m, 12h, 90d or 2w", param, ctx)
         return int(found[1]) * _UNITS_S[found[2]] * 1000
 
 
@@ -55,7 +55,9 @@ def key() -> None:
 @click.argument("name")
 @click.option("--scopes", default="", help="What the key allows, like hr.read,hr.write.")
 @click.option("--tenant", default="", help="The organisation it belongs to.")
-@click.option("--expires", type=_Duration(), help="How long it is valid, like 90d. For ever, else.")
+@click.option(
+    "--expires", type=_Duration(), help="How long it is valid, like 90d. Without it, for ever."
+)
 @_where
 def new(
     name: str, scopes: str, tenant: str, expires: int | None, store: str | None, file: str | None

@@ -19,13 +19,13 @@ __all__ = ["send"]
 @click.command()
 @click.argument("url")
 @click.argument("text")
-@click.option("--stream", "is_stream", is_flag=True, help="Show the answer as it is made.")
+@click.option("--stream", "is_stream", is_flag=True, help="Show the answer while it is produced.")
 @click.option("--task-id", default="", help="Continue this task: answer its question.")
 @click.option("--context-id", default="", help="Start a new task in this conversation.")
 @click.option(
     "--key",
     default="",
-    help="Name this message: sent again under the same name, its work is not done twice.",
+    help="Idempotency key: a message sent again with the same key is not processed twice.",
 )
 @click.option(
     "--timeout", type=SOME_SECONDS, help="Seconds to wait for the answer.  [default: 600]"
@@ -56,7 +56,7 @@ def send(
         raise advised(error, url, sending.again) from error
     except KeyboardInterrupt:
         click.secho(
-            f"\nno longer waiting; what the agent has begun goes on\n{sending.later}".rstrip(),
+            f"\nno longer waiting; the agent goes on with its task\n{sending.later}".rstrip(),
             err=True,
         )
         raise click.exceptions.Exit(130) from None

@@ -65,7 +65,7 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     type=SECONDS,
     default=20.0,
     show_default=True,
-    help="Seconds running work gets to finish on SIGTERM.",
+    help="Seconds that running tasks have to finish after SIGTERM.",
 )
 @click.option(
     "--keep-days", type=DAYS, default=30.0, show_default=True, help="Days a finished task is kept."
@@ -107,7 +107,7 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     type=click.Choice(_LEVELS),
     default="warning",
     show_default=True,
-    help="How much the log says.",
+    help="The level of the log.",
 )
 def serve(
     file: str,
@@ -143,7 +143,7 @@ def serve(
     """
     if url is not None and not url.startswith(("http://", "https://")):
         raise click.ClickException(
-            f"--url {url} is no address clients can use; write it like "
+            f"--url {url} is not an address that clients can use; write it like "
             "https://agents.example.com/trip"
         )
     logging.basicConfig(level=log_level.upper(), format="%(levelname)s: %(message)s")

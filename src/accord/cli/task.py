@@ -38,7 +38,7 @@ def task() -> None:
 @task.command()
 @click.argument("url")
 @click.argument("task_id")
-@click.option("--wait", "waits", is_flag=True, help="Until it has ended or asks something.")
+@click.option("--wait", "waits", is_flag=True, help="Wait until it has ended or asks a question.")
 @click.option("--timeout", type=SOME_SECONDS, help="Seconds to wait for that.  [default: 600]")
 @RETRY_MAX_TIME
 @_OUTPUT

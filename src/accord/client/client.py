@@ -274,7 +274,7 @@ class Client:
             if token in seen or empty > _EMPTY_PAGES:
                 raise BadAnswer(
                     self.connection.name,
-                    "its list of tasks never ends: the pages repeat or stay empty",
+                    "its list of tasks does not end: pages repeat or are empty",
                 )
             seen.add(token)
 

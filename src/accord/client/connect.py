@@ -367,11 +367,11 @@ def agent_url(given: str) -> str | None:
     try:
         parse_url(given)
     except ValueError as error:
-        raise BadCard(safe_url(given), f"that is no URL: {error}") from None
+        raise BadCard(safe_url(given), f"not a URL: {error}") from None
     if "@" in urlsplit(given).netloc:
         raise BadCard(
             safe_url(given),
-            "credentials do not belong into a URL; connect with auth=Basic(user, password)",
+            "credentials must not be in a URL; connect with auth=Basic(user, password)",
         )
     return given
 
@@ -389,7 +389,7 @@ def _read_file(path: Path, budget: Budget) -> bytes:
         with path.open("rb") as file:
             return file.read(budget.card_bytes + 1)
     except OSError as error:
-        raise BadCard(str(path), f"no card to be read: {error.strerror}") from None
+        raise BadCard(str(path), f"the card can't be read: {error.strerror}") from None
 
 
 def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterface]:
@@ -400,7 +400,7 @@ def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterfa
     for interface in card.supported_interfaces:
         key = (interface.protocol_binding, interface.protocol_version)
         if key not in SPOKEN and not (key in _OVER_GRPC and find_spec("grpc") is not None):
-            notes.append(f"{key[0]} {key[1]} at {interface.url} is not spoken here")
+            notes.append(f"{key[0]} {key[1]} at {interface.url} is not supported by this client")
         else:
             usable.append(interface)
     usable += _asked_for(usable, wish, notes)
@@ -413,7 +413,11 @@ def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterfa
             f"{i.protocol_binding} {i.protocol_version}" for i in card.supported_interfaces
         )
         asked = " ".join([*wish.bindings, *wish.versions])
-        what = f"it does not offer {asked}" if asked else "nothing it offers is spoken here"
+        what = (
+            f"it does not offer {asked}"
+            if asked
+            else "it offers no version and binding that this client knows"
+        )
         raise BadCard(card.name, f"{what}; it offers {offered or 'nothing'}")
     return usable
 

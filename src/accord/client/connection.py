@@ -251,9 +251,7 @@ class AgentConnection:
                 )
                 if pause is None:
                     if isinstance(error, TooSlow) and before is not None:
-                        error.fault = (
-                            f"not done in time; the attempt before this one ended with: {before}"
-                        )
+                        error.fault = f"not done in time; the attempt before failed with: {before}"
                     raise about_task(self.named(error), task_id) from None
                 before = error
                 if on_repeat is not None and not isinstance(error, Unreachable):
@@ -281,7 +279,7 @@ class AgentConnection:
             failures.pause(error, now, deadline, is_first=True) if not error.is_lasting else None
         )
         if pause is None and not error.is_lasting:
-            error.fault += f"; nobody has ever answered there, {failures.tried(now)}: check the address, and that the agent runs"  # noqa: E501
+            error.fault += f"; this address has never answered, {failures.tried(now)}: check the address, and whether the agent runs"  # noqa: E501
         return pause
 
     @property

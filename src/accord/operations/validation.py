@@ -78,7 +78,7 @@ def since_ms(text: str) -> int | None:
         moment = datetime.datetime.fromisoformat((head + zone) if zone else head)
     except ValueError:
         raise InvalidParams(
-            f"statusTimestampAfter: {text!r:.80} is no time",
+            f"statusTimestampAfter: {text!r:.80} is not a time",
             violations=(("statusTimestampAfter", "is no time"),),
         ) from None
     seconds = math.floor(moment.timestamp())

@@ -108,7 +108,7 @@ def read(reader: Callable[[Any], T], value: Any, field: str = "params") -> T:
     try:
         return reader(value)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        raise refuse(field, "is not as this version of the protocol has it") from None
+        raise refuse(field, "is not valid in this version of the protocol") from None
 
 
 def convert(value: Json, type_: type[T]) -> T:
@@ -148,7 +148,7 @@ def read_state(value: Any, field: str = "status.state") -> str:
             return found
     elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(_NUMBERS):
         return _NUMBERS[value]
-    raise refuse(field, f"{value!r:.80} is no state; there are {', '.join(WORDS.values())}")
+    raise refuse(field, f"{value!r:.80} is not a state; use one of {', '.join(WORDS.values())}")
 
 
 def write_state(state: str) -> str:
@@ -279,7 +279,7 @@ def read_part(old: Any, field: str, *, lone_file: bool = False) -> Json:
             field,
             f"a part of kind {kind!r:.40} has no such content"
             if kind in _PLAIN
-            else f"{kind!r:.40} is no kind of part",
+            else f"{kind!r:.40} is not a kind of part",
         )
     if metadata is not None:
         metadata, facts = drop_marks(metadata)

@@ -42,7 +42,7 @@ def bad_field(error: msgspec.ValidationError) -> InvalidParams:
     member = _MEMBER.search(what)
     if member is not None:
         path = f"{path}.{member['name']}" if path else member["name"]
-        what = "is required" if what.startswith("Object missing") else "is not known here"
+        what = "is required" if what.startswith("Object missing") else "is not known"
     return _refuse(path, what)
 
 
@@ -109,7 +109,7 @@ def _normal_enum(value: Any, node: mi.EnumType, path: str) -> Any:
     if value == "TASK_STATE_CANCELLED" and node.cls is TaskState:
         return TaskState.CANCELED.value
     if value not in known:
-        raise _refuse(path, f"{value!r:.80} is none of {', '.join(known[1:])}")
+        raise _refuse(path, f"{value!r:.80} is not one of {', '.join(known[1:])}")
     return value
 
 

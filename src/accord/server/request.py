@@ -163,7 +163,7 @@ def too_large(limit: int) -> BodyTooLarge:
 
 
 def too_busy() -> A2AError:
-    return TooManyRequests("too many requests are on the way; try again", retry_after_s=1)
+    return TooManyRequests("too many requests are in flight; try again", retry_after_s=1)
 
 
 def not_read() -> A2AError:

@@ -55,7 +55,7 @@ class CommitFailed(Exception):
 
 
 class Fenced(CommitFailed):
-    """This replica was taken for dead and others may own its tasks: nothing it writes counts any
+    """This replica was declared dead and others may own its tasks: nothing it writes counts any
     more.
     """
 
@@ -407,7 +407,7 @@ class Store(Protocol):
 
         Raises:
             CommitFailed: It can't.
-            Fenced: This replica was taken for dead.
+            Fenced: This replica was declared dead.
         """
         ...
 

@@ -266,7 +266,7 @@ class MemoryStore:
 
     def _check_fence(self) -> None:
         if self.replica not in self._state.living:
-            raise Fenced(f"replica {self.replica} was taken for dead")
+            raise Fenced(f"replica {self.replica} was declared dead")
 
     def _create(self, item: Create, at_ms: int) -> bool:
         state = self._state

@@ -150,10 +150,12 @@ async def fetch_card(
             return card_of(value, place, notes), answer.headers.get("Server") or ""
         if answer.status == 401:
             raise Unauthenticated(
-                f"{safe_url(place)}: the card is not for everyone; connect with auth="
+                f"{safe_url(place)}: the card needs authentication; connect with auth="
             )
         if answer.status == 403:
-            raise PermissionDenied(f"{safe_url(place)}: these credentials do not open the card")
+            raise PermissionDenied(
+                f"{safe_url(place)}: the agent refuses these credentials for its card"
+            )
         tried.append(f"{safe_url(place)} (HTTP {answer.status})")
         if answer.status in _NOT_NOW:
             not_now = answer
@@ -300,7 +302,7 @@ async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> R
             target = parse_url(urljoin(url, location))
         except ValueError:
             raise BadCard(
-                safe_url(url), f"redirects to {location[:200]!r}, which is no URL to follow"
+                safe_url(url), f"redirects to {location[:200]!r}, which is not a URL to follow"
             ) from None
         if url.startswith("https") and target.scheme == "http":
             raise BadCard(

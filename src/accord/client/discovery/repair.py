@@ -301,7 +301,7 @@ def _absolute(given: str, base: str) -> Url:
     if re.match(r"[\w.\-]+(:\d+)(/|$)|localhost(/|$)|[\w\-]+\.[\w.\-]+(/|$)", given):
         return parse_url(f"{parse_url(base).scheme if base else 'https'}://{given}")
     if not base:
-        raise ValueError("a relative url, and nothing to relate it to")
+        raise ValueError("a relative url, without a base url")
     return parse_url(urljoin(_base_url(base), given))
 
 

@@ -102,8 +102,8 @@ def reconcile(seen: Task, now: Task) -> list[Event | Gap]:
             0,
             Gap(
                 now,
-                "the connection was lost and the agent does not tell everything that "
-                "happened meanwhile",
+                "the connection was lost, and the agent can't send all events that happened "
+                "meanwhile",
             ),
         )
     return missed

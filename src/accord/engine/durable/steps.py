@@ -210,7 +210,7 @@ class Steps:
             return entry
         text = (
             f"its result has {size:,} bytes, and the task may grow by {max(left, 0):,} "
-            "(Limits.task_size): return where it is kept"
+            "(Limits.task_size): store it elsewhere and return where it is"
         )
         return call.failed(TOO_LARGE, text)
 
@@ -258,8 +258,8 @@ class Steps:
             return branch
         if not name:
             raise TypeError(
-                f"ctx.{verb} was called in a task of your own, where nothing says which "
-                "call it is after a restart; use ctx.gather "
+                f"ctx.{verb} was called in a task of your own, where it can't be "
+                "found again after a restart; use ctx.gather "
                 "for work side by side and timeout= for time limits, or give it a name of "
                 f"its own: ctx.{verb}(..., name=...)"
             )
@@ -555,7 +555,7 @@ def _name_of(function: Any, name: str) -> str:
     if found == "<lambda>" or isinstance(function, functools.partial):
         what = "lambda" if found == "<lambda>" else "functools.partial"
         raise TypeError(
-            f"a {what} has no name to be known by after a restart; write "
+            f"a {what} has no name by which it can be found after a restart; write "
             f"ctx.step({what}..., name='...'), or use a def"
         )
     return found

@@ -407,7 +407,7 @@ class Log:
         if len(task.history) >= limits.history or self.size + len(data) > limits.task_size:
             raise UnsupportedOperation(
                 f"task {task.id} holds {limits.history} messages or {limits.task_size} "
-                "bytes, the most a task may; "
+                "bytes, the limits of a task; "
                 f"send without taskId, in context {task.context_id}, to start a new one",
                 taskId=task.id,
                 contextId=task.context_id,

@@ -568,14 +568,14 @@ class Tasks:
         count = self.working.of_caller(caller)
         if count >= self.limits.tasks_per_caller and not is_answer:
             raise TooManyRequests(
-                f"{count} tasks of yours are being worked on, the most at once",
+                f"{count} of your tasks are running, the limit for one caller",
                 retry_after_s=1,
                 limit="tasks_per_caller",
             )
         count = len(self.working)
         if count >= self.limits.tasks + (MAX_WAITING if is_answer else 0):
             raise TooManyRequests(
-                f"{count} tasks are being worked on, the most this server does at once",
+                f"{count} tasks are running, the limit of this server",
                 retry_after_s=1,
             )
 

@@ -459,7 +459,7 @@ class View:
     def _ended(self, state: TaskState) -> A2AError:
         task_id, context_id = self._tail.ids
         return UnsupportedOperation(
-            f"task {task_id} became {state.word} before your message got its turn; "
+            f"task {task_id} became {state.word} before it took your message; "
             f"send it again without taskId to start a new task in context {context_id}",
             taskId=task_id,
             contextId=context_id,

@@ -136,7 +136,7 @@ class Views:
         ):
             if count >= most:
                 raise TooManyRequests(
-                    f"{count} streams of {whose} are open, the most allowed", retry_after_s=5
+                    f"{count} streams of {whose} are open, which is the limit", retry_after_s=5
                 )
 
     def _tail(self, of: Log | Record) -> Tail:
@@ -306,7 +306,9 @@ class Views:
             try:
                 rows = await self._store.read({key: tail.pos for key, tail in tails.items()})
             except A2AError:
-                log_.warning("reading what others wrote failed, and is tried again", exc_info=True)
+                log_.warning(
+                    "reading what other processes wrote failed; trying again", exc_info=True
+                )
                 await asyncio.sleep(1)
                 self._woken.update(tails)
                 continue

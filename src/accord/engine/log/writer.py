@@ -157,7 +157,7 @@ class Writer:
                     else:
                         log.lose()
                 except Exception:  # whatever it is, it must not keep others from being told
-                    log_.exception("a commit was stored, and telling of it failed")
+                    log_.exception("a commit was stored, but publishing it failed")
             for (_, waiter), is_stored in zip(items, stored[len(logs) :], strict=True):
                 if not waiter.done():
                     waiter.set_result(is_stored)
@@ -175,7 +175,7 @@ class Writer:
                 batch.append(log.take())
                 taken.append(log)
             except Exception:
-                log_.exception("a task can't be written, and is given up")
+                log_.exception("a task can't be written and is dropped")
                 log.lose()
         return taken, batch
 
@@ -236,14 +236,14 @@ class Writer:
         if isinstance(error, Fenced) and not self.is_fenced:
             self.is_fenced = True
             log_.critical(
-                "%s: nothing done here counts any more, and no more work is taken; stop this process",  # noqa: E501
+                "%s: this process can store nothing any more and takes no work; stop it",
                 error,
             )
             self.on_fenced()
         if not self.fault:
             self.fault, self._failed_s = str(error) or type(error).__name__, time.monotonic()
             if not self.is_fenced:
-                log_.error("the store can't be written, and is tried again: %s", error)
+                log_.error("the store can't be written; trying again: %s", error)
 
     def has_beaten(self) -> None:
         """A heartbeat was stored. Of a commit that failed only a commit can say that it works

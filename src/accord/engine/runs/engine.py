@@ -410,7 +410,7 @@ def _changes_hands(found: Log | Record | None) -> Unavailable:
             retry_after_s=5,
         )
     return Unavailable(
-        "the task changes hands too often right now; try again in a moment", retry_after_s=1
+        "the owner of the task changes too often right now; try again in a moment", retry_after_s=1
     )
 
 

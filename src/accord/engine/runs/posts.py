@@ -77,8 +77,8 @@ class Posts:
                 outcome = await view.post_outcome(post_id)
         except TimeoutError:
             raise Unavailable(
-                f"the message for task {record.id} is stored, and its process has not "
-                "taken it yet; get the task in a while",
+                f"the message for task {record.id} is stored, but its process has not "
+                "read it yet; get the task in a while",
                 retry_after_s=5,
                 taskId=record.id,
             ) from None
@@ -105,7 +105,7 @@ class Posts:
             view.close()
         if events is None:
             raise Unavailable(
-                f"the cancel of task {record.id} is stored, and its process has not ended it yet; "
+                f"the cancel of task {record.id} is stored, but its process has not ended it yet; "
                 "get the task in a while",
                 retry_after_s=5,
                 taskId=record.id,
@@ -141,7 +141,7 @@ class Posts:
                     await self._take(post)
             except A2AError:
                 log_.warning(
-                    "reading messages of other processes failed, and is tried again", exc_info=True
+                    "reading messages of other processes failed; trying again", exc_info=True
                 )
                 await asyncio.sleep(RETRY_S)
                 self._woken = None

@@ -63,7 +63,7 @@ class Recovery:
         await self._tasks.flush()
         if taken_up or failed:
             log_.warning(
-                "the last stop interrupted %d task%s: %d taken up again, %d failed",
+                "the last stop interrupted %d task%s: %d resumed, %d failed",
                 taken_up + failed,
                 "" if taken_up + failed == 1 else "s",
                 taken_up,
@@ -140,7 +140,7 @@ class Recovery:
             try:
                 found.append(await self._take_up(record, died=died))
             except Exception:  # whatever it is, it harms no other task
-                log_.exception("task %s can't be taken up, and stays as it is", record.id)
+                log_.exception("task %s can't be resumed and stays as it is", record.id)
                 found.append(False)
         return found
 
@@ -148,7 +148,7 @@ class Recovery:
         try:
             log = await self._tasks.take(record)
         except _BROKEN:  # one broken row does not keep the server from starting
-            log_.exception("task %s can't be read, and stays as it is", record.id)
+            log_.exception("task %s can't be read and stays as it is", record.id)
             return False
         if log is None:
             return True
@@ -191,7 +191,7 @@ class Recovery:
                     )  # the function is called when this is stored
         except (A2AError, *_BROKEN):
             log_.exception(
-                "task %s waits for an authorization, and can't be taken up again", log.ids.task_id
+                "task %s waits for an authorization, and can't be resumed", log.ids.task_id
             )
         return True
 
@@ -234,7 +234,7 @@ class Recovery:
         return True
 
     def _give_up(self, log: Log, why: str) -> bool:
-        set_status(log, TaskState.FAILED, f"interrupted, and can't be taken up again: {why}")
+        set_status(log, TaskState.FAILED, f"interrupted, and can't be resumed: {why}")
         return False
 
     def _first_run(self, log: Log, entries: list[Numbered]) -> None:

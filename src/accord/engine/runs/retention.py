@@ -88,7 +88,7 @@ class Upkeep:
             except CommitFailed as error:
                 self._tasks.writer.fails(error)
             except Exception:  # whatever it is, the next heartbeat must come
-                log_.exception("upkeep failed, and is tried again")
+                log_.exception("upkeep failed; trying again")
 
     async def tend(self) -> None:
         """Do what is due."""
@@ -130,7 +130,7 @@ class Upkeep:
             if worked_s > skill.run_s:
                 run.interrupt(f"the agent did not finish within {skill.run_s:g} s")
             elif skill.idle_s is not None and now - run.progressed_s > skill.idle_s:
-                run.interrupt(f"the agent said nothing for {skill.idle_s:g} s")
+                run.interrupt(f"the agent produced no output for {skill.idle_s:g} s")
             elif (
                 skill.is_durable
                 and worked_s - run.noted_s > min(NOTE_S, skill.run_s / 10)

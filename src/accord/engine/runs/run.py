@@ -57,7 +57,7 @@ log_ = logging.getLogger("accord")
 
 CANCEL_GRACE_S = 3.0
 FORGOTTEN = (
-    "interrupted: the server stopped, and what it kept was in memory; send the message again, "
+    "interrupted: the server stopped, and its tasks were in memory only; send the message again, "
     "under a new key if it had one"
 )
 _SURE_S = 0.1

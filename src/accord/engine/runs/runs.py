@@ -156,7 +156,8 @@ class Runs:
             for task in unresponsive:
                 place = _place_of(task)
                 log_.warning(
-                    "skill %s did not end when it was cancelled; it is left behind at %s",
+                    "skill %s did not end when it was cancelled; the process ends without it; "
+                    "it was at %s",
                     self._leaving[task].id,
                     place,
                 )
@@ -175,7 +176,8 @@ class Runs:
         if skill is None:
             task_id = task.ids.task_id if isinstance(task, Log) else task.id
             raise UnsupportedOperation(
-                f"task {task_id} was begun by skill {task.skill!r}, which this agent no longer has",
+                f"task {task_id} was started by skill {task.skill!r}, which this agent no longer "
+                "has",
                 taskId=task_id,
             )
         return skill

@@ -91,7 +91,9 @@ class AgentBase:
         if card not in ("public", "authenticated"):
             raise ValueError(f'card is "public" or "authenticated", not {card!r}')
         if card == "authenticated" and self.auth is None:
-            raise ValueError('card="authenticated" needs auth=: how callers show who they are')
+            raise ValueError(
+                'card="authenticated" needs auth=, which says how callers authenticate'
+            )
         self.is_card_public = card == "public"
         self.skills: dict[str, Skill] = {}
         self.router: Callable[[Message], Any] | None = None
@@ -244,8 +246,8 @@ class AgentBase:
             skill.resolve()
             if skill.scopes and self.auth is None:
                 raise ValueError(
-                    f"skill {skill.id!r} needs scopes, but agent {self.name!r} has no auth=: "
-                    "nobody could have them"
+                    f"skill {skill.id!r} needs scopes, but agent {self.name!r} has no auth=, "
+                    "so no caller could have them"
                 )
         self.default = next(
             (s for s in self.skills.values() if s.is_default), next(iter(self.skills.values()))

@@ -182,7 +182,7 @@ def _is_map(field: Any) -> bool:
 def _read_enum(names: dict[int, str], number: int) -> str:
     name = names.get(number)
     if name is None:
-        raise _Wrong(f"{number} is none of {', '.join(list(names.values())[1:])}")
+        raise _Wrong(f"{number} is not one of {', '.join(list(names.values())[1:])}")
     return name
 
 
@@ -205,7 +205,7 @@ def _read_number(number: float) -> int | float:
     if number.is_integer():
         return int(number) if -EXACT <= number <= EXACT else number
     if not math.isfinite(number):
-        raise _Wrong(f"{number} is no number JSON has")
+        raise _Wrong(f"{number} can't be a JSON number")
     return number
 
 
@@ -218,7 +218,7 @@ def _read_struct(message: Any) -> Value:
 def _read_timestamp(moment: Any) -> str:
     seconds, nanos = moment.seconds, moment.nanos
     if not (_FIRST_S <= seconds <= _LAST_S and 0 <= nanos < 1_000_000_000):
-        raise _Wrong("is no time between the years 1 and 9999")
+        raise _Wrong("is not a time between the years 1 and 9999")
     year, month, day, hour, minute, second, *_ = time.gmtime(seconds)
     fraction = f"{nanos // 1_000_000:03d}" if nanos % 1_000_000 == 0 else f"{nanos:09d}"
     return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{fraction}Z"
@@ -360,7 +360,9 @@ def _moment(text: str) -> tuple[int, int]:
         second, fraction, sign, hours, minutes = found.groups()
         seconds = _seconds(second)
     except ValueError:
-        raise InvalidAgentResponse(f"{text!r:.80} is no time like 2026-03-01T00:00:00Z") from None
+        raise InvalidAgentResponse(
+            f"{text!r:.80} is not a time like 2026-03-01T00:00:00Z"
+        ) from None
     if sign is not None:
         away_s = int(hours) * 3600 + int(minutes) * 60
         seconds += away_s if sign == "-" else -away_s

@@ -400,7 +400,7 @@ def read_list(value: Any) -> Json:
 def read_number(value: Any, field: str) -> Any:
     if isinstance(value, str):
         if not re.fullmatch(r"-?\d{1,11}", value):
-            raise refuse(field, f"{value!r:.40} is no number")
+            raise refuse(field, f"{value!r:.40} is not a number")
         return int(value)
     return value
 

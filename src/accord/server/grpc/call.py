@@ -162,7 +162,7 @@ class GrpcCall(Http2Stream):
         while len(buffer) >= 5 and not self.is_over:
             flag, size = buffer[0], int.from_bytes(buffer[1:5], "big")
             if flag > 1:
-                self.fail("INTERNAL", f"a message begins with {flag}, which means nothing")
+                self.fail("INTERNAL", f"a message begins with the unknown flag {flag}")
             elif size > most:
                 self.refuse(_too_large(most))
             elif len(buffer) < size + 5:
@@ -174,12 +174,12 @@ class GrpcCall(Http2Stream):
 
     def _arrived(self, flag: int, message: bytes) -> None:
         if self._inbox and self.head.method is not None and not self.head.method.is_streaming:
-            self.fail("UNIMPLEMENTED", "this method takes one message, and more came")
+            self.fail("UNIMPLEMENTED", "this method takes one message, but more were sent")
             return
         if len(self._inbox) >= UNREAD:
             self.refuse(
                 TooManyRequests(
-                    "too many messages wait to be read; take some answers first", retry_after_s=1
+                    "too many messages are waiting; read some answers first", retry_after_s=1
                 )
             )
             return
@@ -201,7 +201,7 @@ class GrpcCall(Http2Stream):
             if self.connection.listener.is_full:
                 self.refuse(
                     TooManyRequests(
-                        "too many messages are on the way; read some answers first", retry_after_s=1
+                        "too many messages are in flight; read some answers first", retry_after_s=1
                     )
                 )
         else:
@@ -289,7 +289,7 @@ class GrpcCall(Http2Stream):
     def _check_space(self) -> None:
         if self.connection.is_full:
             raise TooManyRequests(
-                "too much of what was asked for on this connection has not been taken",
+                "too many answers on this connection have not been read",
                 retry_after_s=1,
             )
 
@@ -359,7 +359,7 @@ class GrpcCall(Http2Stream):
         self.drop()
         self.refuse(
             TooManyRequests(
-                f"nothing was taken from this stream for {stalled_s:g} s; subscribe again"
+                f"nothing was read from this stream for {stalled_s:g} s; subscribe again"
             )
         )
 
@@ -376,7 +376,7 @@ class GrpcCall(Http2Stream):
                     f"the call was not complete within {BODY_WAITS * timeout_s:g} s",
                 )
             elif now - self.since > timeout_s:
-                self.fail("DEADLINE_EXCEEDED", f"the call did not go on for {timeout_s:g} s")
+                self.fail("DEADLINE_EXCEEDED", f"no data of the call came for {timeout_s:g} s")
         super().check_timeouts(now)
 
     def lost(self) -> None:

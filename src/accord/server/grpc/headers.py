@@ -70,9 +70,9 @@ def check_trailers(pairs: Iterable[Pair]) -> None:
 
 def _check(name: bytes, value: bytes) -> None:
     if not _NAME.fullmatch(name) or name in _HOP_BY_HOP or (name == b"te" and value != b"trailers"):
-        raise Malformed("a name that must not be here")
+        raise Malformed("a header name that is not allowed")
     if _BAD_VALUE.search(value):
-        raise Malformed("a value that is none")
+        raise Malformed("a header value that is not allowed")
 
 
 def read(pairs: Iterable[Pair]) -> CallHeaders:
@@ -87,7 +87,7 @@ def read(pairs: Iterable[Pair]) -> CallHeaders:
     for name, value in pairs:
         if name.startswith(b":"):
             if plain or name in pseudo or name not in _PSEUDO or _BAD_VALUE.search(value):
-                raise Malformed("pseudo-headers come once, and first")
+                raise Malformed("pseudo-headers must come first, and each only once")
             pseudo[name] = value
             continue
         _check(name, value)
@@ -97,7 +97,7 @@ def read(pairs: Iterable[Pair]) -> CallHeaders:
                 (name.decode("ascii"), value.strip(b" \t").decode("latin-1"))
             )  # gRPC's clients may leave blanks
     if not (pseudo.get(b":method") and pseudo.get(b":scheme") and pseudo.get(b":path")):
-        raise Malformed("a request has a method, a scheme and a path")
+        raise Malformed("a request needs a method, a scheme and a path")
     head.path = pseudo[b":path"].decode("latin-1")
     length = plain.get(b"content-length")
     if length is not None:
@@ -123,12 +123,12 @@ def _read_options(head: CallHeaders, plain: dict[bytes, bytes]) -> None:
     if timeout is not None:
         found = _TIMEOUT.fullmatch(timeout.decode("latin-1"))
         if found is None:
-            head.problem = "INVALID_ARGUMENT", f"grpc-timeout {timeout[:40]!r} is no time"
+            head.problem = "INVALID_ARGUMENT", f"grpc-timeout {timeout[:40]!r} is not a time"
         else:
             head.timeout_s = min(int(found[1]) * _UNIT_S[found[2]], YEAR_S)
     head.encoding = plain.get(b"grpc-encoding", b"identity").decode("latin-1")
     if head.encoding not in ENCODINGS:
         head.problem = (
             "UNIMPLEMENTED",
-            f"messages in {head.encoding!r:.40} can't be read here; send {', '.join(ENCODINGS)}",
+            f"messages in {head.encoding!r:.40} is not supported; send {', '.join(ENCODINGS)}",
         )

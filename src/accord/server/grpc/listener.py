@@ -63,7 +63,8 @@ class GrpcServer(Listener):
                 f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
             )
             raise RuntimeError(
-                f"gRPC cannot listen on {address}: the port is taken, or the address is not ours"
+                f"gRPC cannot listen on {address}: the port is in use, or the address "
+                "is not of this machine"
             ) from None
 
     def connected(self) -> Http2Connection:

@@ -133,7 +133,7 @@ class GrpcEndpoint(Endpoint):
             # Only a release candidate of 1.0 ever spoke so in the old package, with other numbers
             # in its messages.
             raise VersionNotSupported(
-                f"{version.grpc_service} speaks {version.number}; 1.0 is lf.a2a.v1",
+                f"{version.grpc_service} is A2A {version.number}; 1.0 is lf.a2a.v1",
                 requested=given[:40],
             )
 

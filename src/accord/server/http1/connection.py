@@ -272,7 +272,7 @@ class Http1Connection(PausableReader):
                 )
             elif not is_request(ahead):
                 self.refuse(
-                    400, "this is no HTTP request: it begins with no method", is_sending=True
+                    400, "not an HTTP request: it does not begin with a method", is_sending=True
                 )
             return
         data, self.ahead = bytes(ahead), None
@@ -467,7 +467,7 @@ class Http1Connection(PausableReader):
     def _headed(self, lines: list[bytes], headers: Pairs) -> bytes:
         for name, value in headers:
             if b"\n" in value or b"\r" in value:
-                raise ValueError(f"the header {name!r} would break the answer apart")
+                raise ValueError(f"the header {name!r} would split the response")
             if name != b"connection":
                 lines.append(b"%b: %b\r\n" % (name, value))
             elif value == b"close":

@@ -79,7 +79,7 @@ def read_head(data: bytes) -> RequestHead:
         Bad: It is none.
     """
     if data.startswith(_HTTP2):
-        raise Bad("this port speaks HTTP/1.1; gRPC has a port of its own", 505)
+        raise Bad("this port is for HTTP/1.1; gRPC has its own port", 505)
     lines = _Lines()
     parser = httptools.HttpRequestParser(lines)
     try:
@@ -89,14 +89,14 @@ def read_head(data: bytes) -> RequestHead:
         # protocol
         pass
     except httptools.HttpParserInvalidMethodError:
-        raise Bad("the request begins with no method of HTTP that is known here", 501) from None
+        raise Bad("the request does not begin with a known HTTP method", 501) from None
     except httptools.HttpParserCallbackError as error:
         raise error.__context__ if isinstance(error.__context__, Bad) else error from None
     except httptools.HttpParserError as error:
-        raise Bad(f"this is no HTTP request: {error}") from None
+        raise Bad(f"not a valid HTTP request: {error}") from None
     version = parser.get_http_version()
     if version not in ("1.0", "1.1"):
-        raise Bad(f"HTTP/{version} is not spoken here; use HTTP/1.1", 505)
+        raise Bad(f"HTTP/{version} is not supported; use HTTP/1.1", 505)
     return _judged(parser.get_method().decode("ascii"), lines, is_old=version == "1.0")
 
 
@@ -106,7 +106,7 @@ def _judged(verb: str, lines: _Lines, *, is_old: bool) -> RequestHead:
     if len(headers) != len(pairs):
         _check_twice(pairs)
     if b"host" not in headers and not is_old:
-        raise Bad("this is no HTTP request: it has no Host header")
+        raise Bad("not a valid HTTP request: it has no Host header")
     is_keep_alive = not is_old
     if b"connection" in headers:
         said = b",".join(
@@ -116,7 +116,7 @@ def _judged(verb: str, lines: _Lines, *, is_old: bool) -> RequestHead:
         is_keep_alive = b"close" not in words and (not is_old or b"keep-alive" in words)
     expected = headers.get(b"expect", b"").lower()
     if expected and expected != b"100-continue":
-        raise Bad(f"nobody here can do what is expected: {expected[:80]!r}", 417)
+        raise Bad(f"this server can't meet the expectation: {expected[:80]!r}", 417)
     target = _target(verb, lines.url, headers)
     is_waiting = bool(expected) and not is_old
     return RequestHead(
@@ -129,7 +129,7 @@ def _check_twice(pairs: list[tuple[bytes, bytes]]) -> None:
     names = [name for name, _ in pairs]
     for name in (b"host", b"content-length", b"transfer-encoding"):
         if names.count(name) > 1:
-            raise Bad(f"this is no HTTP request: {name.decode().title()} twice")
+            raise Bad(f"not a valid HTTP request: {name.decode().title()} twice")
 
 
 def _length(headers: Headers, *, is_old: bool) -> int:
@@ -137,10 +137,11 @@ def _length(headers: Headers, *, is_old: bool) -> int:
     if coding is None:
         return int(headers.get(b"content-length", b"0"))
     if b"content-length" in headers or is_old:  # llhttp has refused the first; should it ever not
-        raise Bad("this is no HTTP request: its length is said in two ways")
+        raise Bad("not a valid HTTP request: it has two lengths")
     if coding.strip().lower() != b"chunked":
         raise Bad(
-            f"the transfer encoding {coding[:80]!r} is not known here; send it plain, or chunked",
+            f"the transfer encoding {coding[:80]!r} is not supported; send the body "
+            "plain or chunked",
             501,
         )
     return -1
@@ -150,7 +151,7 @@ def _target(verb: str, url: bytes, headers: Headers) -> Target:
     text = url.decode("latin-1").partition("#")[0]
     if not text.startswith("/"):
         if verb == "CONNECT":
-            raise Bad("nobody is connected to anything here", 501)
+            raise Bad("CONNECT is not supported", 501)
         scheme, colon, rest = text.partition("://")
         if colon and scheme.lower() in ("http", "https"):
             host = re.split(r"[/?]", rest, maxsplit=1)[0]
@@ -161,7 +162,7 @@ def _target(verb: str, url: bytes, headers: Headers) -> Target:
             if not text.startswith("/"):
                 text = "/" + text
         elif not (text == "*" and verb == "OPTIONS"):
-            raise Bad("this is no HTTP request: it is for no path")
+            raise Bad("not a valid HTTP request: it has no path")
     raw, _, query = text.partition("?")
     return Target(verb, unquote(raw) if "%" in raw else raw, raw, query.encode("latin-1"))
 
@@ -259,12 +260,10 @@ class Chunked:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            raise Bad(f"this is no HTTP request: {error}") from None
+            raise Bad(f"not a valid HTTP request: {error}") from None
         self._fed += len(data)
         count, size = self._pieces.count, len(self.data)
         if self._fed - size > SAID_BYTES + USUAL_BYTES * count + size and not self.is_too_large:
-            raise Bad("this is no HTTP request: more is said about the chunks than in them")
+            raise Bad("not a valid HTTP request: the chunk extensions are larger than the chunks")
         if count > CHUNKS and size < SMALL_BYTES * count:
-            raise Bad(
-                f"the body comes in more than {CHUNKS} chunks of less than {SMALL_BYTES} bytes"
-            )
+            raise Bad(f"the body has more than {CHUNKS} chunks of less than {SMALL_BYTES} bytes")

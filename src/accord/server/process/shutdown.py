@@ -60,13 +60,13 @@ async def _ended(tasks: list[asyncio.Task[Any]], hurried: asyncio.Event) -> None
 def _leave(tasks: set[asyncio.Task[Any]]) -> None:
     for task in sorted(tasks, key=asyncio.Task.get_name)[:MOST_LOGGED]:
         log_.warning(
-            "%s did not end when it was cancelled, and is left at %s",
+            "%s did not end when it was cancelled; the process ends without it; it was at %s",
             task.get_name(),
             place_of(_frames_of(task)),
         )
     if len(tasks) > MOST_LOGGED:
         log_.warning(
-            "%d more tasks did not end when they were cancelled, and are left",
+            "%d more tasks did not end when they were cancelled",
             len(tasks) - MOST_LOGGED,
         )
     _left.update(tasks)

@@ -94,7 +94,7 @@ class Unread:
             async with asyncio.timeout(self._timeout_s):
                 await future
         except TimeoutError:
-            text = "too much that others have asked for waits to be read; ask for the task again"
+            text = "too many answers to other clients have not been read; get the task again later"
             raise TooManyRequests(text, retry_after_s=1) from None
         finally:
             del self._waiting[future]

@@ -78,7 +78,7 @@ class PostgresStore:
 
     - A commit that has returned is on the database's disk.
     - A replica has a number that is never used again. Every commit checks, in its own transaction,
-      that the number is alive: one that was taken for dead writes nothing more.
+      that the number is alive: one that was declared dead writes nothing more.
     - Reads and claims go through a small pool, commits through one connection, heartbeats and
       wake-ups through one each.
     """
@@ -240,7 +240,7 @@ class PostgresStore:
         self._pool = None
 
     async def rejoin(self) -> None:
-        """Take a new number, after this one was taken for dead."""
+        """Take a new number, after this one was declared dead."""
         await self._stop()
         async with self._reading() as db:
             await bury(db, self.options.schema, self.replica)
@@ -280,7 +280,7 @@ class PostgresStore:
 
     def _check_fence(self) -> None:
         if self._is_fenced:
-            raise Fenced(f"replica {self.replica} was taken for dead")
+            raise Fenced(f"replica {self.replica} was declared dead")
 
     async def beat(self) -> None:
         self._check_fence()

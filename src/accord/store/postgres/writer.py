@@ -125,7 +125,7 @@ class CommitWriter:
         if len(group.items) > 1:
             pending.groups[:1] = group.halves()
             return
-        log_.error("something can't be stored, and is given up: %s", error)
+        log_.error("something can't be stored and is dropped: %s", error)
         pending.done.outcomes[group.items[0][0]] = False
         pending.groups.pop(0)
 
@@ -161,7 +161,7 @@ class CommitWriter:
             refused = await self._found(self._n + 1)
             if refused is None:
                 await self._certify()
-                raise Fenced(f"replica {self.replica} was taken for dead")
+                raise Fenced(f"replica {self.replica} was declared dead")
         self._n += 1
         done.due.append(is_due)
         for i in refused:

@@ -111,10 +111,7 @@ def check_file(path: Path) -> int:
             return 0
         with path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
-                raise RuntimeError(
-                    f"{path} can't be used as a database: it is none; give another file "
-                    "with --store"
-                )
+                raise RuntimeError(f"{path} is not a database; give another file with --store")
     except OSError as error:
         raise RuntimeError(f"{path} can't be opened: {error.strerror}") from error
     with _reading(path) as db:
@@ -173,7 +170,7 @@ def unusable(path: Path, error: sqlite3.Error) -> RuntimeError:
     """What a person is told of a file that can't be opened."""
     if _code(error) in _DAMAGED:
         return RuntimeError(
-            f"{path} is damaged: {error}. Put a copy of it back, or begin a new one with "
+            f"{path} is damaged: {error}. Restore a copy of it, or use a new one with "
             "--store; what can still be read may be "
             f"saved with SQLite's own tool: sqlite3 {path} .recover"
         )
@@ -188,7 +185,7 @@ def reason(path: Path, error: Exception) -> str:
     ):
         return "the disk is full"
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return f"another program holds {path}"
+        return f"another program has locked {path}"
     return str(error)
 
 

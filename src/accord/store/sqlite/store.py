@@ -232,7 +232,7 @@ class SqliteStore:
             if not isinstance(error.__cause__, _UNWRITABLE):
                 raise
             if len(items) == 1:
-                log_.error("something can't be stored, and is given up: %s", error)
+                log_.error("something can't be stored and is dropped: %s", error)
                 return [False]
             return [
                 outcome for item in items for outcome in await self.commit([item])

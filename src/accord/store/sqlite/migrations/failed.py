@@ -91,7 +91,7 @@ def fail_open_tasks(db: sqlite3.Connection) -> None:
             head, artifacts = _encode(task), _encode(made)
         except (ValueError, InvalidAgentResponse) as error:
             # It could not be read before either: it must not keep the others from being read.
-            log_.error("task %s can't be read, and is left as it is: %s", id_, error)
+            log_.error("task %s can't be read and is left as it is: %s", id_, error)
         skill, about = _parted(bytes(about))
         db.execute(
             "INSERT INTO tasks VALUES (?,?,?,?,?,?,?,NULL,0,0,?,1,1,?,?,?,?,?,?)",
