@@ -106,7 +106,7 @@ def test_a_file_that_is_not_ours_is_left_alone(tmp_path, args):
     for name, why in {
         "other": "not Accord's",
         "plain": "not Accord's",
-        "text": "it is none",
+        "text": "is not a database",
     }.items():
         said = refused(tmp_path, *args, "--store", f"sqlite:///{name}.db")
         assert why in said

@@ -89,7 +89,7 @@ async def test_an_address_where_nobody_ever_was_is_soon_given_up(binding, way):
             await (client.send("x") if way == "send" else _read(client))
     assert "onnection refused" in str(caught.value)
     assert re.search(
-        r"nobody has ever answered there, tried \d+ times in [\d.]+ s: check the address",
+        r"this address has never answered, tried \d+ times in [\d.]+ s: check the address",
         str(caught.value),
     )
 

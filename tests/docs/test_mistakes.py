@@ -56,7 +56,7 @@ def test_a_port_that_is_taken(tmp_path):
     (tmp_path / "hello.py").write_text(HELLO)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"port {port} is taken" in accord(
+        assert f"port {port} is in use" in accord(
             "serve", "hello.py", "--port", str(port), cwd=tmp_path
         )
 
@@ -66,7 +66,7 @@ def test_a_file_that_is_no_database(tmp_path):
     (tmp_path / "hello.py").write_text(HELLO)
     for command in (["serve", "hello.py", "--port", "0"], ["db", "stats"]):
         said = accord(*command, "--store", "sqlite:///hello.py", cwd=tmp_path)
-        assert "hello.py can't be used as a database" in said
+        assert "hello.py is not a database" in said
         assert "--store" in said
 
 
@@ -104,7 +104,7 @@ def test_an_address_without_an_agent(tmp_path):
         said = accord("card", "get", f"http://127.0.0.1:{plain.server_port}", cwd=tmp_path)
         plain.shutdown()
     assert "no agent card there" in said
-    assert "as accord serve prints it" in said
+    assert "the address that accord serve prints" in said
 
 
 def test_grpc_without_its_extra(tmp_path):
@@ -141,7 +141,7 @@ def test_ctrl_c_while_waiting_says_that_the_work_goes_on(tmp_path):
     ):
         until_sync(lambda: process.out.text == "first", "the first chunk")
         process.stop_sync(signal.SIGINT)
-    assert "what the agent has begun goes on" in process.err.text
+    assert "the agent goes on with its task" in process.err.text
     assert "Traceback" not in process.err.text
 
 

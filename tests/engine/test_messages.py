@@ -97,7 +97,7 @@ async def test_messages_that_waited_are_refused_when_the_task_ends_first(
         await until(lambda: inbox(process) == 1)
         await process.cancel(task["id"])
         async with asyncio.timeout(10):
-            with pytest.raises(Refused, match="became canceled before your message got its turn"):
+            with pytest.raises(Refused, match="became canceled before it took your message"):
                 await waiting
 
 

@@ -307,7 +307,7 @@ async def test_a_step_in_a_task_of_the_users_says_what_to_write(how: str) -> Non
         return ""
 
     assert text_in(await answer(skill)) == (
-        "ctx.step was called in a task of your own, where nothing says which call it is "
+        "ctx.step was called in a task of your own, where it can't be found again "
         "after a restart; use ctx.gather for work "
         "side by side and timeout= for time limits, or give it a name of its own: "
         "ctx.step(..., name=...)"

@@ -232,10 +232,10 @@ async def test_a_function_that_does_not_end_is_left_behind_and_named(
             await process.send(message("go", returnImmediately=True))
             await until(there.is_set)
     (said,) = [
-        record.getMessage() for record in caplog.records if "left behind" in record.getMessage()
+        record.getMessage() for record in caplog.records if "ends without it" in record.getMessage()
     ]
     assert said.startswith(
-        "skill deaf did not end when it was cancelled; it is left behind at File"
+        "skill deaf did not end when it was cancelled; the process ends without it; it was at File"
     )
     assert "in deaf" in said
     go_on.set()
@@ -353,5 +353,5 @@ async def test_in_memory_an_open_question_ends_with_its_process() -> None:
         status = logs[task["id"]].draft.status
         assert status.state is TaskState.FAILED
         assert status.message.text.startswith(
-            "interrupted: the server stopped, and what it kept was in memory"
+            "interrupted: the server stopped, and its tasks were in memory only"
         )

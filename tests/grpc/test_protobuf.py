@@ -239,7 +239,7 @@ def test_a_wrong_enum_number_is_named():
     request.message.role = cast(Any, 7)
     with pytest.raises(InvalidParams) as caught:
         v1("SendMessageRequest").decode(request.SerializeToString())
-    assert caught.value.violations == (("message.role", "7 is none of ROLE_USER, ROLE_AGENT"),)
+    assert caught.value.violations == (("message.role", "7 is not one of ROLE_USER, ROLE_AGENT"),)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ async def test_a_second_server_on_the_port_fails_to_start(connect_grpc):
     """Ports are never shared: half of the calls would go to the other."""
     async with connect_grpc(echo) as client:
         other = an_agent().app(grpc_port=int(client.address.rpartition(":")[2]))
-        with pytest.raises(RuntimeError, match=r"gRPC cannot listen on .*: the port is taken"):
+        with pytest.raises(RuntimeError, match=r"gRPC cannot listen on .*: the port is in use"):
             await other.open()
 
 

@@ -121,7 +121,7 @@ BAD = {
     "chunks of the old version": (
         b"POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n",
         400,
-        "two ways",
+        "ambiguous",
     ),
     "a folded header": (POST + b"x-a: b\r\n c\r\n", 400, "whitespace"),
     "a header of nothing": (POST + b": b\r\n", 400, "header"),
@@ -138,7 +138,7 @@ BAD = {
     "no path": (b"GET a HTTP/1.1\r\nhost: a\r\n", 400, "url"),
     "a star for a path": (b"GET * HTTP/1.1\r\nhost: a\r\n", 400, "path"),
     "another scheme": (b"GET ftp://a/b HTTP/1.1\r\nhost: a\r\n", 400, "path"),
-    "a tunnel": (b"CONNECT a:80 HTTP/1.1\r\nhost: a\r\n", 501, "connected"),
+    "a tunnel": (b"CONNECT a:80 HTTP/1.1\r\nhost: a\r\n", 501, "CONNECT"),
     "an unknown method": (b"BREW / HTTP/1.1\r\nhost: a\r\n", 501, "method"),
     "a method in small letters": (b"get / HTTP/1.1\r\nhost: a\r\n", 501, "method"),
     "HTTP/0.9": (b"GET /\r\n", 505, "HTTP/1.1"),
@@ -146,7 +146,7 @@ BAD = {
     "HTTP/2 for real": (b"PRI * HTTP/2.0\r\n", 505, "gRPC"),
     "a version that never was": (b"GET / HTTP/1.7\r\nhost: a\r\n", 400, "version"),
     "257 headers": (POST + b"a:\r\n" * 256, 431, "256"),
-    "an expectation": (POST + b"expect: a miracle\r\n", 417, "expected"),
+    "an expectation": (POST + b"expect: a miracle\r\n", 417, "expectation"),
 }
 
 
@@ -249,7 +249,7 @@ def test_what_is_said_about_chunks_is_bounded(first, line):
         for _ in range(10_000):
             body.feed(line)
 
-    with pytest.raises(Bad, match="more is said"):
+    with pytest.raises(Bad, match="chunk extensions"):
         feed()
 
 

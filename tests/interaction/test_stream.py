@@ -245,7 +245,7 @@ async def test_a_stream_whose_message_gets_no_turn_ends_with_an_error(connect):
         late = await client.stream(say("late", taskId=task_id))
         assert kinds(await late.take(1)) == ["task working"]
         gate.set()
-        with pytest.raises(Refused, match="before your message got its turn") as refused:
+        with pytest.raises(Refused, match="before it took your message") as refused:
             await late.rest()
         assert refused.value.reason == "UNSUPPORTED_OPERATION"
 

@@ -171,8 +171,8 @@ async def test_live_tasks(connect):
             task = (await client.send(say(configuration=NOW)))["task"]
         for _ in range(FAR):
             no = await refusal_of(client.send("one more"))
-        is_busy(no, "4 tasks are being worked on")
-        is_busy(await refusal_of(client.stream("one more")), "4 tasks are being worked on")
+        is_busy(no, "4 tasks are running")
+        is_busy(await refusal_of(client.stream("one more")), "4 tasks are running")
         assert (await client.list())["totalSize"] == 4
         assert state_of(await client.get(task["id"])) == "working"
         await client.cancel(task["id"])
@@ -252,10 +252,10 @@ async def test_tasks_that_wait_for_their_client_leave_room_for_others(connect):
         asked = [(await client.send("hi"))["task"]["id"] for _ in range(5)]
         for _ in range(2):
             await client.send(say("work", configuration=NOW))
-        is_busy(await refusal_of(client.send("one more")), "2 tasks are being worked on")
+        is_busy(await refusal_of(client.send("one more")), "2 tasks are running")
         answers = [(await client.send(say("4", taskId=id_)))["task"] for id_ in asked]
         assert {(state_of(task), text_of(task)) for task in answers} == {("completed", "4")}
-        is_busy(await refusal_of(client.send("one more")), "2 tasks are being worked on")
+        is_busy(await refusal_of(client.send("one more")), "2 tasks are running")
         gate.set()
 
 
@@ -274,7 +274,7 @@ async def test_an_answer_to_a_function_that_is_no_longer_in_memory_is_taken_too(
         asked = (await client.send("hi"))["task"]["id"]
     async with connect_rpc(talk, store=lasting, limits=Limits(tasks=1)) as client:
         await client.send(say("work", configuration=NOW))
-        is_busy(await refusal_of(client.send("one more")), "1 tasks are being worked on")
+        is_busy(await refusal_of(client.send("one more")), "1 tasks are running")
         assert text_of((await client.send(say("4", taskId=asked)))["task"]) == "4"
         gate.set()
 
@@ -297,7 +297,7 @@ async def test_answers_make_a_server_work_on_no_more_than_it_has_room_for(connec
             await client.send(say("work", taskId=id_, configuration=NOW))
         is_busy(
             await refusal_of(client.send(say("work", taskId=asked[2]))),
-            "2 tasks are being worked on",
+            "2 tasks are running",
         )
         assert state_of(await client.get(asked[2])) == "input-required"
         gate.set()

@@ -108,7 +108,7 @@ async def test_a_database_somebody_else_holds_is_said_so(file_box: Box) -> None:
     file_box.store._db.execute("PRAGMA busy_timeout = 20")
     with contextlib.closing(sqlite3.connect(file_box.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(CommitFailed, match="another program holds"):
+        with pytest.raises(CommitFailed, match="another program has locked"):
             await file_box.commit(file_box.create())
         other.execute("ROLLBACK")
     assert await file_box.commit(file_box.create()) == [True]

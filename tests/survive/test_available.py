@@ -299,7 +299,7 @@ async def test_work_that_kills_its_process_is_not_tried_for_ever(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("skill", "reason"),
-    [("endless", "did not finish within 0.2 s"), ("silent", "said nothing for 0.2 s")],
+    [("endless", "did not finish within 0.2 s"), ("silent", "produced no output for 0.2 s")],
 )
 async def test_work_without_an_end_is_ended(tmp_path: Path, skill: str, reason: str) -> None:
     """D4: nothing stays working for ever: a run has a time limit, and if the skill wants, a limit

@@ -177,7 +177,7 @@ async def test_a_process_whose_store_was_taken_over_takes_no_more_work(
     told = [record.message for record in caplog.records if record.levelno == logging.CRITICAL]
     assert len(told) == 1
     assert "another process took over" in told[0]
-    assert "stop this process" in told[0]
+    assert "stop it" in told[0]
 
 
 async def test_threads_that_all_hang_are_told_of_with_their_names(

@@ -182,7 +182,7 @@ async def test_durable_work_that_can_no_longer_be_called_has_failed_and_says_why
     async with connect_rpc(named(after), store=lasting) as client:
         task = await client.get(task["id"])
     assert state_of(task) == "failed"
-    assert "can't be taken up again" in text_of(task["status"]["message"])
+    assert "can't be resumed" in text_of(task["status"]["message"])
 
 
 async def test_work_of_a_skill_that_is_gone_has_failed_and_says_so(

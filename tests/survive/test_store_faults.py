@@ -287,7 +287,7 @@ async def test_that_the_store_works_again_is_said_after_a_commit_that_succeeded(
             task = (await sending)["task"]
             assert in_file(store, task["id"])
             assert len(told(caplog)) == 2 * outage
-    begins = "the store can't be written, and is tried again: "
+    begins = "the store can't be written; trying again: "
     assert [line.startswith(begins) for line in told(caplog)] == [True, False] * 2
     assert all("the store works again; it had failed for" in line for line in told(caplog)[1::2])
 
@@ -440,7 +440,7 @@ async def test_a_full_disk_under_a_real_server_acknowledges_nothing_it_can_not_k
             kept |= stored | (await fill(session, host.url, 5))[0]
             refused += turned_away
         lines = [line for line in host.log.read_text().splitlines() if "the store" in line]
-        assert ["can't be written, and is tried again: " in line for line in lines] == [
+        assert ["can't be written; trying again: " in line for line in lines] == [
             True,
             False,
         ] * rounds

@@ -90,7 +90,7 @@ WAYS = {
     17: 0,
     18: 0,
 }  # on the wire, by type of field
-_PACKED = re.compile(rb"which means nothing|does not say how")
+_PACKED = re.compile(rb"unknown flag|does not say how")
 
 
 def varint(number: int) -> bytes:

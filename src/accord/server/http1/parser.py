@@ -137,7 +137,7 @@ def _length(headers: Headers, *, is_old: bool) -> int:
     if coding is None:
         return int(headers.get(b"content-length", b"0"))
     if b"content-length" in headers or is_old:  # llhttp has refused the first; should it ever not
-        raise Bad("not a valid HTTP request: it has two lengths")
+        raise Bad("not a valid HTTP request: its length is ambiguous")
     if coding.strip().lower() != b"chunked":
         raise Bad(
             f"the transfer encoding {coding[:80]!r} is not supported; send the body "
