@@ -1,5 +1,5 @@
-"""The line to one agent: found once, then calls over the interface that works, repeated where that
-is safe.
+"""The connection to one agent: it finds the agent once, calls it over the interface that works, and
+repeats calls where that is safe.
 """
 
 import asyncio

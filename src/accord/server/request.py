@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, whatever server they come and go by."""
+"""An HTTP request and its response, independent of the server."""
 
 import logging
 import secrets
@@ -100,17 +100,17 @@ class HttpResponse(msgspec.Struct):
 
 
 class ResponseWriter(Protocol):
-    """Where a stream goes to: one client, for as long as it is there and takes something."""
+    """Writes a stream to one client while it is connected."""
 
     @property
     def is_gone(self) -> bool:
-        """Nobody is there any more."""
+        """The client has disconnected."""
 
     async def ready(self) -> None:
-        """Wait until the client has taken most of what was written."""
+        """Wait until the client has read most of what was written."""
 
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
-        """Send a piece, when the client has room for it. Nothing comes after the last."""
+        """Send data, when the client can take it. Nothing follows the last."""
 
     async def flush(self) -> None:
         """Send the head of the answer, if nothing was written yet that it could go along with."""
@@ -119,7 +119,7 @@ class ResponseWriter(Protocol):
         """The stream has nothing to say for a while: from now on say if the client goes away."""
 
     def abort(self) -> None:
-        """Break off, so that it can't look like an end."""
+        """Close the connection so that the client can't take it for the end of the stream."""
 
 
 class StreamingResponse(Protocol):
@@ -179,7 +179,7 @@ def error_headers(error: A2AError) -> Pairs:
 
 
 def opaque() -> A2AError:
-    """Our own fault: the log has it all, the caller gets a number to quote."""
+    """An internal error: the log has the exception, the caller gets its reference number."""
     reference = secrets.token_hex(4)
     log_.exception("request failed, reference %s", reference)
     return A2AError(f"Internal error. Reference: {reference}", reference=reference)

@@ -613,8 +613,8 @@ class Log:
             self.run.start()
 
     def fail(self, error: A2AError) -> None:
-        """It takes long to store this: who waits is told. What was appended stays, and is stored
-        when that is possible.
+        """Storing takes too long: raise an error in those who wait. What was appended is kept, and
+        stored when the store works again.
         """
         waiting, self._waiting = self._waiting, []
         if self._in_flight is not None:

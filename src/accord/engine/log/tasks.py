@@ -1,4 +1,4 @@
-"""All tasks: those this process owns, and everything it can look at."""
+"""All tasks: the logs this process owns, and views of every task."""
 
 import asyncio
 import contextlib

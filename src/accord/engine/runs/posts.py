@@ -1,5 +1,5 @@
-"""Messages and cancels between processes: who does not own a task writes to who does, through the
-store.
+"""Messages and cancels between processes: a process that does not own a task sends its owner a post
+through the store.
 """
 
 import asyncio

@@ -25,7 +25,7 @@ class GrpcServices(Protocol):
 
 
 class GrpcServer(Listener):
-    """A port of its own for the gRPC door, with health and reflection."""
+    """A listener of its own for the gRPC endpoint, with health and reflection."""
 
     alpn = "h2"
 
@@ -71,7 +71,7 @@ class GrpcServer(Listener):
         return Http2Connection(self)
 
     def drain(self) -> None:
-        """Tell who asks for our health that no new work should come."""
+        """Report to health checks that no new work should come."""
         self._health.stop()
 
     async def stop(self) -> None:

@@ -1,5 +1,5 @@
-"""The gRPC door: both packages of the protocol on one port, beside the HTTP doors and on the same
-loop.
+"""The gRPC endpoint: both packages of the protocol on one port, on the event loop of the HTTP
+endpoints.
 """
 
 from collections.abc import Sequence

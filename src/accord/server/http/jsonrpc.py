@@ -1,4 +1,4 @@
-"""The JSON-RPC door: POST to the RPC path."""
+"""The JSON-RPC endpoint: POST to the RPC path."""
 
 from collections.abc import Sequence
 from typing import Any

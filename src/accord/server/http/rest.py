@@ -1,4 +1,4 @@
-"""The HTTP+JSON door: verbs and paths, with and without a tenant in front."""
+"""The HTTP+JSON endpoint: verbs and paths, with or without a tenant in front."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, cast

@@ -1,6 +1,6 @@
-"""What a door is, and the HTTP front, which finds the one for a request.
+"""Endpoints, and the router, which finds the endpoint of an HTTP request.
 
-The front is an ASGI app to any server; our own asks it without that in between.
+The router is an ASGI app for any server. Our own server calls it directly.
 """
 
 import abc
@@ -46,9 +46,7 @@ _OPTIONS = frozenset(
 
 
 class Endpoint:
-    """The way of one binding to an agent: reads what is asked for, has it done, and writes what
-    came of it.
-    """
+    """One binding of an agent: decodes requests, runs the operations and encodes the results."""
 
     def __init__(
         self, service: Service, limits: Limits, versions: Sequence[Version], unread: Unread
@@ -97,11 +95,11 @@ class Endpoint:
 
 
 class HttpEndpoint(Endpoint, abc.ABC):
-    """A door whose calls are HTTP requests."""
+    """An endpoint whose calls are HTTP requests."""
 
     @abc.abstractmethod
     async def __call__(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
-        """Answer a request. What goes wrong is an answer too."""
+        """Answer a request. Errors are answers too."""
 
     @abc.abstractmethod
     def refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:
@@ -209,11 +207,11 @@ class Router(abc.ABC):
 
     @abc.abstractmethod
     async def open(self) -> None:
-        """Get ready to answer; once, however many ask."""
+        """Get ready to answer. Only the first call does anything."""
 
     @abc.abstractmethod
     async def close(self, grace_s: float = 0.0) -> None:
-        """Take no new work, give what runs `grace_s` to end, then end it."""
+        """Take no new work, give running tasks `grace_s` to end, then end them."""
 
     @property
     @abc.abstractmethod
@@ -222,7 +220,7 @@ class Router(abc.ABC):
 
     @abc.abstractmethod
     async def live(self, receive: Receive, send: Send) -> None:
-        """Follow the life of the server this app runs in."""
+        """Start and stop with the server this app runs in (ASGI lifespan)."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -233,7 +231,7 @@ class Router(abc.ABC):
             await send({"type": "websocket.close", "code": 1000})
 
     def answer(self, request: HttpRequest) -> Coroutine[Any, Any, HttpResponse | StreamingResponse]:
-        """Answer a request. What goes wrong is an answer too."""
+        """Answer a request. Errors are answers too."""
         if not self.is_open:
             return self._prepared(request)
         headers = request.headers
@@ -369,7 +367,7 @@ async def _to_the_end(work: asyncio.Future[Any]) -> Any:
 
 
 def _discard(work: asyncio.Future[Any]) -> None:
-    """Nobody waits for this any more."""
+    """Close the result of a call whose caller has gone."""
     if (
         not work.cancelled()
         and work.exception() is None

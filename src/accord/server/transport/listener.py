@@ -1,4 +1,4 @@
-"""A port: where it listens, who is connected, and how it stops. The same for HTTP and gRPC."""
+"""A listener: its sockets, its connections, and how it stops. The same for HTTP and gRPC."""
 
 import abc
 import asyncio
@@ -34,7 +34,7 @@ class ListenerConnection(Protocol):
     """A connection."""
 
     def check_timeouts(self, now: float) -> None:
-        """See whether something has taken too long."""
+        """Close or refuse what has taken too long."""
 
     def leave(self) -> None:
         """Take no new work, and close when what is under way is done."""
@@ -53,7 +53,7 @@ class PartialRequest(Protocol):
     """A request that has come in part."""
 
     def evict(self) -> None:
-        """Give it up, and say so."""
+        """Refuse it, and answer with an error."""
 
 
 class Listener(abc.ABC):
@@ -100,7 +100,7 @@ class Listener(abc.ABC):
         self._given = sockets
 
     async def bind(self) -> list[socket.socket]:
-        """Take the port; nobody is answered yet."""
+        """Bind the port without accepting connections yet."""
         sockets = self._sockets = self._given or await _sockets(self.host, self.port)
         self.address, self.port = sockets[0].getsockname()[:2]
         return sockets
@@ -160,7 +160,7 @@ class Listener(abc.ABC):
             yield connection.fileno()
 
     async def _gone(self, timeout_s: float) -> None:
-        """Wait until nobody is connected."""
+        """Wait until all connections are closed."""
         self._empty.clear()
         if self.connections:
             with contextlib.suppress(TimeoutError):

@@ -6,11 +6,11 @@ __all__ = ["Flood", "RateLimit"]
 
 
 class Flood(Exception):
-    """A client sent more of something than anybody needs; the text says of what."""
+    """A client exceeded a rate limit; the text says of what."""
 
 
 class RateLimit:
-    """So much at once, and so much per second."""
+    """A token bucket: a burst, and a rate per second."""
 
     __slots__ = ("_burst", "_per_s", "_since", "_spent")
 

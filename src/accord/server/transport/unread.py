@@ -51,11 +51,11 @@ class Unread:
         self._is_waking = False
 
     def add(self, connection: UnreadConnection) -> None:
-        """Something waits for this client from now on."""
+        """Count a connection whose client has not read everything."""
         self._connections.add(connection)
 
     def discard(self, connection: UnreadConnection) -> None:
-        """Nothing waits for it any more, or it is gone."""
+        """Stop counting a connection: its client has read everything, or it is closed."""
         self._connections.discard(connection)
         self.freed()
 
