@@ -122,7 +122,8 @@ def _show(found: AgentCard) -> None:
     width = max(len(skill.id) for skill in found.skills) if found.skills else 0
     for skill in found.skills:
         click.echo(
-            f"  {skill.id:<{width}}   {skill.description}   {click.style(', '.join(skill.tags), dim=True)}"  # noqa: E501
+            f"  {skill.id:<{width}}   {skill.description}   "
+            + click.style(", ".join(skill.tags), dim=True)
         )
     click.echo()
     for interface in found.supported_interfaces:

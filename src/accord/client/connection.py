@@ -279,7 +279,10 @@ class AgentConnection:
             failures.pause(error, now, deadline, is_first=True) if not error.is_lasting else None
         )
         if pause is None and not error.is_lasting:
-            error.fault += f"; this address has never answered, {failures.tried(now)}: check the address, and whether the agent runs"  # noqa: E501
+            error.fault += (
+                f"; this address has never answered, {failures.tried(now)}: check the address, "
+                "and whether the agent runs"
+            )
         return pause
 
     @property
@@ -335,7 +338,8 @@ class AgentConnection:
         for extension in found.card.capabilities.extensions:
             if extension.required and extension.uri not in (*wanted, IDEMPOTENT, RESUME):
                 found.notes.append(
-                    f"the agent requires the extension {extension.uri}; activate it with extensions="  # noqa: E501
+                    f"the agent requires the extension {extension.uri}; "
+                    "activate it with extensions="
                 )
         if self.retry.is_on:
             wanted += [

@@ -239,7 +239,8 @@ class Task(Model):
                 return
         if event.append:
             raise InvalidAgentResponse(
-                f"chunk for artifact {chunk.artifact_id!r} of task {self.id}, which was never started"  # noqa: E501
+                f"chunk for artifact {chunk.artifact_id!r} of task {self.id}, "
+                "which was never started"
             )
         if len(self.artifacts) >= limits.artifacts:
             raise InvalidAgentResponse(

@@ -189,7 +189,8 @@ def http_date(seconds: float) -> bytes:
     """A time as HTTP writes it, whatever the language of this machine."""
     at = time.gmtime(seconds)
     day, month = _DAYS[at.tm_wday], _MONTHS[at.tm_mon - 1]
-    return f"{day}, {at.tm_mday:02d} {month} {at.tm_year} {at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d} GMT".encode()  # noqa: E501
+    clock = f"{at.tm_hour:02d}:{at.tm_min:02d}:{at.tm_sec:02d}"
+    return f"{day}, {at.tm_mday:02d} {month} {at.tm_year} {clock} GMT".encode()
 
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -115,7 +115,8 @@ class Upkeep:
             self._purge_at, self._wall_at = now, wall
             if gained_s > CLOCK_S:
                 log_.warning(
-                    "the clock has moved %.0f s more than the time that passed; nothing is deleted in this round",  # noqa: E501
+                    "the clock has moved %.0f s more than the time that passed; "
+                    "nothing is deleted in this round",
                     gained_s,
                 )
             else:

@@ -628,7 +628,8 @@ class Run:
     def delegates(self) -> Delegates:
         if self._runs.delegates is None:
             raise TypeError(
-                "ctx.delegate needs an agent that is served: use accord.Agent, and its app() or run()"  # noqa: E501
+                "ctx.delegate needs an agent that is served: use accord.Agent, and "
+                "its app() or run()"
             )
         return self._runs.delegates()
 

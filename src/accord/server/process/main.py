@@ -217,7 +217,10 @@ def _tune_garbage_collector() -> None:
 
 def _advice(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} is in use: stop the other program, or choose another with --port (0 takes any free one)"  # noqa: E501
+        return (
+            f"port {port} is in use: stop the other program, or choose another with --port "
+            "(0 takes any free one)"
+        )
     if error.errno == errno.EACCES:
         return f"port {port} needs administrator rights; choose one above 1023 with --port"
     return f"{host} is not an address of this machine; leave --host out to serve on 127.0.0.1"
