@@ -299,6 +299,9 @@ async def test_a_public_agent_does_not_lead_into_our_network(monkeypatch):
         there = await find_server(place, scheme_of(oauth(inside.url)))
         with pytest.raises(Unreachable, match="no public address"):
             await there.token({}, OAuthClient("me"))
+        typed = AuthorizationServer(f"{inside.url}/token", "", issuer="https://id.example")
+        with pytest.raises(Unreachable, match="no public address"):
+            await typed.token({}, OAuthClient("me"))
     assert inside.requests == []
 
 

@@ -153,9 +153,10 @@ class AuthorizationServer(msgspec.Struct, omit_defaults=True):
         )
 
     async def _guard(self, url: str) -> Guard | None:
-        if not self.agent or origin_of(url) == self.agent:
+        home = self.agent or (origin_of(self.issuer) if self.issuer else "")
+        if not home or origin_of(url) == home:
             return None
-        return await guard_beside(host_of(self.agent), Guard())
+        return await guard_beside(host_of(home), Guard())
 
 
 def _understood(status: int, body: bytes, url: str) -> dict[str, Any]:
