@@ -15,7 +15,6 @@ class Proxy:
         self._parts = urlsplit(url)
         self._cut = ""
         self._cut_at = 0
-        self._cuts: asyncio.Event = asyncio.Event()
         self._goes_on = asyncio.Event()
         self._goes_on.set()
         self._open: set[asyncio.StreamWriter] = set()
@@ -100,8 +99,7 @@ class Proxy:
                     break
                 target.write(data)
                 await target.drain()
-        for writer in (target,):
-            writer.transport.abort()
+        target.transport.abort()
         source._transport.abort()  # type: ignore[attr-defined]  # the other half of the connection
 
 

@@ -196,8 +196,8 @@ p AS MATERIALIZED (
 ),
 target AS MATERIALIZED (
   SELECT t.key, t.owner, t.posts, t.posts_read FROM {s}.tasks t, me
-  WHERE t.key = ANY ({tasks}) AND t.owner IS NOT NULL
-    AND EXISTS (SELECT FROM {s}.replicas r WHERE r.id = t.owner AND r.died IS NULL)
+  WHERE t.key = ANY ({tasks})
+    AND (SELECT r.died IS NULL FROM {s}.replicas r WHERE r.id = t.owner) IS TRUE
   ORDER BY t.key FOR UPDATE OF t
 ),
 posted AS MATERIALIZED (

@@ -70,12 +70,13 @@ async def migrate(db: Any, schema: str, *, slow: bool = False) -> int:
     first step that may take long: everything works without it.
     """
     have, _ = await version(db, schema)
+    is_new = have == 0  # nothing takes long in an empty database
     for step in steps():
         if step.number <= have:
             continue
-        if step.is_slow and have and not slow:
-            break  # an empty database is changed at once
-        if step.is_slow and have:
+        if step.is_slow and not is_new and not slow:
+            break
+        if step.is_slow and not is_new:
             await _apply_slowly(db, schema, step)
         else:
             await _apply(db, schema, step)
