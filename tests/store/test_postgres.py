@@ -125,9 +125,11 @@ async def test_a_fenced_store_takes_a_new_number(postgres_box: Box) -> None:
 @pytest.fixture
 async def cut_box(postgres_url: str) -> AsyncIterator[tuple[Box, Proxy]]:
     """A store whose connections go through a proxy; its heart's do not."""
-    async with proxied(postgres_url) as proxy:
-        async with opened(add(proxy.url, listen=quote(base_url(), safe=""))) as box:
-            yield box, proxy
+    async with (
+        proxied(postgres_url) as proxy,
+        opened(add(proxy.url, listen=quote(base_url(), safe=""))) as box,
+    ):
+        yield box, proxy
 
 
 async def test_a_batch_whose_answer_was_lost_is_stored_once_and_told_right(

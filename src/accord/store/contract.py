@@ -313,6 +313,16 @@ class Store(Protocol):
         """
         ...
 
+    async def rejoin(self) -> None:
+        """Take a new number, after this replica was taken for dead. What it owned is not ours any
+        more, and nothing is watched.
+
+        Raises:
+            RuntimeError: That can't be: another process has the store for itself.
+            Unavailable: Not now.
+        """
+        ...
+
     async def adopt(self, agent: str) -> None:
         """Give this agent the tasks stored without the name of an agent. To be called after `open`,
         before anything else.

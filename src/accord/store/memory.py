@@ -212,6 +212,11 @@ class MemoryStore:
         self._state.living[self.replica] = self
         self._state.seen_ms[self.replica] = now_ms()
 
+    async def rejoin(self) -> None:
+        for watchers in self._state.watchers.values():
+            watchers.pop(self, None)
+        await self.open(self._wake)
+
     async def close(self) -> None:
         self._state.living.pop(self.replica, None)
         for watchers in self._state.watchers.values():

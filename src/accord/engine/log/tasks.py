@@ -92,6 +92,7 @@ class Tasks:
         self.limits = limits
         self.writer = Writer(store, limits)
         self.writer.on_fenced = self._drop_all
+        self.writer.on_rejoined = self._rejoined
         self.writer.on_idle = self.release
         self.writer.on_lost = self._lost
         self.on_posts: Callable[[Collection[int] | None], None] = lambda tasks: (
@@ -534,13 +535,24 @@ class Tasks:
     # Room for more
 
     @property
+    def is_out(self) -> bool:
+        """Another process has the store for itself. Of one that is shared we take a new number, and
+        views go on: they are cursors, and the new owner writes what they show.
+        """
+        return self.writer.is_fenced and not self.store.is_shared
+
+    @property
     def trouble(self) -> str:
         """Why no new work should come here; empty if it may."""
         if self.is_draining:
             return "stopping"
-        if self.writer.is_fenced:
+        if self.is_out:
             return "another process has taken over the store"
-        return "the store can't be written" if self.writer.fault else ""
+        if self.writer.is_fenced:
+            return "others took this server for dead; it starts anew"
+        if self.writer.fault or not self.store.is_sure:
+            return "the store can't be written"
+        return ""
 
     def parting(self, ids: Ids) -> A2AError:
         """What someone is told who waits for a task that does not end here: get it from the next
@@ -552,9 +564,15 @@ class Tasks:
         """What a sender is told whose message is not even looked at."""
         if self.is_draining:
             return stopping()
-        if self.writer.is_fenced:
+        if self.is_out:
             return Unavailable(
                 "another server has taken over from this one; send it there", retry_after_s=5
+            )
+        if self.writer.is_fenced:
+            return Unavailable(
+                "this server was away for too long, and others go on with its tasks; get the task "
+                "by its id, or send again with the same idempotency key",
+                retry_after_s=1,
             )
         return not_stored()
 
@@ -595,4 +613,10 @@ class Tasks:
         self.logs.clear()
         self._by_key.clear()
         self._resting.clear()
+        self._resting_bytes = 0
         self.views.wake_all()
+
+    def _rejoined(self) -> None:
+        """We have a new number, which owns and watches nothing yet."""
+        self.views.watch_again()
+        self.wake(None)

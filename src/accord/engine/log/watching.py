@@ -123,7 +123,7 @@ class Views:
         """Raise TooManyRequests if one more stream would be too many; before anything is done for
         it.
         """
-        if self._tasks.writer.is_fenced:
+        if self._tasks.is_out:
             raise self._tasks.refusal()  # nothing would ever be told of it here
         log = self._tasks.logs.get((namespace, task_id))
         of_task = log.tail.views if log is not None and log.tail is not None else 0
@@ -199,7 +199,7 @@ class Views:
 
     def check_open(self, tail: Tail) -> None:
         tasks = self._tasks
-        if tasks.writer.is_fenced:
+        if tasks.is_out:
             raise tasks.refusal()
         if tail.is_lost:
             raise Lost()
@@ -267,6 +267,13 @@ class Views:
         else:
             tail.is_lost = True
         tail.wake()
+
+    def watch_again(self) -> None:
+        """The store has forgotten what we watched, under the number we had."""
+        self._watched.clear()
+        for tail in list(self._tails.values()):
+            if tail.log is None:
+                self._begin_watching(tail)
 
     # What other processes write
 

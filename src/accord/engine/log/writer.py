@@ -71,9 +71,10 @@ class Writer:
         self.limits = limits
         self.fault = ""  # what the store said when it began to fail; empty while it works
         self.is_failing = False  # a commit has failed, and is being tried again
-        self.is_fenced = False
+        self.is_fenced = False  # this replica was taken for dead, and has no new number yet
         self.is_closing = False
         self.on_fenced: Callable[[], None] = lambda: None
+        self.on_rejoined: Callable[[], None] = lambda: None
         self.on_lost: Callable[[Any], None] = lambda log: (
             None
         )  # called with a log that another process owns
@@ -87,6 +88,7 @@ class Writer:
         self._keys = 0
         self._wake: asyncio.Future[None] | None = None
         self._writing: asyncio.Task[None] | None = None
+        self._rejoining: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -98,6 +100,9 @@ class Writer:
         self._stir()
         if self._writing is not None:
             await self._writing
+        if self._rejoining is not None:
+            self._rejoining.cancel()
+            await asyncio.wait({self._rejoining})
 
     def new_key(self) -> int:
         """Return a number no task and no post has had: our own, and a count."""
@@ -235,15 +240,35 @@ class Writer:
         """The store has not taken something. Said once for each outage."""
         if isinstance(error, Fenced) and not self.is_fenced:
             self.is_fenced = True
-            log_.critical(
-                "%s: this process can store nothing any more and takes no work; stop it",
-                error,
-            )
+            if self.store.is_shared:
+                log_.error("%s: others go on with its tasks, and it takes a new number", error)
+            else:
+                log_.critical(
+                    "%s: this process can store nothing any more and takes no work; stop it",
+                    error,
+                )
             self.on_fenced()
+            if self.store.is_shared and not self.is_closing:
+                self._rejoining = self.loop.create_task(self._rejoin(), name="accord-rejoin")
         if not self.fault:
             self.fault, self._failed_s = str(error) or type(error).__name__, time.monotonic()
             if not self.is_fenced:
                 log_.error("the store can't be written; trying again: %s", error)
+
+    async def _rejoin(self) -> None:
+        """Take a new number, however long that takes, and go on."""
+        pause_s = RETRY_S
+        while True:
+            try:
+                await self.store.rejoin()
+                break
+            except (A2AError, CommitFailed) as error:
+                log_.warning("taking a new number failed, and is tried again: %s", error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, LONGEST_RETRY_S)
+        log_.warning("this replica has number %d now", self.store.replica)
+        self.is_fenced, self.is_failing, self.fault = False, False, ""
+        self.on_rejoined()
 
     def has_beaten(self) -> None:
         """A heartbeat was stored. Of a commit that failed only a commit can say that it works

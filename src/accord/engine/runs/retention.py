@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...model import now_ms
+from ...model import Unavailable, now_ms
 from ...store import Ages, CommitFailed
 from ..log import tasks as tasks_
 from .run import Run
@@ -87,6 +87,8 @@ class Upkeep:
                 await self.tend()
             except CommitFailed as error:
                 self._tasks.writer.fails(error)
+            except Unavailable as error:  # said by the store
+                log_.debug("upkeep waits for the store: %s", error)
             except Exception:  # whatever it is, the next heartbeat must come
                 log_.exception("upkeep failed; trying again")
 
@@ -100,7 +102,7 @@ class Upkeep:
         self._limit_waiting(runs)
         self._runs.threads.check()
         if (
-            now - self._beat_at >= BEAT_S or writer.fault
+            now - self._beat_at >= BEAT_S or writer.fault or not self._tasks.store.is_sure
         ):  # no work comes to find out that it works again
             self._beat_at = now
             await self._tasks.store.beat()

@@ -176,6 +176,9 @@ class SqliteStore:
         self._claimed, self._orphans = set(), {}
         point("take-over.after")
 
+    async def rejoin(self) -> None:
+        raise RuntimeError(f"another process has {self.path} for itself")
+
     async def close(self) -> None:
         if self._worker is None:
             return
