@@ -51,15 +51,16 @@ def schema_url(**more: object) -> Iterator[str]:
     try:
         yield add(base_url(), **(usual | more))
     finally:
-        execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")  # fails if a store was not closed
 
 
 def execute(sql: str, *values: Any) -> list[Any]:
     """Do something in the database, from a test that has no loop, or beside the one it has."""
 
     async def run() -> list[Any]:
-        db = await asyncpg.connect(base_url())
+        db = await asyncpg.connect(base_url(), timeout=20)
         try:
+            await db.execute("SET lock_timeout = '20s'")
             found: list[Any] = await db.fetch(sql, *values)
             return found
         finally:

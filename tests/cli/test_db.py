@@ -225,3 +225,15 @@ def test_keep_days_may_be_less_than_one(tmp_path):
                     break
             assert ("\n0 tasks" in "\n" + left) is not is_kept
             process.stop_sync(signal.SIGINT)
+
+
+def test_a_backup_is_a_database_of_its_own(used, tmp_path):
+    """Made while nobody has to stop; a file that is there is not written over."""
+    copy = tmp_path / "copy.db"
+    done = accord("db", "backup", str(copy), "--store", f"sqlite:///{used}")
+    assert done.code == 0, done.err
+    stats = [accord("db", "stats", "--store", f"sqlite:///{path}").out for path in (used, copy)]
+    assert "40 tasks" in stats[0]
+    assert stats[0].splitlines()[0] == stats[1].splitlines()[0]
+    again = accord("db", "backup", str(copy), "--store", f"sqlite:///{used}")
+    assert (again.code, "is there already" in again.err) == (1, True)

@@ -15,6 +15,7 @@ _VERBS = {
     "push": ("push", "push"),
     "listen": ("listen", "listen"),
     "db": ("db", "db"),
+    "replicas": ("replicas", "replicas"),
     "keyring": ("keyring", "keyring"),
     "key": ("key", "key"),
 }

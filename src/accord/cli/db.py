@@ -1,39 +1,43 @@
-"""accord db: inspect the database of an agent, and maintain that of one that is not running."""
+"""accord db: inspect and maintain the database of an agent."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import sqlite3
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import click
 
 from ..model import TaskState
-from ..store import CommitFailed, open_store
+from ..store import CommitFailed, Stats, open_store
 from ..store.sqlite import SqliteStore, check_file, inspect, size_of
 from ..store.sqlite.migrations import newest
 
-__all__ = ["db", "only_store"]
+__all__ = ["STORE", "database_url", "db", "only_store"]
 
-_STORE = click.option(
+T = TypeVar("T")
+
+STORE = click.option(
     "--store", help="The store, as given to accord serve. By default the only one in ./.accord/."
 )
 
 
 @click.group()
 def db() -> None:
-    """Inspect or maintain an agent's database. For all but stats stop its server first: one process
-    may use the file.
+    """Inspect or maintain an agent's database.
+
+    A SQLite file is used by one process: stop its server first, except for stats and backup. A
+    PostgreSQL database can be maintained while servers use it.
     """
 
 
 @db.command()
-@_STORE
+@STORE
 def stats(store: str | None) -> None:
     """Say how much is in the store. Changes nothing, and may be used while the server runs."""
-    path, schema = _found(store)
-    try:
-        found = inspect(path)
-    except RuntimeError as error:
-        raise click.ClickException(str(error)) from error
+    database = _found(store)
+    found = database.stats()
     states = list(TaskState)
     for state, count in sorted(found.tasks.items()):
         click.echo(f"  {states[state].word:<16} {count:>12,}")
@@ -46,46 +50,167 @@ def stats(store: str | None) -> None:
     click.echo(
         ", ".join(f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counted.items())
     )
-    if schema < newest():
+    if database.schema < database.newest:
         click.echo(
-            f"schema {schema}; the newest is {newest()}, which accord serve and accord db "
-            "migrate bring it to"
+            f"schema {database.schema}; the newest is {database.newest}, which "
+            f"{database.migrated_by}"
         )
 
 
 @db.command()
-@_STORE
+@STORE
 def vacuum(store: str | None) -> None:
-    """Give the room of deleted tasks back to the disk."""
-    path, _ = _found(store)
-    before = size_of(path)
-
-    async def rewrite(opened: SqliteStore) -> None:
-        click.echo("rewriting the file ...", err=True)
-        await opened.vacuum()
-
-    _with(path, rewrite)
-    click.echo(f"{before:,} bytes before, {size_of(path):,} after")
+    """Give the room of deleted tasks back."""
+    before, after = _found(store).vacuum()
+    click.echo(f"{before:,} bytes before, {after:,} after")
 
 
 @db.command()
-@_STORE
+@STORE
 def migrate(store: str | None) -> None:
-    """Bring the database to the newest schema. `accord serve` does this by itself when it
-    starts.
+    """Bring the database to the newest schema.
+
+    `accord serve` does this by itself when it starts, except for changes of a large PostgreSQL
+    database that take long.
     """
-    path, schema = _found(store)
-
-    async def nothing(opened: SqliteStore) -> None:
-        """Opening it has migrated it."""
-
-    _with(path, nothing)
-    is_old = schema < newest()
+    database = _found(store)
+    is_old = database.schema < database.newest
+    database.migrate()
     click.echo(
-        f"the schema was {schema}, and is now the newest, {newest()}"
+        f"the schema was {database.schema}, and is now the newest, {database.newest}"
         if is_old
         else "the schema is the newest"
     )
+
+
+@db.command()
+@STORE
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def backup(store: str | None, file: Path) -> None:
+    """Copy all tasks into FILE, as they stand at one moment, while the server runs.
+
+    Of SQLite it is a database that can be served; of PostgreSQL an archive for pg_restore, which
+    needs pg_dump.
+    """
+    if file.exists():
+        raise click.ClickException(f"{file} is there already; give another name")
+    _found(store).backup(file)
+    click.echo(f"{file}: {file.stat().st_size:,} bytes")
+
+
+class Database(Protocol):
+    """A store on a disk, as its operator sees it."""
+
+    schema: int  # its number
+    newest: int
+    migrated_by: str
+
+    def stats(self) -> Stats: ...
+    def vacuum(self) -> tuple[int, int]: ...
+    def migrate(self) -> None: ...
+    def backup(self, file: Path) -> None: ...
+
+
+class _File:
+    """A SQLite file."""
+
+    migrated_by = "accord serve and accord db migrate bring it to"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.newest = newest()
+        self.schema = check_file(path)
+        if not self.schema:
+            raise RuntimeError(f"there is no database {path}; accord serve makes one")
+
+    def stats(self) -> Stats:
+        return _said(lambda: inspect(self.path))
+
+    def vacuum(self) -> tuple[int, int]:
+        before = size_of(self.path)
+
+        async def rewrite(opened: SqliteStore) -> None:
+            click.echo("rewriting the file ...", err=True)
+            await opened.vacuum()
+
+        self._with(rewrite)
+        return before, size_of(self.path)
+
+    def migrate(self) -> None:
+        async def nothing(opened: SqliteStore) -> None:
+            """Opening it has migrated it."""
+
+        self._with(nothing)
+
+    def backup(self, file: Path) -> None:
+        try:
+            with (
+                contextlib.closing(
+                    sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
+                ) as now,
+                contextlib.closing(sqlite3.connect(file)) as then,
+            ):
+                now.backup(then)
+        except sqlite3.Error as error:
+            file.unlink(missing_ok=True)
+            raise click.ClickException(f"{self.path} could not be copied: {error}") from error
+
+    def _with(self, work: Callable[[SqliteStore], Awaitable[None]]) -> None:
+        """Open the store, which migrates it, do something, close it."""
+
+        async def run() -> None:
+            store = SqliteStore(self.path)
+            await store.open(lambda tasks: None)
+            try:
+                await work(store)
+            finally:
+                await store.close()
+
+        try:
+            asyncio.run(run())
+        except RuntimeError as error:
+            raise click.ClickException(str(error)) from error
+        except CommitFailed as error:
+            raise click.ClickException(
+                f"{self.path} could not be rewritten and is unchanged: {error}"
+            ) from error
+
+
+class _Server:
+    """A PostgreSQL database."""
+
+    migrated_by = "accord db migrate brings it to"
+
+    def __init__(self, url: str) -> None:
+        from ..store import postgres  # who has a file need not have its driver
+
+        self._postgres = postgres
+        self._options = postgres.parse(url)
+        self.newest = postgres.newest()
+        self._stats, self.schema = self._do(postgres.inspect(self._options))
+
+    def stats(self) -> Stats:
+        return self._stats
+
+    def vacuum(self) -> tuple[int, int]:
+        return self._do(self._postgres.vacuum(self._options))
+
+    def migrate(self) -> None:
+        self._do(self._postgres.migrate_all(self._options))
+
+    def backup(self, file: Path) -> None:
+        self._do(self._postgres.backup(self._options, file))
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return _said(lambda: asyncio.run(work))
+
+
+def _said(work: Callable[[], T]) -> T:
+    """Do something whose failure is a message to the operator."""
+    try:
+        return work()
+    except RuntimeError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def only_store() -> str:
@@ -100,36 +225,20 @@ def only_store() -> str:
     return f"sqlite:///{found[0]}"
 
 
-def _found(url: str | None) -> tuple[Path, int]:
-    """The file a store is kept in, which is one of ours, and the number of its schema."""
+def database_url(url: str) -> bool:
+    """Whether a store is a PostgreSQL database."""
+    return url.partition("://")[0] in ("postgresql", "postgres")
+
+
+def _found(url: str | None) -> Database:
+    """The database a store is kept in, which is one of ours."""
+    url = url or only_store()
     try:
-        store = open_store(url or only_store())
-        if not isinstance(store, SqliteStore):
-            raise click.ClickException(f"{url} is not stored on a disk; give sqlite:///FILE")
-        schema = check_file(store.path)
+        store = open_store(url)
+        if isinstance(store, SqliteStore):
+            return _File(store.path)
+        if database_url(url):
+            return _Server(url)
     except (RuntimeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    if not schema:
-        raise click.ClickException(f"there is no database {store.path}; accord serve makes one")
-    return store.path, schema
-
-
-def _with(path: Path, work: Callable[[SqliteStore], Awaitable[None]]) -> None:
-    """Open the store, which migrates it, do something, close it."""
-
-    async def run() -> None:
-        store = SqliteStore(path)
-        await store.open(lambda tasks: None)
-        try:
-            await work(store)
-        finally:
-            await store.close()
-
-    try:
-        asyncio.run(run())
-    except RuntimeError as error:
-        raise click.ClickException(str(error)) from error
-    except CommitFailed as error:
-        raise click.ClickException(
-            f"{path} could not be rewritten and is unchanged: {error}"
-        ) from error
+    raise click.ClickException(f"{url} is not stored on a disk; give sqlite:///FILE")

@@ -5,8 +5,16 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .admin import Replica as Replica
+    from .admin import backup as backup
+    from .admin import inspect as inspect
+    from .admin import migrate_all as migrate_all
+    from .admin import replicas as replicas
+    from .admin import vacuum as vacuum
+    from .migrations import newest as newest
     from .options import Lease as Lease
     from .options import PostgresOptions as PostgresOptions
+    from .options import parse as parse
     from .store import PostgresStore as PostgresStore
 
 __getattr__ = lazy(
@@ -15,5 +23,13 @@ __getattr__ = lazy(
         "Lease": "options",
         "PostgresOptions": "options",
         "PostgresStore": "store",
+        "Replica": "admin",
+        "backup": "admin",
+        "inspect": "admin",
+        "migrate_all": "admin",
+        "newest": "migrations",
+        "parse": "options",
+        "replicas": "admin",
+        "vacuum": "admin",
     },
 )

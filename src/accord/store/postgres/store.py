@@ -37,9 +37,9 @@ from ..failpoints import point
 from ..keys import KeyStore
 from ..push import PushStore
 from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
+from .admin import count
 from .connect import BROKEN, CONNECT_S, IDLE_IN_TRANSACTION, connected, is_pooled, reason
 from .heart import Heart, bury
-from .inspect import count
 from .keys import PostgresKeys
 from .migrations import check, migrate, version
 from .namespaces import number

