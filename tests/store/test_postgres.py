@@ -140,7 +140,7 @@ async def test_a_batch_whose_answer_was_lost_is_stored_once_and_told_right(
     """
     box, proxy = cut_box
     dice = random.Random(7)
-    last: dict[str, Any] = {}
+    last: dict[int, Any] = {}
     taken = box.create("taken")
     await box.commit(taken)
     for n in range(60):
@@ -401,7 +401,7 @@ async def test_many_replicas_use_one_key_once(postgres_url: str) -> None:
         for n in range(30):
             first = box.create(f"base{n}")
             await box.commit(first)
-            items = [
+            items: list[list[Any]] = [
                 [box.create(f"{n}-0", idempotency=key(f"k{n}"))],
                 [box.post(first.key, idempotency=key(f"k{n}")), box.create(f"{n}-1")],
                 [key(f"k{n}", reply=b"r"), box.create(f"{n}-2")],
