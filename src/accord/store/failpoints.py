@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Callable
 
-__all__ = ["POINTS", "is_armed", "point"]
+__all__ = ["POINTS", "PUSH_POINTS", "is_armed", "point"]
 
 POINTS = (
     # opening a store
@@ -43,6 +43,12 @@ POINTS = (
     "close.written",  # all is stored, this process still has its number
     "close.left",
 )
+# webhooks: only who has one comes past these
+PUSH_POINTS = (
+    "commit.pushes",  # registered with a message, in its commit
+    "push.put",  # registered by itself, in the transaction
+    "push.settled",  # delivered; that it was is in the transaction
+)
 
 
 def _nothing(name: str) -> None:
@@ -51,7 +57,7 @@ def _nothing(name: str) -> None:
 
 def _armed(setting: str) -> Callable[[str], None]:
     wanted, _, count = setting.partition(":")
-    if wanted not in POINTS:
+    if wanted not in (*POINTS, *PUSH_POINTS):
         raise ValueError(f"ACCORD_FAIL_POINT: there is no point {wanted!r}")
     left = int(count or 1)
     lock = threading.Lock()  # points are passed on the loop and in the writer thread
