@@ -148,6 +148,38 @@ class DurableTimes(Load):
         return cpu_s["durable"] / units["durable"] / (cpu_s["plain"] / units["plain"])
 
 
+class AuthTimes(Load):
+    """How many times a send costs whose caller authenticates: a server without and one with, in
+    turn, and the ratio formed within each round.
+    """
+
+    unit = "times"
+    columns = ("memory", "sqlite")
+
+    def __init__(self, id: str, title: str, *, auth: str, connections: int, rounds: int) -> None:
+        super().__init__(id, title, connections=connections, rounds=rounds)
+        self._auth = auth
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        protected = Server(server.column, auth=self._auth)
+        try:
+            await protected.start()
+            cost: dict[str, float] = {}
+            for each in (server, protected, protected, server):
+                await self.work(each, effort, effort.warm_s)
+                begin = each.cpu_s()
+                tally = await self.work(each, effort, effort.seconds)
+                await asyncio.sleep(_SETTLE_S)
+                spent = (each.cpu_s() - begin) / tally.units
+                cost[each.auth] = cost.get(each.auth, 0.0) + spent
+            return cost[self._auth] / cost[""]
+        finally:
+            await protected.stop()
+
+    def request(self, server: Server) -> bytes:
+        return wire.send(server)
+
+
 class EchoStream(Load):
     """The echo agent by SendStreamingMessage; an operation is a whole stream."""
 
@@ -437,6 +469,20 @@ ROWS: tuple[Row, ...] = (
         "durable skill of two steps against the same, plain, 32 connections",
         connections=32,
         rounds=21,
+    ),
+    AuthTimes(
+        "authkey",
+        "send with an API key against one without, 32 connections",
+        auth="key",
+        connections=32,
+        rounds=5,
+    ),
+    AuthTimes(
+        "authjwt",
+        "send with a JWT against one without, 32 connections",
+        auth="jwt",
+        connections=32,
+        rounds=5,
     ),
     EchoStream("stream32", "echo by stream, 32 connections", connections=32),
     Get("get32", "get, 32 connections", connections=32),

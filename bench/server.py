@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from .credentials import protect
 from .load import Connection, Failure, connect
 
 __all__ = ["COLUMNS", "Server", "free_port", "pin_load"]
@@ -44,8 +45,10 @@ def free_port() -> int:
 class Server:
     """One server process. `tasks` and `notes` are what rows keep about it between rounds."""
 
-    def __init__(self, column: str, *, has_grpc: bool = False) -> None:
+    def __init__(self, column: str, *, has_grpc: bool = False, auth: str = "") -> None:
         self.column = column
+        self.auth = auth  # how its callers authenticate: "", "key" or "jwt"
+        self.credentials = ""  # the line of a request that does
         self.port = free_port()
         self.grpc_port = free_port() if has_grpc else None
         self.is_raw = column == "raw"
@@ -69,7 +72,13 @@ class Server:
         return [sys.executable, str(SERVERS / script), str(self.port), *store, *grpc]
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stderr=self._said)
+        environment = dict(os.environ)
+        if self.auth:
+            folder = Path(self._folder.name)
+            environment["BENCH_AUTH"], self.credentials = protect(self.column, self.auth, folder)
+        return subprocess.Popen(
+            self._command(), stdin=subprocess.DEVNULL, stderr=self._said, env=environment
+        )
 
     async def start(self) -> None:
         """Start the process and wait until it serves its card."""

@@ -42,7 +42,7 @@ def _head(server: Server, path: str, length: int) -> bytes:
     return (
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Type: "
         "application/json\r\n"
-        f"A2A-Version: 1.0\r\nContent-Length: {length}\r\n\r\n"
+        f"A2A-Version: 1.0\r\n{server.credentials}Content-Length: {length}\r\n\r\n"
     ).encode()
 
 

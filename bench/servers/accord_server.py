@@ -1,13 +1,31 @@
-"""The agent on Accord, as `agent.run` serves it: `accord_server.py PORT STORE_URL [GRPC_PORT]`."""
+"""The agent on Accord, as `agent.run` serves it: `accord_server.py PORT STORE_URL [GRPC_PORT]`.
+
+`BENCH_AUTH` says how callers authenticate: not at all, with an API key, or with a JWT whose
+keys are in the file it names.
+"""
 
 import asyncio
+import os
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator
 
-from accord import Agent, Ask, Context, File
+from accord import Agent, Ask, Context, File, Limits
+from accord.auth import ApiKeys, Auth, Bearer
 
-agent = Agent("Echo", description="Says what it hears.")
+
+def declared() -> Auth | None:
+    kind, _, value = os.environ.get("BENCH_AUTH", "").partition(":")
+    if kind == "key":
+        return ApiKeys(keys={value: "bench"})
+    if kind == "stored":
+        return ApiKeys()
+    if kind == "jwt":
+        return Bearer(value, issuer="https://id.example", audience="bench")
+    return None
+
+
+agent = Agent("Echo", description="Says what it hears.", auth=declared())
 gates: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
 
@@ -76,4 +94,5 @@ if __name__ == "__main__":
         port=int(sys.argv[1]),
         store=sys.argv[2],
         grpc_port=int(sys.argv[3]) if len(sys.argv) > 3 else None,
+        limits=Limits(calls_per_s=1e9, calls_burst=10**9),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..model import APIKeySecurityScheme, SecurityScheme, now_ms
 from .caller import Caller
-from .schemes import Credentials, InvalidCredentials, Resources, Scheme
+from .schemes import Credentials, InvalidCredentials, Known, Resources, Scheme
 
 if TYPE_CHECKING:
     from ..store import KeyStore, StoredApiKey
@@ -20,6 +20,7 @@ __all__ = ["ApiKeys", "digest_of", "new_api_key"]
 log_ = logging.getLogger("accord")
 
 PREFIX = "accord"  # so that people and scanners know a key when they see one
+KNOWN_S = 1.0  # for which a key is not looked up again, so that a revoked one may still be used
 USED_MS = 60_000  # how exact the time of the last use is: writing each would cost a commit
 
 
@@ -77,6 +78,7 @@ class ApiKeys(Scheme):
                 whose.name, whose.tenant, whose.scopes, whose.claims, name
             )
         self._keys: KeyStore | None = None
+        self._known = Known(KNOWN_S)
         self._writing: set[asyncio.Task[None]] = set()
 
     def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
@@ -98,10 +100,14 @@ class ApiKeys(Scheme):
             return credentials.query(self.key_name)
         return credentials.cookie(self.key_name)
 
+    def recall(self, shown: str) -> Caller | None:
+        return self._known.get(shown)
+
     async def authenticate(self, shown: str, credentials: Credentials) -> Caller:
         digest = digest_of(shown)
         fixed = self._fixed.get(digest)
         if fixed is not None:
+            self._known.add(shown, fixed)
             return fixed
         prefix, _, rest = shown.partition("_")
         id_, _, secret = rest.partition("_")
@@ -117,7 +123,9 @@ class ApiKeys(Scheme):
             raise InvalidCredentials(f"API key {id_} has expired")
         if now - found.used_ms > USED_MS:
             self._note_use(found, now)
-        return Caller(found.name, found.tenant, frozenset(found.scopes), scheme=self.name)
+        caller = Caller(found.name, found.tenant, frozenset(found.scopes), scheme=self.name)
+        self._known.add(shown, caller)
+        return caller
 
     def _note_use(self, key: "StoredApiKey", now: int) -> None:
         """Write down when a key was last used, beside the call."""

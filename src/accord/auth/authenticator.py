@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 
 from ..model import (
     A2AError,
@@ -26,6 +27,10 @@ class Authenticator:
     def __init__(self, auth: Auth, realm: str, limits: Limits) -> None:
         self.auth = auth
         self.schemes = tuple(auth.schemes.values())
+        self._ways = [
+            (way, frozenset().union(*(scheme.scopes for scheme in way)))
+            for way in auth.alternatives
+        ]
         self._realm = _quotable(realm)
         self._failures = _Counts(limits.failed_logins, limits.failed_logins / 60)
         self._calls = _Counts(limits.calls_burst, limits.calls_per_s)
@@ -55,47 +60,67 @@ class Authenticator:
             return None  # counted when it is authenticated
         return self._unauthenticated(metadata, "")
 
-    async def authenticate(self, credentials: Credentials, metadata: str = "") -> Caller:
-        """Return who sent a request. `metadata` is the address of the resource metadata.
+    def recall(self, credentials: Credentials) -> Caller | None:
+        """Return who sent a request, if one scheme was enough and has seen these credentials a
+        moment ago; None if `authenticate` has to say. Most calls of a client are of this kind.
+        """
+        try:
+            for way, scopes in self._ways:
+                shown = way[0].read(credentials) if len(way) == 1 else ""
+                caller = way[0].recall(shown) if shown else None
+                if caller is not None and scopes <= caller.scopes:
+                    return caller if not self._calls.take(caller.identity) else None
+        except InvalidCredentials:
+            pass
+        return None
+
+    async def authenticate(
+        self, credentials: Credentials, metadata: Callable[[], str] = str
+    ) -> Caller:
+        """Return who sent a request. `metadata` gives the address of the resource metadata.
 
         Raises:
             Unauthenticated: No credentials, or none that are valid.
             PermissionDenied: They lack a scope every caller needs.
             TooManyRequests: Too many calls, or too many failed logins from this address.
         """
-        denied: PermissionDenied | None = None
-        failed: list[str] = []
-        is_guess = False
-        results: dict[Scheme, Caller | None] = {}
-        for way in self.auth.alternatives:
-            callers: list[Caller] = []
-            for scheme in way:
-                if scheme not in results:
-                    try:
-                        results[scheme] = await self._authenticate(scheme, credentials)
-                    except InvalidCredentials as reason:
-                        failed.append(f"{scheme.name}: {reason}")
-                        is_guess = is_guess or scheme.is_guessable
-                        results[scheme] = None
-                found = results[scheme]
-                if found is None:
-                    break
-                callers.append(found)
-            else:
-                caller = _joined(callers)
-                missing = frozenset().union(*(s.scopes for s in way)) - caller.scopes
-                if not missing:
-                    self._check_calls(caller)
-                    return caller
-                denied = denied or self.denied(missing, metadata)
-        if denied is not None:
-            raise denied
-        if failed:
+        attempt = _Attempt()
+        for way, scopes in self._ways:
+            caller = await self._join(way, credentials, attempt)
+            if caller is None:
+                continue
+            if scopes <= caller.scopes:
+                self._check_calls(caller)
+                return caller
+            attempt.missing = attempt.missing or scopes - caller.scopes
+        if attempt.missing:
+            raise self.denied(attempt.missing, metadata())
+        if attempt.failed:
             source = credentials.address
-            if is_guess:
-                self._failures.spend(source)
-            log_.info("a request from %s was not authenticated: %s", source, "; ".join(failed))
-        raise self._unauthenticated(metadata, "invalid_token" if failed else "")
+            if attempt.is_guess:
+                self._failures.take(source)
+            reasons = "; ".join(attempt.failed)
+            log_.info("a request from %s was not authenticated: %s", source, reasons)
+        raise self._unauthenticated(metadata(), "invalid_token" if attempt.failed else "")
+
+    async def _join(
+        self, way: tuple[Scheme, ...], credentials: Credentials, attempt: "_Attempt"
+    ) -> Caller | None:
+        """Return who shows credentials of all schemes of a way; None if one of them is missing."""
+        callers: list[Caller] = []
+        for scheme in way:
+            if scheme not in attempt.found:
+                try:
+                    attempt.found[scheme] = await self._authenticate(scheme, credentials)
+                except InvalidCredentials as reason:
+                    attempt.found[scheme] = None
+                    attempt.failed.append(f"{scheme.name}: {reason}")
+                    attempt.is_guess = attempt.is_guess or scheme.is_guessable
+            found = attempt.found[scheme]
+            if found is None:
+                return None
+            callers.append(found)
+        return callers[0] if len(callers) == 1 else _joined(callers)
 
     async def _authenticate(self, scheme: Scheme, credentials: Credentials) -> Caller | None:
         shown = scheme.read(credentials)
@@ -143,22 +168,30 @@ class Authenticator:
             )
 
     def _check_calls(self, caller: Caller) -> None:
-        identity = caller.identity
-        wait_s = self._calls.wait_s(identity)
+        wait_s = self._calls.take(caller.identity)
         if wait_s:
             raise TooManyRequests(
                 f"more than {self._calls_per_s:g} calls per second of one caller",
                 retry_after_s=wait_s,
                 limit="calls_per_s",
             )
-        self._calls.spend(identity)
+
+
+class _Attempt:
+    """What came of the schemes that were asked about one request."""
+
+    __slots__ = ("failed", "found", "is_guess", "missing")
+
+    def __init__(self) -> None:
+        self.found: dict[Scheme, Caller | None] = {}
+        self.failed: list[str] = []
+        self.is_guess = False
+        self.missing: frozenset[str] = frozenset()
 
 
 def _joined(callers: list[Caller]) -> Caller:
     """Of several credentials the first names the caller; all add their scopes."""
     first = callers[0]
-    if len(callers) == 1:
-        return first
     return Caller(
         first.name,
         next((c.tenant for c in callers if c.tenant), ""),
@@ -181,20 +214,26 @@ class _Counts:
         self._per_s = per_s
         self._spent: dict[str, tuple[float, float]] = {}  # how much, and when that was
 
-    def _now(self, name: str) -> float:
-        spent, at = self._spent.get(name, (0.0, 0.0))
-        return max(spent - (time.monotonic() - at) * self._per_s, 0.0) if spent else 0.0
-
     def wait_s(self, name: str) -> int:
         """After how many seconds there is room for one more; 0 if there is."""
-        spent = self._now(name)
+        found = self._spent.get(name)
+        if found is None:
+            return 0
+        return self._wait_s(max(found[0] - (time.monotonic() - found[1]) * self._per_s, 0.0))
+
+    def _wait_s(self, spent: float) -> int:
         if spent + 1 <= self._most:
             return 0
         return max(1, round((spent + 1 - self._most) / self._per_s)) if self._per_s else 3600
 
-    def spend(self, name: str) -> None:
-        spent = self._now(name) + 1
-        self._spent.pop(name, None)
-        if len(self._spent) >= SOURCES:
+    def take(self, name: str) -> int:
+        """Take one, if there is room; else return after how many seconds there is."""
+        now = time.monotonic()
+        found = self._spent.get(name)
+        spent = 0.0 if found is None else max(found[0] - (now - found[1]) * self._per_s, 0.0)
+        if spent + 1 > self._most:
+            return self._wait_s(spent)
+        if found is None and len(self._spent) >= SOURCES:
             del self._spent[next(iter(self._spent))]
-        self._spent[name] = (spent, time.monotonic())
+        self._spent[name] = (spent + 1, now)
+        return 0

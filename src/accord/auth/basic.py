@@ -6,12 +6,11 @@ import binascii
 import hashlib
 import hmac
 import secrets
-import time
 from collections.abc import Iterable, Mapping
 
 from ..model import HTTPAuthSecurityScheme, SecurityScheme
 from .caller import Caller
-from .schemes import Credentials, InvalidCredentials, Scheme
+from .schemes import Credentials, InvalidCredentials, Known, Scheme
 
 __all__ = ["Basic", "hash_password"]
 
@@ -62,7 +61,7 @@ class BasicAuth(Scheme):
         }
         self._grants = {user: frozenset(found) for user, found in (grants or {}).items()}
         self._nobody = hash_password(secrets.token_hex(16))
-        self._known: dict[bytes, tuple[float, Caller]] = {}
+        self._known = Known(KNOWN_S, KNOWN)
 
     def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
         return SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Basic"))
@@ -71,11 +70,13 @@ class BasicAuth(Scheme):
         text = credentials.header("authorization")
         return text[6:].strip() if text[:6].lower() == "basic " else ""
 
+    def recall(self, shown: str) -> Caller | None:
+        return self._known.get(shown)
+
     async def authenticate(self, shown: str, credentials: Credentials) -> Caller:
-        digest = hashlib.sha256(shown.encode()).digest()
-        known = self._known.get(digest)
-        if known is not None and known[0] > time.monotonic():
-            return known[1]
+        known = self._known.get(shown)
+        if known is not None:
+            return known
         try:
             decoded = base64.b64decode(shown, validate=True).decode()
         except (ValueError, binascii.Error):
@@ -85,9 +86,7 @@ class BasicAuth(Scheme):
         if not await asyncio.to_thread(_is_right, password, stored) or user not in self._users:
             raise InvalidCredentials("wrong name or password")
         caller = Caller(user, scopes=self._grants.get(user, frozenset()), scheme=self.name)
-        if len(self._known) >= KNOWN:
-            self._known.clear()
-        self._known[digest] = (time.monotonic() + KNOWN_S, caller)
+        self._known.add(shown, caller)
         return caller
 
     def challenge(self, realm: str, metadata: str, error: str, scopes: frozenset[str]) -> str:

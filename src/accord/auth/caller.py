@@ -25,6 +25,9 @@ class Caller(msgspec.Struct, frozen=True, omit_defaults=True):
     claims: dict[str, Any] = {}
     scheme: str = ""
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.tenant, self.scheme))
+
     @property
     def is_anonymous(self) -> bool:
         return not self.name

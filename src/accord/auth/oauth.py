@@ -20,12 +20,15 @@ from ..model import (
 from ..net import Guard
 from .caller import Caller
 from .issuer import Issuer, IssuerUnavailable
-from .schemes import Credentials, InvalidCredentials, Resources, Scheme
+from .schemes import Credentials, InvalidCredentials, Known, Resources, Scheme
 from .tokens import Introspection, InvalidToken, TokenVerifier
 
 __all__ = ["OIDC", "Bearer", "OAuth2"]
 
 RETRY_S = 10
+# For so long a token is not looked at again: one that ends, or whose key is withdrawn, is accepted
+# so much longer. A client sends many calls with one.
+KNOWN_S = 1.0
 _SCOPES = ("scope", "scp", "scopes")  # where issuers put them
 _NAMES = ("sub", "client_id", "azp")
 
@@ -54,6 +57,7 @@ class _TokenScheme(Scheme):
         super().__init__(name, scopes)
         self.issuer = issuer
         self._verifier = verifier
+        self._known = Known(KNOWN_S)
         self._tenant = tenant
         self._caller = caller
 
@@ -64,7 +68,15 @@ class _TokenScheme(Scheme):
         text = credentials.header("authorization")
         return text[7:].strip() if text[:7].lower() == "bearer " else ""
 
+    def recall(self, shown: str) -> Caller | None:
+        return self._known.get(shown)
+
     async def authenticate(self, shown: str, credentials: Credentials) -> Caller:
+        caller = await self._verify(shown)
+        self._known.add(shown, caller)
+        return caller
+
+    async def _verify(self, shown: str) -> Caller:
         try:
             claims = await self._verifier.verify(shown)
         except InvalidToken as error:

@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ __all__ = [
     "Auth",
     "Credentials",
     "InvalidCredentials",
+    "Known",
     "Resources",
     "Scheme",
     "as_auth",
@@ -67,7 +69,7 @@ class Credentials:
         value = self._headers.get(key)
         if value is None:
             return ""
-        if sum(other == key for other, _ in self._pairs) > 1:
+        if [other for other, _ in self._pairs].count(key) > 1:
             raise InvalidCredentials(f"the header {name} was sent more than once")
         return value.decode("latin-1").strip()
 
@@ -102,6 +104,24 @@ class Credentials:
     def address(self) -> str:
         """The address the request came from."""
         return self._peer()[0]
+
+
+class Known:
+    """Callers by the credentials they showed, for a while."""
+
+    def __init__(self, seconds: float, most: int = 10_000) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._callers: dict[str, tuple[float, Caller]] = {}
+
+    def get(self, shown: str) -> Caller | None:
+        found = self._callers.get(shown)
+        return found[1] if found is not None and found[0] > time.monotonic() else None
+
+    def add(self, shown: str, caller: Caller) -> None:
+        if len(self._callers) >= self._most:
+            self._callers.clear()
+        self._callers[shown] = (time.monotonic() + self._seconds, caller)
 
 
 @dataclasses.dataclass
@@ -203,6 +223,10 @@ class Scheme(Auth):
         """Return the credentials of this scheme that a request shows, as they were sent; empty if
         it shows none. Raises InvalidCredentials.
         """
+
+    def recall(self, shown: str) -> Caller | None:
+        """Return who showed these credentials a moment ago; None if they have to be looked at."""
+        return None
 
     @abc.abstractmethod
     async def authenticate(self, shown: str, credentials: Credentials) -> Caller:

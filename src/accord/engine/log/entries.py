@@ -93,15 +93,9 @@ class About(msgspec.Struct, omit_defaults=True, frozen=True):
 about_of = msgspec.json.Decoder(About).decode
 
 
-def encode_about(about: About) -> bytes:
-    if about.sender is NOBODY:
-        return _encode_origin(about.origin)
-    return v1.encode(about)
-
-
 @functools.lru_cache(maxsize=256)
-def _encode_origin(origin: str) -> bytes:
-    return v1.encode(About(origin))
+def encode_about(about: About) -> bytes:
+    return v1.encode(about)
 
 
 # Visible entries: what a stream shows

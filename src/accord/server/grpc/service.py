@@ -105,7 +105,7 @@ class GrpcEndpoint(Endpoint):
         credentials = _credentials(exchange)
         if self._is_public(operation) and authenticator.precheck(credentials) is not None:
             return ANONYMOUS
-        return await authenticator.authenticate(credentials)
+        return authenticator.recall(credentials) or await authenticator.authenticate(credentials)
 
     def _call(self, metadata: list[tuple[str, str]], version: Version) -> Call:
         """Return what the metadata says about a call."""

@@ -236,12 +236,16 @@ class Router(abc.ABC):
             return self._prepared(request)
         headers = request.headers
         if (
-            self._authenticator is not None
-            or headers.get(b"host") not in self._hosts
+            headers.get(b"host") not in self._hosts
             or b"origin" in headers
             or b"sec-fetch-site" in headers
         ):
             return self._screened(request)
+        if self._authenticator is not None:
+            caller = self._authenticator.recall(self._credentials(request))
+            if caller is None:
+                return self._screened(request)
+            request.caller = caller
         return self._routed(request)
 
     def _routed(
@@ -261,12 +265,13 @@ class Router(abc.ABC):
         try:
             if path not in self._public:
                 self._screen.check(request)
-            preflight = self._screen.preflight(request)
-            if preflight is not None:
-                return preflight
+            if request.target.verb == "OPTIONS":
+                preflight = self._screen.preflight(request)
+                if preflight is not None:
+                    return preflight
             if self._authenticator is not None and path not in self._public:
                 request.caller = await self._authenticator.authenticate(
-                    self._credentials(request), self._metadata_url(request)
+                    self._credentials(request), lambda: self._metadata_url(request)
                 )
         except A2AError as error:
             answer: HttpResponse | StreamingResponse = self._refused(request, error)
@@ -274,7 +279,8 @@ class Router(abc.ABC):
             answer = self._refused(request, opaque())
         else:
             answer = await self._routed(request)
-        answer.headers = (*answer.headers, *self._screen.shared(request))
+        if b"origin" in request.headers:
+            answer.headers = (*answer.headers, *self._screen.shared(request))
         return answer
 
     def is_refused(self, request: HttpRequest) -> bool:
