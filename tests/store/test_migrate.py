@@ -244,3 +244,9 @@ def test_large_values_and_posts_are_kept(tmp_path: Path) -> None:
         migrate(db)
         assert db.execute("SELECT * FROM pieces").fetchall() == [(7, 1, b"\0"), (7, 2, b"\1")]
         assert db.execute("SELECT * FROM posts").fetchall() == [(7, 1, 70, 2, b"\2")]
+
+
+def test_each_step_has_a_number_of_its_own() -> None:
+    """Two of one number: a file that has had the one would never get the other."""
+    numbers = [number for number, _ in scripts()]
+    assert numbers == list(range(1, len(numbers) + 1))
