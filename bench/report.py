@@ -1,5 +1,7 @@
 """Results for people: a table on the terminal, a page in the docs."""
 
+from pathlib import Path
+
 from rich.table import Table
 
 from .results import Measured, Results
@@ -9,6 +11,9 @@ from .targets import TARGETS, Verdict
 __all__ = ["page", "table"]
 
 _WORD = {True: "reached", False: "**not reached**", None: ""}
+
+
+WHERE = Path(__file__).parent / "where.md"  # written by hand: profiles
 
 
 def table(results: Results, ids: list[str]) -> Table:
@@ -62,6 +67,7 @@ def page(results: Results) -> str:
         *(_target_line(target.text, target.judge(results)) for target in TARGETS),
         "",
         *_reasons(results),
+        *WHERE.read_text().splitlines(),
         "## How it was measured",
         "",
         f"- {' to '.join(dates[:: max(len(dates) - 1, 1)])}; {facts}.",
