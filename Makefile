@@ -37,7 +37,24 @@ $(JS) $(IDP): %/node_modules: %/package.json
 	@if command -v npm >/dev/null; then cd $(@D) && npm install --no-package-lock --no-audit --no-fund --silent && touch $(@F); \
 	else echo "no Node.js here: $(@D) is not tested"; fi
 
-demo: $(RUN) ## Start the example agents and walk through a conversation
+# The web console: built with Node 20 or newer, served without it.
+CONSOLE := src/accord/console/static/index.html
+
+$(CONSOLE): console/package.json console/index.html console/vite.config.ts $(shell find console/src console/public -type f)
+	@if command -v npm >/dev/null; then cd console && npm install --no-package-lock --ignore-scripts --no-audit --no-fund --silent \
+	&& npm run --silent build -- --logLevel warn; \
+	else echo "no Node.js here: the console is not built"; fi
+
+.PHONY: console
+console: $(CONSOLE) ## Build the web console
+
+# A browser for the tests of the console; without one they say so and are skipped.
+.PHONY: chromium
+chromium:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	&& apt-get install -y -qq chromium >/dev/null; } || echo "no Chromium here: the console is not tested in a browser"
+
+demo: $(RUN) $(CONSOLE) ## Start the example agents and walk through a conversation
 	$(BIN)/python -m examples.demo
 
 # Shows in which order things reach the disk; without it that one test says so and is skipped.
@@ -46,7 +63,7 @@ strace:
 	@command -v strace >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
 	&& apt-get install -y -qq strace >/dev/null; } || echo "no strace here: the order of flushes is not tested"
 
-test: $(DEV) $(OLD) $(JS) $(IDP) strace ## Run lint, types and all tests
+test: $(DEV) $(OLD) $(JS) $(IDP) $(CONSOLE) strace chromium ## Run lint, types and all tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -55,7 +72,7 @@ test: $(DEV) $(OLD) $(JS) $(IDP) strace ## Run lint, types and all tests
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
 PYTHONS := python3.11 python3.12 python3.13
 
-test-pythons: $(OLD) $(JS) $(IDP) strace ## Run all tests on every Python that is here
+test-pythons: $(OLD) $(JS) $(IDP) $(CONSOLE) strace chromium ## Run all tests on every Python that is here
 	@for python in $(PYTHONS); do \
 	version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || { echo "no $$python here: not tested"; continue; }; \
 	echo "Python $$version"; tested=1; \

@@ -22,8 +22,9 @@ ORDER = [
     {"server"},
     {"delegate"},
     {"app"},
+    {"console"},
     {"agent"},
-    {"hub", "console", "integrations", "cli", "testing"},
+    {"hub", "integrations", "cli", "testing"},
     {"__init__", "__main__"},
 ]
 # Of the rooms on one level, who may use whom: an encoded task is kept by the store, a caller is

@@ -134,6 +134,7 @@ class Agent(AgentBase):
         no_auth: bool = False,
         cors_origins: Sequence[str] = (),
         workers: int = 1,
+        console: bool = True,
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
         port.
@@ -172,6 +173,8 @@ class Agent(AgentBase):
             cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
             workers: How many processes serve the port. More than one need a store they can share:
               `postgresql://...`. One that dies is started again.
+            console: Serve the web console at `/console` too, and print the link that opens it. Only
+              on loopback or with `auth`, and with one worker.
             push: Whether push notifications are sent, or how.
 
         Raises:
@@ -228,10 +231,19 @@ class Agent(AgentBase):
                 print(f"{self.name} is served at {url or address}   (Ctrl-C stops it)", flush=True)
 
         def serve_app(app: "App", worker: WorkerProcess | None = None) -> None:
+            page = None
+            if console and worker is None and (self.auth is not None or is_loopback(host)):
+                from .console import Console  # the page, which most apps have no need of
+
+                page = Console(app)
+                page.attach(app)
+
             def started(address: str) -> None:
                 app.reached_at(url or address)
                 if worker is None:
                     tell(address)
+                if page is not None:
+                    print(f"  console  {page.link(url or address)}   (opens once)", flush=True)
 
             serve(
                 app,

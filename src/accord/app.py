@@ -27,7 +27,7 @@ from .model import (
     Limits,
 )
 from .net import Guard, egress_words
-from .operations import IDEMPOTENT, RESUME, SCHEMA, VERSIONS, Service, served
+from .operations import IDEMPOTENT, RESUME, SCHEMA, VERSIONS, Service, Version, served
 from .push import Format, Notifier, PushSettings
 from .server.http import CardEndpoint, JsonRpcEndpoint, Receive, RestEndpoint, Router, Screen, Send
 from .server.process import hearing
@@ -225,6 +225,31 @@ class App(Router):
     def _jwks(self) -> bytes:
         """The keys that this server signs with, for who verifies what it signs."""
         return msgspec.json.encode(self.keyring.jwks())
+
+    @property
+    def folder(self) -> Path | None:
+        """Where this agent keeps its files: beside its database, if that is a file."""
+        from .store.sqlite import SqliteStore  # brings sqlite3, which other stores have no need of
+
+        store = self._store
+        return store.path.parent if isinstance(store, SqliteStore) else None
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    @property
+    def versions(self) -> Sequence[Version]:
+        """The versions of the protocol that are answered."""
+        return self._versions
+
+    @property
+    def rpc_path(self) -> str:
+        return self._rpc_url
+
+    @property
+    def rest_path(self) -> str:
+        return self._rest_url
 
     @property
     def trouble(self) -> str:

@@ -102,6 +102,7 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     multiple=True,
     help="Web pages of this origin may use the agent, like https://app.example.com. Repeatable.",
 )
+@click.option("--no-console", is_flag=True, help="Leave out the web console at /console.")
 @click.option(
     "--log-level",
     type=click.Choice(_LEVELS),
@@ -129,6 +130,7 @@ def serve(
     egress_proxy: str,
     no_push: bool,
     no_auth: bool,
+    no_console: bool,
     cors_origin: tuple[str, ...],
     log_level: str,
 ) -> None:
@@ -154,6 +156,7 @@ def serve(
             port,
             store=store,
             workers=workers,
+            console=not no_console,
             url=url,
             versions=versions.split(",") if versions else None,
             grpc_port=grpc_port,

@@ -34,17 +34,18 @@ if TYPE_CHECKING:
     from .auth import SavedLogin as SavedLogin
 
 # What only some need, and brings more with it.
-__getattr__ = lazy(
-    __name__,
-    {
-        "AuthorizationCode": "auth",
-        "ClientCredentials": "auth",
-        "DeviceCode": "auth",
-        "DevicePrompt": "auth",
-        "OAuthError": "auth",
-        "SavedLogin": "auth",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "AuthorizationCode": "auth",
+            "ClientCredentials": "auth",
+            "DeviceCode": "auth",
+            "DevicePrompt": "auth",
+            "OAuthError": "auth",
+            "SavedLogin": "auth",
+        },
+    )
 
 __all__ = [
     "NO_RETRY",

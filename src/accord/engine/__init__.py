@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     from .offloading import LARGE as LARGE
     from .offloading import offload as offload
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "LARGE": "offloading",
-        "offload": "offloading",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "LARGE": "offloading",
+            "offload": "offloading",
+        },
+    )

@@ -20,22 +20,23 @@ if TYPE_CHECKING:
     from .table import numbers as numbers
     from .table import served as served
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "ASSUMED": "table",
-        "Call": "call",
-        "IDEMPOTENT": "call",
-        "OPERATIONS": "table",
-        "Operation": "table",
-        "RESUME": "call",
-        "SCHEMA": "call",
-        "Service": "service",
-        "VERSIONS": "table",
-        "Version": "table",
-        "known_version": "table",
-        "methods": "table",
-        "numbers": "table",
-        "served": "table",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "ASSUMED": "table",
+            "Call": "call",
+            "IDEMPOTENT": "call",
+            "OPERATIONS": "table",
+            "Operation": "table",
+            "RESUME": "call",
+            "SCHEMA": "call",
+            "Service": "service",
+            "VERSIONS": "table",
+            "Version": "table",
+            "known_version": "table",
+            "methods": "table",
+            "numbers": "table",
+            "served": "table",
+        },
+    )

@@ -22,22 +22,23 @@ if TYPE_CHECKING:
     from .shallow import outline as outline
     from .shallow import texts as texts
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "CodecChoice": "contract",
-        "Codec": "contract",
-        "ClientCodec": "client",
-        "EventFrame": "client",
-        "JsonObject": "client",
-        "NOW": "contract",
-        "RestCodec": "contract",
-        "Semantics": "contract",
-        "Snapshot": "contract",
-        "TaskPage": "contract",
-        "outline": "shallow",
-        "status_error": "client",
-        "texts": "shallow",
-        "weight": "contract",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "CodecChoice": "contract",
+            "Codec": "contract",
+            "ClientCodec": "client",
+            "EventFrame": "client",
+            "JsonObject": "client",
+            "NOW": "contract",
+            "RestCodec": "contract",
+            "Semantics": "contract",
+            "Snapshot": "contract",
+            "TaskPage": "contract",
+            "outline": "shallow",
+            "status_error": "client",
+            "texts": "shallow",
+            "weight": "contract",
+        },
+    )

@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from .serving import listening as listening
     from .settings import PushSettings as PushSettings
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Deliverer": "delivery",
-        "Format": "outbox",
-        "Hook": "hooks",
-        "Notification": "delivery",
-        "Notified": "receiver",
-        "Notifier": "notifier",
-        "PushSettings": "settings",
-        "Receiver": "receiver",
-        "Refusal": "receiver",
-        "Verdict": "delivery",
-        "listening": "serving",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Deliverer": "delivery",
+            "Format": "outbox",
+            "Hook": "hooks",
+            "Notification": "delivery",
+            "Notified": "receiver",
+            "Notifier": "notifier",
+            "PushSettings": "settings",
+            "Receiver": "receiver",
+            "Refusal": "receiver",
+            "Verdict": "delivery",
+            "listening": "serving",
+        },
+    )

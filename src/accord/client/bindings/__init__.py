@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from .jsonrpc import JsonRpc02 as JsonRpc02
     from .rest import Rest as Rest
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "BASE_URL": "asgi",
-        "Binding": "contract",
-        "Extra": "contract",
-        "Grpc": "grpc",
-        "InProcess": "asgi",
-        "Item": "contract",
-        "Items": "contract",
-        "JsonRpc": "jsonrpc",
-        "JsonRpc02": "jsonrpc",
-        "Rest": "rest",
-        "seconds": "contract",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "BASE_URL": "asgi",
+            "Binding": "contract",
+            "Extra": "contract",
+            "Grpc": "grpc",
+            "InProcess": "asgi",
+            "Item": "contract",
+            "Items": "contract",
+            "JsonRpc": "jsonrpc",
+            "JsonRpc02": "jsonrpc",
+            "Rest": "rest",
+            "seconds": "contract",
+        },
+    )

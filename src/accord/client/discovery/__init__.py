@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from .cards import verify_card as verify_card
     from .origins import ByOrigin as ByOrigin
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "ByOrigin": "origins",
-        "Cards": "cards",
-        "card_of": "cards",
-        "fetch_card": "cards",
-        "read_json": "cards",
-        "verify_card": "cards",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "ByOrigin": "origins",
+            "Cards": "cards",
+            "card_of": "cards",
+            "fetch_card": "cards",
+            "read_json": "cards",
+            "verify_card": "cards",
+        },
+    )

@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from .seen import Gap as Gap
     from .seen import has_come as has_come
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Gap": "seen",
-        "Stream": "resume",
-        "has_come": "seen",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Gap": "seen",
+            "Stream": "resume",
+            "has_come": "seen",
+        },
+    )

@@ -19,21 +19,22 @@ if TYPE_CHECKING:
     from .steps import StepFailed as StepFailed
     from .steps import Steps as Steps
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Branch": "branches",
-        "DelegateOptions": "branches",
-        "Delegates": "branches",
-        "History": "history",
-        "Mismatch": "history",
-        "Output": "output",
-        "RUN_POSITION": "branches",
-        "RunPosition": "branches",
-        "Send": "output",
-        "StepFailed": "steps",
-        "Steps": "steps",
-        "position_in": "branches",
-        "read_history": "history",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Branch": "branches",
+            "DelegateOptions": "branches",
+            "Delegates": "branches",
+            "History": "history",
+            "Mismatch": "history",
+            "Output": "output",
+            "RUN_POSITION": "branches",
+            "RunPosition": "branches",
+            "Send": "output",
+            "StepFailed": "steps",
+            "Steps": "steps",
+            "position_in": "branches",
+            "read_history": "history",
+        },
+    )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .entries import Delegated as Delegated
     from .entries import Entry as Entry
     from .entries import Event as Event
+    from .entries import Ids as Ids
     from .entries import MessageAdded as MessageAdded
     from .entries import Mismatched as Mismatched
     from .entries import Numbered as Numbered
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from .entries import StepEnded as StepEnded
     from .entries import StepLeft as StepLeft
     from .entries import Worked as Worked
+    from .entries import entries_of as entries_of
+    from .entries import events_of as events_of
     from .entries import state_of as state_of
     from .log import NO_ORIGIN as NO_ORIGIN
     from .log import Log as Log
@@ -39,41 +42,45 @@ if TYPE_CHECKING:
     from .views import View as View
     from .writer import Lost as Lost
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "About": "entries",
-        "Answered": "entries",
-        "ArtifactChanged": "entries",
-        "AskLeft": "entries",
-        "Asked": "entries",
-        "Attempt": "entries",
-        "Created": "entries",
-        "Delegated": "entries",
-        "Entry": "entries",
-        "Event": "entries",
-        "FORMAT": "entries",
-        "NOBODY": "entries",
-        "Log": "log",
-        "Lost": "writer",
-        "MessageAdded": "entries",
-        "Mismatched": "entries",
-        "NO_ORIGIN": "log",
-        "Numbered": "entries",
-        "Origin": "log",
-        "Patched": "entries",
-        "PostRefused": "entries",
-        "Released": "entries",
-        "RunStarted": "entries",
-        "Sender": "entries",
-        "STATE_NUMBER": "entries",
-        "StatusChanged": "entries",
-        "StepEnded": "entries",
-        "StepLeft": "entries",
-        "Tasks": "tasks",
-        "Turn": "log",
-        "View": "views",
-        "Worked": "entries",
-        "state_of": "entries",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "About": "entries",
+            "Answered": "entries",
+            "ArtifactChanged": "entries",
+            "AskLeft": "entries",
+            "Asked": "entries",
+            "Attempt": "entries",
+            "Created": "entries",
+            "Delegated": "entries",
+            "Entry": "entries",
+            "Event": "entries",
+            "FORMAT": "entries",
+            "NOBODY": "entries",
+            "Log": "log",
+            "Lost": "writer",
+            "MessageAdded": "entries",
+            "Mismatched": "entries",
+            "NO_ORIGIN": "log",
+            "Ids": "entries",
+            "entries_of": "entries",
+            "events_of": "entries",
+            "Numbered": "entries",
+            "Origin": "log",
+            "Patched": "entries",
+            "PostRefused": "entries",
+            "Released": "entries",
+            "RunStarted": "entries",
+            "Sender": "entries",
+            "STATE_NUMBER": "entries",
+            "StatusChanged": "entries",
+            "StepEnded": "entries",
+            "StepLeft": "entries",
+            "Tasks": "tasks",
+            "Turn": "log",
+            "View": "views",
+            "Worked": "entries",
+            "state_of": "entries",
+        },
+    )

@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from .run import Run as Run
     from .runs import Accepted as Accepted
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Accepted": "runs",
-        "Engine": "engine",
-        "Retention": "retention",
-        "Run": "run",
-        "before_ms": "retention",
-        "conversation": "history",
-        "not_found": "engine",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Accepted": "runs",
+            "Engine": "engine",
+            "Retention": "retention",
+            "Run": "run",
+            "before_ms": "retention",
+            "conversation": "history",
+            "not_found": "engine",
+        },
+    )

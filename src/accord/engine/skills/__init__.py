@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from .values import Reply as Reply
     from .values import to_parts as to_parts
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "AgentBase": "agent",
-        "Ask": "values",
-        "Context": "context",
-        "Fail": "context",
-        "File": "values",
-        "Reject": "context",
-        "Reply": "values",
-        "Skill": "skill",
-        "current": "context",
-        "skill_named": "agent",
-        "to_parts": "values",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "AgentBase": "agent",
+            "Ask": "values",
+            "Context": "context",
+            "Fail": "context",
+            "File": "values",
+            "Reject": "context",
+            "Reply": "values",
+            "Skill": "skill",
+            "current": "context",
+            "skill_named": "agent",
+            "to_parts": "values",
+        },
+    )

@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from .rpc import status as status
     from .schema import POOL as POOL
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "GrpcClientCodec": "client",
-        "POOL": "schema",
-        "Rpc": "rpc",
-        "kind": "messages",
-        "rpcs": "rpc",
-        "status": "rpc",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "GrpcClientCodec": "client",
+            "POOL": "schema",
+            "Rpc": "rpc",
+            "kind": "messages",
+            "rpcs": "rpc",
+            "status": "rpc",
+        },
+    )

@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from .file_bytes import form_of_server as form_of_server
     from .rest_client import RestClientV03 as RestClientV03
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Form": "file_bytes",
-        "RestClientV03": "rest_client",
-        "form_of_server": "file_bytes",
-        "read": "client",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Form": "file_bytes",
+            "RestClientV03": "rest_client",
+            "form_of_server": "file_bytes",
+            "read": "client",
+        },
+    )

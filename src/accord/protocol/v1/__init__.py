@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     from .rest_client import RestClientCodec as RestClientCodec
     from .rest_client import RestRequest as RestRequest
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "RestClientCodec": "rest_client",
-        "RestRequest": "rest_client",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "RestClientCodec": "rest_client",
+            "RestRequest": "rest_client",
+        },
+    )

@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     from .listener import GrpcServer as GrpcServer
     from .service import GrpcEndpoint as GrpcEndpoint
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "GrpcEndpoint": "service",
-        "GrpcServer": "listener",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "GrpcEndpoint": "service",
+            "GrpcServer": "listener",
+        },
+    )

@@ -16,18 +16,19 @@ if TYPE_CHECKING:
     from .router import Router as Router
     from .screen import Screen as Screen
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "CardEndpoint": "card",
-        "Endpoint": "router",
-        "Router": "router",
-        "JsonRpcEndpoint": "jsonrpc",
-        "Receive": "asgi",
-        "RestEndpoint": "rest",
-        "Scope": "asgi",
-        "Screen": "screen",
-        "Send": "asgi",
-        "converse": "asgi",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "CardEndpoint": "card",
+            "Endpoint": "router",
+            "Router": "router",
+            "JsonRpcEndpoint": "jsonrpc",
+            "Receive": "asgi",
+            "RestEndpoint": "rest",
+            "Scope": "asgi",
+            "Screen": "screen",
+            "Send": "asgi",
+            "converse": "asgi",
+        },
+    )

@@ -5,11 +5,12 @@ The router is an ASGI app for any server. Our own server calls it directly.
 
 import abc
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ... import observe
-from ...auth import Authenticator, Credentials
+from ...auth import Authenticator, Caller, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import View
 from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound
@@ -36,6 +37,10 @@ __all__ = ["Endpoint", "HttpEndpoint", "Router"]
 JWKS_PATH = "/.well-known/jwks.json"
 
 _JWKS_HEADERS = ((b"cache-control", b"public, max-age=300"),)
+Mounted: TypeAlias = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse | StreamingResponse]]
+Watcher: TypeAlias = Callable[[HttpRequest, HttpResponse | StreamingResponse, float], None]
+SessionCaller: TypeAlias = Callable[[HttpRequest], Caller | None]
+
 _READS = frozenset(["GetTask", "ListTasks"])
 _READY = b'{"status":"ready"}'
 METADATA_PATH = "/.well-known/oauth-protected-resource"
@@ -195,6 +200,9 @@ class Router(abc.ABC):
         self._screen = screen
         self._hosts = screen.hosts
         self._authenticator = authenticator
+        self._mounts: list[tuple[str, Mounted]] = []
+        self.on_exchange: Watcher | None = None  # told of every request to the agent
+        self.session_caller: SessionCaller | None = None  # who a page's session stands for
         self._public = frozenset(
             [
                 "/healthz",
@@ -204,6 +212,10 @@ class Router(abc.ABC):
                 *(card.paths if is_card_public else ()),
             ]
         )
+
+    def mount(self, prefix: str, answer: "Mounted") -> None:
+        """Have another answer requests to a path and all below it. It asks by itself who calls."""
+        self._mounts.append((prefix, answer))
 
     @abc.abstractmethod
     async def open(self) -> None:
@@ -251,9 +263,32 @@ class Router(abc.ABC):
     def _routed(
         self, request: HttpRequest
     ) -> Coroutine[Any, Any, HttpResponse | StreamingResponse]:
+        if self._mounts and (mounted := self._mounted(request.target.path)) is not None:
+            return mounted(request)
+        if self.on_exchange is not None:
+            return self._watched(request, self.on_exchange)
+        return self._answered(request)
+
+    def _answered(
+        self, request: HttpRequest
+    ) -> Coroutine[Any, Any, HttpResponse | StreamingResponse]:
         if request.target.path.rstrip("/") != self._rpc_path or request.target.verb != "POST":
             return self._elsewhere(request)
         return self._rpc(request)
+
+    async def _watched(
+        self, request: HttpRequest, watcher: "Watcher"
+    ) -> HttpResponse | StreamingResponse:
+        since_s = time.monotonic()
+        answer = await self._answered(request)
+        watcher(request, answer, since_s)
+        return answer
+
+    def _mounted(self, path: str) -> "Mounted | None":
+        for prefix, answer in self._mounts:
+            if path == prefix or path.startswith(prefix + "/"):
+                return answer
+        return None
 
     async def _prepared(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         await self.open()
@@ -269,8 +304,14 @@ class Router(abc.ABC):
                 preflight = self._screen.preflight(request)
                 if preflight is not None:
                     return preflight
-            if self._authenticator is not None and path not in self._public:
-                request.caller = await self._authenticator.authenticate(
+            if (
+                self._authenticator is not None
+                and path not in self._public
+                and self._mounted(path) is None
+            ):
+                request.caller = self._of_session(
+                    request
+                ) or await self._authenticator.authenticate(
                     self._credentials(request), lambda: self._metadata_url(request)
                 )
         except A2AError as error:
@@ -296,8 +337,13 @@ class Router(abc.ABC):
             return True
         return (
             self._authenticator is not None
+            and self._mounted(path) is None
+            and self._of_session(request) is None
             and self._authenticator.precheck(self._credentials(request)) is not None
         )
+
+    def _of_session(self, request: HttpRequest) -> Caller | None:
+        return self.session_caller(request) if self.session_caller is not None else None
 
     def _credentials(self, request: HttpRequest) -> Credentials:
         return Credentials(request.headers, request.pairs, request.target.query, request.peer)

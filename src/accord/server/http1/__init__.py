@@ -7,9 +7,10 @@ from ...lazy import lazy
 if TYPE_CHECKING:
     from .listener import HttpServer as HttpServer
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "HttpServer": "listener",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "HttpServer": "listener",
+        },
+    )

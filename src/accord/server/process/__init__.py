@@ -13,15 +13,16 @@ if TYPE_CHECKING:
     from .workers import WorkerProcess as WorkerProcess
     from .workers import run_workers as run_workers
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "WorkerProcess": "workers",
-        "bind": "main",
-        "hearing": "signals",
-        "is_loopback": "main",
-        "run_workers": "workers",
-        "serve": "main",
-        "url_of": "main",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "WorkerProcess": "workers",
+            "bind": "main",
+            "hearing": "signals",
+            "is_loopback": "main",
+            "run_workers": "workers",
+            "serve": "main",
+            "url_of": "main",
+        },
+    )

@@ -21,21 +21,22 @@ if TYPE_CHECKING:
     from .unread import Unread as Unread
     from .unread import UnreadConnection as UnreadConnection
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "BACKLOG": "reading",
-        "BODY_WAITS": "reading",
-        "UnreadConnection": "unread",
-        "Flood": "ratelimit",
-        "Listener": "listener",
-        "RateLimit": "ratelimit",
-        "PausableReader": "reading",
-        "TURN_S": "reading",
-        "Tls": "tls",
-        "UNREAD": "reading",
-        "Unread": "unread",
-        "bind_port": "listener",
-        "start_task": "tasks",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "BACKLOG": "reading",
+            "BODY_WAITS": "reading",
+            "UnreadConnection": "unread",
+            "Flood": "ratelimit",
+            "Listener": "listener",
+            "RateLimit": "ratelimit",
+            "PausableReader": "reading",
+            "TURN_S": "reading",
+            "Tls": "tls",
+            "UNREAD": "reading",
+            "Unread": "unread",
+            "bind_port": "listener",
+            "start_task": "tasks",
+        },
+    )

@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from .options import parse as parse
     from .store import PostgresStore as PostgresStore
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "Lease": "options",
-        "PostgresOptions": "options",
-        "PostgresStore": "store",
-        "Replica": "admin",
-        "backup": "admin",
-        "inspect": "admin",
-        "migrate_all": "admin",
-        "newest": "migrations",
-        "parse": "options",
-        "replicas": "admin",
-        "vacuum": "admin",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "Lease": "options",
+            "PostgresOptions": "options",
+            "PostgresStore": "store",
+            "Replica": "admin",
+            "backup": "admin",
+            "inspect": "admin",
+            "migrate_all": "admin",
+            "newest": "migrations",
+            "parse": "options",
+            "replicas": "admin",
+            "vacuum": "admin",
+        },
+    )

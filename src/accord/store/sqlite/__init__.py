@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from .pushes import PushesBeside as PushesBeside
     from .store import SqliteStore as SqliteStore
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "SqliteKeys": "keys",
-        "PushesBeside": "pushes",
-        "SqliteStore": "store",
-        "check_file": "files",
-        "inspect": "files",
-        "size_of": "files",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "SqliteKeys": "keys",
+            "PushesBeside": "pushes",
+            "SqliteStore": "store",
+            "check_file": "files",
+            "inspect": "files",
+            "size_of": "files",
+        },
+    )

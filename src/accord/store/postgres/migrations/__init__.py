@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from .runner import newest as newest
     from .runner import version as version
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "check": "runner",
-        "migrate": "runner",
-        "newest": "runner",
-        "version": "runner",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "check": "runner",
+            "migrate": "runner",
+            "newest": "runner",
+            "version": "runner",
+        },
+    )

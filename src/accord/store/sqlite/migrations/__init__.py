@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     from .runner import migrate as migrate
     from .runner import newest as newest
 
-__getattr__ = lazy(
-    __name__,
-    {
-        "migrate": "runner",
-        "newest": "runner",
-    },
-)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "migrate": "runner",
+            "newest": "runner",
+        },
+    )

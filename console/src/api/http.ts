@@ -1,0 +1,162 @@
+/** Requests to our own server, with what proves that they come from this page. */
+
+import type { Entry, Exchange, Me, Message, StreamEvent, Summary, Task } from "./types";
+import { SseReader } from "./sse";
+
+export class Failure extends Error {
+  constructor(
+    readonly status: number,
+    readonly reason: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+const HEADERS = { "X-Accord": "1" };
+
+async function read<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const response = await fetch(`/console/api/${path}`, { ...init, headers: HEADERS });
+  const body = await response.json();
+  if (!response.ok) throw new Failure(response.status, body.reason ?? "", body.error ?? "");
+  return body as T;
+}
+
+export const me = () => read<Me>("me");
+
+export interface TaskPage {
+  tasks: Summary[];
+  next: string;
+  total: number;
+  isExact: boolean;
+}
+
+export function tasks(query: Record<string, string>): Promise<TaskPage> {
+  const given = Object.entries(query).filter(([, value]) => value);
+  return read<TaskPage>(`tasks?${new URLSearchParams(given)}`);
+}
+
+export type Address = { id: string; tenant: string; caller: string };
+
+function place({ id, tenant, caller }: Address, rest: string, more: Record<string, string> = {}) {
+  const given = Object.entries({ tenant, caller, ...more }).filter(([, value]) => value);
+  return `tasks/${encodeURIComponent(id)}${rest}?${new URLSearchParams(given)}`;
+}
+
+export const task = (at: Address) => read<Summary & { task: Task }>(place(at, ""));
+
+export const events = (at: Address, after: number) =>
+  read<{ state: string; last: number; isPurged: boolean; events: Entry[] }>(
+    place(at, "/events", { after: String(after) }),
+  );
+
+export const wire = (at: Address, seq: number) =>
+  read<{ [version: string]: StreamEvent[] }>(place(at, `/events/${seq}/wire`));
+
+export function partAddress(at: Address, artifact: string, n: number, isPreview: boolean): string {
+  const more: Record<string, string> = isPreview ? { preview: "1" } : {};
+  return `/console/api/${place(at, `/artifacts/${encodeURIComponent(artifact)}/${n}`, more)}`;
+}
+
+export const exchanges = () => read<{ exchanges: Exchange[] }>("exchanges?after=0");
+export const exchange = (n: number) => read<Exchange>(`exchanges/${n}`);
+
+export interface Login {
+  id: string;
+  agent: string;
+  since: number;
+  seen: number;
+  own: boolean;
+}
+
+export const logins = () => read<{ logins: Login[] }>("logins");
+export const closeLogin = (id: string) =>
+  read<{ closed: boolean }>(`logins/${encodeURIComponent(id)}/close`, { method: "POST" });
+export const newLink = () => read<{ key: string }>("link", { method: "POST" });
+
+/** Read a stream of events until it ends or is aborted. */
+export async function stream(
+  response: Response,
+  onEvent: (data: string, id: string, event: string) => void,
+): Promise<void> {
+  const reader = response.body!.getReader();
+  const parser = new SseReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    for (const event of parser.push(value)) onEvent(event.data, event.id, event.event);
+  }
+}
+
+// A2A itself: JSON-RPC of 1.0, as any client's
+
+let count = 0;
+const EXTENSIONS = "urn:accord:resume:1, urn:accord:idempotent:1";
+
+/** Stands for a JSON value that is sent digit by digit as it was typed. */
+export const RAW = "__accord_raw_json__";
+
+function envelope(method: string, params: unknown, json?: string): string {
+  const body = JSON.stringify({ jsonrpc: "2.0", id: ++count, method, params });
+  return json === undefined ? body : body.replace(JSON.stringify(RAW), () => json);
+}
+
+function a2aHeaders(more: Record<string, string> = {}): Record<string, string> {
+  return {
+    "Content-Type": "application/json",
+    "A2A-Version": "1.0",
+    "A2A-Extensions": EXTENSIONS,
+    ...HEADERS,
+    ...more,
+  };
+}
+
+export async function call<T>(rpc: string, method: string, params: unknown): Promise<T> {
+  const response = await fetch(rpc, {
+    method: "POST",
+    headers: a2aHeaders(),
+    body: envelope(method, params),
+  });
+  const body = await response.json();
+  if (body.error) throw errorOf(response.status, body.error);
+  return body.result as T;
+}
+
+function errorOf(status: number, error: { message: string; data?: { reason?: string }[] }): Failure {
+  const reason = (error.data ?? []).find((detail) => detail.reason)?.reason ?? "";
+  return new Failure(status, reason, error.message);
+}
+
+/** Open a stream: a message that is sent, or a task that is followed after an event. */
+export async function openStream(
+  rpc: string,
+  method: "SendStreamingMessage" | "SubscribeToTask",
+  params: unknown,
+  after: string,
+  signal: AbortSignal,
+  onEvent: (event: StreamEvent, id: string) => void,
+  json?: string,
+): Promise<void> {
+  const headers = a2aHeaders({
+    Accept: "text/event-stream",
+    ...(after ? { "Last-Event-ID": after } : {}),
+  });
+  const body = envelope(method, params, json);
+  const response = await fetch(rpc, { method: "POST", headers, body, signal });
+  if (!(response.headers.get("content-type") ?? "").startsWith("text/event-stream")) {
+    const answer = await response.json();
+    throw errorOf(response.status, answer.error ?? { message: `HTTP ${response.status}` });
+  }
+  await stream(response, (data, id) => {
+    const answer = JSON.parse(data);
+    if (answer.error) throw errorOf(response.status, answer.error);
+    onEvent(answer.result as StreamEvent, id);
+  });
+}
+
+export const cancel = (rpc: string, id: string) => call<Task>(rpc, "CancelTask", { id });
+export const getTask = (rpc: string, id: string) => call<Task>(rpc, "GetTask", { id });
+
+export function userMessage(parts: Message["parts"], more: Partial<Message>): Message {
+  return { messageId: crypto.randomUUID(), role: "ROLE_USER", parts, ...more };
+}

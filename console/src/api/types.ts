@@ -1,0 +1,144 @@
+/** The objects of A2A 1.0 that the page reads, and those of the console's own reads. */
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type Schema = { [key: string]: Json };
+
+export interface Part {
+  text?: string;
+  raw?: string;
+  url?: string;
+  data?: Json;
+  mediaType?: string;
+  filename?: string;
+  metadata?: { [key: string]: Json };
+}
+
+export interface Message {
+  messageId: string;
+  role: "ROLE_USER" | "ROLE_AGENT";
+  parts: Part[];
+  taskId?: string;
+  contextId?: string;
+  metadata?: { [key: string]: Json };
+}
+
+export interface Status {
+  state: string;
+  message?: Message;
+  timestamp?: string;
+}
+
+export interface Artifact {
+  artifactId: string;
+  parts: Part[];
+  name?: string;
+  description?: string;
+  metadata?: { [key: string]: Json };
+}
+
+export interface Task {
+  id: string;
+  contextId: string;
+  status: Status;
+  history?: Message[];
+  artifacts?: Artifact[];
+  metadata?: { [key: string]: Json };
+}
+
+export interface StatusUpdate {
+  taskId: string;
+  contextId: string;
+  status: Status;
+  metadata?: { [key: string]: Json };
+}
+
+export interface ArtifactUpdate {
+  taskId: string;
+  contextId: string;
+  artifact: Artifact;
+  append?: boolean;
+  lastChunk?: boolean;
+}
+
+export interface StreamEvent {
+  task?: Task;
+  message?: Message;
+  statusUpdate?: StatusUpdate;
+  artifactUpdate?: ArtifactUpdate;
+}
+
+export interface Skill {
+  id: string;
+  name: string;
+  description: string;
+  tags?: string[];
+  examples?: string[];
+}
+
+export interface Card {
+  name: string;
+  description: string;
+  version: string;
+  skills: Skill[];
+  supportedInterfaces: { url: string; protocolBinding: string; protocolVersion: string }[];
+  provider?: { organization: string; url?: string };
+  documentationUrl?: string;
+  capabilities: { [key: string]: Json };
+  defaultInputModes?: string[];
+  defaultOutputModes?: string[];
+  securitySchemes?: { [key: string]: Json };
+}
+
+export interface Me {
+  mode: "agent";
+  base: string;
+  rpc: string;
+  rest: string;
+  versions: string[];
+  grpcPort: number | null;
+  card: Card;
+  schemas: { [skill: string]: { input: Schema | null } };
+  limits: { body: number };
+  hasExchanges: boolean;
+}
+
+export interface Summary {
+  id: string;
+  contextId: string;
+  state: string;
+  at: number;
+  skill: string;
+  tenant: string;
+  caller: string;
+  title: string;
+  events: number;
+}
+
+export interface Entry {
+  pos: number;
+  seq: number;
+  at: number;
+  kind: string;
+  event?: StreamEvent;
+  message?: Message;
+  step?: string;
+  data?: { [key: string]: Json };
+}
+
+export interface Exchange {
+  n: number;
+  at: number;
+  ms: number;
+  verb: string;
+  path: string;
+  operation: string;
+  version: string;
+  status: number;
+  isStream: boolean;
+  bytesIn: number;
+  bytesOut: number | null;
+  requestHeaders?: [string, string][];
+  requestBody?: { text: string; isCut: boolean };
+  answerHeaders?: [string, string][];
+  answerBody?: { text: string; isCut: boolean } | null;
+}

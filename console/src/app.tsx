@@ -1,0 +1,129 @@
+/** The shell: navigation, the page of the address, keys and what is wrong. */
+
+import { lazy, Suspense } from "preact/compat";
+import { useEffect, useState } from "preact/hooks";
+import { clock, language, t } from "./i18n";
+import { failure, go, hasKeys, isLocked, me, offlineSince, path } from "./state";
+import { Dialog, Icon, Link } from "./ui/elements";
+import { isTyping, useKeys } from "./ui/keys";
+
+const Chat = lazy(() => import("./pages/chat"));
+const Tasks = lazy(() => import("./pages/tasks"));
+const TaskPage = lazy(() => import("./pages/task"));
+const Agent = lazy(() => import("./pages/agent"));
+const Live = lazy(() => import("./pages/live"));
+const Settings = lazy(() => import("./pages/settings"));
+
+const PLACES = [
+  { to: "", name: "chat", key: "i" },
+  { to: "tasks", name: "tasks", key: "t" },
+  { to: "agent", name: "agent", key: "a" },
+  { to: "live", name: "live", key: "l" },
+  { to: "settings", name: "settings", key: "s" },
+] as const;
+
+export function App() {
+  const [isHelp, setHelp] = useState(false);
+  useEffect(() => {
+    document.documentElement.lang = language.value === "zh" ? "zh-CN" : "en";
+    document.title = t("app.title");
+  }, [language.value]);
+  useGoto();
+  useKeys(
+    {
+      "?": () => setHelp(true),
+      "/": () => document.querySelector<HTMLElement>("#search")?.focus(),
+    },
+    [],
+  );
+  if (isLocked.value) {
+    return (
+      <main>
+        <h1>{t("locked.title")}</h1>
+        <p>{t("locked.text")}</p>
+      </main>
+    );
+  }
+  if (!me.value) return <main>{failure.value ? <p role="alert">{failure.value}</p> : <p>{t("common.loading")}</p>}</main>;
+  const [first = "", second = ""] = path.value.split("/");
+  return (
+    <div class="shell">
+      <a class="skip" href="#content">
+        {t("app.skip")}
+      </a>
+      <nav class="rail" aria-label={t("nav.main")}>
+        <strong>{me.value.card.name}</strong>
+        <ul>
+          {PLACES.map((place) => (
+            <li key={place.name}>
+              <Link to={place.to} current={first === place.to}>
+                <Icon name={place.name} />
+                {t(`nav.${place.name}`)}
+              </Link>
+            </li>
+          ))}
+        </ul>
+      </nav>
+      <div>
+        {offlineSince.value !== null && (
+          <p class="bar" role="status">
+            {t("offline", { time: clock(offlineSince.value) })}
+          </p>
+        )}
+        <main id="content" tabIndex={-1}>
+          <Suspense fallback={<p>{t("common.loading")}</p>}>
+            {first === "" && <Chat />}
+            {first === "tasks" && !second && <Tasks />}
+            {first === "tasks" && second && <TaskPage key={second} id={decodeURIComponent(second)} />}
+            {first === "agent" && <Agent />}
+            {first === "live" && <Live />}
+            {first === "settings" && <Settings />}
+          </Suspense>
+        </main>
+      </div>
+      <Dialog title={t("help.title")} isOpen={isHelp} onClose={() => setHelp(false)}>
+        <dl>
+          <dt>?</dt>
+          <dd>{t("help.help")}</dd>
+          <dt>/</dt>
+          <dd>{t("help.search")}</dd>
+          <dt>g</dt>
+          <dd>{t("help.goto", { letters: PLACES.map((place) => place.key).join(" ") })}</dd>
+          <dt>j k</dt>
+          <dd>{t("help.rows")}</dd>
+          <dt>Enter</dt>
+          <dd>{t("help.open")}</dd>
+          <dt>[ ]</dt>
+          <dd>{t("help.events")}</dd>
+          <dt>Space</dt>
+          <dd>{t("help.play")}</dd>
+          <dt>c</dt>
+          <dd>{t("help.cancel")}</dd>
+          <dt>Esc</dt>
+          <dd>{t("help.close")}</dd>
+        </dl>
+        <button type="button" onClick={() => setHelp(false)}>
+          {t("common.close")}
+        </button>
+      </Dialog>
+    </div>
+  );
+}
+
+/** `g` and then a letter goes to a page. */
+function useGoto(): void {
+  useEffect(() => {
+    let since = 0;
+    const on = (event: KeyboardEvent) => {
+      if (!hasKeys.value || isTyping(event) || event.ctrlKey || event.metaKey) return;
+      if (event.key === "g") since = event.timeStamp;
+      else if (event.timeStamp - since < 1500) {
+        const place = PLACES.find((one) => one.key === event.key);
+        since = 0;
+        if (place) go(place.to);
+      }
+    };
+    addEventListener("keydown", on);
+    return () => removeEventListener("keydown", on);
+  }, []);
+}

@@ -1,0 +1,175 @@
+/** The agent: its card in words, and its skills to try. */
+
+import { useState } from "preact/hooks";
+import type { Json, Schema, Skill } from "../api/types";
+import { SchemaForm } from "../forms/question";
+import { t } from "../i18n";
+import { ExternalLink } from "../render/markdown";
+import { me } from "../state";
+import { Copy } from "../ui/elements";
+import { JsonTree } from "../ui/json";
+import { copies, type Wish, tryIt } from "./try";
+
+export default function Agent() {
+  const { card } = me.value!;
+  const schemes = Object.keys(card.securitySchemes ?? {});
+  const extensions = (card.capabilities["extensions"] ?? []) as { uri: string; description?: string }[];
+  return (
+    <>
+      <h1>{card.name}</h1>
+      <p>{card.description}</p>
+      <p class="soft">
+        {t("agent.version", { version: card.version })}
+        {card.provider && ` · ${card.provider.organization}`}{" "}
+        {card.documentationUrl && <ExternalLink to={card.documentationUrl} words={card.documentationUrl} />}
+      </p>
+      <h2>{t("agent.skills")}</h2>
+      {card.skills.map((skill) => (
+        <SkillView key={skill.id} skill={skill} />
+      ))}
+      <h2>{t("agent.interfaces")}</h2>
+      <ul>
+        {card.supportedInterfaces.map((one) => (
+          <li key={one.url + one.protocolVersion}>
+            {one.protocolBinding} {one.protocolVersion} <span class="mono">{one.url}</span>
+          </li>
+        ))}
+      </ul>
+      <h2>{t("agent.security")}</h2>
+      {schemes.length ? (
+        <ul>
+          {schemes.map((name) => (
+            <li key={name}>{name}</li>
+          ))}
+        </ul>
+      ) : (
+        <p>{t("agent.security.none")}</p>
+      )}
+      <h2>{t("agent.extensions")}</h2>
+      <ul>
+        {extensions.map((one) => (
+          <li key={one.uri}>
+            <span class="mono">{one.uri}</span> {one.description}
+          </li>
+        ))}
+      </ul>
+      <h2>{t("agent.card")}</h2>
+      <Copy text={() => JSON.stringify(card, null, 2)} />
+      <JsonTree value={card as unknown as Json} isOpen={false} />
+    </>
+  );
+}
+
+function SkillView({ skill }: { skill: Skill }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <section class="card" aria-label={skill.name} data-skill={skill.id}>
+      <div class="row">
+        <h3 class="grow">{skill.name}</h3>
+        <button type="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          {t("agent.try")}
+        </button>
+      </div>
+      <p>{skill.description}</p>
+      {(skill.tags ?? []).length > 0 && <p class="soft">{(skill.tags ?? []).join(" · ")}</p>}
+      {isOpen && <Try skill={skill} />}
+    </section>
+  );
+}
+
+function Try({ skill }: { skill: Skill }) {
+  const info = me.value!;
+  const schema = info.schemas[skill.id]?.input ?? null;
+  const isText = !schema || (schema["type"] === "string" && !schema["enum"]);
+  const [version, setVersion] = useState(info.versions[0] ?? "1.0");
+  const [binding, setBinding] = useState<Wish["binding"]>("JSONRPC");
+  const [isStream, setStream] = useState(false);
+  const [text, setText] = useState(skill.examples?.[0] ?? "");
+  const [json, setJson] = useState("");
+  const [sent, setSent] = useState("");
+  const [count, setCount] = useState(0); // of calls that were answered
+  const [answer, setAnswer] = useState("");
+  const wish = (given: string): Wish => ({
+    skill: skill.id,
+    version,
+    binding: version === "0.1" || version === "0.2" ? "JSONRPC" : binding,
+    isStream,
+    text: isText ? given : undefined,
+    json: isText ? undefined : given,
+  });
+  const send = async (given: string) => {
+    setAnswer("");
+    const { request } = await tryIt(info, wish(given), (piece) => setAnswer((now) => now + piece));
+    setSent(request);
+    setCount((now) => now + 1);
+  };
+  const now = isText ? text : json;
+  return (
+    <div>
+      <div class="row">
+        <label>
+          {t("try.version")}{" "}
+          <select value={version} onChange={(event) => setVersion(event.currentTarget.value)}>
+            {info.versions.map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          {t("try.binding")}{" "}
+          <select
+            value={wish("").binding}
+            onChange={(event) => setBinding(event.currentTarget.value as Wish["binding"])}
+            disabled={version === "0.1" || version === "0.2"}
+          >
+            <option>JSONRPC</option>
+            <option>HTTP+JSON</option>
+          </select>
+        </label>
+        <label>
+          <input type="checkbox" checked={isStream} onChange={(event) => setStream(event.currentTarget.checked)} />{" "}
+          {t("try.stream")}
+        </label>
+      </div>
+      {isText ? (
+        <form
+          class="field"
+          onSubmit={(event) => {
+            event.preventDefault();
+            void send(text);
+          }}
+        >
+          <label for={`try-${skill.id}`}>{t("try.text")}</label>
+          <textarea id={`try-${skill.id}`} rows={2} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          <div class="row">
+            <button type="submit" class="primary">
+              {t("try.send")}
+            </button>
+          </div>
+        </form>
+      ) : (
+        <SchemaForm schema={schema as Schema} label={t("try.send")} onSend={(value) => void send(value)} onDraft={setJson} />
+      )}
+      {now && (
+        <p class="row">
+          {t("try.copyas")}
+          {Object.entries(copies(info, wish(now))).map(([name, line]) => (
+            <Copy key={name} label={name} text={() => line} />
+          ))}
+        </p>
+      )}
+      {sent && (
+        <>
+          <h3>{t("try.request")}</h3>
+          <pre tabIndex={0} data-request={skill.id}>
+            {sent}
+          </pre>
+          <h3>{t("try.answer")}</h3>
+          <pre tabIndex={0} data-answer={skill.id} data-count={count}>
+            {answer}
+          </pre>
+        </>
+      )}
+    </div>
+  );
+}

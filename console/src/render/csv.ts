@@ -1,0 +1,22 @@
+/** Comma-separated values as rows of cells. */
+
+export function parseCsv(text: string): string[][] {
+  const rows: string[][] = [[]];
+  let cell = "";
+  let isQuoted = false;
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i];
+    if (isQuoted) {
+      if (char === '"' && text[i + 1] === '"') cell += text[++i];
+      else if (char === '"') isQuoted = false;
+      else cell += char;
+    } else if (char === '"') isQuoted = true;
+    else if (char === "," || char === "\n") {
+      rows[rows.length - 1]!.push(cell.replace(/\r$/, ""));
+      cell = "";
+      if (char === "\n") rows.push([]);
+    } else cell += char;
+  }
+  rows[rows.length - 1]!.push(cell);
+  return rows.filter((row) => row.some((value) => value));
+}

@@ -1,0 +1,381 @@
+"""What the page reads: the agent, the tasks of everyone, their logs, and what happens now."""
+
+import asyncio
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from ..app import App
+from ..engine.log import STATE_NUMBER, Ids, Numbered, entries_of, events_of, state_of
+from ..engine.log import Event as LogEvent
+from ..model import InvalidParams, MethodNotAllowed, MethodNotFound, TaskNotFound, TaskState
+from ..model import Part as ModelPart
+from ..protocol.v1 import codec as v1
+from ..server.request import (
+    HttpRequest,
+    HttpResponse,
+    Pairs,
+    ResponseWriter,
+    StreamingResponse,
+    query_of,
+)
+from ..store import Namespace, Query, Record
+from .exchanges import Exchanges
+from .login import Logins, Session
+from .pages import SECURITY
+
+__all__ = ["Api"]
+
+PAGE = 50
+LIVE_S = 0.5  # between two looks at the list of tasks
+KEEP_ALIVE_S = 15.0
+EVENTS_MOST = 2_000
+TITLE = 120
+
+_json = msgspec.json.Encoder().encode
+_NO_STORE = (b"cache-control", b"no-store")
+_PREVIEW = (
+    (
+        b"content-security-policy",
+        b"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    _NO_STORE,
+)
+
+
+class Api:
+    """Reads for the operator of one agent. It changes nothing: that is A2A's own business."""
+
+    def __init__(self, app: App, logins: Logins, exchanges: Exchanges | None) -> None:
+        self._app = app
+        self._tasks = app.engine.tasks
+        self._logins = logins
+        self._exchanges = exchanges
+
+    async def answer(
+        self, request: HttpRequest, path: str, session: Session
+    ) -> HttpResponse | StreamingResponse:
+        """Answer a request below `api/`."""
+        query = {name: values[-1] for name, values in query_of(request.target).items()}
+        parts = [unquote(part) for part in path.split("/")]
+        match request.target.verb, parts:
+            case "GET", ["me"]:
+                return _answer(self._me(request))
+            case "GET", ["tasks"]:
+                return _answer(await self._list(query))
+            case "GET", ["tasks", task_id]:
+                return _answer(await self._task(await self._record(task_id, query)))
+            case "GET", ["tasks", task_id, "events"]:
+                return _answer(await self._events(await self._record(task_id, query), query))
+            case "GET", ["tasks", task_id, "events", seq, "wire"]:
+                record = await self._record(task_id, query)
+                return _answer(await self._wire(record, _number(seq, "seq")))
+            case "GET", ["tasks", task_id, "artifacts", artifact_id, n]:
+                record = await self._record(task_id, query)
+                return await self._part(record, artifact_id, _number(n, "part"), query)
+            case "GET", ["live"]:
+                return _Live(self, query)
+            case "GET", ["exchanges"]:
+                after = _number(query.get("after", "0"), "after")
+                found_all = self._exchanges.after(after) if self._exchanges is not None else []
+                return _answer({"exchanges": found_all})
+            case "GET", ["exchanges", n]:
+                found = self._exchanges.one(_number(n, "n")) if self._exchanges else None
+                if found is None:
+                    raise MethodNotFound("this exchange is no longer kept")
+                return _answer(found)
+            case "GET", ["logins"]:
+                return _answer({"logins": self._logins.shown(session)})
+            case "POST", ["logins", id_, "close"]:
+                return _answer({"closed": self._logins.close(id_)})
+            case "POST", ["link"]:
+                return _answer({"key": self._logins.renew()})
+            case (("GET" | "POST"), _):
+                raise MethodNotFound(f"the console has no {path!r:.80}")
+        raise MethodNotAllowed("use GET or POST", allow="GET, POST")
+
+    def _me(self, request: HttpRequest) -> Any:
+        app = self._app
+        scheme, _, root = request.server_url()
+        host = request.headers.get(b"host", b"").decode("latin-1")
+        base = f"{scheme}://{host}{root}"
+        limits = app.limits
+        return {
+            "mode": "agent",
+            "base": base,
+            "rpc": root + app.rpc_path,
+            "rest": root + app.rest_path,
+            "versions": [version.number for version in app.versions],
+            "grpcPort": app.grpc_port,
+            "card": msgspec.to_builtins(app.card(base)),
+            "schemas": {
+                skill.id: {"input": skill.binding.schema()} for skill in app.agent.skills.values()
+            },
+            "limits": {"body": limits.body},
+            "hasExchanges": self._exchanges is not None,
+        }
+
+    # Tasks
+
+    async def _list(self, query: dict[str, str]) -> Any:
+        state = query.get("state", "")
+        known = {state.word: state for state in TaskState}
+        if state and state not in known:
+            raise InvalidParams(f"state {state!r:.40} is none of {', '.join(known)}")
+        page = await self._tasks.page(
+            Query(
+                namespace=None,
+                agent=self._app.agent.name,
+                limit=min(_number(query.get("limit", str(PAGE)), "limit"), 200),
+                context_id=query.get("context", ""),
+                state=STATE_NUMBER[known[state]] if state else 0,
+                since_ms=_number(query["since"], "since") if query.get("since") else None,
+                before=_cursor(query.get("cursor", "")),
+                has_artifacts=False,
+            )
+        )
+        return {
+            "tasks": [await self._summary(record) for record in page.tasks],
+            "next": "" if page.next is None else f"{page.next[0]}.{page.next[1]}",
+            "total": page.total,
+            "isExact": page.is_exact,
+        }
+
+    async def _summary(self, record: Record) -> dict[str, Any]:
+        title = ""
+        try:
+            task = (await self._tasks.shown(record, None)).task
+        except ValueError:
+            title = "(this task can't be read)"
+        else:
+            if task.history:
+                title = _title(task.history[0].parts)
+        return {
+            "id": record.id,
+            "contextId": record.context_id,
+            "state": state_of(record.state).word,
+            "at": record.at_ms,
+            "skill": record.skill,
+            "tenant": record.namespace.tenant,
+            "caller": record.namespace.caller,
+            "title": title,
+            "events": record.seq,
+        }
+
+    async def _record(self, task_id: str, query: dict[str, str]) -> Record:
+        namespace = Namespace(
+            self._app.agent.name, query.get("tenant", ""), query.get("caller", "")
+        )
+        log = self._tasks.logs.get((namespace, task_id))
+        if log is not None:
+            await log.stored()
+        record = await self._tasks.store.load(namespace, task_id)
+        if record is None:
+            raise TaskNotFound(f"Task not found: {task_id:.80}")
+        return record
+
+    async def _task(self, record: Record) -> Any:
+        snapshot = await self._tasks.shown(record, None)
+        return await self._summary(record) | {"task": msgspec.Raw(snapshot.data)}
+
+    async def _events(self, record: Record, query: dict[str, str]) -> Any:
+        after = _number(query.get("after", "0"), "after")
+        ids = Ids(record.id, record.context_id)
+        entries = await self._entries(record, after, EVENTS_MOST)
+        return {
+            "state": state_of(record.state).word,
+            "last": record.pos,
+            "isPurged": after == 0 and (not entries or entries[0].pos > 1),
+            "events": [_entry(entry, ids) for entry in entries],
+        }
+
+    async def _entries(self, record: Record, after: int, most: int) -> list[Numbered]:
+        ids, found = Ids(record.id, record.context_id), list[Numbered]()
+        while after < record.pos and len(found) < most:
+            rows = await self._tasks.store.read({record.key: after})
+            new = [entry for entry in entries_of(rows, ids) if entry.pos > after]
+            if not new:
+                break
+            found += new
+            after = new[-1].pos
+        return found
+
+    async def _wire(self, record: Record, seq: int) -> Any:
+        """One event as clients of every version are sent it."""
+        event, artifacts = await self._event(record, seq)
+        decoded = v1.decode_event(event.data)
+        is_last = (
+            event.state is not None
+            and state_of(record.state) == event.state
+            and (seq == record.seq)
+        )
+
+        def index(artifact_id: str) -> int:
+            return artifacts.index(artifact_id) if artifact_id in artifacts else 0
+
+        return {
+            version.number: [
+                msgspec.Raw(frame)
+                for frame in version.rpc_codec.frames(decoded, is_last=is_last, index=index)
+            ]
+            for version in self._app.versions
+        }
+
+    async def _event(self, record: Record, seq: int) -> tuple[LogEvent, list[str]]:
+        ids = Ids(record.id, record.context_id)
+        artifacts: list[str] = []
+        after = 0
+        while after < record.pos:
+            rows = await self._tasks.store.read({record.key: after})
+            if not rows:
+                break
+            for event in events_of(rows, ids):
+                decoded = v1.decode_event(event.data)
+                artifact = getattr(decoded, "artifact", None)
+                if artifact is not None and artifact.artifact_id not in artifacts:
+                    artifacts.append(artifact.artifact_id)
+                if event.seq == seq:
+                    return event, artifacts
+            after = rows[-1].pos + rows[-1].data.count(b"\n")
+        raise MethodNotFound(f"event {seq} of this task is no longer kept")
+
+    async def _part(
+        self, record: Record, artifact_id: str, n: int, query: dict[str, str]
+    ) -> HttpResponse:
+        """The bytes of a part of an artifact: to save, or to look at without any rights."""
+        task = (await self._tasks.shown(record, None)).task
+        artifact = next((a for a in task.artifacts if a.artifact_id == artifact_id), None)
+        if artifact is None or n >= len(artifact.parts):
+            raise MethodNotFound("there is no such part")
+        part = artifact.parts[n]
+        body, kind = _content(part)
+        if query.get("preview"):
+            return HttpResponse(200, body, kind.encode(), _PREVIEW)
+        name = (part.filename or f"{artifact_id}-{n}").replace('"', "").encode("ascii", "replace")
+        attachment = (b"content-disposition", b'attachment; filename="%b"' % name)
+        return HttpResponse(
+            200, body, b"application/octet-stream", (attachment, _NO_STORE, *SECURITY)
+        )
+
+    # Live
+
+    async def changes(self, since: dict[str, Any]) -> dict[str, Any]:
+        """Return what is new: tasks that changed, and exchanges after the last that was told."""
+        page = await self._tasks.page(
+            Query(namespace=None, agent=self._app.agent.name, limit=PAGE, has_artifacts=False)
+        )
+        known: dict[int, tuple[int, int]] = since["tasks"]
+        changed = [r for r in page.tasks if known.get(r.key) != (r.pos, r.at_ms)]
+        since["tasks"] = {r.key: (r.pos, r.at_ms) for r in page.tasks}
+        told: dict[str, Any] = {}
+        if changed and not since["isFirst"]:
+            told["tasks"] = [await self._summary(record) for record in changed]
+            told["total"] = page.total
+        since["isFirst"] = False
+        if self._exchanges is not None and self._exchanges.last > since["exchange"]:
+            told["exchanges"] = self._exchanges.after(since["exchange"])
+            since["exchange"] = self._exchanges.last
+        return told
+
+    @property
+    def last_exchange(self) -> int:
+        return self._exchanges.last if self._exchanges is not None else 0
+
+
+class _Live:
+    """A stream of changes, for as long as the page is open."""
+
+    headers: Pairs = (
+        (b"content-type", b"text/event-stream"),
+        (b"cache-control", b"no-store"),
+        (b"x-accel-buffering", b"no"),
+    )
+
+    def __init__(self, api: Api, query: dict[str, str]) -> None:
+        self._api = api
+        self._is_closed = False
+
+    async def send(self, out: ResponseWriter) -> None:
+        since = {"tasks": {}, "isFirst": True, "exchange": self._api.last_exchange}
+        quiet_s = 0.0
+        await out.write(b": hello\n\n")
+        while not out.is_gone and not self._is_closed:
+            told = await self._api.changes(since)
+            if told:
+                await out.write(b"data: %b\n\n" % _json(told))
+                quiet_s = 0.0
+            elif quiet_s >= KEEP_ALIVE_S:
+                await out.write(b": keep-alive\n\n")
+                quiet_s = 0.0
+            await asyncio.sleep(LIVE_S)
+            quiet_s += LIVE_S
+
+    def close(self) -> None:
+        self._is_closed = True
+
+
+def _answer(value: Any) -> HttpResponse:
+    return HttpResponse(200, _json(value), headers=(_NO_STORE, *SECURITY))
+
+
+def _entry(numbered: Numbered, ids: Ids) -> dict[str, Any]:
+    """An entry of the log as the page gets it. Results of steps are told by their size."""
+    entry = numbered.entry
+    told: dict[str, Any] = {
+        "pos": numbered.pos,
+        "seq": numbered.seq,
+        "at": numbered.at_ms,
+        "kind": type(entry).__name__,
+    }
+    update = getattr(entry, "update", None) or getattr(entry, "task", None)
+    message = getattr(entry, "message", None)
+    if update is not None:
+        told["event"] = msgspec.Raw(v1.encode_event(update))
+        told["step"] = getattr(entry, "step", "")
+    elif message is not None and not isinstance(message, str):
+        told["message"] = msgspec.to_builtins(message)
+    else:
+        value = msgspec.structs.asdict(entry)
+        raw = value.pop("value", None)
+        if raw is not None:
+            value["bytes"] = len(bytes(raw))
+        told["data"] = value
+    return told
+
+
+def _title(parts: list[ModelPart]) -> str:
+    for part in parts:
+        if isinstance(part.text, str) and part.text.strip():
+            return part.text.strip()[:TITLE]
+    for part in parts:
+        if part.filename:
+            return part.filename[:TITLE]
+        if part.data is not msgspec.UNSET:
+            return v1.encode(part.data).decode()[:TITLE]
+    return ""
+
+
+def _content(part: ModelPart) -> tuple[bytes, str]:
+    if isinstance(part.raw, bytes):
+        return part.raw, part.media_type or "application/octet-stream"
+    if isinstance(part.text, str):
+        return part.text.encode(), (part.media_type or "text/plain") + "; charset=utf-8"
+    if part.data is not msgspec.UNSET:
+        return v1.encode(part.data), "application/json"
+    raise MethodNotFound("this part is a link, not a file")
+
+
+def _number(value: str, name: str) -> int:
+    if not value.isdigit() or len(value) > 15:
+        raise InvalidParams(f"{name} is {value!r:.40}; give a whole number, 0 or more")
+    return int(value)
+
+
+def _cursor(value: str) -> tuple[int, int] | None:
+    if not value:
+        return None
+    at, _, key = value.partition(".")
+    return _number(at, "cursor"), _number(key, "cursor")

@@ -1,0 +1,98 @@
+"""An agent with everything the console shows: questions, streams, files, steps, forms."""
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+from accord import Agent, Artifact, Context, File, Message, Part
+
+
+@dataclass
+class Wishes:
+    """What somebody wants."""
+
+    city: str
+    days: int = 2
+    pace: Literal["calm", "busy"] = "calm"
+    breakfast: bool | None = None
+
+
+agent = Agent("Planner", description="Plans trips, and whatever else the console has to show.")
+
+
+@agent.skill(examples=["A weekend in Rome"])
+async def plan(text: str, ctx: Context):
+    """Plan a trip, day by day."""
+    days = await ctx.ask("How many days?", int)
+    for day in range(1, days + 1):
+        ctx.status(f"day {day} of {days}")
+        yield f"Day {day}: **walk**\n"
+        await asyncio.sleep(0.05)
+
+
+@agent.skill
+async def approve(text: str, ctx: Context) -> str:
+    """Ask for a yes or a no."""
+    return "paid" if await ctx.ask(f"Pay {text}?", bool) else "not paid"
+
+
+@agent.skill
+async def book(text: str, ctx: Context) -> str:
+    """Ask for a whole form."""
+    wishes = await ctx.ask("What would you like?", Wishes)
+    return f"{wishes.city} for {wishes.days} days, {wishes.pace}"
+
+
+@agent.skill
+async def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@agent.skill
+async def measure(file: File) -> Artifact:
+    """Say how large a file is, and give it back."""
+    size = len(file.data or b"")
+    parts = [Part(text=f"{file.name} has {size} bytes"), file.part()]
+    return Artifact(artifact_id="measured", name="Measured", parts=parts)
+
+
+@agent.skill
+async def show(message: Message) -> Artifact:
+    """Give back what was sent, as the media type that its metadata names."""
+    kind = (message.metadata or {}).get("as", "")
+    parts = [Part(text=part.text, media_type=kind) for part in message.parts]
+    return Artifact(artifact_id="shown", name=message.text[:40], parts=parts)
+
+
+@agent.skill(durable=True)
+async def steps(text: str, ctx: Context) -> str:
+    """Work in steps."""
+    first = await ctx.step(lambda: "one", name="first")
+    second = await ctx.step(lambda: "two", name="second")
+    return f"{first} {second}"
+
+
+@agent.skill(durable=True)
+async def words(text: str, ctx: Context):
+    """Write a word every tenth of a second, and go on after a crash."""
+    for word in range(int(text)):
+
+        async def one(word: int) -> str:
+            await asyncio.sleep(0.1)
+            return f"w{word} "
+
+        await ctx.write(await ctx.step(one, word))
+
+
+@agent.skill
+async def slow(text: str, ctx: Context):
+    """Write a word every tenth of a second."""
+    for word in range(int(text)):
+        await ctx.write(f"w{word} ")
+        await asyncio.sleep(0.1)
+
+
+if __name__ == "__main__":
+    agent.run(port=int(sys.argv[1]), store=sys.argv[2], log_level="error")

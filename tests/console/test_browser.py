@@ -1,0 +1,273 @@
+"""The console as a person uses it, in a real browser."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord import connect
+from tests.console.browser import chromium, needs_browser, page_of, serving, violations
+from tests.processes import run
+
+pytestmark = needs_browser
+HOSTILE = Path(__file__).parent / "hostile.json"
+
+
+async def say(page, text, skill=""):
+    if skill:
+        await page.select_option(".composer select", skill)
+    await page.fill("#composer", text)
+    await page.press("#composer", "Enter")
+
+
+async def ended(page, state="completed"):
+    await page.wait_for_selector(f"[data-announced={state}]", state="attached")
+
+
+async def test_a_trip_is_planned_with_a_form_a_stream_and_a_file(tmp_path):
+    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+        await say(page, "A weekend in Rome", "plan")
+        await page.fill(".question input", "x")
+        await page.click(".question button[type=submit]")
+        await page.wait_for_selector("text=Write a whole number.")
+        await page.fill(".question input", "2")
+        await page.click(".question button[type=submit]")
+        await ended(page)
+        shown = await page.inner_text("article:last-of-type section")
+        assert "Day 1: walk\nDay 2: walk" in shown
+        assert await page.locator(".markdown strong").count() == 2
+
+        await say(page, "9 euros", "approve")
+        await page.click("text=Approve")
+        await page.wait_for_selector("text=paid")
+
+        (tmp_path / "list.txt").write_text("one two")
+        await page.set_input_files("input[type=file]", tmp_path / "list.txt")
+        await say(page, "", "measure")
+        await page.wait_for_selector("text=list.txt has 7 bytes")
+        async with page.expect_download() as download:
+            await page.click("section[aria-label=Measured] >> text=Save list.txt")
+        saved = await (await download.value).path()
+        assert Path(saved).read_text() == "one two"  # noqa: ASYNC240  a file of our own
+
+
+async def test_a_form_is_filled_and_sent_as_typed():
+    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+        await say(page, "go", "book")
+        await page.fill("[data-path=city]", "Oslo")
+        await page.fill("[data-path=days]", "3")
+        await page.select_option("[data-path=pace]", label="busy")
+        await page.click(".question >> text=JSON")
+        typed = json.loads(await page.input_value("#json-value"))
+        assert typed == {"city": "Oslo", "days": 3, "pace": "busy"}
+        await page.click(".question >> text=Form")
+        await page.click(".question button[type=submit]")
+        await page.wait_for_selector("text=Oslo for 3 days, busy")
+
+
+async def test_a_stream_goes_on_after_the_server_was_killed(tmp_path):
+    """Nothing twice, nothing lost; also when the page is loaded again in the middle."""
+    store = f"sqlite:///{tmp_path}/tasks.db"
+    async with (
+        chromium() as browser,
+        serving(store) as server,
+        page_of(browser, server, may_lose=True) as page,
+    ):
+        await say(page, "60", "words")
+        await page.wait_for_selector("text=w5")
+        await page.reload()
+        await page.wait_for_selector("text=w12")
+        await server.kill()
+        await page.wait_for_selector(".bar")
+        await server.start()
+        await ended(page)
+        await page.wait_for_selector(".bar", state="detached")
+        text = await page.inner_text("section.card .part")
+        assert text.split() == [f"w{n}" for n in range(60)]
+
+
+async def test_tasks_are_filtered_and_change_while_one_looks():
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server) as page,
+        connect(server.url) as client,
+    ):
+        for n in range(60):
+            await client.send(f"text {n}", skill="show")
+        await client.send("Rome", skill="plan")
+        await page.click("nav a[href='/console/tasks']")
+        await page.wait_for_selector("tbody tr")
+        assert await page.locator("tbody tr").count() == 50
+        await page.click("text=Older")
+        await page.wait_for_selector("text=11 of 61")
+        await page.select_option("select >> nth=0", "input-required")
+        await page.wait_for_selector("text=1 of 1")
+        await page.select_option("select >> nth=0", "")
+        await client.send("a new one", skill="show")
+        await page.click("text=1 changed, show")
+        await page.wait_for_selector("tbody >> text=a new one")
+        await page.fill("#search", "a new")
+        assert await page.locator("tbody tr").count() == 1
+        # by keyboard alone
+        await page.fill("#search", "")
+        await page.locator("h1").click()
+        await page.keyboard.press("j")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector(".events")
+
+
+async def test_a_task_is_cancelled_after_a_question():
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server) as page,
+        connect(server.url) as client,
+    ):
+        reply = await client.send("Rome", skill="plan")
+        await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
+        await page.wait_for_selector(".events")
+        await page.keyboard.press("c")
+        await page.click("dialog >> text=Cancel the task")
+        await page.wait_for_selector("h1 [data-state=canceled]")
+        assert (await client.get(reply.task_id)).status.state.word == "canceled"
+
+
+async def test_a_task_is_shown_event_by_event():
+    """The list is the log; the task at an event is the server's fold; private entries are there."""
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server) as page,
+        connect(server.url) as client,
+    ):
+        reply = await client.send("go", skill="steps")
+        await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
+        await page.wait_for_selector("[data-lane=steps] rect")
+        log = await page.evaluate(
+            f"fetch('/console/api/tasks/{reply.task_id}/events').then((r) => r.json())"
+        )
+        count = len(log["events"])
+        await page.wait_for_selector(f"text=Event {count} of {count}")
+        listed = await page.locator(".events [role=option]").all_inner_texts()
+        assert [int(text.split()[0]) for text in listed] == [e["pos"] for e in log["events"]]
+        await page.keyboard.press("Shift+ArrowLeft")
+        await page.wait_for_selector(f"text=Event 1 of {count}")
+        await page.wait_for_selector("[data-tab=drawn] [data-state=submitted]")
+        for _ in range(count - 1):
+            await page.keyboard.press("]")
+        await page.wait_for_selector("[data-tab=drawn] [data-state=completed]")
+        for version, member in (("1.0", "statusUpdate"), ("0.3", "kind"), ("0.1", "final")):
+            await page.click(f"[role=tab]:text-is('{version}')")
+            await page.wait_for_selector(f"[data-tab='{version}'] >> text={member}")
+
+
+TRIES = [
+    ("1.0", "JSONRPC"),
+    ("1.0", "HTTP+JSON"),
+    ("0.3", "JSONRPC"),
+    ("0.3", "HTTP+JSON"),
+    ("0.1", "JSONRPC"),
+]
+
+
+async def test_every_skill_is_tried_in_every_version_and_copied_as_a_line(tmp_path):
+    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+        await page.click("nav a[href='/console/agent']")
+        skill = page.locator("[data-skill=add]")
+        await skill.locator("text=Try").click()
+        await skill.locator("[data-path=a]").fill("40")
+        for n, (version, binding) in enumerate(TRIES, 1):
+            await skill.locator("select >> nth=0").select_option(version)
+            if version != "0.1":
+                await skill.locator("select >> nth=1").select_option(binding)
+            await skill.locator("button[type=submit]").click()
+            answer = skill.locator(f"[data-answer=add][data-count='{n}']")
+            await answer.wait_for()
+            assert "HTTP 200" in await answer.inner_text(), (version, binding)
+            assert "42" in await answer.inner_text(), (version, binding)
+        await skill.locator("select >> nth=0").select_option("1.0")
+        curl = await skill.locator("button:text-is('curl')").get_attribute("data-copies")
+        done = await run("sh", "-c", curl)
+        assert "42" in done.out, done.err
+        program = await skill.locator("button:text-is('Python')").get_attribute("data-copies")
+        assert program is not None
+        (tmp_path / "call.py").write_text(program.replace(".text)", ".data)"))
+        done = await run(sys.executable, tmp_path / "call.py")
+        assert done.out == "42\n", done.err
+
+
+async def test_calls_are_shown_as_they_come():
+    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+        await page.click("nav a[href='/console/live']")
+        async with connect(server.url) as client:
+            await client.send("hello", skill="show")
+            await page.click("tbody >> text=SendMessage")
+            await page.wait_for_selector("pre >> text=hello")
+
+
+async def test_hostile_text_runs_nothing_and_loads_nothing():
+    """Whatever an agent says is text: in a message, an artifact, a title and an error."""
+    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+        await page.evaluate("window.hit = () => { document.title = 'HIT'; }")
+        async with connect(server.url) as client:
+            for n, text in enumerate(json.loads(HOSTILE.read_text())):
+                kind = ("", "text/html", "image/svg+xml", "text/markdown", "text/csv")[n % 5]
+                reply = await client.send(text, skill="show", metadata={"as": kind})
+                await page.goto(f"{server.url}/console/?task={reply.task_id}")
+                await ended(page)
+        await page.click("nav a[href='/console/tasks']")
+        await page.wait_for_selector("tbody tr")
+        await page.wait_for_timeout(200)  # what would run, would run now
+        assert await page.title() == "Accord console"
+        await page.click("nav a[href='/console/settings']")
+        await page.wait_for_selector("#language")
+
+
+PAGES = ("", "tasks", "agent", "live", "settings")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_every_page_can_be_used_by_everyone(language, theme, width):
+    """axe finds nothing, and nothing is wider than the window."""
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server, language=language, theme=theme, width=width) as page,
+    ):
+        async with connect(server.url) as client:
+            await client.send("Rome", skill="plan")
+            asked = await client.send("go", skill="book")
+            done = await client.send("3", skill="slow")
+        places = [*PAGES, f"?task={asked.task_id}", f"tasks/{done.task_id}"]
+        for place in places:
+            await page.goto(f"{server.url}/console/{place}")
+            await page.wait_for_selector("main h1")
+            if place.startswith("tasks/"):
+                await page.wait_for_selector(".events [role=option]")
+            elif place.startswith("?task"):
+                await page.wait_for_selector(".question form")
+            elif place == "tasks":
+                await page.wait_for_selector("tbody tr")
+            assert await violations(page) == [], place
+            wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert await page.evaluate(wide) <= 0, place
+
+
+async def test_no_text_was_forgotten_by_the_translators():
+    """In a language that marks its words, what is not marked is not translated."""
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server, language="pseudo") as page,
+    ):
+        for place in PAGES:
+            await page.goto(f"{server.url}/console/{place}")
+            await page.wait_for_selector("main h1")
+            labels = await page.locator("nav a, main button, main label, main th").all_inner_texts()
+            own = {"A weekend in Rome", "ms"}
+            plain = [text for text in labels if text.strip() and "⟦" not in text]
+            assert [text for text in plain if text not in own] == [], place
