@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from accord.console import Console
-from accord.console.login import Logins
+from accord.console.login import BrowserSessions
 from accord.console.pages import Pages
 from tests.console import golden
 from tests.console.agents import agent
@@ -259,7 +259,7 @@ def test_files_are_packed_and_known_by_their_tag(tmp_path):
 
 
 def test_a_link_is_renewed():
-    logins = Logins()
+    logins = BrowserSessions()
     first = logins.key
     assert logins.open("wrong", _request()) is None
     assert logins.open(first, _request()) is not None

@@ -12,7 +12,7 @@ from ..engine.log import Event as LogEvent
 from ..model import InvalidParams, MethodNotAllowed, MethodNotFound, TaskNotFound, TaskState
 from ..model import Part as ModelPart
 from ..protocol.v1 import codec as v1
-from ..server.request import (
+from ..server import (
     HttpRequest,
     HttpResponse,
     Pairs,
@@ -22,7 +22,7 @@ from ..server.request import (
 )
 from ..store import Namespace, Query, Record
 from .exchanges import Exchanges
-from .login import Logins, Session
+from .login import BrowserSession, BrowserSessions
 from .pages import SECURITY
 
 __all__ = ["Api"]
@@ -49,14 +49,14 @@ _PREVIEW = (
 class Api:
     """Reads for the operator of one agent. It changes nothing: that is A2A's own business."""
 
-    def __init__(self, app: App, logins: Logins, exchanges: Exchanges | None) -> None:
+    def __init__(self, app: App, logins: BrowserSessions, exchanges: Exchanges | None) -> None:
         self._app = app
         self._tasks = app.engine.tasks
         self._logins = logins
         self._exchanges = exchanges
 
     async def answer(
-        self, request: HttpRequest, path: str, session: Session
+        self, request: HttpRequest, path: str, session: BrowserSession
     ) -> HttpResponse | StreamingResponse:
         """Answer a request below `api/`."""
         query = {name: values[-1] for name, values in query_of(request.target).items()}

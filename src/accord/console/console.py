@@ -4,10 +4,10 @@ from ..app import App
 from ..auth import Caller
 from ..model import A2AError
 from ..protocol.v1 import codec as v1
-from ..server.request import HttpRequest, HttpResponse, StreamingResponse, opaque, query_of
+from ..server import HttpRequest, HttpResponse, StreamingResponse, opaque, query_of
 from .api import Api
 from .exchanges import Exchanges
-from .login import Logins, is_from_our_page
+from .login import BrowserSessions, is_from_our_page
 from .pages import SECURITY, Pages
 
 __all__ = ["PATH", "Console"]
@@ -27,7 +27,9 @@ class Console:
     def __init__(self, app: App, *, has_exchanges: bool = True) -> None:
         scopes = {scope for skill in app.agent.skills.values() for scope in skill.scopes}
         self._operator = Caller("console", scopes=frozenset(scopes), scheme="console")
-        self.logins = Logins(app.folder / "console.json" if app.folder is not None else None)
+        self.logins = BrowserSessions(
+            app.folder / "console.json" if app.folder is not None else None
+        )
         self._exchanges = Exchanges() if has_exchanges else None
         self._pages = Pages()
         self._api = Api(app, self.logins, self._exchanges)

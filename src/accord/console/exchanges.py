@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..server.request import HttpRequest, HttpResponse, StreamingResponse
+from ..server import HttpRequest, HttpResponse, StreamingResponse
 
 __all__ = ["Exchanges"]
 

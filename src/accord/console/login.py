@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from ..server.request import HttpRequest
+from ..server import HttpRequest
 
-__all__ = ["Logins", "is_from_our_page"]
+__all__ = ["BrowserSessions", "is_from_our_page"]
 
 log_ = logging.getLogger("accord")
 
@@ -27,7 +27,7 @@ LONGEST_S = 7 * 24 * 3600.0
 MOST = 100
 
 
-class Session(msgspec.Struct):
+class BrowserSession(msgspec.Struct):
     """One browser that opened the link."""
 
     id: str
@@ -37,7 +37,7 @@ class Session(msgspec.Struct):
     seen_s: float
 
 
-class Logins:
+class BrowserSessions:
     """The link, and the browsers that opened it."""
 
     def __init__(self, file: Path | None = None) -> None:
@@ -46,7 +46,7 @@ class Logins:
         """
         self._file = file
         self._key = secrets.token_urlsafe(18)
-        self._sessions: list[Session] = self._read()
+        self._sessions: list[BrowserSession] = self._read()
 
     @property
     def key(self) -> str:
@@ -66,7 +66,7 @@ class Logins:
         token = secrets.token_urlsafe(32)
         now = time.time()
         agent = request.headers.get(b"user-agent", b"").decode("latin-1")[:200]
-        session = Session(secrets.token_hex(8), _digest(token), agent, now, now)
+        session = BrowserSession(secrets.token_hex(8), _digest(token), agent, now, now)
         self._sessions = [*self._living(now), session][-MOST:]
         self._write()
         secure = "; Secure" if request.server_url().scheme == "https" else ""
@@ -75,7 +75,7 @@ class Logins:
             f"Max-Age={int(LONGEST_S)}{secure}"
         ).encode()
 
-    def session(self, request: HttpRequest) -> Session | None:
+    def session(self, request: HttpRequest) -> BrowserSession | None:
         """Return the session of a request; None if it has none that counts."""
         try:
             cookies = SimpleCookie(request.headers.get(b"cookie", b"").decode("latin-1"))
@@ -99,7 +99,7 @@ class Logins:
         self._write()
         return was_there
 
-    def shown(self, own: Session) -> list[dict[str, Any]]:
+    def shown(self, own: BrowserSession) -> list[dict[str, Any]]:
         """Return all sessions, for the page."""
         return [
             {
@@ -112,11 +112,11 @@ class Logins:
             for session in self._living(time.time())
         ]
 
-    def _read(self) -> list[Session]:
+    def _read(self) -> list[BrowserSession]:
         if self._file is None or not self._file.exists():
             return []
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=list[Session])
+            return msgspec.json.decode(self._file.read_bytes(), type=list[BrowserSession])
         except (OSError, msgspec.MsgspecError):
             log_.warning("%s can't be read: browsers have to log in again", self._file)
             return []
@@ -133,7 +133,7 @@ class Logins:
                 "%s can't be written, so logins end with this process: %s", self._file, error
             )
 
-    def _living(self, now: float) -> list[Session]:
+    def _living(self, now: float) -> list[BrowserSession]:
         self._sessions = [
             session
             for session in self._sessions

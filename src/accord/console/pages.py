@@ -6,7 +6,7 @@ import mimetypes
 from pathlib import Path
 from typing import NamedTuple
 
-from ..server.request import HttpRequest, HttpResponse, Pairs
+from ..server import HttpRequest, HttpResponse, Pairs
 
 __all__ = ["SECURITY", "Pages"]
 
