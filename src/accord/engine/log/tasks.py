@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ...model import FINAL, A2AError, Fold, Limits, Task, TooManyRequests, Unavailable
+from ...model import FINAL, A2AError, Fold, Limits, Task, TaskState, TooManyRequests, Unavailable
 from ...protocol import Snapshot
 from ...store import Idempotency, Namespace, Page, Post, PostKind, Query, Record, Store
 from ..offloading import offload
@@ -37,6 +37,7 @@ log_ = logging.getLogger("accord")
 MAX_WAITING = 10_000  # functions in memory that wait for their client
 RESTING = 1_000
 RESTING_BYTES = 64 << 20
+WATCH_RETRY_S = 1.0
 
 
 def stopping() -> Unavailable:
@@ -318,8 +319,13 @@ class Tasks:
         if self.logs.get((log.namespace, log.ids.task_id)) is not log:
             return
         self._drop(log)
-        if log.ownership is Ownership.CLAIMED:
-            log.rest()  # nothing came of it: whoever comes next may have it
+        # Nothing came of it: whoever comes next may have it. What is being worked on must have an
+        # owner, for others to see that it is dead.
+        if log.ownership is Ownership.CLAIMED and log.state not in (
+            TaskState.SUBMITTED,
+            TaskState.WORKING,
+        ):
+            log.rest()
             self._unclaim(log)
         if log.state not in FINAL and not log.is_lost:
             self._rest(log)

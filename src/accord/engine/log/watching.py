@@ -3,6 +3,7 @@ other processes write.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Collection, Coroutine
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Views"]
 
 log_ = logging.getLogger("accord")
+
+RETRY_S = 1.0
 
 
 class Views:
@@ -145,6 +148,8 @@ class Views:
             return tail
         of = self._tasks.live_log(of.key) or of
         if isinstance(of, Log):
+            if of.is_lost:
+                raise Lost()  # while its reader looked for its place in it
             pos, seq = of.stored_at
             tail = Tail(
                 of.key,
@@ -312,24 +317,33 @@ class Views:
                 continue
             try:
                 rows = await self._store.read({key: tail.pos for key, tail in tails.items()})
-            except A2AError:
-                log_.warning(
-                    "reading what other processes wrote failed; trying again", exc_info=True
-                )
-                await asyncio.sleep(1)
-                self._woken.update(tails)
+            except A2AError as error:
+                log_.warning("reading what other processes wrote failed; trying again: %s", error)
+                await asyncio.sleep(RETRY_S)
+                self._look_again(tails)
                 continue
             for key, tail in tails.items():
                 if mine := [row for row in rows if row.task == key]:
                     tail.extend_rows(mine)
-                    self._woken.add(key)  # there may be more
+                    self._look_again({key})  # there may be more
+
+    def _look_again(self, tasks: Collection[int]) -> None:
+        if self._woken is not None:
+            self._woken.update(tasks)
 
     def _begin_watching(self, tail: Tail) -> None:
         self._in_background(self._watch(tail))
 
     async def _watch(self, tail: Tail) -> None:
         """Read along with a task that was only looked at before, from where it was then."""
-        await self.watch(tail.namespace, tail.ids.task_id)
+        while True:
+            try:
+                await self.watch(tail.namespace, tail.ids.task_id)
+                break
+            except A2AError:
+                await asyncio.sleep(RETRY_S)
+                if self._tails.get(tail.key) is not tail:
+                    return
         self._tasks.wake({tail.key})
         if self._tails.get(tail.key) is not tail:
             self._unwatch(tail.key)
@@ -338,8 +352,12 @@ class Views:
         if key in self._tails or key in self._unwatching:
             return
         self._watched.discard(key)
-        self._unwatching[key] = unwatching = asyncio.ensure_future(self._store.unwatch([key]))
+        self._unwatching[key] = unwatching = asyncio.ensure_future(self._end_watching(key))
         unwatching.add_done_callback(lambda _: self._unwatching.pop(key, None))
+
+    async def _end_watching(self, key: int) -> None:
+        with contextlib.suppress(A2AError):  # then we are woken for nothing, which harms nobody
+            await self._store.unwatch([key])
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         doing = asyncio.ensure_future(work)

@@ -139,10 +139,8 @@ class Posts:
             try:
                 for post in await self._engine.tasks.store.unread_posts(woken):
                     await self._take(post)
-            except A2AError:
-                log_.warning(
-                    "reading messages of other processes failed; trying again", exc_info=True
-                )
+            except A2AError as error:
+                log_.warning("reading messages of other processes failed; trying again: %s", error)
                 await asyncio.sleep(RETRY_S)
                 self._woken = None
 

@@ -109,7 +109,7 @@ class Recovery:
         now, held = tasks.loop.time(), None
         if tasks.may_own_more or now >= self._audit_at:
             self._audit_at, tasks.may_own_more = now + AUDIT_S, False
-            held = [log.key for log in tasks.live()]
+            held = [log.key for log in tasks.live()] + [log.key for _, log in self._retries]
         can = Can(engine.agent.name, list(engine.agent.skills), FORMAT, self._unanswered_ms, held)
         try:
             while found := await tasks.store.orphans(_AT_ONCE, can):
