@@ -11,7 +11,7 @@ import contextlib
 import json
 import logging
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -57,6 +57,15 @@ from accord.store.contract import (
 )
 from accord.store.memory import MemoryStore
 from accord.store.rules import ENDED, INPUT_REQUIRED
+from tests.replicas.clients import (
+    COUNTED,
+    Again,
+    Clients,
+    Ended,
+    NotCancelable,
+    Violation,
+    together,
+)
 from tests.replicas.loop import Machine, SimulatedLoop
 
 __all__ = ["Report", "Violation", "run"]
@@ -69,10 +78,6 @@ REPLICAS = 3
 CLIENTS = 12
 
 T = TypeVar("T")
-
-
-class Violation(AssertionError):
-    """Something happened that must never happen."""
 
 
 class Gone(Exception):
@@ -304,6 +309,9 @@ class World:
 
     def __init__(self, seed: int) -> None:
         self.loop = SimulatedLoop(seed)  # type: ignore[abstract]  # what is left out is not called
+        self.random = self.loop.random
+        self.clients = Clients(self)
+        self.clients.booked = self._booked
         self.database = self.loop.machine("database")
         self.outside = self.loop.machine("clients")
         self.profile = Profile(self)
@@ -317,10 +325,6 @@ class World:
         self._numbers = 0
         self._ends: dict[int, int] = {}  # position each log has grown to
         self._over: dict[int, int] = {}  # state in which a task ended, by key
-        self.told: dict[str, str] = {}  # the end of a task, as a client was told
-        self.known: dict[str, str] = {}  # the same, when the newest answer was asked for
-        self.accepted: dict[str, str] = {}  # text of a message that was acknowledged: task id
-        self.acknowledged: set[str] = set()  # tasks whose id a client has
         self.effects: defaultdict[str, list[str]] = defaultdict(list)
         for skill in (self.plain, self.flow):
             self.agent.skill(skill)
@@ -334,7 +338,7 @@ class World:
         return f"plain {text}"
 
     async def count(self, text: str) -> AsyncIterator[str]:
-        for n in range(6):
+        for n in range(COUNTED):
             yield f"{n} "
             await asyncio.sleep(0.3)
 
@@ -357,6 +361,9 @@ class World:
         booked = self.effects[f"{text} {what}"]
         booked.append(f"{what}-{len(booked)}")
         return booked[-1]
+
+    async def _booked(self, text: str, what: str) -> list[str]:
+        return self.effects[f"{text} {what}"]
 
     # Faults
 
@@ -506,175 +513,75 @@ class World:
         answer.add_done_callback(over)
         return answer
 
-    def anyone(self) -> Replica | None:
+    def anyone(self) -> Replica:
         up = [replica for replica in self.replicas if replica.is_up]
-        return self.loop.random.choice(up) if up else None
+        if not up:
+            raise Again
+        return self.random.choice(up)
 
-    async def ask(self, operation: Callable[[Replica], Coroutine[Any, Any, T]]) -> T:
-        """Call any replica, again and again while none can answer."""
-        while True:
-            replica = self.anyone()
-            if replica is not None:
-                known = dict(self.told)
-                try:
-                    found = await self._within(replica, partial(operation, replica))
-                    self.report.told += 1
-                    self.known = known
-                    return found
-                except (Gone, Unavailable, TooManyRequests):
-                    pass
-            await asyncio.sleep(0.1 + self.loop.random.random())
+    async def _try(
+        self, operation: Callable[[Replica], Coroutine[Any, Any, T]], patience_s: float = PATIENCE_S
+    ) -> T:
+        """Call any replica."""
+        replica = self.anyone()
+        try:
+            return await self._within(replica, partial(operation, replica), patience_s)
+        except (Gone, Unavailable, TooManyRequests) as error:
+            raise Again from error
+        except UnsupportedOperation as error:
+            raise Ended from error
+        except TaskNotCancelable as error:
+            raise NotCancelable from error
 
-    async def send(
-        self, text: str, skill: str = "", task_id: str = "", *, is_quick: bool = False
-    ) -> dict[str, Any]:
-        """Send a message once, whatever happens; return the task."""
-
-        def request() -> SendMessageRequest:
-            return SendMessageRequest(
-                message=Message(
-                    message_id=text,
-                    role=Role.USER,
-                    parts=[Part(text=text)],
-                    task_id=task_id,
-                    metadata={"skill": skill} if skill else None,
-                ),
-                configuration=SendConfiguration(return_immediately=is_quick),
-            )
-
+    async def send(self, text: str, skill: str, task_id: str, *, is_quick: bool) -> dict[str, Any]:
         async def operation(replica: Replica) -> Any:
-            return await send_message(replica.app._service, Call(idempotency_key=text), request())
+            message = Message(
+                message_id=text,
+                role=Role.USER,
+                parts=[Part(text=text)],
+                task_id=task_id,
+                metadata={"skill": skill} if skill else None,
+            )
+            configuration = SendConfiguration(return_immediately=is_quick)
+            request = SendMessageRequest(message=message, configuration=configuration)
+            return await send_message(replica.app._service, Call(idempotency_key=text), request)
 
-        task = _read(await self.ask(operation))
-        known = self.accepted.setdefault(text, task["id"])
-        if known != task["id"]:
-            raise Violation(f"one key, two tasks: {text} is in {known} and {task['id']}")
-        self.saw(task, of_turn=True)
-        return task
+        return _read(await self._try(operation))
 
     async def get(self, task_id: str) -> dict[str, Any]:
         async def operation(replica: Replica) -> Any:
             return await get_task(replica.app._service, Call(), GetTaskRequest(id=task_id))
 
-        task = _read(await self.ask(operation))
-        self.saw(task)
-        return task
+        return _read(await self._try(operation))
 
-    def saw(self, task: dict[str, Any], *, of_turn: bool = False) -> None:
-        """An answer contradicts none that was given before it was asked for. Who sends a message
-        again gets the task as it stood when its turn ended: that may be long ago.
-        """
-        state = task["status"]["state"]
-        self.acknowledged.add(task["id"])
-        known = self.known.get(task["id"])
-        if known is not None and state != known and not (of_turn and state not in _OVER):
-            raise Violation(f"task {task['id']} was told to be {known}, and is {state}")
-        if state in _OVER:
-            self.told[task["id"]] = state
-
-    async def ended(self, task_id: str) -> dict[str, Any]:
-        while True:
-            task = await self.get(task_id)
-            if task["status"]["state"] in _OVER:
-                return task
-            await asyncio.sleep(1)
-
-    # What they do
-
-    async def once(self, name: str) -> None:
-        """One answer to one message."""
-        task = await self.send(name, "plain")
-        state = task["status"]["state"]
-        if state == "TASK_STATE_COMPLETED":
-            if _text(task) != f"plain {name}":
-                raise Violation(f"{name} was answered with {_text(task)!r}")
-        elif state != "TASK_STATE_FAILED":  # not durable: it fails with its process
-            raise Violation(f"a blocking send returned a task that is {state}")
-
-    async def talk(self, name: str) -> None:
-        """Several messages to one task from two senders: each is answered by its own turn."""
-        skill = self.loop.random.choice(("chat", "flow"))
-        task = await self.send(f"{name}-0", skill)
-
-        async def speak(side: str) -> None:
-            for n in range(2):
-                text = f"{name}-{side}{n}"
-                try:
-                    answer = await self.send(text, task_id=task["id"])
-                except UnsupportedOperation:
-                    found = await self.get(task["id"])
-                    if skill == "chat" or found["status"]["state"] != "TASK_STATE_FAILED":
-                        raise Violation(f"{text} was refused by a task that is open") from None
-                    return
-                said = _said(answer)
-                if said != f"heard {text}" and skill == "chat":
-                    raise Violation(f"{text} was answered with {said!r}")
-
-        if task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED":
-            await _together(speak("a"), speak("b"))
-
-    async def travel(self, name: str) -> None:
-        """Durable work with a question in the middle."""
-        task = await self.send(name, "trip")
-        while task["status"]["state"] != "TASK_STATE_INPUT_REQUIRED":
-            if task["status"]["state"] in _OVER:
-                raise Violation(f"durable work has ended as {task['status']}")
-            task = await self.get(task["id"])
-            await asyncio.sleep(0.5)
-        task = await self.send(f"{name}-inn", task_id=task["id"], is_quick=True)
-        task = await self.ended(task["id"])
-        words = _text(task).split()
-        if len(words) != 3 or words[1] != f"{name}-inn":
-            raise Violation(f"{name} ended with {task}")
-        for word, what in zip(words[::2], ("hotel", "train"), strict=True):
-            if word not in self.effects[f"{name} {what}"]:
-                raise Violation(f"{word} was never booked")
-
-    async def watch(self, name: str) -> None:
-        """Read a task to its end over several connections, each to any replica."""
-        task = await self.send(name, "count", is_quick=True)
-        reader = Reader(self, task["id"])
-        await reader.read()
-        task = await self.ended(task["id"])
-        if task["status"]["state"] != "TASK_STATE_COMPLETED":
-            raise Violation(f"durable work has ended as {task['status']}")
-        if _text(task) != "0 1 2 3 4 5 ":
-            raise Violation(f"{name} says {_text(task)!r}")
-
-    async def call_off(self, name: str) -> None:
-        """Cancel a task while it works, asks or ends."""
-        skill = self.loop.random.choice(("count", "trip", "plain", "chat"))
-        task = await self.send(name, skill, is_quick=True)
-        await asyncio.sleep(self.loop.random.random() * 2)
-
+    async def cancel(self, task_id: str) -> dict[str, Any]:
         async def operation(replica: Replica) -> Any:
-            return await cancel_task(replica.app._service, Call(), CancelTaskRequest(id=task["id"]))
+            return await cancel_task(replica.app._service, Call(), CancelTaskRequest(id=task_id))
 
-        try:
-            found = _read(await self.ask(operation))
-            self.saw(found)
-            if found["status"]["state"] != "TASK_STATE_CANCELED":
-                raise Violation(f"a cancel returned a task that is {found['status']['state']}")
-        except TaskNotCancelable:
-            found = await self.get(task["id"])
-            if found["status"]["state"] not in _OVER:
-                raise Violation(f"a cancel was refused by a task that is open: {found}") from None
+        return _read(await self._try(operation))
 
-    async def browse(self, name: str) -> None:
-        """Lists have every task that was acknowledged before."""
-        for _ in range(6):
-            known = set(self.acknowledged)
+    async def page(self) -> tuple[set[str], int]:
+        async def operation(replica: Replica) -> Any:
+            request = ListTasksRequest(page_size=100)
+            return await list_tasks(replica.app._service, Call(), request)
 
-            async def operation(replica: Replica) -> Any:
-                return await list_tasks(
-                    replica.app._service, Call(), ListTasksRequest(page_size=100)
-                )
+        page = await self._try(operation)
+        return {json.loads(task)["id"] for task in page.tasks}, page.total_size
 
-            page = await self.ask(operation)
-            listed = {json.loads(task)["id"] for task in page.tasks}
-            if known - listed or page.total_size < len(known):
-                raise Violation(f"a list lacks {known - listed}, total {page.total_size}")
-            await asyncio.sleep(self.loop.random.random() * 5)
+    async def follow(
+        self, task_id: str, after: int | None, take: Callable[[int, bool], None]
+    ) -> None:
+        async def operation(replica: Replica) -> None:
+            call = Call(extensions=frozenset({RESUME}), last_event=after)
+            view = await subscribe_to_task(replica.app._service, call, SubscribeRequest(id=task_id))
+            try:
+                while (events := await view.next(15.0)) != []:
+                    for event in events or ():
+                        take(event.seq, event.data.startswith(b'{"task"'))
+            finally:
+                view.close()
+
+        await self._try(operation, self.random.random() * 10)
 
     # What always holds
 
@@ -771,7 +678,7 @@ class World:
             )
             first = json.loads(entries[0].entry.task.history[0].text.join('""'))  # type: ignore[union-attr]  # every log begins with its task
             said[first] += 1
-        for text, task_id in self.accepted.items():
+        for text, task_id in self.clients.accepted.items():
             if said[text] != 1:
                 raise Violation(f"{text} of task {task_id} is stored {said[text]} times")
         if doubled := [text for text, count in said.items() if count > 1]:
@@ -788,70 +695,17 @@ class World:
     async def main(self) -> None:
         for _ in range(REPLICAS):
             await self.start()
-        kinds = [self.once, self.talk, self.travel, self.watch, self.call_off, self.browse]
-        draw = self.loop.random
 
         async def client(n: int) -> None:
-            await asyncio.sleep(draw.random() * FAULTS_S * 0.8)
-            await draw.choice(kinds)(f"c{n}")
+            await asyncio.sleep(self.random.random() * FAULTS_S * 0.8)
+            await self.clients.anything(f"c{n}")
 
         hearts = self.loop.create_task(self.hearts())
-        await _together(self.trouble(), *(client(n) for n in range(CLIENTS)))
+        await together(self.trouble(), *(client(n) for n in range(CLIENTS)))
         while not any(replica.is_up for replica in self.replicas):  # noqa: ASYNC110  a supervisor starts one
             await asyncio.sleep(1)
         await self.settled()
         hearts.cancel()
-
-
-class Reader:
-    """Follows one task, from connection to connection."""
-
-    def __init__(self, world: World, task_id: str) -> None:
-        self._world = world
-        self._task_id = task_id
-        self._cursor: int | None = None
-        self._is_over = False
-
-    async def read(self) -> None:
-        world = self._world
-        while not self._is_over:
-            replica = world.anyone()
-            if replica is not None:
-                try:
-                    await world._within(
-                        replica, partial(self._stream, replica), world.loop.random.random() * 10
-                    )
-                except (Gone, Unavailable, TooManyRequests):
-                    pass
-                except UnsupportedOperation:
-                    return  # it has ended
-            await asyncio.sleep(world.loop.random.random())
-
-    async def _stream(self, replica: Replica) -> None:
-        call = Call(extensions=frozenset({RESUME}), last_event=self._cursor)
-        view = await subscribe_to_task(
-            replica.app._service, call, SubscribeRequest(id=self._task_id)
-        )
-        is_first = self._cursor is None
-        try:
-            while (events := await view.next(15.0)) != []:
-                for event in events or ():
-                    self._take(event.seq, event.data, event.state, is_first)
-                    is_first = False
-            self._is_over = True
-        finally:
-            view.close()
-
-    def _take(self, seq: int, data: bytes, state: Any, is_first: bool) -> None:
-        self._world.report.events += 1
-        if self._cursor is not None and not is_first and seq != self._cursor + 1:
-            raise Violation(f"event {seq} came after {self._cursor}: {data[:200]!r}")
-        self._cursor = seq
-
-
-_OVER = frozenset(
-    f"TASK_STATE_{state}" for state in ("COMPLETED", "FAILED", "CANCELED", "REJECTED")
-)
 
 
 def _settle(answer: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:
@@ -863,30 +717,9 @@ def _settle(answer: "asyncio.Future[Any]", result: Any, error: Exception | None)
         answer.set_result(result)
 
 
-async def _together(*works: Awaitable[Any]) -> None:
-    """All of them; the first failure ends them all."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-    for task in rest:
-        task.cancel()
-    for task in done:
-        task.result()
-
-
 def _read(snapshot: Any) -> dict[str, Any]:
     task: dict[str, Any] = json.loads(snapshot.data)
     return task
-
-
-def _text(task: dict[str, Any]) -> str:
-    return "".join(
-        part["text"] for artifact in task.get("artifacts", []) for part in artifact["parts"]
-    )
-
-
-def _said(task: dict[str, Any]) -> str:
-    message = task["status"].get("message")
-    return message["parts"][0]["text"] if message else ""
 
 
 def run(seed: int) -> Report:
@@ -905,6 +738,7 @@ def run(seed: int) -> Report:
         world.is_faulty = False
         world.loop.end()
         accord.disabled = was
+    world.report.told, world.report.events = world.clients.answers, world.clients.events
     world.report.turns = world.loop.turns
     world.report.seconds = world.loop.time()
     return world.report

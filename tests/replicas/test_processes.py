@@ -1,0 +1,165 @@
+"""Three real replicas on a real PostgreSQL, under load, while what can fail does.
+
+Each test ends with the same checks: nothing that was acknowledged is lost, nothing is stored twice,
+nothing is stuck, and nobody's answer contradicts another's.
+"""
+
+import asyncio
+import random
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.postgres import execute, schema_url
+from tests.proxy import proxied
+from tests.reliability.harness import report, size
+from tests.replicas.fleet import Fleet, check_stored, fleet, settled
+
+LOAD_S = size(6, 600)
+WIDTH = 16
+LEASE_S, BEAT_S = 1.5, 0.4
+
+Trouble = Callable[[Fleet], Coroutine[Any, Any, dict[str, object]]]
+
+
+def schema_of(url: str) -> str:
+    return url.partition("schema=")[2].partition("&")[0]
+
+
+async def run(
+    promise: str, stores: list[str], folder: Path, trouble: Trouble | None = None
+) -> dict[str, object]:
+    """Load three replicas while there is trouble; then look at everything."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    schema = schema_of(stores[0])
+    figures: dict[str, object] = {}
+    async with fleet(stores, folder, seed) as replicas:
+        loading = asyncio.create_task(replicas.load("c", LOAD_S, WIDTH))
+        if trouble is not None:
+            troubling = asyncio.create_task(_until(loading, trouble(replicas)))
+            figures = await troubling
+        await loading
+        await settled(schema)
+        clients = replicas.clients
+        tasks = check_stored(schema, clients)
+        died = execute(f"SELECT count(*) FROM {schema}.replicas WHERE died IS NOT NULL")[0][0]
+    figures |= {
+        "tasks": tasks,
+        "messages": len(clients.accepted),
+        "answers": clients.answers,
+        "tries": clients.tries,
+        "events": clients.events,
+        "died": died,
+        "lost": 0,
+        "doubled": 0,
+        "stuck": 0,
+    }
+    report(promise, **figures)
+    assert tasks > 10
+    return figures
+
+
+async def _until(
+    loading: "asyncio.Task[None]", trouble: Coroutine[Any, Any, dict[str, object]]
+) -> dict[str, object]:
+    """Make trouble until the load is over, at the latest."""
+    troubling = asyncio.ensure_future(trouble)
+    await asyncio.wait({loading, troubling}, return_when=asyncio.FIRST_COMPLETED)
+    if loading.done():
+        loading.result()
+    return await troubling
+
+
+def ends_s() -> float:
+    return asyncio.get_running_loop().time() + LOAD_S * 0.8
+
+
+@pytest.mark.parametrize("notify", ["on", "off"])
+async def test_without_trouble(tmp_path: Path, notify: str) -> None:
+    """D, I, S and V with senders, readers and cancels on all replicas; the same without NOTIFY."""
+    with schema_url(notify=notify, lease_s=LEASE_S, beat_s=BEAT_S) as url:
+        figures = await run(f"NOTIFY {notify}", [url] * 3, tmp_path)
+        assert figures["died"] == 0
+
+
+async def test_one_of_three_is_killed_again_and_again(tmp_path: Path) -> None:
+    """V2, D1, D4: kill -9, under load."""
+
+    async def kill(replicas: Fleet) -> dict[str, object]:
+        kills, until_s = 0, ends_s()
+        while asyncio.get_running_loop().time() < until_s:
+            await asyncio.sleep(size(1, 10))  # load, between two kills
+            replica = replicas.random.choice(replicas.replicas)
+            await replica.kill()
+            kills += 1
+            await asyncio.sleep(replicas.random.random())
+            await replica.start(replicas.session)
+        return {"kills": kills}
+
+    with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
+        figures = await run("one of three killed", [url] * 3, tmp_path, kill)
+        assert figures["kills"]
+
+
+async def test_a_replica_that_was_paused_past_its_lease_is_fenced(tmp_path: Path) -> None:
+    """D5: whatever it wrote after others took it for dead is refused. It goes on under a new
+    number.
+    """
+    with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
+        schema = schema_of(url)
+        last: dict[int, int] = {}  # batch of a replica that was declared dead, when it was
+
+        def judged() -> dict[int, int]:
+            rows = execute(
+                f"SELECT r.id, coalesce(max(b.n), 0) FROM {schema}.replicas r LEFT JOIN "
+                f"{schema}.batches b ON b.replica = r.id WHERE r.died IS NOT NULL GROUP BY r.id"
+            )
+            return dict(rows)
+
+        async def pause(replicas: Fleet) -> dict[str, object]:
+            pauses, until_s = 0, ends_s()
+            while asyncio.get_running_loop().time() < until_s:
+                await asyncio.sleep(0.5)  # load, between two pauses
+                replica = replicas.random.choice(replicas.replicas)
+                known = len(last)
+                replica.is_up = False
+                replica.signal(signal.SIGSTOP)
+                try:
+                    async with asyncio.timeout(30):
+                        while len(judged()) == known:  # noqa: ASYNC110  others judge
+                            await asyncio.sleep(0.05)
+                    for number, batch in judged().items():
+                        last.setdefault(number, batch)
+                finally:
+                    replica.signal(signal.SIGCONT)
+                replica.is_up = True
+                pauses += 1
+            return {"pauses": pauses}
+
+        figures = await run("paused past the lease", [url] * 3, tmp_path, pause)
+        now = judged()
+        assert {number: now[number] for number in last} == last  # 0 stale writes
+        assert figures["pauses"]
+
+
+async def test_connections_that_are_cut_around_a_commit(tmp_path: Path) -> None:
+    """A batch whose outcome is unknown happens once."""
+    with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
+        async with proxied(url) as one, proxied(url) as two, proxied(url) as three:
+            proxies = [one, two, three]
+
+            async def cut(replicas: Fleet) -> dict[str, object]:
+                until_s = ends_s()
+                while asyncio.get_running_loop().time() < until_s:
+                    await asyncio.sleep(replicas.random.random() * 0.3)  # until the next cut
+                    how = replicas.random.choice(("before", "after"))
+                    replicas.random.choice(proxies).cut(how, replicas.random.choice((0, 200, 1000)))
+                return {"cuts": sum(proxy.count for proxy in proxies)}
+
+            stores = [proxy.url for proxy in proxies]
+            figures = await run("connections cut", stores, tmp_path, cut)
+            assert figures["cuts"]
