@@ -495,7 +495,9 @@ class Tasks:
         """
         self._check_open()
         log = self._live((namespace, task_id))
-        return log if log is not None else await self.views.watch(namespace, task_id)
+        if log is not None and self.store.is_sure:
+            return log
+        return await self.views.watch(namespace, task_id)
 
     def _unclaim(self, log: Log) -> None:
         """Give a task back. Who claims it meanwhile waits: else it would be taken from them."""
