@@ -71,6 +71,18 @@ class Replica:
             await asyncio.sleep(0.02)
         self.is_up = True
 
+    async def is_ready(self, session: aiohttp.ClientSession, seconds: float) -> bool:
+        """Whether it says that it takes work, now or soon."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while True:
+                    with contextlib.suppress(*BROKEN):
+                        async with session.get(self.url + "/readyz") as answer:
+                            if answer.status == 200:
+                                return True
+                    await asyncio.sleep(0.05)
+        return False
+
     async def kill(self) -> None:
         await self._end(signal.SIGKILL)
 

@@ -371,7 +371,8 @@ class PostgresStore:
             )
         record = await self._load(namespace, task_id)
         if watch and record is not None:
-            self._wakes.watched[record.key] = record.pos
+            # Who watches it already may not have seen as much of it.
+            self._wakes.watched.setdefault(record.key, record.pos)
         return record
 
     async def _load(self, namespace: Namespace, task_id: str) -> Record | None:
