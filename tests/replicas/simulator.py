@@ -132,6 +132,7 @@ class Remote:
         self.cut_until_s = 0.0  # nothing gets through until then
         self._wake: Wake = lambda tasks: None
         self._polling: asyncio.Task[None] | None = None
+        self._watched: set[int] = set()
 
     @property
     def replica(self) -> int:
@@ -205,7 +206,8 @@ class Remote:
         while True:
             await asyncio.sleep(POLL_S)
             if not self.is_cut:
-                self._wake(None)
+                posts = self._do(self.inner.unread_posts(None))
+                self._wake({*self._watched, *(post.task for post in posts)})
 
     async def rejoin(self) -> None:
         await self._call(self.inner.rejoin)
@@ -245,9 +247,13 @@ class Remote:
     async def load(
         self, namespace: Namespace, task_id: str, *, watch: bool = False
     ) -> Record | None:
-        return await self._call(lambda: self.inner.load(namespace, task_id, watch=watch))
+        record = await self._call(lambda: self.inner.load(namespace, task_id, watch=watch))
+        if watch and record is not None:
+            self._watched.add(record.key)
+        return record
 
     async def unwatch(self, tasks: Collection[int]) -> None:
+        self._watched.difference_update(tasks)
         await self._call(lambda: self.inner.unwatch(tasks))
 
     async def read(self, after: Mapping[int, int]) -> list[Row]:

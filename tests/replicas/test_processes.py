@@ -121,7 +121,7 @@ async def test_a_replica_that_was_paused_past_its_lease_is_fenced(tmp_path: Path
             return dict(rows)
 
         async def pause(replicas: Fleet) -> dict[str, object]:
-            pauses, restarts, until_s = 0, 0, ends_s()
+            pauses, until_s = 0, ends_s()
             while asyncio.get_running_loop().time() < until_s:
                 await asyncio.sleep(0.5)  # load, between two pauses
                 replica = replicas.random.choice(replicas.replicas)
@@ -136,13 +136,10 @@ async def test_a_replica_that_was_paused_past_its_lease_is_fenced(tmp_path: Path
                         last.setdefault(number, batch)
                 finally:
                     replica.signal(signal.SIGCONT)
-                if not await replica.is_ready(replicas.session, LEASE_S + 5):
-                    await replica.kill()
-                    await replica.start(replicas.session)
-                    restarts += 1
+                assert await replica.is_ready(replicas.session, LEASE_S + 20)
                 replica.is_up = True
                 pauses += 1
-            return {"pauses": pauses, "restarts": restarts}
+            return {"pauses": pauses}
 
         figures = await run("paused past the lease", [url] * 3, tmp_path, pause)
         now = judged()

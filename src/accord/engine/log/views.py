@@ -53,6 +53,10 @@ class Source(Protocol):
 
     async def snapshot_now(self, tail: "Tail") -> Snapshot: ...
 
+    async def outcome(self, tail: "Tail", post: int, pos: int) -> int | PostRefused | None:
+        """Return what the log says of a post after this position; None if nothing yet."""
+        ...
+
     async def is_over(self, tail: "Tail") -> bool:
         """Whether the task has ended, nobody begins it anew, and the tail knows all of it."""
         ...
@@ -78,6 +82,7 @@ class Tail:
         "pos",
         "senders",
         "seq",
+        "skipped",
         "state",
         "views",
     )
@@ -103,6 +108,7 @@ class Tail:
         self.log = log  # if this process owns the task
         self.artifacts = artifacts  # their ids, in order, if the log is not here to ask
         self.events: list[Event] = []
+        self.skipped = 0  # up to here there may be entries that were not looked at
         self.senders: dict[
             int, int
         ] = {}  # turns whose senders wait here for the task as it stands at their end, and how many
@@ -162,6 +168,8 @@ class Tail:
         for row in rows:
             if row.pos > self.pos + 1:
                 self.events, self.seq = [], row.seq  # some are missing: views read the store
+                self.skipped = row.pos
+                self.wake()
             for pos, _, _, entry in entries_of([row], self.ids):
                 if isinstance(entry, PostRefused):
                     self.add_outcomes({entry.post: entry})
@@ -179,6 +187,7 @@ class Tail:
         """The log is known up to here from now on. What lies between is read from the store."""
         if pos > self.pos:
             self.events, self.pos, self.seq, self.state = [], pos, seq, state
+            self.skipped = pos
             self.wake()
 
     def after(self, seq: int) -> list[Event] | None:
@@ -376,22 +385,24 @@ class View:
             UnsupportedOperation: The task ended first: nobody will read the post.
             Unavailable: The store fails, or this server stops.
         """
-        tail = self._tail
+        tail, checked = self._tail, self._pos
         while (found := tail.post(post_id)) is None:
             self._source.check_open(tail)
-            if tail.state in FINAL and await self._source.is_over(tail):
-                if (found := tail.post(post_id)) is not None:
-                    break
-                raise self._ended(tail.state)
-            await self._wait()
+            changed = tail.changed(self._source.loop)  # from here on, what happens is noticed
+            try:
+                if tail.skipped > checked:
+                    checked = tail.skipped
+                    found = await self._source.outcome(tail, post_id, self._pos)
+                    if found is not None:
+                        break
+                if tail.state in FINAL and await self._source.is_over(tail):
+                    if (found := tail.post(post_id)) is not None:
+                        break
+                    raise self._ended(tail.state)
+                await changed
+            finally:
+                tail.forget(changed)
         return found
-
-    async def _wait(self) -> None:
-        waiter = self._tail.changed(self._source.loop)
-        try:
-            await waiter
-        finally:
-            self._tail.forget(waiter)
 
     @property
     def is_over(self) -> bool:

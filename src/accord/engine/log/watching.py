@@ -105,17 +105,11 @@ class Views:
         """Return the turn of a message that was posted, once its owner has read it. Raises the
         error it was refused with.
         """
-        ids = of.ids if isinstance(of, Log) else Ids(of.id, of.context_id)
         view = await self.after(of, of.seq, pos=of.pos)
         try:
-            pos = 0
-            while rows := await self._store.read({of.key: pos}):
-                for pos, _, _, entry in entries_of(rows, ids):
-                    if isinstance(entry, MessageAdded) and entry.post == post:
-                        return pos
-                    if isinstance(entry, PostRefused) and entry.post == post:
-                        raise error_of(entry.error, entry.text)
-            outcome = await view.post_outcome(post)
+            outcome = await self.outcome(self._tail(of), post, 0)
+            if outcome is None:
+                outcome = await view.post_outcome(post)
         finally:
             view.close()
         if isinstance(outcome, PostRefused):
@@ -231,6 +225,16 @@ class Views:
             return made
         return await self._tasks.shown(await self._record(tail), None)
 
+    async def outcome(self, tail: Tail, post: int, pos: int) -> int | PostRefused | None:
+        while rows := await self._store.read({tail.key: pos}):
+            for at, _, _, entry in entries_of(rows, tail.ids):
+                pos = at
+                if isinstance(entry, MessageAdded) and entry.post == post:
+                    return at
+                if isinstance(entry, PostRefused) and entry.post == post:
+                    return entry
+        return None
+
     async def is_over(self, tail: Tail) -> bool:
         record = await self._record(tail)
         return state_of(record.state) in FINAL and not record.owner and tail.pos >= record.pos
@@ -262,6 +266,8 @@ class Views:
             tail.log, log.tail = None, None
             if self._tasks.is_draining:
                 tail.wake()  # nothing more is told of it here
+            elif self._store.is_shared and tail.views:
+                self._begin_watching(tail)  # another process may go on with the task
 
     def lost(self, tail: Tail) -> None:
         """Another process owns the task: views go on with what that writes, where it can be seen
