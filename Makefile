@@ -45,8 +45,11 @@ $(CONSOLE): console/package.json console/index.html console/vite.config.ts $(she
 	&& npm run --silent build -- --logLevel warn; \
 	else echo "no Node.js here: the console is not built"; fi
 
-.PHONY: console
+.PHONY: console shots
 console: $(CONSOLE) ## Build the web console
+
+shots: $(DEV) $(CONSOLE) chromium ## Make the pictures of the console for the docs
+	$(BIN)/python -m tests.console.shots
 
 # A browser for the tests of the console; without one they say so and are skipped.
 .PHONY: chromium
@@ -67,6 +70,7 @@ test: $(DEV) $(OLD) $(JS) $(IDP) $(CONSOLE) strace chromium ## Run lint, types a
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@[ ! -d console/node_modules ] || npm --prefix console run --silent test
 	$(BIN)/python -m pytest
 
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13

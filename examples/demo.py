@@ -31,6 +31,11 @@ class Served:
         self.url = next((word for word in greeting.split() if word.startswith("http")), "")
         if not self.url:
             raise SystemExit(f"{file} did not start: {greeting}{self.process.stdout.read()}")
+        self.console = ""  # the link that opens its page, once
+        for line in self.process.stdout:
+            if line.strip().startswith("console"):
+                self.console = line.split()[1]
+                break
         threading.Thread(
             target=self.process.stdout.read, daemon=True
         ).start()  # its other words are not needed
@@ -58,6 +63,7 @@ async def talk(echo: str, trip: str) -> None:
             elif isinstance(event, StatusUpdate):
                 word = event.status.message.text if event.status.message else ""
                 click.secho(f"  {event.status.state.word} {word}", dim=True)
+        await agent.send("A week in Oslo")  # its question is left for whoever opens the console
 
 
 def said(what: str) -> None:
@@ -68,10 +74,12 @@ def title(what: str) -> None:
     click.secho(f"\n{what}", bold=True)
 
 
-def invite(echo: str, trip: str) -> None:
+def invite(echo: str, trip: str, console: str) -> None:
     accord = Path(sys.executable).parent / "accord"
     title("Now you")
-    click.echo(f"Open in a browser:  {trip}/.well-known/agent-card.json")
+    click.echo(f"Open in a browser:  {click.style(console, bold=True)}   (works once)")
+    click.echo("  Tasks: open 'A week in Oslo' and click 'Go on in Chat' to answer its question.")
+    click.echo("  Tasks: open 'A weekend in Rome' and press Space to see it happen again.")
     click.echo("Type in another terminal:")
     click.echo(f"  {accord} card get {trip}")
     click.echo(f"  {accord} send {echo} 'Hello'")
@@ -86,7 +94,7 @@ def main() -> None:
         try:
             urls = [agent.url for agent in agents]
             asyncio.run(talk(*urls))
-            invite(*urls)
+            invite(*urls, agents[1].console)
             if "--once" not in sys.argv:
                 click.echo("\nBoth agents run until Ctrl-C.")
                 signal.pause()
