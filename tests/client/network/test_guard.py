@@ -1,5 +1,7 @@
 """Addresses strangers gave: public ones, and none of ours."""
 
+from ipaddress import ip_network
+
 import pytest
 
 from accord.client import BadCard, Retry, Unreachable, connect
@@ -59,6 +61,47 @@ def test_addresses_that_are_not_public(address):
     """This machine, its network, the cloud's metadata; also inside an IPv6 address."""
     with pytest.raises(PermissionError, match="no public address"):
         Guard().check(address)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32"),
+        *("169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24"),
+        *("192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3"),
+        *("::/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "4000::/2", "8000::/1"),
+    ],
+)
+def test_networks_that_are_not_public(network):
+    """From end to end, and not an address more. NAT64 and mapped addresses are IPv4's."""
+    found = ip_network(network)
+    assert not Guard().allows(str(found[0]))
+    assert not Guard().allows(str(found[-1]))
+    for number in (int(found[0]) - 1, int(found[-1]) + 1):
+        if 0 <= number < 2**found.max_prefixlen and str(found) not in BESIDE:
+            assert Guard().allows(str(type(found[0])(number)))
+
+
+# Next to these is another network that is not public, or nothing.
+BESIDE = {"0.0.0.0/8", "224.0.0.0/3", "2001::/23", "::/3", "4000::/2", "8000::/1", "3fff::/20"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("localhost", "a.localhost", "printer.local", "db.internal", "wiki.intranet"),
+        *("nas.home.arpa", "api.default.svc", "nas.lan", "wiki.corp", "wiki", "WIKI.CORP."),
+    ],
+)
+def test_names_of_local_networks(name):
+    with pytest.raises(ValueError, match="no public address"):
+        Guard().check_url(f"https://{name}/")
+
+
+def test_https_only():
+    with pytest.raises(ValueError, match="begins with https"):
+        Guard().check_url("http://hooks.example.com:443/")
+    Guard(schemes=["http"], ports=[80]).check_url("http://hooks.example.com/")
 
 
 def test_what_is_allowed_by_name():
