@@ -4,6 +4,7 @@ its client waits on.
 
 import asyncio
 import logging
+import sys
 from typing import TYPE_CHECKING
 
 from ...model import A2AError, TaskState, Unavailable, now_ms
@@ -37,6 +38,7 @@ READ_RETRY_S = 5.0
 MISMATCH_MS = 3_600_000  # after which a function that has changed fails its task
 AUDIT_S = 60.0  # after which it is asked whether we own what we do not know of
 _AT_ONCE = 32  # orphans taken up at a time
+_BITE_S = 0.003
 _CHECK_S = 0.05
 _BROKEN = (ValueError, LookupError)  # what a row that is not what was written may lead to
 
@@ -74,8 +76,9 @@ class Recovery:
         """Called every second: take up what others left, try again what did not fit."""
         if self._tasks.is_draining or self._tasks.writer.fault:
             return
-        if len(self._tasks.working) < self._engine.limits.tasks:
-            await self._take_up_all(await self._orphans(is_clock_sure))
+        room = self._engine.limits.tasks - len(self._tasks.working)
+        if room > 0:
+            await self._take_up_all(await self._orphans(is_clock_sure, room))
         now = self._tasks.loop.time()
         due = [log for at, log in self._retries if at <= now]
         self._retries = [(at, log) for at, log in self._retries if at > now]
@@ -99,9 +102,12 @@ class Recovery:
         """Whether this task is tried again later."""
         return any(waiting.key == log.key for _, waiting in self._retries)
 
-    async def _orphans(self, is_clock_sure: bool = True) -> list[Record]:
+    async def _orphans(self, is_clock_sure: bool = True, limit: int = sys.maxsize) -> list[Record]:
         """The tasks of dead processes, and those nobody has answered in time; ours now. All of
         them: which was at work when its process died is told by comparing them.
+
+        Other processes come for them at the same time: they are taken in bites, with pauses, so
+        that each gets what it can do.
         """
         engine = self._engine
         self._unanswered_ms = engine.retention.unanswered_ms() if is_clock_sure else 0
@@ -112,8 +118,10 @@ class Recovery:
             held = [log.key for log in tasks.live()] + [log.key for _, log in self._retries]
         can = Can(engine.agent.name, list(engine.agent.skills), FORMAT, self._unanswered_ms, held)
         try:
-            while found := await tasks.store.orphans(_AT_ONCE, can):
+            while found := await tasks.store.orphans(min(_AT_ONCE, limit - len(orphans)), can):
                 orphans += found
+                if tasks.store.is_shared:  # for another time in each process
+                    await asyncio.sleep(_BITE_S * (tasks.store.replica % 8))
                 if can.held is not None:
                     can = can._replace(held=[*can.held, *(record.key for record in found)])
         except A2AError:

@@ -28,6 +28,7 @@ log_ = logging.getLogger("accord")
 
 STALL_S = 60.0  # a loop that has not moved for so long is as good as dead
 RETRY_S = 0.2
+START_S = 10.0
 
 
 async def bury(db: Any, schema: str, replica: int, beats: int | None = None) -> bool:
@@ -71,7 +72,8 @@ class Heart:
 
     def start(self) -> None:
         self._thread.start()
-        self._is_running.wait()
+        if not self._is_running.wait(START_S):
+            raise RuntimeError("the thread of the heartbeat did not start")
 
     def stop(self) -> None:
         """Return when it has stopped. Blocks for no longer than a query takes."""

@@ -47,7 +47,7 @@ from .options import Lease, parse
 from .pages import page
 from .pushes import NEEDED, PostgresPushes
 from .rows import bare_record_of, record_of, select, select_bare
-from .wake import Wakes
+from .wake import Wakes, end
 from .writer import CommitWriter
 
 __all__ = ["PostgresStore"]
@@ -212,9 +212,7 @@ class PostgresStore:
         self._wake(tasks)
 
     async def _stop(self) -> None:
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await end(self._running)
         await self._wakes.stop()
         await asyncio.to_thread(self._heart.stop)
         await self._writer.close()

@@ -16,7 +16,7 @@ from typing import Any
 from .connect import BROKEN, close, connect, kill
 from .options import PostgresOptions
 
-__all__ = ["Wakes"]
+__all__ = ["Wakes", "end"]
 
 log_ = logging.getLogger("accord")
 
@@ -24,6 +24,7 @@ POLL_S = 2.0
 FAST_POLL_S = 0.25  # where no wake-up arrives
 PING_S = 5.0
 HEARD_S = 2.0  # within which a ping must come back
+STOP_S = 5.0
 MOST = 400  # tasks named in one wake-up; more: all
 ALL = "*"
 PING = "?"
@@ -64,9 +65,7 @@ class Wakes:
 
     async def stop(self) -> None:
         tasks = [*self._running, *([self._sending] if self._sending is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
         if self._db is not None:
             await close(self._db)
 
@@ -210,6 +209,14 @@ class Wakes:
         changed.update(key for (key,) in mail)
         if changed:
             self._wake(changed)
+
+
+async def end(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their end; not for ever, for a database may not answer."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=STOP_S)
 
 
 def _hex(key: int) -> str:
