@@ -73,7 +73,7 @@ async def test_keys_may_be_made_before_the_first_start(tmp_path) -> None:
 
 async def test_a_file_of_somebody_else_is_left_alone(tmp_path) -> None:
     (tmp_path / "notes.txt").write_text("not a database")
-    with pytest.raises(RuntimeError, match="can't be used as a database"):
+    with pytest.raises(RuntimeError, match="is not a database"):
         await SqliteKeys(tmp_path / "notes.txt").prepare()
 
 
