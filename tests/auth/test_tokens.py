@@ -3,11 +3,16 @@
 import asyncio
 import json
 import time
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from joserfc.jwk import generate_key
 
 from accord.auth import Introspection, InvalidToken, IssuerUnavailable, TokenVerifier, private_key
 from accord.auth.issuer import RemoteKeys
+from accord.auth.jose import from_base64url
 from tests.auth import tokens
 from tests.auth.tokens import (
     AUDIENCE,
@@ -164,14 +169,61 @@ async def test_a_key_is_for_its_algorithm(keys):
         await strict.verify(token(keys["ec"]))
 
 
+ALGORITHMS: dict[str, Any] = {
+    **{f"{kind}{bits}": ("RSA", 2048) for kind in ("RS", "PS") for bits in (256, 384, 512)},
+    **{"ES256": ("EC", "P-256"), "ES384": ("EC", "P-384"), "ES512": ("EC", "P-521")},
+    **{"EdDSA": ("OKP", "Ed25519"), "Ed25519": ("OKP", "Ed25519")},
+}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+async def test_every_algorithm(algorithm):
+    """A set that names it for a key; of another one the same key is not taken."""
+    made_key = generate_key(*ALGORITHMS[algorithm], private=True).as_dict(private=True)
+    key = private_key({**made_key, "alg": algorithm}, kid="k")
+    assert key.algorithm == algorithm
+    known = TokenVerifier(jwks(key), issuer=ISSUER, audience=AUDIENCE)
+    assert (await known.verify(token(key)))["sub"] == "mia"
+    others = [name for name in ALGORITHMS if name != algorithm]
+    for other in others:
+        with pytest.raises(InvalidToken):
+            await known.verify(forged({"alg": other, "kid": "k"}))
+
+
+def test_a_key_of_1024_bits_is_not_used():
+    weak = rsa.generate_private_key(65537, 1024).public_key().public_numbers()
+    n = weak.n.to_bytes(128, "big")
+    item = {"kty": "RSA", "n": tokens.b64(n), "e": "AQAB", "kid": "a"}
+    padded = item | {"n": tokens.b64(bytes(200) + n)}
+    for one in (item, padded):
+        with pytest.raises(ValueError, match="no public key"):
+            TokenVerifier({"keys": [one]}, issuer=ISSUER, audience=AUDIENCE)
+
+
 async def test_one_key_needs_no_id(keys):
-    item = keys["ec"].public()
-    del item["kid"]
-    lone = TokenVerifier({"keys": [item]}, issuer=ISSUER, audience=AUDIENCE)
-    header = tokens.b64({"alg": "ES256"})
-    signed = token(keys["ec"])
-    with pytest.raises(InvalidToken):  # another header is another text than was signed
-        await lone.verify(header + signed[signed.index(".") :])
+    """Where only one has the algorithm, a token need not name it; among several it must."""
+    nameless = {"alg": "RS256"}
+    text = f"{tokens.b64(nameless)}.{tokens.b64(tokens.claims())}"
+    signature = keys["rsa"].key.private_key.sign(text.encode(), padding.PKCS1v15(), SHA256())
+    lone = f"{text}.{tokens.b64(signature)}"
+    assert (await verifier(keys).verify(lone))["sub"] == "mia"
+    several = jwks(keys["rsa"], keys["evil"], keys["ec"])
+    with pytest.raises(InvalidToken, match="with which key"):
+        await TokenVerifier(several, issuer=ISSUER, audience=AUDIENCE).verify(lone)
+    with pytest.raises(InvalidToken):
+        await verifier(keys).verify(lone[:-4] + "AAAA")
+
+
+@pytest.mark.parametrize("text", ["QQ", "QUI", "", "_-8"])
+def test_base64url(text):
+    assert tokens.b64(from_base64url(text)) == text
+
+
+@pytest.mark.parametrize("text", ["QR", "QUJ", "Q", "QQ==", "Q+8", "Q/8", "QQ ", "Q\n", "é"])
+def test_what_is_not_base64url(text):
+    """Other letters, padding, bits that mean nothing: two texts would be one value."""
+    with pytest.raises(ValueError, match="not base64url"):
+        from_base64url(text)
 
 
 @pytest.mark.parametrize("options", [{"issuer": ""}, {"audience": ""}, {"audience": []}])
