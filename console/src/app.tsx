@@ -12,6 +12,7 @@ const Tasks = lazy(() => import("./pages/tasks"));
 const TaskPage = lazy(() => import("./pages/task"));
 const Agent = lazy(() => import("./pages/agent"));
 const Live = lazy(() => import("./pages/live"));
+const Pushes = lazy(() => import("./pages/pushes"));
 const Settings = lazy(() => import("./pages/settings"));
 
 const PLACES = [
@@ -19,6 +20,7 @@ const PLACES = [
   { to: "tasks", name: "tasks", key: "t" },
   { to: "agent", name: "agent", key: "a" },
   { to: "live", name: "live", key: "l" },
+  { to: "pushes", name: "pushes", key: "p" },
   { to: "settings", name: "settings", key: "s" },
 ] as const;
 
@@ -77,6 +79,7 @@ export function App() {
             {first === "tasks" && second && <TaskPage key={second} id={decodeURIComponent(second)} />}
             {first === "agent" && <Agent />}
             {first === "live" && <Live />}
+            {first === "pushes" && <Pushes />}
             {first === "settings" && <Settings />}
           </Suspense>
         </main>

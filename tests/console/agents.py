@@ -95,4 +95,9 @@ async def slow(text: str, ctx: Context):
 
 
 if __name__ == "__main__":
-    agent.run(port=int(sys.argv[1]), store=sys.argv[2], log_level="error")
+    agent.run(
+        port=int(sys.argv[1]),
+        store=sys.argv[2],
+        log_level="error",
+        allow_hosts=["127.0.0.1"],  # webhooks of tests are on this machine
+    )

@@ -5,10 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from accord import connect
 from tests.console.browser import chromium, needs_browser, page_of, serving, violations
-from tests.processes import run
+from tests.processes import free_port, run
 
 pytestmark = needs_browser
 HOSTILE = Path(__file__).parent / "hostile.json"
@@ -207,6 +208,41 @@ async def test_calls_are_shown_as_they_come():
             await page.wait_for_selector("pre >> text=hello")
 
 
+async def test_a_webhook_that_refuses_is_seen_and_served_again():
+    """Its dead letter is sent once more when somebody asks for it, and then arrives."""
+    got: list[str] = []
+
+    async def hook(request: web.Request) -> web.Response:
+        got.append(await request.text())
+        return web.Response(status=422 if len(got) == 1 else 200)
+
+    app = web.Application()
+    app.router.add_post("/hook", hook)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", free_port())
+    await site.start()
+    try:
+        async with (
+            chromium() as browser,
+            serving() as server,
+            page_of(browser, server) as page,
+            connect(server.url) as client,
+        ):
+            reply = await client.send("Rome", skill="plan")
+            await client.create_push_config(reply.task_id, f"{site.name}/hook")
+            await reply.answer("1")
+            await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
+            await page.click("[data-letter] button")
+            await page.wait_for_selector("text=Sent again.")
+            await page.wait_for_selector("[data-push] >> text=delivered")
+            await page.click("nav a[href='/console/pushes']")
+            await page.wait_for_selector("[data-push] >> text=delivered")
+            assert len(got) > 1
+    finally:
+        await runner.cleanup()
+
+
 async def test_hostile_text_runs_nothing_and_loads_nothing():
     """Whatever an agent says is text: in a message, an artifact, a title and an error."""
     async with chromium() as browser, serving() as server, page_of(browser, server) as page:
@@ -225,7 +261,7 @@ async def test_hostile_text_runs_nothing_and_loads_nothing():
         await page.wait_for_selector("#language")
 
 
-PAGES = ("", "tasks", "agent", "live", "settings")
+PAGES = ("", "tasks", "agent", "live", "pushes", "settings")
 
 
 @pytest.mark.parametrize("width", [1280, 390])

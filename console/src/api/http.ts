@@ -1,6 +1,6 @@
 /** Requests to our own server, with what proves that they come from this page. */
 
-import type { Entry, Exchange, Me, Message, StreamEvent, Summary, Task } from "./types";
+import type { Entry, Exchange, Letter, Me, Message, Push, StreamEvent, Summary, Task } from "./types";
 import { SseReader } from "./sse";
 
 export class Failure extends Error {
@@ -57,6 +57,15 @@ export function partAddress(at: Address, artifact: string, n: number, isPreview:
   const more: Record<string, string> = isPreview ? { preview: "1" } : {};
   return `/console/api/${place(at, `/artifacts/${encodeURIComponent(artifact)}/${n}`, more)}`;
 }
+
+export interface Pushes {
+  pushes: Push[];
+  letters: Letter[];
+}
+
+export const pushesOf = (at: Address) => read<Pushes>(place(at, "/pushes"));
+export const pushes = (isTroubled: boolean) => read<Pushes>(`pushes${isTroubled ? "?troubled=1" : ""}`);
+export const replay = (n: number) => read<{ replayed: number }>(`letters/${n}/replay`, { method: "POST" });
 
 export const exchanges = () => read<{ exchanges: Exchange[] }>("exchanges?after=0");
 export const exchange = (n: number) => read<Exchange>(`exchanges/${n}`);

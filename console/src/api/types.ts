@@ -142,3 +142,28 @@ export interface Exchange {
   answerHeaders?: [string, string][];
   answerBody?: { text: string; isCut: boolean } | null;
 }
+
+export interface Push {
+  id: string;
+  taskId: string;
+  tenant: string;
+  caller: string;
+  endpoint: string;
+  version: string;
+  sent: number;
+  upto: number;
+  due: number | null;
+  tries: number;
+  error: string;
+  disabled: string;
+}
+
+export interface Letter {
+  n: number;
+  taskId: string;
+  push: string;
+  first: number;
+  last: number;
+  at: number;
+  error: string;
+}

@@ -10,6 +10,7 @@ import { go, me, onChange, query } from "../state";
 import { Copy, Dialog, Link, State, Trouble } from "../ui/elements";
 import { JsonTree } from "../ui/json";
 import { useKeys } from "../ui/keys";
+import { PushesView } from "./pushes";
 import { Timeline } from "./timeline";
 
 const ROW = 30;
@@ -189,6 +190,8 @@ export default function TaskPage({ id }: { id: string }) {
           </div>
         </>
       )}
+      <h2>{t("pushes.title")}</h2>
+      <PushesView read={() => http.pushesOf(at)} hasTasks={false} />
       <Dialog title={t("task.cancel")} isOpen={isAsking} onClose={() => setAsking(false)}>
         <p>{t("task.cancel.ask")}</p>
         <div class="row">

@@ -47,6 +47,7 @@ const PATHS: { [name: string]: string } = {
   tasks: "M5 6h14M5 12h14M5 18h14",
   agent: "M12 3a4 4 0 0 1 4 4v2a4 4 0 0 1-8 0V7a4 4 0 0 1 4-4zM4 21c0-4 4-6 8-6s8 2 8 6",
   live: "M3 12h4l3-8 4 16 3-8h4",
+  pushes: "M6 9a6 6 0 0 1 12 0v5l2 3H4l2-3zM10 20h4",
   settings: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M5 19l2-2M17 7l2-2",
   file: "M6 3h8l4 4v14H6zM14 3v4h4",
 };

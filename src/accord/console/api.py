@@ -9,7 +9,14 @@ import msgspec
 from ..app import App
 from ..engine.log import STATE_NUMBER, Ids, Numbered, entries_of, events_of, state_of
 from ..engine.log import Event as LogEvent
-from ..model import InvalidParams, MethodNotAllowed, MethodNotFound, TaskNotFound, TaskState
+from ..model import (
+    InvalidParams,
+    MethodNotAllowed,
+    MethodNotFound,
+    TaskNotFound,
+    TaskState,
+    now_ms,
+)
 from ..model import Part as ModelPart
 from ..protocol.v1 import codec as v1
 from ..server import (
@@ -20,7 +27,7 @@ from ..server import (
     StreamingResponse,
     query_of,
 )
-from ..store import Namespace, Query, Record
+from ..store import DeadLetter, Namespace, Push, Query, Record
 from .exchanges import Exchanges
 from .login import BrowserSession, BrowserSessions
 from .pages import SECURITY
@@ -76,6 +83,16 @@ class Api:
             case "GET", ["tasks", task_id, "artifacts", artifact_id, n]:
                 record = await self._record(task_id, query)
                 return await self._part(record, artifact_id, _number(n, "part"), query)
+            case "GET", ["tasks", task_id, "pushes"]:
+                record = await self._record(task_id, query)
+                return _answer(await self._pushes_of(record))
+            case "GET", ["pushes"]:
+                return _answer(await self._pushes(bool(query.get("troubled"))))
+            case "POST", ["letters", n, "replay"]:
+                count = await self._tasks.store.pushes.replay(
+                    [_number(n, "letter")], now_ms=now_ms()
+                )
+                return _answer({"replayed": count})
             case "GET", ["live"]:
                 return _Live(self, query)
             case "GET", ["exchanges"]:
@@ -260,6 +277,23 @@ class Api:
             200, body, b"application/octet-stream", (attachment, _NO_STORE, *SECURITY)
         )
 
+    # Push notifications
+
+    async def _pushes_of(self, record: Record) -> Any:
+        pushes = self._tasks.store.pushes
+        letters = await pushes.letters(PAGE, task_id=record.id)
+        return {
+            "pushes": [_push(one) for one in await pushes.of(record.key)],
+            "letters": [_letter(one) for one in letters if one.task == record.key],
+        }
+
+    async def _pushes(self, is_troubled: bool) -> Any:
+        pushes = self._tasks.store.pushes
+        return {
+            "pushes": [_push(one) for one in await pushes.listed(200, is_troubled=is_troubled)],
+            "letters": [_letter(one) for one in await pushes.letters(200)],
+        }
+
     # Live
 
     async def changes(self, since: dict[str, Any]) -> dict[str, Any]:
@@ -344,6 +378,36 @@ def _entry(numbered: Numbered, ids: Ids) -> dict[str, Any]:
             value["bytes"] = len(bytes(raw))
         told["data"] = value
     return told
+
+
+def _push(push: Push) -> dict[str, Any]:
+    """A webhook without what is secret: its address is told as the host alone."""
+    return {
+        "id": push.id,
+        "taskId": push.task_id,
+        "tenant": push.namespace.tenant,
+        "caller": push.namespace.caller,
+        "endpoint": push.endpoint,
+        "version": push.version,
+        "sent": push.sent,
+        "upto": push.upto,
+        "due": push.due_ms,
+        "tries": push.tries,
+        "error": push.error,
+        "disabled": push.disabled,
+    }
+
+
+def _letter(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "n": letter.n,
+        "taskId": letter.task_id,
+        "push": letter.push,
+        "first": letter.first,
+        "last": letter.last,
+        "at": letter.at_ms,
+        "error": letter.error,
+    }
 
 
 def _title(parts: list[ModelPart]) -> str:
