@@ -179,7 +179,8 @@ ALGORITHMS: dict[str, Any] = {
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 async def test_every_algorithm(algorithm):
     """A set that names it for a key; of another one the same key is not taken."""
-    made_key = generate_key(*ALGORITHMS[algorithm], private=True).as_dict(private=True)
+    kind, size = ALGORITHMS[algorithm]
+    made_key = generate_key(kind, size, private=True).as_dict(private=True)
     key = private_key({**made_key, "alg": algorithm}, kid="k")
     assert key.algorithm == algorithm
     known = TokenVerifier(jwks(key), issuer=ISSUER, audience=AUDIENCE)
