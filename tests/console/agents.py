@@ -87,6 +87,13 @@ async def words(text: str, ctx: Context):
 
 
 @agent.skill
+async def many(text: str, ctx: Context):
+    """Write many words at once."""
+    for word in range(int(text)):
+        await ctx.write(f"w{word} ")
+
+
+@agent.skill
 async def slow(text: str, ctx: Context):
     """Write a word every tenth of a second."""
     for word in range(int(text)):

@@ -173,6 +173,77 @@ TRIES = [
 ]
 
 
+LONGEST = """
+new Promise((done) => {
+  let longest = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) longest = Math.max(longest, entry.duration);
+  }).observe({ type: "longtask" });
+  const list = document.querySelector(".events");
+  let n = 0;
+  const step = () => {
+    list.scrollTop = (list.scrollHeight * n) / 100;
+    if (n++ < 100) requestAnimationFrame(step);
+    else setTimeout(() => done([longest, list.querySelectorAll("[role=option]").length]), 300);
+  };
+  step();
+})
+"""
+
+
+async def test_a_log_of_ten_thousand_events_is_drawn_row_by_row():
+    """Only what is seen is drawn; how long the longest pause was is printed, not judged."""
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server) as page,
+        connect(server.url) as client,
+    ):
+        reply = await client.send("10000", skill="many", timeout_s=60)
+        await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
+        await page.wait_for_selector("text=/Event 1000\\d of 1000\\d/")
+        longest, drawn = await page.evaluate(LONGEST)
+        print(f"10,000 events: longest task while scrolling {longest:.0f} ms, {drawn} rows drawn")
+        assert drawn <= 40
+
+
+async def test_a_question_is_answered_and_a_task_looked_at_by_keyboard_alone():
+    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+        keys = page.keyboard
+
+        async def tab_to(selector: str) -> None:
+            for _ in range(60):
+                if await page.evaluate(f"document.activeElement.matches({selector!r})"):
+                    return
+                await keys.press("Tab")
+            raise AssertionError(f"Tab does not reach {selector}")
+
+        await tab_to("#composer")
+        await keys.type("A weekend in Rome")
+        await keys.press("Enter")
+        await page.wait_for_selector(".question input")
+        await page.evaluate("document.activeElement.blur()")
+        await tab_to(".question input")
+        await keys.type("2")
+        await keys.press("Enter")
+        await ended(page)
+        await page.evaluate("document.activeElement.blur()")
+        await keys.press("g")
+        await keys.press("t")
+        await page.wait_for_selector("tbody tr")
+        await keys.press("j")
+        await keys.press("Enter")
+        await page.wait_for_selector("text=/Event \\d+ of \\d+/")
+        await keys.press("Shift+ArrowLeft")
+        await page.wait_for_selector("text=/Event 1 of /")
+        await keys.press("]")
+        await page.wait_for_selector("text=/Event 2 of /")
+        await keys.press("?")
+        await page.wait_for_selector("dialog >> text=Keys")
+        await keys.press("Escape")
+        await page.wait_for_selector("dialog", state="hidden")
+
+
 async def test_every_skill_is_tried_in_every_version_and_copied_as_a_line(tmp_path):
     async with chromium() as browser, serving() as server, page_of(browser, server) as page:
         await page.click("nav a[href='/console/agent']")
