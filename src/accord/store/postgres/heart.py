@@ -66,6 +66,7 @@ class Heart:
         self._on_fenced = on_fenced  # called in this thread
         self._on_death = on_death  # called in this thread, when another replica was declared dead
         self._beaten_s = time.monotonic()  # when the last beat that is stored was sent
+        self._looked_s = self._beaten_s  # when we last beat here, and looked at the others
         self._is_running = threading.Event()
         self._seen: dict[int, tuple[int, float]] = {}  # count of another replica, and since when
         self._thread = threading.Thread(target=self._run, name="accord-heart", daemon=True)
@@ -141,7 +142,8 @@ class Heart:
         if beats is None:
             self._on_fenced()
             return False
-        gap_s, self._beaten_s = sent_s - self._beaten_s, sent_s
+        gap_s, self._looked_s = sent_s - self._looked_s, sent_s
+        self.has_beaten(sent_s)
         rows = await db.fetch(
             f"SELECT id, beats FROM {schema}.replicas WHERE died IS NULL AND id <> $1", self.replica
         )

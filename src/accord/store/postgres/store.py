@@ -283,16 +283,13 @@ class PostgresStore:
     async def beat(self) -> None:
         self._check_fence()
         sent_s = time.monotonic()
-        try:
-            beats = await self._fetch_raw(
-                f"UPDATE {self.options.schema}.replicas SET beats = beats + 1, seen_ms = $3 "
-                "WHERE id = $1 AND nonce = $2 AND died IS NULL RETURNING beats",
-                self.replica,
-                self._nonce,
-                now_ms(),
-            )
-        except BROKEN as error:
-            raise CommitFailed(reason(self.options, error)) from error
+        beats = await self.write(
+            "UPDATE {s}.replicas SET beats = beats + 1, seen_ms = $3 "
+            "WHERE id = $1 AND nonce = $2 AND died IS NULL RETURNING beats",
+            self.replica,
+            self._nonce,
+            now_ms(),
+        )
         if not beats:
             self._fence()
             self._check_fence()
