@@ -5,8 +5,9 @@ import asyncio
 from accord import Agent, Caller, Limits
 from accord.auth import ApiKeys, Credentials, scheme
 from accord.model import APIKeySecurityScheme, SecurityScheme
+from accord.operations import quota
 from tests.auth.test_api_keys import status_of
-from tests.drive import refusal_of, text_of
+from tests.drive import refusal_of, state_of, text_of
 
 MIA = {"X-API-Key": "the-key-of-mia-0123456789"}
 BOB = {"X-API-Key": "the-key-of-bob-0123456789"}
@@ -71,6 +72,19 @@ async def test_streams_of_one_caller_are_limited(connect):
         gate.set()
         await stream.rest()
         await other.rest()
+
+
+async def test_what_is_stored_for_one_caller_is_limited(connect, store, monkeypatch):
+    """429 for more messages; what is there can still be read, and others are not harmed."""
+    monkeypatch.setattr(quota, "LOOK_S", 0.0)
+    limits = Limits(stored_per_caller=10_000)
+    async with connect(agent_of(echo), limits=limits, store=store) as client:
+        sent = (await client.send("x" * 10_000, headers=MIA))["task"]
+        refused = await refusal_of(client.send("x", headers=MIA))
+        assert (status_of(refused), refused.detail["limit"]) == (429, "stored_per_caller")
+        assert int(refused.headers["retry-after"]) > 0
+        assert (await client.get(sent["id"], headers=MIA))["id"] == sent["id"]
+        assert state_of((await client.send("x", headers=BOB))["task"]) == "completed"
 
 
 async def test_a_function_of_ones_own(connect):

@@ -500,3 +500,15 @@ class Woken:
 def test_an_unknown_store_is_named_with_the_way_out(url: str) -> None:
     with pytest.raises(ValueError, match="use memory:// or sqlite:///"):
         open_store(url)
+
+
+async def test_what_a_caller_has_stored_is_counted(box: Box) -> None:
+    """Snapshots, and logs without one; of this caller of this agent alone."""
+    assert await box.store.stored("agent", "me") == 0
+    running = box.create("running", data=b"c" + b"x" * 999)
+    ended = box.create("ended", state=COMPLETED, head=b"h" * 500, artifacts=b"a" * 300)
+    tenant = box.create("tenant", namespace=ME._replace(tenant="acme"), data=b"c" + b"x" * 99)
+    other = box.create("other", namespace=OTHER, data=b"c" + b"x" * 9_999)
+    assert await box.commit(running, ended, tenant, other) == [True] * 4
+    assert await box.store.stored("agent", "me") == 1_000 + 800 + 100
+    assert await box.store.stored("agent", "nobody") == 0

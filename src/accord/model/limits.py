@@ -34,10 +34,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     streams_per_task: int = 1_000
     streams_per_caller: int = 1_000  # not counted for anonymous callers, who are all one
     streams: int = 10_000  # of this process
-    # The next four count only where callers are authenticated.
+    # The next five count only where callers are authenticated.
     calls_per_s: float = 100.0  # of one caller
     calls_burst: int = 200  # of one caller at once
     tasks_per_caller: int = 1_000  # worked on at once
+    stored_per_caller: int = 1 << 30  # of tasks that are kept
     failed_logins: int = 10  # per minute, from one address
     header_bytes: int = 32 << 10
     header_s: float = 10.0  # from the first byte, or the connection, to the end of the headers

@@ -83,6 +83,8 @@ async def _accept(service: Service, call: Call, request: SendMessageRequest) -> 
         and ids.isprintable()
     ):
         check_send(request, limits)
+    if call.caller.name:
+        await service.quota.check(service.namespace(request.tenant, call))
     if configuration is not None and configuration.task_push_notification_config is not None:
         return await _accept_pushed(service, call, request)
     return await _accept_once(service, call, request, None)

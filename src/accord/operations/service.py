@@ -11,6 +11,7 @@ from ..push import Notifier
 from ..store import Namespace
 from .call import Call
 from .idempotency import IdempotentSends
+from .quota import Quota
 
 __all__ = ["Service"]
 
@@ -32,6 +33,7 @@ class Service:
         self.limits = engine.limits
         self.card = card
         self.tasks = engine.tasks
+        self.quota = Quota(engine.tasks.store, engine.limits.stored_per_caller)
         self.sends = IdempotentSends(engine.tasks, engine.retention.keys_s)
         self.required = frozenset(e.uri for e in card.capabilities.extensions if e.required)
         self.offered = frozenset(e.uri for e in card.capabilities.extensions)

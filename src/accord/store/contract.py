@@ -428,3 +428,9 @@ class Store(Protocol):
         ...
 
     async def stats(self) -> Stats: ...
+
+    async def stored(self, agent: str, caller: str) -> int:
+        """Return how many bytes the tasks of a caller take: snapshots, and the log of those without
+        one. May be inexact by what was committed a moment ago.
+        """
+        ...

@@ -563,6 +563,16 @@ class MemoryStore:
         letters = state.pushes.purge(ages.letters_ms, limit)
         return len(folded) + len(old) + len(keys) + letters
 
+    async def stored(self, agent: str, caller: str) -> int:
+        return sum(
+            len(task.record.head) + len(task.record.artifacts)
+            if task.record.snap
+            else sum(len(row.data) for row in task.log)
+            for namespace, index in self._state.indexes.items()
+            if (namespace.agent, namespace.caller) == (agent, caller)
+            for task in index.tasks.values()
+        )
+
     async def stats(self) -> Stats:
         tasks = self._state.tasks.values()
         states = dict(Counter(task.record.state for task in tasks))

@@ -73,6 +73,17 @@ INSERT INTO {s}.counts AS c SELECT namespace, state, sum(n) FROM gone GROUP BY 1
 ON CONFLICT (namespace, state) DO UPDATE SET n = c.n + excluded.n"""
 
 
+# What the tasks of a caller take: their snapshots, and the log of those without one.
+_STORED = """
+WITH t AS (
+  SELECT key, snap, octet_length(coalesce(head, '')) + octet_length(coalesce(artifacts, ''))
+    AS size FROM {s}.tasks
+  WHERE namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = $1 AND caller = $2)
+)
+SELECT coalesce((SELECT sum(size) FROM t), 0) + coalesce((SELECT sum(octet_length(e.data))
+  FROM {s}.events e JOIN t ON t.key = e.task AND t.snap = 0), 0)"""
+
+
 class PostgresStore:
     """Tasks in a database that other replicas use at the same time.
 
@@ -465,6 +476,10 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
 
     async def page(self, query: Query) -> Page:
         return await page(self.fetch, self.options.schema, query)
+
+    async def stored(self, agent: str, caller: str) -> int:
+        rows = await self.fetch(_STORED, agent, caller)
+        return int(rows[0][0])
 
     async def stats(self) -> Stats:
         async with self._reading() as db:

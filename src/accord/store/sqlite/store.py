@@ -76,6 +76,19 @@ _OLD = (
 _UNNEEDED = f" AND NOT {NEEDED}"  # by a webhook
 
 
+_OF_CALLER = (
+    "tasks INDEXED BY tasks_by_id WHERE namespace IN "
+    "(SELECT namespace FROM namespaces WHERE agent=? AND caller=?)"
+)
+# What the tasks of a caller take: their snapshots, what is stored beside these, and the log of
+# those without one.
+_STORED = (
+    f"SELECT sum(length(head) + length(artifacts)) FROM {_OF_CALLER}",
+    f"SELECT sum(length(data)) FROM pieces WHERE task IN (SELECT key FROM {_OF_CALLER})",
+    f"SELECT sum(length(data)) FROM events WHERE task IN (SELECT key FROM {_OF_CALLER} AND snap=0)",
+)
+
+
 class SqliteStore:
     """Tasks in one file, which this process alone may use.
 
@@ -426,6 +439,13 @@ class SqliteStore:
         def work() -> Stats:
             with self._snapshot() as db:
                 return count(db, self.path)
+
+        return await self._in_lister(work)
+
+    async def stored(self, agent: str, caller: str) -> int:
+        def work() -> int:
+            with self._snapshot() as db:
+                return sum(db.execute(sql, (agent, caller)).fetchone()[0] or 0 for sql in _STORED)
 
         return await self._in_lister(work)
 
