@@ -256,7 +256,7 @@ async def test_failed_logins_are_slowed_down(connect, keys):
         assert (await client.list(headers=mia))["totalSize"] == 1
 
 
-@pytest.mark.parametrize("word", ["swordfish", hash_password("swordfish")])
+@pytest.mark.parametrize("word", ["swordfish", hash_password("swordfish")], ids=["plain", "hashed"])
 async def test_basic(connect, word):
     """A name and a password, plain or hashed in the source (AUT-6)."""
     async with connect(hr(Basic({"ada": word}, grants={"ada": ["x"]}))) as client:
