@@ -93,7 +93,11 @@ def test_keys_as_a_text():
         after.rotate()
 
 
-@pytest.mark.parametrize("text", ["", "short", "not a key at all", new_key()[:-1], new_key() + "A"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "short", "not a key at all", new_key()[:-1], new_key() + "A"],
+    ids=["empty", "short", "words", "cut", "longer"],
+)
 def test_what_is_no_key(text):
     with pytest.raises(KeyringError, match="accord keyring new") as caught:
         Keyring.parse(text)
