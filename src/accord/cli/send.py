@@ -101,8 +101,8 @@ class _Sending(msgspec.Struct):
             timeout_s=self.timeout_s,
             push=self.push or None,
         )
-        await show_stream(self.stream)
-        show_reply(self.stream.reply, self.url, is_shown=self.stream.task is not None)
+        has_written = await show_stream(self.stream)
+        show_reply(self.stream.reply, self.url, is_shown=has_written)
 
     @property
     def again(self) -> str:

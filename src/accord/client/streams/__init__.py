@@ -6,6 +6,7 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .resume import Stream as Stream
+    from .resume import StreamEvent as StreamEvent
     from .seen import Gap as Gap
     from .seen import has_come as has_come
 
@@ -15,6 +16,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         {
             "Gap": "seen",
             "Stream": "resume",
+            "StreamEvent": "resume",
             "has_come": "seen",
         },
     )
