@@ -3,6 +3,7 @@
 `serve.py AGENT PORT GRPC_PORT DATABASE KEEP_ALIVE_S GRACE_S`
 """
 
+import asyncio
 import os
 import sys
 
@@ -18,6 +19,20 @@ async def work(request: str, ctx: Context):
     for n in range(3):
         await ctx.status(f"{request} {n}")
     yield request
+
+
+@agent.skill
+async def echo(request: str):
+    """Say it again, at once."""
+    return request
+
+
+@agent.skill
+async def stream(request: str):
+    """Say it in pieces."""
+    for n in range(50):
+        yield f"{n} "
+        await asyncio.sleep(0.002)
 
 
 @agent.skill
@@ -39,7 +54,7 @@ def main(
         grace_s=float(grace_s),
         allow_hosts=["127.0.0.1"],
         push=PushSettings(schedule_s=(0.0, *(0.05,) * 60), breaker_s=0.1),
-        log_level="debug",
+        log_level=os.environ.get("ACCORD_TEST_LOG", "debug"),
     )
 
 

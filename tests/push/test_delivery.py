@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, Context
+from accord.auth import new_key
 from accord.push import PushSettings
 from accord.push.delivery import Verdict, _judged
 from accord.push.outbox import Outbox
@@ -383,8 +384,11 @@ async def test_secrets_are_not_logged(hook: Webhook, caplog: pytest.LogCaptureFi
     assert "marker" not in "\n".join(ours)
 
 
-async def test_a_stop_leaves_nothing_behind(hook: Webhook):
-    """What is under way when the server stops is delivered by the next one on the same store."""
+async def test_a_stop_leaves_nothing_behind(hook: Webhook, monkeypatch: pytest.MonkeyPatch):
+    """What is under way when the server stops is delivered by the next one on the same store, with
+    the same keys.
+    """
+    monkeypatch.setenv("ACCORD_KEY", new_key())
     gate = asyncio.Event()
 
     async def hang() -> int:

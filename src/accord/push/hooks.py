@@ -71,6 +71,20 @@ class Hooks:
         self._http = http
         self._settings = settings
         self._limits = limits
+        self._warming: asyncio.Future[None] | None = None
+
+    async def warm(self) -> None:
+        """Load what signs and what connects out, in a thread: that would hold up the loop for a
+        good part of a second.
+        """
+        if self._warming is None or (self._warming.done() and self._warming.exception()):
+            self._warming = asyncio.ensure_future(asyncio.to_thread(self._load))
+        await asyncio.shield(self._warming)
+
+    def _load(self) -> None:
+        from ..net import Network, resolve  # noqa: F401  both bring aiohttp
+
+        self._keyring()
 
     async def check(
         self, config: TaskPushNotificationConfig, namespace: Namespace, *, field: str = ""
@@ -81,6 +95,8 @@ class Hooks:
             InvalidParams: Names every field that is wrong.
         """
         wrong = self._violations(config)
+        if not wrong:
+            await self.warm()
         if not wrong and (what := await self._elsewhere(config.url)):
             wrong.append(("url", what))
         if not wrong and self._settings.challenge and (what := await self._challenge(config.url)):

@@ -6,6 +6,7 @@ a stream.
 
 import asyncio
 import contextlib
+import heapq
 import logging
 import random
 from collections import Counter
@@ -28,6 +29,7 @@ log_ = logging.getLogger("accord.push")
 WORKERS = 128  # webhooks delivered to at once
 PER_ENDPOINT = 16  # of these, to one
 LOOK_S = 1.0  # how often it is looked for what other processes made due
+GATHER_S = 0.002
 LEASE_MS = 60_000
 BEGIN_S = 30.0  # a new attempt begins no later than that after the webhook was taken
 CLOSE_S = 2.0
@@ -71,6 +73,8 @@ class Outbox:
         self._breakers: dict[str, Breaker] = {}
         self._busy: dict[asyncio.Task[None], str] = {}  # deliveries under way, with their endpoint
         self._outcomes: list[Outcome] = []
+        self._dues: list[int] = []  # when what failed here is due again: a heap
+        self._is_full = False  # something due may have been left for lack of room
         self._settling: asyncio.Task[None] | None = None
         self._waiting: dict[tuple[int, str], list[tuple[int, asyncio.Future[None]]]] = {}
         self._woken = asyncio.Event()
@@ -118,26 +122,28 @@ class Outbox:
     # Finding what is due
 
     async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        looked_s = 0.0
         while True:
+            if loop.time() - looked_s < GATHER_S:
+                await asyncio.sleep(GATHER_S)  # much is going on: one look for several commits
+            looked_s = loop.time()
             self._woken.clear()
             try:
-                wait_s = LOOK_S if not await self._take() else 0.0
-                if wait_s:
-                    wait_s = await self._until_next()
+                if await self._take():
+                    continue
             except (A2AError, CommitFailed):
                 log_.warning("push notifications: the store failed, and is asked again")
-                wait_s = LOOK_S
             except Exception:  # whatever it is, the next look must come
                 log_.exception("push notifications: looking for what is due failed")
-                wait_s = LOOK_S
-            if wait_s:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(wait_s):
-                        await self._woken.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._until_next()):
+                    await self._woken.wait()
 
     async def _take(self) -> bool:
         """Begin what is due, while there is room. Return whether there may be more."""
         room = WORKERS - len(self._busy)
+        self._is_full = room <= 0
         if room <= 0:
             return False
         busy = Counter(self._busy.values())
@@ -145,6 +151,7 @@ class Outbox:
             *(endpoint for endpoint, count in busy.items() if count >= PER_ENDPOINT),
             *(endpoint for endpoint, breaker in self._breakers.items() if breaker.is_open),
         }
+        self._is_full = bool(shut)
         taken = await self._store.take(
             self._agent,
             min(room, PER_ENDPOINT),
@@ -160,13 +167,15 @@ class Outbox:
 
     def _done(self, delivering: asyncio.Task[None]) -> None:
         del self._busy[delivering]
-        self._woken.set()
+        if self._is_full:
+            self._woken.set()
 
-    async def _until_next(self) -> float:
-        next_ms = await self._store.next_ms(self._agent)
-        if next_ms is None:
-            return LOOK_S
-        return min(max((next_ms - self._clock_ms()) / 1000, 0.01), LOOK_S)
+    def _until_next(self) -> float:
+        """Until something is due that we know of; a look now and then finds what others know of."""
+        now = self._clock_ms()
+        while self._dues and self._dues[0] <= now:
+            heapq.heappop(self._dues)
+        return min((self._dues[0] - now) / 1000 + 0.001, LOOK_S) if self._dues else LOOK_S
 
     # Delivering
 
@@ -191,6 +200,7 @@ class Outbox:
         self._tell(push, state)
 
     async def _send_all(self, push: Push, state: "_Progress") -> None:
+        await self._hooks.warm()
         hook = self._hooks.opened(push)
         breaker = self._breaker(push.endpoint)
         begun_s = asyncio.get_running_loop().time()
@@ -328,6 +338,8 @@ class Outbox:
 
     def _settle(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
+        if outcome.due_ms is not None:
+            heapq.heappush(self._dues, outcome.due_ms)
         if self._settling is None or self._settling.done():
             self._settling = asyncio.get_running_loop().create_task(self._settle_all())
 

@@ -33,12 +33,15 @@ _DAY_S = 24 * 3600
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How many seconds tasks, logs, idempotency keys and unanswered questions are kept."""
+    """How many seconds tasks, logs, idempotency keys, unanswered questions and dead letters are
+    kept.
+    """
 
     tasks_s: float = 30 * _DAY_S  # after they ended
     events_s: float = _DAY_S  # after their task ended: its snapshot says the same
     keys_s: float = _DAY_S  # idempotency keys
     unanswered_s: float = 30 * _DAY_S  # a question nobody answers; the task then fails
+    letters_s: float = 14 * _DAY_S  # push notifications that were given up
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -159,6 +162,7 @@ class Upkeep:
             tasks_ms=before_ms(keep.tasks_s),
             events_ms=before_ms(min(keep.events_s, keep.tasks_s)),  # a log goes with its task
             keys_ms=before_ms(keep.keys_s),
+            letters_ms=before_ms(keep.letters_s),
         )
         while await self._tasks.store.purge(ages, BATCH):
             pass
