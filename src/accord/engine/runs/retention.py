@@ -33,9 +33,7 @@ _DAY_S = 24 * 3600
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """How many seconds tasks, logs, idempotency keys, unanswered questions and dead letters are
-    kept.
-    """
+    """How many seconds tasks, logs, keys, unanswered questions and dead letters are kept."""
 
     tasks_s: float = 30 * _DAY_S  # after they ended
     events_s: float = _DAY_S  # after their task ended: its snapshot says the same
