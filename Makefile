@@ -48,25 +48,23 @@ $(CONSOLE): console/package.json console/index.html console/vite.config.ts $(she
 .PHONY: console shots
 console: $(CONSOLE) ## Build the web console
 
-shots: $(DEV) $(CONSOLE) chromium ## Make the pictures of the console for the docs
+shots: $(DEV) $(CONSOLE) programs ## Make the pictures of the console for the docs
 	$(BIN)/python -m tests.console.shots
-
-# A browser for the tests of the console; without one they say so and are skipped.
-.PHONY: chromium
-chromium:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
-	&& apt-get install -y -qq chromium >/dev/null; } || echo "no Chromium here: the console is not tested in a browser"
 
 demo: $(RUN) $(CONSOLE) ## Start the example agents and walk through a conversation
 	$(BIN)/python -m examples.demo
 
-# Shows in which order things reach the disk; without it that one test says so and is skipped.
-.PHONY: strace
-strace:
-	@command -v strace >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
-	&& apt-get install -y -qq strace >/dev/null; } || echo "no strace here: the order of flushes is not tested"
+# Programs that tests use, from Debian's packages. A test whose program is not here says so and is skipped.
+PROGRAMS := strace chromium nginx pgbouncer
 
-test: $(DEV) $(OLD) $(JS) $(IDP) $(CONSOLE) strace chromium ## Run lint, types and all tests
+.PHONY: programs
+programs:
+	@missing=; for name in $(PROGRAMS); do command -v $$name >/dev/null || [ -x /usr/sbin/$$name ] || missing="$$missing $$name"; done; \
+	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } \
+	|| echo "not here, so what needs them is not tested:$$missing"
+
+test: $(DEV) $(OLD) $(JS) $(IDP) $(CONSOLE) programs ## Run lint, types and all tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -76,7 +74,7 @@ test: $(DEV) $(OLD) $(JS) $(IDP) $(CONSOLE) strace chromium ## Run lint, types a
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
 PYTHONS := python3.11 python3.12 python3.13
 
-test-pythons: $(OLD) $(JS) $(IDP) $(CONSOLE) strace chromium ## Run all tests on every Python that is here
+test-pythons: $(OLD) $(JS) $(IDP) $(CONSOLE) programs ## Run all tests on every Python that is here
 	@for python in $(PYTHONS); do \
 	version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || { echo "no $$python here: not tested"; continue; }; \
 	echo "Python $$version"; tested=1; \
