@@ -83,6 +83,10 @@ def _installed(judge: Callable[[Install], Verdict]) -> Callable[[Results], Verdi
     )
 
 
+def _authenticated(row: str) -> Callable[[Results], Verdict]:
+    return _at_most(row, "memory", 1.15, "times")
+
+
 TARGETS: tuple[Target, ...] = (
     *_times("send1", "send, 1 connection", 10, 4),
     *_times("send32", "send, 32 connections", 25, 15),
@@ -94,6 +98,8 @@ TARGETS: tuple[Target, ...] = (
     *_times("list10k", "list of 10,000", 100),
     Target("list is flat to 100,000 (at most 1.5 times the cost at 10,000)", _flat),
     Target("durable skill of two steps: at most 1.5 times a plain one, on sqlite", _durable),
+    Target("send with an API key: at most 1.15 times one without", _authenticated("authkey")),
+    Target("send with a JWT: at most 1.15 times one without", _authenticated("authjwt")),
     *_times("followup", "follow-up", 20),
     *_times("grpcsend", "gRPC send", 5),
     *_times("grpcget", "gRPC get", 1.3),

@@ -55,3 +55,15 @@ def test_what_is_typed_wrong_is_said(tmp_path):
     assert "forgets its keys" in memory.err
     late = accord("key", "new", "mia", "--expires", "90d", "--agent", "hr.py", cwd=tmp_path)
     assert "until 20" in late.err
+
+
+def test_an_agent_with_auth_may_be_reached_from_other_machines(tmp_path):
+    """Without --no-auth, which would be no help: the two contradict each other."""
+    (tmp_path / "hr.py").write_text(HR)
+    with served("hr.py", "--host", "0.0.0.0", cwd=tmp_path) as (_, url):
+        port = url.rpartition(":")[2]
+        refused = accord("send", f"http://127.0.0.1:{port}", "Bob", cwd=tmp_path)
+        assert refused.code == 1
+    both = accord("serve", "hr.py", "--host", "0.0.0.0", "--no-auth", cwd=tmp_path)
+    assert both.code == 1
+    assert "leave one of them out" in both.err

@@ -5,7 +5,6 @@ import dataclasses
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -86,6 +85,8 @@ class Credentials:
 
     def cookie(self, name: str) -> str:
         """Return a cookie; empty if there is none."""
+        from http.cookies import CookieError, SimpleCookie  # few agents need it
+
         text = b"; ".join(value for key, value in self._pairs if key == b"cookie")
         try:
             found = SimpleCookie(text.decode("latin-1")).get(name)

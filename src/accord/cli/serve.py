@@ -205,6 +205,8 @@ def _greet(
     if grpc:
         click.echo(f"  grpc     {grpc}")
     click.echo(f"  skills   {', '.join(agent.skills)}")
+    if agent.auth is not None:
+        click.echo(f"  callers  authenticated by {', '.join(agent.auth.schemes)}")
     click.echo(f"  tasks    {_place(store)}, {kept}")
     click.echo(f"  egress   addresses of strangers: {egress_words(egress_proxy)}")
     click.echo(f"\nTry it:  {click.style(f'accord send {base} {example!r}', bold=True)}")
