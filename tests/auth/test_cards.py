@@ -15,6 +15,7 @@ from accord.auth import (
     InvalidSignature,
     Keyring,
     KeyringError,
+    SigningKey,
     Trust,
     canonical_card,
     private_key,
@@ -109,6 +110,58 @@ def test_a_card_without_a_canonical_form(keys, number):
     odd.capabilities.extensions[0].params = {"limit": number}
     with pytest.raises(ValueError, match="no canonical form"):
         sign_card(odd, keys["ec"])
+
+
+async def test_a_card_that_can_not_be_verified(keys):
+    """By its own fault: it is refused, not an accident."""
+    signed, deep = sign_card(card(), keys["ec"]), {}
+    for _ in range(100):
+        deep = {"a": deep, "b": 1}
+    trust = Trust(jwks(keys["ec"]))
+    for params in ({"limit": float("inf")}, deep):
+        signed.capabilities.extensions[0].params = params
+        with pytest.raises(InvalidSignature, match=r"canonical form|nested too deeply"):
+            await trust.verify(signed)
+    many = msgspec.structs.replace(card(), signatures=signed.signatures * 9)
+    with pytest.raises(InvalidSignature, match="more than 8"):
+        await trust.verify(many)
+
+
+async def test_a_signature_names_its_key(keys):
+    """Also where only one is known (spec 8.4.2)."""
+    compact = SigningKey("", "ES256", keys["ec"].key).sign(canonical_card(card()), {"kid": None})
+    protected, _, signature = compact.split(".")
+    found = card(signatures=[{"protected": protected, "signature": signature}])
+    with pytest.raises(InvalidSignature, match="with which key"):
+        await Trust(jwks(keys["ec"])).verify(found)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("https://keys.example/team/a.json", True),
+        ("https://keys.example/one.json", True),
+        ("https://agent.example/jwks.json", True),
+        ("https://keys.example/team/../evil.json", False),
+        ("https://keys.example/team/%2e%2e/evil.json", False),
+        ("https://keys.example/team/x@evil.json", False),
+        ("https://keys.example@evil.example/team/", False),
+        ("https://keys.example/one.json.evil", False),
+        ("https://keys.example/teamevil", False),
+        ("https://keys.example.evil.example/team/", False),
+        ("http://keys.example/team/a.json", False),
+        ("https://agent.example:444/jwks.json", False),
+        ("http://agent.example/jwks.json", False),
+        ("file:///etc/passwd", False),
+        ("nonsense", False),
+    ],
+)
+def test_where_keys_may_be(url, is_allowed):
+    known = ["https://keys.example/team/", "https://keys.example/one.json"]
+    trust = Trust(key_urls=known, at_origin=True)
+    assert trust._is_allowed(url, "https://agent.example") is is_allowed
+    if "agent.example" in url:
+        assert not Trust(key_urls=known)._is_allowed(url, "https://agent.example")
 
 
 @pytest.mark.parametrize("kid", ["rsa", "ec", "ed"])

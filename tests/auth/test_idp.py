@@ -33,7 +33,7 @@ from accord.client.auth.server import Token
 from accord.model import PermissionDenied, Unauthenticated
 from tests.auth.browser import agree
 from tests.client.peers import answer, card, scripted, task
-from tests.processes import run, start
+from tests.processes import run, start, until
 
 IDP = Path(__file__).parent / "idp"
 SECRET = "planner-secret-% +"
@@ -365,6 +365,7 @@ async def test_a_revoked_token_counts_no_more(idp):
                 session.post(f"{idp}/token/revocation", data={"token": opaque}, headers=BASIC),
             ):
                 pass
+            await until(lambda: scheme.recall(opaque) is None)  # a moment, for which it is known
             with pytest.raises(Unauthenticated):
                 await client.send("Bob")
 
