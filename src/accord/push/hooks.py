@@ -1,6 +1,7 @@
 """Webhooks of tasks: what a config may hold, and how its secrets are stored."""
 
 import asyncio
+import logging
 import re
 import secrets
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from ..model import (
     AuthenticationInfo,
     InvalidParams,
     Limits,
+    PushNotificationNotSupported,
     TaskPushNotificationConfig,
     new_id,
     now_ms,
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from ..auth import Keyring
 
 __all__ = ["Hook", "Hooks"]
+
+log_ = logging.getLogger("accord.push")
 
 MAX_URL = 2_048
 MAX_TOKEN = 4_096
@@ -96,7 +100,7 @@ class Hooks:
         """
         wrong = self._violations(config)
         if not wrong:
-            await self.warm()
+            await self._check_keys()
         if not wrong and (what := await self._elsewhere(config.url)):
             wrong.append(("url", what))
         if not wrong and self._settings.challenge and (what := await self._challenge(config.url)):
@@ -112,6 +116,18 @@ class Hooks:
             raise InvalidParams(
                 f"you have {most} push configs on tasks that have not ended, the most allowed"
             )
+
+    async def _check_keys(self) -> None:
+        """Without a key nothing can be sealed or signed: what to do is for the operator to know."""
+        from ..auth import KeyringError  # brings cryptography
+
+        try:
+            await self.warm()
+        except KeyringError as error:
+            log_.error("push notifications can't be sent: %s", error)
+            raise PushNotificationNotSupported(
+                "this server has no key to sign push notifications with; its log says what to do"
+            ) from None
 
     def _violations(self, config: TaskPushNotificationConfig) -> list[tuple[str, str]]:
         wrong: list[tuple[str, str]] = []
@@ -213,7 +229,13 @@ class Hooks:
         """Return a webhook as its owner sees it: the token is the client's own to compare, the
         credentials are told to nobody.
         """
-        hook = self.opened(push)
+        from ..auth import KeyringError
+
+        try:
+            hook = self.opened(push)
+        except KeyringError as error:  # one lost key must not hide the other configs
+            log_.error("a push config of task %s can't be read: %s", push.task_id, error)
+            hook = Hook(push.endpoint)
         return TaskPushNotificationConfig(
             url=hook.url,
             id=push.id,
