@@ -6,6 +6,7 @@ something first) and add a line to `ROWS`.
 """
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import time
@@ -178,6 +179,56 @@ class AuthTimes(Load):
 
     def request(self, server: Server) -> bytes:
         return wire.send(server)
+
+
+class PushTimes(Load):
+    """How many times a send costs that comes with a webhook, its three signed deliveries included:
+    both in turn on one server, and the ratio formed within each round.
+    """
+
+    unit = "times"
+    columns = ("sqlite",)
+
+    def __init__(
+        self, id: str, title: str, *, text: str, skill: str, connections: int, rounds: int
+    ) -> None:
+        super().__init__(id, title, connections=connections, rounds=rounds)
+        self._text = text
+        self._skill = skill
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        hook = await asyncio.start_server(_take_all, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{hook.sockets[0].getsockname()[1]}/"
+        lines = await server.connections(self.connections)
+        requests = {
+            "plain": wire.send(server, self._text, self._skill),
+            "pushed": wire.send(server, self._text, self._skill, push=url),
+        }
+        cpu_s, units = dict.fromkeys(requests, 0.0), dict.fromkeys(requests, 0)
+
+        async def load(name: str, seconds: float) -> None:
+            begin = server.cpu_s()
+            tally = await drive(lines, lambda _: requests[name], _COMPLETED, seconds=seconds)
+            await asyncio.sleep(10 * _SETTLE_S)  # until the last is delivered
+            cpu_s[name] += server.cpu_s() - begin
+            units[name] += tally.units
+
+        async with hook:
+            await load("pushed", effort.warm_s)  # loads what signs and what connects out
+            cpu_s["pushed"], units["pushed"] = 0.0, 0
+            for name in ("plain", "pushed", "pushed", "plain"):
+                await load(name, effort.seconds)
+        return cpu_s["pushed"] / units["pushed"] / (cpu_s["plain"] / units["plain"])
+
+
+async def _take_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A webhook that takes everything."""
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            length = head.partition(b"content-length:")[2].partition(b"\r\n")[0]
+            await reader.readexactly(int(length))
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
 
 
 class EchoStream(Load):
@@ -483,6 +534,22 @@ ROWS: tuple[Row, ...] = (
         auth="jwt",
         connections=32,
         rounds=5,
+    ),
+    PushTimes(
+        "pushecho",
+        "send with a webhook against one without, 32 connections",
+        text="hello",
+        skill="",
+        connections=32,
+        rounds=3,
+    ),
+    PushTimes(
+        "pushcount",
+        "the same, of a task with 100 chunks",
+        text="100",
+        skill="count",
+        connections=32,
+        rounds=3,
     ),
     EchoStream("stream32", "echo by stream, 32 connections", connections=32),
     Get("get32", "get, 32 connections", connections=32),

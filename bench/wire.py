@@ -68,11 +68,16 @@ def send(
     *,
     now: bool = False,
     raw_path: str = "/send",
+    push: str = "",
 ) -> bytes:
-    """SendMessage; with `now`, the answer comes before the work is done."""
+    """SendMessage; with `now`, the answer comes before the work is done; with `push`, what happens
+    is sent to that webhook too.
+    """
     params: dict[str, Any] = {"message": _message(text, skill)}
     if now:
         params["configuration"] = {"returnImmediately": True}
+    if push:
+        params["configuration"] = {"taskPushNotificationConfig": {"url": push}}
     return _post(server, raw_path, "SendMessage", params)
 
 
