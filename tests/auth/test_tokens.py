@@ -13,6 +13,7 @@ from joserfc.jwk import generate_key
 from accord.auth import Introspection, InvalidToken, IssuerUnavailable, TokenVerifier, private_key
 from accord.auth.issuer import RemoteKeys
 from accord.auth.jose import from_base64url
+from accord.net import Guard
 from tests.auth import tokens
 from tests.auth.tokens import (
     AUDIENCE,
@@ -445,6 +446,24 @@ async def test_introspection():
             await asked.verify("good")
 
 
+async def test_introspection_is_for_one_issuer():
+    """If the answer says whose a token is; one that can't be asked says nothing."""
+    known = {
+        "ours": {"active": True, "sub": "mia", "iss": ISSUER},
+        "silent": {"active": True, "sub": "mia"},
+        "theirs": {"active": True, "sub": "mia", "iss": "https://evil.example"},
+    }
+    async with scripted(introspecting(known)) as server:
+        asked = Introspection(server.url, client_id="a", client_secret="b%", issuer=ISSUER)
+        await asked.verify("ours")
+        await asked.verify("silent")
+        with pytest.raises(InvalidToken, match="another issuer"):
+            await asked.verify("theirs")
+    gone = Introspection(server.url, client_id="a", client_secret="b%")
+    with pytest.raises(IssuerUnavailable, match="no connection"):
+        await gone.verify("ours")
+
+
 @pytest.mark.parametrize("given", [("", 401), ("nonsense", 200), ([], 200), ("", 500)])
 async def test_an_issuer_that_says_nothing(given):
     async with scripted(lambda request: answer(*given)) as server:
@@ -472,3 +491,6 @@ async def test_keys_an_issuer_names_elsewhere_are_guarded(keys, monkeypatch):
             with pytest.raises(IssuerUnavailable, match="no public address"):
                 await found.verify(token(keys["rsa"], iss=server.url))
             assert len(inside.requests) == before
+            found = TokenVerifier.of_issuer(server.url, audience=AUDIENCE)
+            found.guard_with(Guard(allow=["127.0.0.1"]))  # as --allow-host says
+            await found.verify(token(keys["rsa"], iss=server.url))
