@@ -457,9 +457,18 @@ RULES = {
         "no calls to private addresses",
         "push/test_guard.py::test_refused_when_it_is_registered",
     ),
-    "PDL-6": unproven("receivers answer 2xx", RECEIVER),
-    "PDL-7": unproven("receivers check who calls and for which task", RECEIVER),
-    "PDL-8": unproven("receivers cope with duplicates", RECEIVER),
+    "PDL-6": proven(
+        "receivers answer 2xx",
+        "push/test_receiver.py::test_a_repeated_delivery_is_acknowledged_and_not_given_on",
+    ),
+    "PDL-7": proven(
+        "receivers check who calls and for which task",
+        "push/test_receiver.py::test_what_is_not_proved_is_refused",
+    ),
+    "PDL-8": proven(
+        "receivers cope with duplicates",
+        "push/test_receiver.py::test_a_repeated_delivery_is_acknowledged_and_not_given_on",
+    ),
     "PDL-9": proven(
         "webhook URLs are HTTPS, tokens are secrets",
         "push/test_configs.py::test_credentials_are_told_to_nobody",

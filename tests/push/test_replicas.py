@@ -12,6 +12,7 @@ from accord.auth import new_key
 from accord.push import PushSettings
 from accord.store.memory import MemoryStore
 from tests.drive import JsonRpc, refusal_of, say, serving
+from tests.postgres import schema_url
 
 from .webhook import Webhook
 
@@ -36,7 +37,7 @@ def helper(gate: asyncio.Event) -> Agent:
 
 
 @asynccontextmanager
-async def replica(store: MemoryStore, gate: asyncio.Event, **options: Any):
+async def replica(store: MemoryStore | str, gate: asyncio.Event, **options: Any):
     settings = PushSettings(schedule_s=(0.0, *(0.02,) * 20), breaker_s=0.05)
     app = helper(gate).app(store=store, push=settings, allow_hosts=["127.0.0.1"], **options)
     async with serving(app, app.close) as url, aiohttp.ClientSession() as http:
@@ -109,3 +110,24 @@ async def test_a_server_without_a_key_says_so(
         refused = await refusal_of(one.create_push_config(task["id"], {"url": "https://h.example"}))
         assert refused.reason == "PUSH_NOTIFICATION_NOT_SUPPORTED"
     assert "accord keyring new" in caplog.text
+
+
+async def test_on_postgres_any_replica_delivers(hook: Webhook):
+    """Registered by one, run by another, refused at first, and delivered by whoever is there."""
+    gate = asyncio.Event()
+    refused = iter([500, 503])
+    hook.judge = lambda call: next(refused, 200)
+    with schema_url() as url:
+        async with replica(url, gate) as (one, _), replica(url, gate) as (two, _):
+            config = {"returnImmediately": True}
+            task = (await one.send(say("go", configuration=config)))["task"]
+            await two.create_push_config(task["id"], {"url": hook.url, "id": "c"})
+            inline = {"taskPushNotificationConfig": {"url": hook.url + "/2"}} | config
+            await two.send(say("go", configuration=inline))
+            gate.set()
+            await hook.until(lambda calls: [c.kind for c in calls].count("completed") >= 2)
+    first = [call.kind for call in hook.calls if call.path == "/hook"]
+    assert first[-1] == "completed"
+    order = list(dict.fromkeys(c.number for c in hook.calls if c.path == "/hook/2"))
+    assert order == sorted(order)
+    assert order[0] == 1
