@@ -8,6 +8,7 @@ import importlib
 import itertools
 import os
 import secrets
+import signal
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-__all__ = ["BEAT_S", "LEASE_S", "base_url", "execute", "programs", "schema_url"]
+from tests.processes import until_sync
+
+__all__ = ["BEAT_S", "LEASE_S", "OwnServer", "add", "base_url", "execute", "programs", "schema_url"]
 
 BEAT_S, LEASE_S = 0.3, 1.0  # of stores in tests: an owner is taken for dead soon
 
@@ -63,11 +66,35 @@ def schema_url(**more: object) -> Iterator[str]:
         execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")  # fails if a store was not closed
 
 
-def execute(sql: str, *values: Any) -> list[Any]:
+class OwnServer:
+    """A PostgreSQL for one test, which may be stopped as a power cut would, and started again."""
+
+    def __init__(self) -> None:
+        folder = tempfile.mkdtemp(prefix="accord-postgres-")
+        self._server = _wheel().get_server(folder, cleanup_mode="delete")
+        self.url = str(self._server.get_uri())
+
+    def stop_hard(self) -> None:
+        """Stop at once, as `pg_ctl stop -m immediate` does: nothing is written any more."""
+        pid = self._server.get_pid()
+        os.kill(pid, signal.SIGQUIT)
+        until_sync(lambda: not Path(f"/proc/{pid}").exists())
+
+    def start(self) -> None:
+        self._server.ensure_postgres_running()
+
+    def execute(self, sql: str, *values: Any) -> list[Any]:
+        return execute(sql, *values, url=self.url)
+
+    def close(self) -> None:
+        self._server.cleanup()
+
+
+def execute(sql: str, *values: Any, url: str = "") -> list[Any]:
     """Do something in the database, from a test that has no loop, or beside the one it has."""
 
     async def run() -> list[Any]:
-        db = await asyncpg.connect(base_url(), timeout=20)
+        db = await asyncpg.connect(url or base_url(), timeout=20)
         try:
             await db.execute("SET lock_timeout = '20s'")
             found: list[Any] = await db.fetch(sql, *values)

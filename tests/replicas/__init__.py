@@ -1,0 +1,1 @@
+"""Several replicas on one store; README.md says what must always hold, and what catches it."""

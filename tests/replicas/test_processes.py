@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.postgres import execute, schema_url
+from tests.postgres import OwnServer, add, execute, schema_url
 from tests.proxy import proxied
 from tests.reliability.harness import report, size
 from tests.replicas.fleet import Fleet, check_stored, fleet, settled
 
-LOAD_S = size(6, 600)
+LOAD_S = size(4, 600)
 WIDTH = 16
 LEASE_S, BEAT_S = 1.5, 0.4
 
@@ -30,7 +30,11 @@ def schema_of(url: str) -> str:
 
 
 async def run(
-    promise: str, stores: list[str], folder: Path, trouble: Trouble | None = None
+    promise: str,
+    stores: list[str],
+    folder: Path,
+    trouble: Trouble | None = None,
+    query: Callable[..., list[Any]] = execute,
 ) -> dict[str, object]:
     """Load three replicas while there is trouble; then look at everything."""
     seed = random.randrange(1 << 32)
@@ -43,10 +47,10 @@ async def run(
             troubling = asyncio.create_task(_until(loading, trouble(replicas)))
             figures = await troubling
         await loading
-        await settled(schema)
+        await settled(schema, query)
         clients = replicas.clients
-        tasks = check_stored(schema, clients)
-        died = execute(f"SELECT count(*) FROM {schema}.replicas WHERE died IS NOT NULL")[0][0]
+        tasks = check_stored(schema, clients, query)
+        died = query(f"SELECT count(*) FROM {schema}.replicas WHERE died IS NOT NULL")[0][0]
     figures |= {
         "tasks": tasks,
         "messages": len(clients.accepted),
@@ -164,3 +168,26 @@ async def test_connections_that_are_cut_around_a_commit(tmp_path: Path) -> None:
             stores = [proxy.url for proxy in proxies]
             figures = await run("connections cut", stores, tmp_path, cut)
             assert figures["cuts"]
+
+
+async def test_postgresql_is_stopped_hard(tmp_path: Path) -> None:
+    """Held, not given up: everybody goes on when it is back, and nobody has judged anybody."""
+    server = await asyncio.to_thread(OwnServer)
+    try:
+        url = add(server.url, schema="accord", lease_s=LEASE_S, beat_s=BEAT_S)
+
+        async def stop(replicas: Fleet) -> dict[str, object]:
+            stops, until_s = 0, ends_s()
+            while asyncio.get_running_loop().time() < until_s:
+                await asyncio.sleep(1)  # load, between two stops
+                await asyncio.to_thread(server.stop_hard)
+                await asyncio.sleep(2 * LEASE_S)  # longer than anybody would be waited for
+                await asyncio.to_thread(server.start)
+                stops += 1
+            return {"stops": stops}
+
+        figures = await run("PostgreSQL stopped hard", [url] * 3, tmp_path, stop, server.execute)
+        assert figures["stops"]
+        assert figures["died"] == 0
+    finally:
+        await asyncio.to_thread(server.close)

@@ -592,7 +592,8 @@ class Log:
 
     def publish(self) -> None:
         """What was handed over is stored: feed the views, and tell who waits."""
-        assert self._in_flight is not None  # publish follows take
+        if self._in_flight is None:
+            return  # the task was lost while this was stored: who waits was told
         batch, self._in_flight = self._in_flight, None
         self._published = (batch.pos, batch.state)
         if self.tail is not None:

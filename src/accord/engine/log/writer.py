@@ -202,6 +202,16 @@ class Writer:
             await asyncio.sleep(0)
         return logs
 
+    async def _store(self, batch: list[Item]) -> list[bool]:
+        """One try. Whatever a store raises, the next batch must be written."""
+        try:
+            return await self.store.commit(batch)
+        except CommitFailed:
+            raise
+        except Exception as error:
+            log_.exception("a store failed in a way it should not")
+            raise CommitFailed(str(error) or type(error).__name__) from error
+
     async def _commit(
         self, batch: list[Item], logs: list[Writable], waiters: list[asyncio.Future[bool]]
     ) -> list[bool]:
@@ -213,7 +223,7 @@ class Writer:
         pause_s = RETRY_S
         while True:
             try:
-                stored = await self.store.commit(batch)
+                stored = await self._store(batch)
             except CommitFailed as error:
                 self.fails(error)
                 if self.is_fenced or self.is_closing:

@@ -26,7 +26,14 @@ CONNECT_S = 5.0
 IDLE_IN_TRANSACTION = "10s"
 
 # What a call on a connection raises if the database can't be used, as opposed to our own mistakes.
-BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, EOFError)
+BROKEN = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # of a connection that was closed while it was used
+    OSError,
+    TimeoutError,
+    EOFError,
+)
 
 # Whatever is tried, it is the content: class 22 (data), 23 (constraints), 54 (limits).
 _CONTENT = ("22", "23", "54")

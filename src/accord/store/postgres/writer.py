@@ -75,8 +75,9 @@ class CommitWriter:
         self._lock = asyncio.Lock()
 
     async def close(self) -> None:
-        if self._db is not None:
-            await close(self._db)
+        async with self._lock:  # not under a commit that still uses it
+            if self._db is not None:
+                await close(self._db)
 
     async def commit(self, items: Sequence[Item]) -> Committed:
         """Store items. If that fails, the next call with the same items goes on where this one
