@@ -140,3 +140,14 @@ async def test_a_mounted_app_does_not_read_it_either():
     finally:
         await app.close()
     assert sent[0]["status"] == 401
+
+
+async def test_answers_are_taken_for_nothing_else_and_kept_by_nobody(connect_rest):
+    """Headers for browsers and caches: of tasks, of refusals, and of the card, which is public."""
+    async with connect_rest(echo()) as client:
+        for path, kept in (("/tasks", "no-store"), ("/.well-known/agent-card.json", "public")):
+            _, _, headers = await ask(client, path)
+            assert headers["x-content-type-options"] == "nosniff"
+            assert kept in headers["cache-control"]
+        status, _, headers = await ask(client, Host="evil.example")
+        assert (status, headers["x-content-type-options"]) == (421, "nosniff")

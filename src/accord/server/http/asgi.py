@@ -28,6 +28,9 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
+
+
 async def converse(
     answer: Callable[[HttpRequest], Awaitable[HttpResponse | StreamingResponse]],
     scope: Scope,
@@ -77,7 +80,7 @@ def _request(scope: Scope) -> HttpRequest:
 
 
 async def _open(send: Send, status: int, headers: Pairs) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, _NOSNIFF]})
 
 
 async def _read_body(request: HttpRequest, receive: Receive, limit: int) -> None:

@@ -34,6 +34,7 @@ Shape = tuple[str, ...]
 
 
 _BEFORE_IDS = ("tasks", "task")
+_NO_STORE: Pairs = ((b"cache-control", b"no-store"),)
 _NO_QUERY: dict[str, list[str]] = {}
 
 
@@ -258,7 +259,11 @@ class RestEndpoint(HttpEndpoint):
                 kind = codec.answer_type(
                     headers.get(b"accept", b""), headers.get(b"content-type", b"")
                 )
-                return HttpResponse(200 if result else 204, result, kind, (*extra, *call.headers))
+                # Tasks are one caller's: nothing on the way may keep them for another.
+                private = _NO_STORE if verb == "GET" else ()
+                return HttpResponse(
+                    200 if result else 204, result, kind, (*private, *extra, *call.headers)
+                )
         except A2AError as error:
             allow = (
                 ((b"allow", error.detail["allow"].encode()),)

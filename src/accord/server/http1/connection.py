@@ -71,7 +71,7 @@ class Http1Listener(Protocol):
     limits: "Limits"
     unread: "Unread"
     scheme: str
-    date: bytes  # the header
+    date: bytes  # the header, and what every answer says beside it
     ok: bytes  # the beginning of most answers
     context: contextvars.Context
     is_leaving: bool

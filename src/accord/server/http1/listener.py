@@ -58,6 +58,7 @@ class HttpServer(Listener):
         return Http1Connection(self)
 
     def check_all(self, now: float) -> None:
-        self.date = b"date: %b\r\n" % http_date(time.time())
+        # Browsers take an answer for what it says it is, and nothing else.
+        self.date = b"date: %b\r\nx-content-type-options: nosniff\r\n" % http_date(time.time())
         self.ok = b"HTTP/1.1 200 OK\r\n" + self.date
         super().check_all(now)
