@@ -89,7 +89,7 @@ async def test_a_connection_may_take_its_time():
             writer.close()
 
     async def far(reader, writer):
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # a host that is far away
         inner, outer = await asyncio.open_connection("127.0.0.1", port)
         try:
             await asyncio.gather(pump(reader, outer), pump(inner, writer))

@@ -9,7 +9,7 @@ nothing.
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from accord.engine.log.entries import Entry, Ids, entries_of
 from accord.store.contract import Namespace, Store
 from accord.store.memory import MemoryStore
 from accord.store.sqlite.store import SqliteStore
+from tests.processes import until
 from tests.reliability.clients import Frame
 from tests.reliability.harness import message, state_of, text_of, told
 from tests.reliability.inside import Inside
@@ -163,13 +164,6 @@ class Twice:
             self.number = 2
         async with self.place.process(self.agent) as process:
             return before, await ended(process)
-
-
-async def until(condition: Callable[[], Any], *, seconds: float = 10) -> None:
-    """Wait for something that is seen here, in whichever process it happens."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  there is no event to wait for from here
-            await asyncio.sleep(0.002)
 
 
 async def reaches(

@@ -354,9 +354,7 @@ async def test_a_reader_that_takes_nothing_is_refused_the_rest(connect_grpc):
             healthy = await client.subscribe((await stalled.read()).task.id)
             gate.set()
             assert state_of((await healthy.rest())[-1]["statusUpdate"]) == "completed"
-            await asyncio.sleep(
-                1.0
-            )  # not a wait for something: this is what a reader that takes nothing does
+            await asyncio.sleep(1.0)  # this is what a reader that takes nothing does
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await drained(stalled)
             assert refused_by(caught.value).error["status"] == "RESOURCE_EXHAUSTED"

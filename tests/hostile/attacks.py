@@ -129,7 +129,7 @@ async def half_open(server: Served, known: dict[str, str]) -> None:
     lines = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
     for _, writer in lines:
         writer.write(b"POST / HTTP/1.1\r\nhost: x\r\n")
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.1)  # they go on no more for a while
     for _, writer in lines:
         writer.transport.abort()  # type: ignore[attr-defined]  # a transport that writes
 

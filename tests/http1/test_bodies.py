@@ -13,6 +13,7 @@ from accord.server.http1 import parser
 from accord.server.transport import listener as listen
 from accord.server.transport import reading
 from tests.http1.raw import post, send, served
+from tests.processes import until
 
 HEAD = (
     b"POST / HTTP/1.1\r\nHost: localhost\r\nA2A-Version: 1.0\r\nContent-Type: application/json\r\n"
@@ -64,14 +65,13 @@ async def test_who_dribbles_locks_nobody_out(monkeypatch):
     async with served(body=10_000) as agent:
         slow = await agent.dial()
         await slow.say(HEAD + b"Content-Length: 9999\r\n\r\n" + b" " * 9_000)
-        while not agent.server._held:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await until(lambda: agent.server._held)
         body = send("x" * 6_000)
         whole = post(body)
         early = await agent.dial()
         await early.say(whole[:-100])
         assert (await early.answer()).status == 429  # nobody has been coming for long
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.15)  # longer than EVICT_S: what comes is late by now
         late = await agent.dial()
         await late.say(whole[:-100])
         assert (await slow.answer()).status == 429

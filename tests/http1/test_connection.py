@@ -9,6 +9,7 @@ import pytest
 
 from tests.drive import say
 from tests.http1.raw import chunked, post, rpc, send, served
+from tests.processes import until
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"  # noqa: E501
 CARD = b"GET /.well-known/agent-card.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -111,9 +112,7 @@ async def test_a_client_that_only_asks_is_not_answered_for_ever():
             for link in agent.server.connections
             if link.transport.get_extra_info("peername")[1] == _port(wire)
         ]
-        async with asyncio.timeout(20):
-            while not line.is_write_paused:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: line.is_write_paused)
         assert line.transport.get_write_buffer_size() < 4 << 20
         wire.resume_reading()
         for _ in range(200):

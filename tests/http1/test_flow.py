@@ -10,13 +10,7 @@ import pytest
 from accord.server.http1 import connection as http1
 from accord.server.http1.listener import HttpServer
 from tests.http1.raw import chunked, post, rpc, send, served
-
-
-async def settled(condition) -> None:
-    """Wait until something holds."""
-    async with asyncio.timeout(20):
-        while not condition():  # nobody tells  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+from tests.processes import until
 
 
 async def test_a_stream_nobody_takes_waits_in_the_log():
@@ -28,7 +22,7 @@ async def test_a_stream_nobody_takes_waits_in_the_log():
         wire.pause_reading()
         await wire.say(post(send("400 20000", "fill", "SendStreamingMessage")))
         [line] = agent.server.connections
-        await settled(lambda: line.is_write_paused)
+        await until(lambda: line.is_write_paused)
         done = rpc("ListTasks", {"status": "TASK_STATE_COMPLETED"})
         while not (await agent.ask(post(done))).json["result"]["totalSize"]:
             pass
@@ -46,8 +40,8 @@ async def test_a_client_that_takes_nothing_is_cut_without_an_end():
         wire = await agent.dial()
         wire.pause_reading()
         await wire.say(post(send("400 20000", "fill", "SendStreamingMessage")))
-        await settled(lambda: any(line.is_write_paused for line in agent.server.connections))
-        await settled(lambda: not agent.server.connections)
+        await until(lambda: any(line.is_write_paused for line in agent.server.connections))
+        await until(lambda: not agent.server.connections)
         wire.resume_reading()
         assert not (await wire.rest()).endswith(b"0\r\n\r\n")
         await wire.hang_up()
@@ -68,10 +62,10 @@ async def test_who_hangs_up_ends_the_stream():
         for wire in subscribed:
             await wire.say(post(rpc("SubscribeToTask", {"id": task})))
             await wire.reader.readuntil(b"data: ")
-        await settled(lambda: tasks.views.open == 20)
+        await until(lambda: tasks.views.open == 20)
         for wire in wires + subscribed:
             await wire.hang_up()
-        await settled(lambda: tasks.views.open == 0 and not agent.server.connections)
+        await until(lambda: tasks.views.open == 0 and not agent.server.connections)
 
 
 async def test_who_hangs_up_is_not_worked_for():
@@ -79,7 +73,7 @@ async def test_who_hangs_up_is_not_worked_for():
     async with served() as agent:
         wire = await agent.dial()
         await wire.say(post(send("x", "sleep")))
-        await settled(lambda: [line for line in agent.server.connections if line.task is not None])
+        await until(lambda: [line for line in agent.server.connections if line.task is not None])
         [line] = agent.server.connections
         task = line.task
         await wire.hang_up()
@@ -110,7 +104,7 @@ async def test_a_client_that_goes_in_the_middle_has_asked_for_nothing(asked):
             wire = await agent.dial()
             await wire.say(asked[:end])
             await wire.hang_up()
-        await settled(lambda: not agent.server.connections)
+        await until(lambda: not agent.server.connections)
         assert await agent.tasks() == 0
         assert agent.server._held == 0
 
@@ -185,7 +179,7 @@ async def test_stopping_answers_what_is_under_way_and_closes():
 
         agent.server.answer = hold
         await busy.say(post(rpc("ListTasks", {})))
-        await settled(lambda: any(line.task is not None for line in agent.server.connections))
+        await until(lambda: any(line.task is not None for line in agent.server.connections))
         stopping = asyncio.ensure_future(agent.server.stop())
         assert await idle.rest() == b""
         gate.set()

@@ -1,10 +1,9 @@
 """A client whose machine is gone says no goodbye: its connection must not be kept for ever."""
 
-import asyncio
-
 import pytest
 
-from tests.http1.raw import PATIENCE_S, Served, Wire, post, rpc, send, served
+from tests.http1.raw import Served, Wire, post, rpc, send, served
+from tests.processes import until
 from tests.swallow import on_linux, swallow
 
 pytestmark = on_linux
@@ -40,9 +39,7 @@ async def test_a_client_that_vanished_is_let_go(way):
         assert len(agent.server.connections) == 2
         swallow(lost.writer.get_extra_info("socket"))
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                while len(agent.server.connections) > 1:  # noqa: ASYNC110  nothing tells of it
-                    await asyncio.sleep(0.05)
+            await until(lambda: len(agent.server.connections) == 1)
             assert agent.server.connections == {line}
         finally:
             lost.writer.transport.abort()

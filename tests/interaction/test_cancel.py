@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import threading
+from typing import Any
 
 from accord import Agent, Ask, Context
 from accord.store.sqlite.store import SqliteStore
 from tests.drive import kinds, refusal_of, say, state_of
+from tests.processes import until
 
 
 async def test_a_working_task_is_stopped_and_returned(connect, store):
@@ -222,12 +224,22 @@ async def test_a_skill_that_will_not_stop_is_left_behind(connect_rpc):
         assert await client.get(task["id"]) == canceled
 
 
+class Counting(SqliteStore):
+    """A store that counts the commits that were begun."""
+
+    commits = 0
+
+    async def commit(self, items: Any) -> Any:
+        self.commits += 1
+        return await super().commit(items)
+
+
 async def test_a_durable_skill_that_is_cancelled_before_its_message_is_stored_never_begins(
     connect_rpc, tmp_path
 ):
     """It starts after the commit; what is cancelled until then has done nothing."""
     calls, slow = [], threading.Event()
-    store = SqliteStore(tmp_path / "tasks.db")
+    store = Counting(tmp_path / "tasks.db")
     agent = Agent("Test agent")
 
     @agent.skill(durable=True)
@@ -238,10 +250,11 @@ async def test_a_durable_skill_that_is_cancelled_before_its_message_is_stored_ne
     async with connect_rpc(agent, store=store) as client:
         task = (await client.send("first"))["task"]
         disk = asyncio.create_task(store._in_writer(slow.wait))
+        commits = store.commits
         following = asyncio.create_task(client.send(say("second", taskId=task["id"])))
-        await asyncio.sleep(0.2)
+        await until(lambda: store.commits > commits, "the message to be on its way to the disk")
         canceling = asyncio.create_task(client.cancel(task["id"]))
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.2)  # the cancel is there and waits, which nobody can see
         slow.set()
         canceled = await canceling
         assert (state_of(canceled), state_of((await following)["task"])) == ("canceled", "canceled")

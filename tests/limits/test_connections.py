@@ -105,11 +105,9 @@ async def test_a_body_too_large_is_not_read(tmp_path, path, announced):
             except (ConnectionError, TimeoutError):
                 break  # it is not taken any more
             sent += len(piece)
-            await asyncio.sleep(
-                0
-                # see whether it was answered: since Python 3.12 nobody gets on meanwhile if all of
-                # it was taken
-            )
+            # See whether it was answered: since Python 3.12 nobody gets on meanwhile if all of it
+            # was taken.
+            await asyncio.sleep(0)
         status, headers, body = await answer
         await line.hang_up()
         assert (status, headers["connection"]) == (413, "close")

@@ -24,6 +24,7 @@ from tests.drive import say, serving
 from tests.grpc.frames import Setting, settings
 from tests.grpc.raw import Peer, call, connected, grow
 from tests.limits.process import head, served
+from tests.processes import until
 from tests.reliability.harness import report
 
 MIB = 1 << 20
@@ -92,9 +93,7 @@ async def make(port: int, size: int) -> str:
 
 async def filled(app: App, count: int) -> None:
     """Wait until so many bytes are unread."""
-    async with asyncio.timeout(20):
-        while app.unread.bytes < count:  # nobody tells  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: app.unread.bytes >= count, f"{count} bytes to be unread")
 
 
 async def is_reset(one: socket.socket) -> bool:
@@ -244,12 +243,12 @@ async def test_the_memory_of_a_server_stays_bounded(tmp_path):
         before = server.memory
         server.forget_peak()
         async with asking(port, 60, get(task)):
-            until, served_ = time.monotonic() + 8, 0
-            while time.monotonic() < until:
+            end, served_ = time.monotonic() + 8, 0
+            while time.monotonic() < end:
                 async with asyncio.timeout(10):
                     await ask(port, head("GET", "/tasks?pageSize=1&historyLength=0"))
                 served_ += 1
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # a client that asks twenty times a second
             grown = server.peak - before
             report(
                 "unread",

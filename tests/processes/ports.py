@@ -1,6 +1,7 @@
 """Ports for servers."""
 
 import contextlib
+import os
 import random
 import socket
 
@@ -9,6 +10,8 @@ from tests.processes.waiting import until
 __all__ = ["free_port", "until_listening"]
 
 _random = random.Random()  # its own: tests seed the shared one, and would all get the same ports
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_FIRST = 10_000 + _WORKER % 4 * 5_500  # tests that run side by side have ports of their own
 
 
 def free_port() -> int:
@@ -16,7 +19,7 @@ def free_port() -> int:
     server is dead.
     """
     while True:
-        port = _random.randrange(10_000, 32_000)
+        port = _random.randrange(_FIRST, _FIRST + 5_500)
         with contextlib.closing(socket.socket()) as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

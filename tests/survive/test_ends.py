@@ -10,10 +10,10 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.processes import until
 from tests.reliability.harness import BROKEN, Refused, Server, message, state_of, text_of
 from tests.survive.ends import SHAPES
 
@@ -54,12 +54,6 @@ def is_alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return False
-
-
-async def until(is_so: Any) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_so():  # noqa: ASYNC110  another process does it
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("way", ["run", "asyncio", "uvloop"])

@@ -254,10 +254,9 @@ async def test_what_comes_later_spoils_the_connection(said, is_seen, tls, tmp_pa
         async with network(tls=client_tls(authority.pem)) as net:
             assert (await get(net, url)).body == b"one"
             is_idle.set()
-            assert is_said.wait(
-                PATIENCE_S
-            )  # meanwhile this loop stands still: what was said is not read yet
-            await asyncio.sleep(0.05 if is_seen else 0)
+            # Meanwhile this loop stands still: what was said is not read yet.
+            assert is_said.wait(PATIENCE_S)
+            await asyncio.sleep(0.05 if is_seen else 0)  # aiohttp reads it, and tells nobody
             assert (await get(net, url)).body == b"one"
     assert connections == 2
 

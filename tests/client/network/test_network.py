@@ -463,7 +463,7 @@ async def test_whoever_is_cancelled_while_connecting():
     listener, callers = black_hole()
     async with network() as net:
         call = asyncio.ensure_future(get(net, "http://127.0.0.1:%d/" % listener.getsockname()[1]))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # it connects, and nothing will ever tell of it
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
