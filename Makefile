@@ -64,12 +64,16 @@ programs:
 	&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } \
 	|| echo "not here, so what needs them is not tested:$$missing"
 
+# Several files of tests at a time: make test WORKERS=2. What measures runs afterwards, alone.
+WORKERS :=
+
 test: $(DEV) $(OLD) $(JS) $(IDP) $(CONSOLE) programs ## Run lint, types and all tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	@[ ! -d console/node_modules ] || npm --prefix console run --silent test
-	$(BIN)/python -m pytest
+	$(if $(WORKERS),$(BIN)/python -m pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile)
+	$(BIN)/python -m pytest $(if $(WORKERS),-m alone)
 
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
 PYTHONS := python3.11 python3.12 python3.13

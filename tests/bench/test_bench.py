@@ -13,6 +13,8 @@ from bench.results import Measured, Results
 from bench.rows import EchoStream, Effort, Send
 from bench.run import measure_all
 
+pytestmark = pytest.mark.alone
+
 TINY = Effort(rounds=1, seconds=0.02, warm_s=0.01, is_quick=True)
 
 

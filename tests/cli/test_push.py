@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from accord import Agent, connect
 from accord.cli import main
 from accord.push import PushSettings
+from tests.processes import start, until
 from tests.push.webhook import webhook
 
 
@@ -110,24 +111,12 @@ async def test_listen_prints_what_comes():
 
     app = helper().app(allow_hosts=["127.0.0.1"])
     async with app.serving() as url, connect(url) as client:
-        pipe = asyncio.subprocess.PIPE
-        listener = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "accord", "listen", "--port", "0", "--agent", url, "--json"),
-            stdout=pipe,
-            stderr=pipe,
-        )
-        assert listener.stdout is not None
-        assert listener.stderr is not None
-        try:
-            async with asyncio.timeout(30):
-                ready = (await listener.stderr.readline()).decode()
-                hook = ready.split()[2] + "/"
-                reply = await client.send("hi", push=hook)
-                lines = [json.loads(await listener.stdout.readline()) for _ in range(3)]
-                listener.send_signal(signal.SIGINT)
-                assert await listener.wait() == 0
-        finally:
-            if listener.returncode is None:
-                listener.kill()
+        command = (sys.executable, "-m", "accord", "listen", "--port", "0", "--agent", url)
+        with start(*command, "--json") as listener:
+            ready = await until(listener.err.take_line, "the address it listens at")
+            hook = ready.decode().split()[2] + "/"
+            reply = await client.send("hi", push=hook)
+            lines = [json.loads(await listener.line()) for _ in range(3)]
+            assert await listener.stop(signal.SIGINT) == 0
     assert {line["taskId"] for line in lines} == {reply.task.id}
     assert [next(iter(line["event"])) for line in lines]

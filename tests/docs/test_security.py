@@ -1,10 +1,8 @@
 """The page about security: every file and command in it does what is shown."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 
 from tests.auth.tokens import jwks, made, token
 from tests.docs.page import ROOT
-from tests.processes import start
+from tests.processes import run_sync, start
 
 IDP = ROOT / "tests" / "auth" / "idp" / "provider.mjs"
 PAGE = ROOT / "docs" / "security.md"
@@ -60,15 +58,8 @@ class Shell:
             return said
         line = line.replace("accord ", f"{sys.executable} -m accord ", 1)
         line = re.sub(r"^python ", f"{sys.executable} ", line)
-        done = subprocess.run(
-            ["bash", "-c", line],
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=os.environ | self.env,
-        )
-        return done.stdout + done.stderr
+        done = run_sync("bash", "-c", line, cwd=self.folder, env=self.env)
+        return done.out + done.err
 
     def follow(self, block: str) -> None:
         for typed, *shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):

@@ -9,11 +9,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.hostile.floods import FLOODS, flood
 from tests.hostile.process import served
 from tests.hostile.test_neighbours import neighbour
 from tests.processes import free_port, start, until_listening
 from tests.reliability.harness import report, size
+
+pytestmark = pytest.mark.alone
 
 RAW = Path(__file__).parent.parent.parent / "bench" / "servers" / "raw_server.py"
 MOST_MS = 500.0

@@ -14,6 +14,8 @@ from tests.drive import say
 from tests.hostile.process import served
 from tests.reliability.harness import report
 
+pytestmark = pytest.mark.alone
+
 LENGTH = 2_000
 
 

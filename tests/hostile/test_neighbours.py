@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.hostile.attacks import ATTACKS, Attack, prepare
 from tests.hostile.process import Served, served
 from tests.processes import Process, start
 from tests.reliability.harness import report, size
+
+pytestmark = pytest.mark.alone
 
 SCRIPT = Path(__file__).parent / "neighbour.py"
 MIB = 1 << 20

@@ -30,6 +30,8 @@ from tests.hostile.process import Served, served
 from tests.limits.process import head
 from tests.reliability.harness import report, size
 
+pytestmark = pytest.mark.alone
+
 READERS = 50
 STALLED_S = 5.0  # on a loaded machine even a reader that reads is late by a second or two
 EVENTS = 5_000  # more than the system itself would hold for a reader

@@ -12,6 +12,8 @@ import pytest
 from tests.drive import say, state_of
 from tests.limits.process import head, served
 
+pytestmark = pytest.mark.alone
+
 FAR = 100
 MIB = 1 << 20
 

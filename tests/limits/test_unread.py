@@ -27,6 +27,8 @@ from tests.limits.process import head, served
 from tests.processes import until
 from tests.reliability.harness import report
 
+pytestmark = pytest.mark.alone
+
 MIB = 1 << 20
 SIZE = 6_000_000  # of an answer: more than the system holds for a client
 MOST = 24 * MIB

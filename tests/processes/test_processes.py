@@ -1,5 +1,6 @@
 """The harness itself: what tests rely on when they start processes."""
 
+import ast
 import signal
 import sys
 import textwrap
@@ -76,6 +77,21 @@ async def test_a_script_is_forked_with_what_a_new_process_has(tmp_path):
     said = log.read_text()
     assert said.startswith("__main__ ['a', 'b'] hi\n")
     assert "KeyboardInterrupt" in said
+
+
+def test_only_this_package_starts_processes():
+    """One harness: elsewhere output would be lost, or a process would outlive its test."""
+    ways = ("subprocess", "create_subprocess_exec", "create_subprocess_shell")
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("*.py")
+        if path.parent.name != "processes"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if (isinstance(node, ast.Import) and any(name.name in ways for name in node.names))
+        or (isinstance(node, ast.ImportFrom) and node.module in ways)
+        or (isinstance(node, ast.Attribute) and node.attr in ways)
+    }
+    assert found == set()
 
 
 async def test_waiting_in_vain_names_what_was_waited_for():

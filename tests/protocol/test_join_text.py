@@ -6,6 +6,8 @@ import pytest
 
 from accord.model import Part, join_text
 
+pytestmark = pytest.mark.alone
+
 FILE = Part(url="https://x.y/z")
 
 
@@ -60,7 +62,7 @@ def test_nothing_to_join_is_the_same_list(parts):
 
 
 def test_the_cost_grows_with_the_number_of_parts():
-    """Twice the chunks take about twice the time, not four times."""
+    """Eight times the chunks take about eight times the time, not 64 times."""
 
     def seconds(count):
         parts = [Part(text="x" * 100) for _ in range(count)]
@@ -70,4 +72,4 @@ def test_the_cost_grows_with_the_number_of_parts():
         assert len(joined.text) == 100 * count
         return time.perf_counter() - start
 
-    assert min(seconds(80_000) for _ in range(3)) < 20 * min(seconds(10_000) for _ in range(3))
+    assert min(seconds(80_000) for _ in range(3)) < 40 * min(seconds(10_000) for _ in range(3))

@@ -1,6 +1,5 @@
 """docs/notifications.md: its programs do what the page says."""
 
-import asyncio
 import importlib.util
 import re
 import sys
@@ -10,8 +9,8 @@ from typing import Any
 from accord import connect
 from accord.model import TaskPushNotificationConfig
 from accord.push import PushSettings
-from tests.drive import PATIENCE_S, serving_asgi
-from tests.processes import free_port
+from tests.drive import serving_asgi
+from tests.processes import free_port, start, until_listening
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "notifications.md").read_text()
@@ -57,35 +56,14 @@ async def test_a_receiver_with_plain_pyjwt(tmp_path: Path):
     async with hello.app(allow_hosts=["127.0.0.1"]).serving() as url:
         program("plain.py", tmp_path, url)
         port = free_port()
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "uvicorn", "plain:app", "--port", str(port)),
-            *("--log-level", "warning"),
-            cwd=tmp_path,
-            stdout=pipe,
-        )
-        assert process.stdout is not None
-        try:
-            async with asyncio.timeout(3 * PATIENCE_S), connect(url) as client:
-                await _answers(port)
+        command = (sys.executable, "-m", "uvicorn", "plain:app", "--port", str(port))
+        with start(*command, "--log-level", "warning", cwd=tmp_path) as process:
+            async with connect(url) as client:
+                await until_listening(port)
                 reply = await client.send("Ada", push=f"http://127.0.0.1:{port}/hooks")
-                lines = [(await process.stdout.readline()).decode() for _ in range(3)]
-        finally:
-            process.kill()
-            await process.wait()
+                lines = [await process.line() for _ in range(3)]
     assert [line.split(" ", 1)[0] for line in lines] == [reply.task.id] * 3
     assert "TASK_STATE_COMPLETED" in lines[-1]
-
-
-async def _answers(port: int) -> None:
-    while True:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            await asyncio.sleep(0.05)  # between two tries of a client
-            continue
-        writer.close()
-        return
 
 
 def test_the_settings_are_those_of_the_code():

@@ -2,7 +2,6 @@
 their version expects.
 """
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as pb
 
 from accord import Agent, Context
+from tests import processes
 from tests.drive import serving
 from tests.legacy.test_clients import JS, PYTHON, needs_node, packages
 
@@ -38,16 +38,10 @@ async def run(hook: Webhook, *command: str | Path) -> dict[str, Any]:
     async with serving(app, app.close) as url:
         await app.open()
         words = [{"URL": url, "HOOK": hook.url}.get(str(word), word) for word in command]
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe, cwd=JS)
-        try:
-            out, err = await asyncio.wait_for(process.communicate(), 60)
-        finally:
-            if process.returncode is None:
-                process.kill()
-        assert process.returncode == 0, err.decode()
+        done = await processes.run(*words, cwd=JS)
+        assert done.code == 0, done.err
         await heard(hook)
-        seen: dict[str, Any] = json.loads(out)
+        seen: dict[str, Any] = json.loads(done.out)
         return seen
 
 

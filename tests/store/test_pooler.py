@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from accord.store.postgres import PostgresStore
 from accord.store.postgres.connect import is_pooled
 from tests.postgres import add, base_url
+from tests.processes import free_port, start, until_listening
 from tests.proxy import Proxy, proxied
 
 from .conftest import COMPLETED, ME, opened
@@ -22,13 +22,6 @@ from .test_postgres import commit, until
 PGBOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def _write_config(folder: Path, port: int, behind: int | None) -> Path:
@@ -48,23 +41,11 @@ def _write_config(folder: Path, port: int, behind: int | None) -> Path:
 async def _pooler(proxy: Proxy, folder: Path) -> AsyncIterator[int]:
     """PgBouncer before a proxy before the database: its port."""
     assert PGBOUNCER is not None
-    port = _free_port()
+    port = free_port()
     config = _write_config(folder, port, urlsplit(proxy.url).port)
-    process = await asyncio.create_subprocess_exec(
-        PGBOUNCER, "-u", "nobody", str(config), stderr=asyncio.subprocess.DEVNULL
-    )
-    try:
-        async with asyncio.timeout(20):
-            while True:
-                with contextlib.suppress(OSError):
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                    writer.close()
-                    break
-                await asyncio.sleep(0.02)
+    with start(PGBOUNCER, "-u", "nobody", config):
+        await until_listening(port)
         yield port
-    finally:
-        process.kill()
-        await process.wait()
 
 
 @pytest.fixture

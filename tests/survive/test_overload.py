@@ -12,11 +12,14 @@ from collections import Counter
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from tests.processes import PATIENCE_S, run
 from tests.reliability.harness import message, report, size, state_of
 from tests.survive.host import Host, hosting
 from tests.survive.memory import Growth
+
+pytestmark = pytest.mark.alone
 
 CROWD = Path(__file__).parent / "crowd.py"
 CAPACITY = 100  # tasks at once

@@ -14,6 +14,8 @@ import pytest
 from tests.http1.raw import PATIENCE_S, Wire, post, send
 from tests.processes import Process, start
 
+pytestmark = pytest.mark.alone
+
 SERVE = """
 import asyncio, atexit, sys, time
 if sys.argv[1] == "asyncio":

@@ -14,6 +14,8 @@ from accord.server.process.stacks import place_of, stack_of
 from accord.server.process.watchdog import Watchdog
 from tests.processes import start
 
+pytestmark = pytest.mark.alone
+
 SERVE = """
 import asyncio, sys, time
 from accord import Agent
