@@ -18,6 +18,13 @@ Connect = Callable[..., AbstractAsyncContextManager[Any]]
 processes.reset_signals()
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Long texts and bytes are no part of a test's id: some are made anew in each process, and
+    tests that run in several processes must have the same ids in all of them.
+    """
+    return argname if isinstance(val, str | bytes) and len(val) > 32 else None
+
+
 def pytest_runtest_setup() -> None:
     processes.forget_ended()
 
