@@ -55,5 +55,5 @@ def test_no_patience_is_an_amount_of_it():
     done = CliRunner().invoke(
         main, ["send", URL, "hello", "--retry-max-time", "0", "--timeout", "1e300"]
     )
-    assert done.exit_code == 1
+    assert done.exit_code == 3
     assert "no connection" in done.output

@@ -7,6 +7,7 @@ import pytest
 
 from accord import Artifact, Message, Part, connect
 from accord.cli.show import show_reply
+from accord.cli.target import AgentTarget
 from accord.client.reply import ClientReply
 from accord.model import Role, Task, TaskState, TaskStatus
 from tests.cli.shell import accord, found, served
@@ -85,7 +86,7 @@ def test_what_is_typed_wrong_is_answered_with_what_to_type(tmp_path, args, what)
 
 def test_an_agent_that_is_not_there_is_named():
     done = accord("send", "http://127.0.0.1:9", "hello", "--retry-max-time", "0.1")
-    assert done.code == 1
+    assert done.code == 3
     assert "127.0.0.1:9" in done.err
     assert "Traceback" not in done.err
 
@@ -116,7 +117,9 @@ def test_a_task_that_failed_says_why_beside_what_it_had_made(capsys):
         status=TaskStatus(state=TaskState.FAILED, message=said("out of flour")),
     )
     task.artifacts.append(Artifact(artifact_id="a", parts=[Part(text="half a loaf")]))
-    show_reply(ClientReply(connect("http://127.0.0.1:9"), task), "http://127.0.0.1:9")
+    show_reply(
+        ClientReply(connect("http://127.0.0.1:9"), task), AgentTarget(url="http://127.0.0.1:9")
+    )
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("half a loaf\n", "task t is failed: out of flour\n")
 

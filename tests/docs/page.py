@@ -113,9 +113,8 @@ class Reader:
         ]
         result = await asyncio.to_thread(CliRunner().invoke, main, typed)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.output
-        assert result.exit_code == (1 if shown and shown[0].startswith("Error") else 0), (
-            result.output
-        )
+        is_refused = bool(shown) and shown[0].startswith("Error")
+        assert (result.exit_code != 0) == is_refused, result.output
         if task := _TASK.search(result.output):
             self._task_id = task[1]
         printed = iter(result.output.splitlines())

@@ -1,6 +1,11 @@
 """The command line: one verb per file, loaded when it is typed."""
 
+import json
+import os
+import sys
+from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -34,6 +39,43 @@ class _Verbs(click.Group):
         command = getattr(import_module(f".{module}", __name__), name)
         assert isinstance(command, click.Command)  # the table above names commands
         return command
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command. Where JSON is wanted, an error is JSON on stdout too: also one in what was
+        typed, where click does not get as far as the option that says so.
+        """
+        typed = list(sys.argv[1:] if args is None else args)
+        if not standalone_mode or not _wants_json(typed):
+            return super().main(args, prog_name, complete_var, standalone_mode, **extra)
+        try:
+            code: Any = super().main(args, prog_name, complete_var, bool(0), **extra)
+        except click.ClickException as error:
+            from .advice import envelope
+
+            click.echo(json.dumps(envelope(error), ensure_ascii=False))
+            sys.exit(error.exit_code)
+        except click.Abort:
+            sys.exit(1)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _wants_json(typed: list[str]) -> bool:
+    found = os.environ.get("A2ACLI_OUTPUT", "")
+    for word, following in zip(typed, [*typed[1:], ""], strict=True):
+        if word == "--":
+            break
+        if word in ("-o", "--output"):
+            found = following
+        elif word.startswith(("-o", "--output=")) and not word.startswith("--o="):
+            found = word.removeprefix("--output=").removeprefix("-o")
+    return found == "json"
 
 
 @click.group(

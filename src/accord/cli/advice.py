@@ -1,16 +1,19 @@
-"""What to type next, when a command about an agent failed, and what is going on while it tries
-again.
+"""What to type next when a command about an agent failed, the codes of the A2A command line
+specification for it, and what is going on while a command tries again.
 """
 
 import shlex
+from typing import Any
 
 import click
 
 from ..client import (
     AgentFault,
     BadCard,
+    ConnectionLost,
     Pause,
     Retry,
+    TooSlow,
     Unreachable,
     UntrustedCard,
     is_interrupted,
@@ -18,14 +21,18 @@ from ..client import (
 )
 from ..model import (
     A2AError,
+    InvalidAgentResponse,
+    ParseError,
+    PermissionDenied,
     TaskNotFound,
     TooManyRequests,
     Unauthenticated,
+    Unavailable,
     UnsupportedOperation,
 )
 from .amount import SECONDS
 
-__all__ = ["RETRY_MAX_TIME", "advised", "retry_for", "typed"]
+__all__ = ["RETRY_MAX_TIME", "Failure", "advised", "envelope", "retry_for", "typed"]
 
 RETRY_MAX_TIME = click.option(
     "--retry-max-time",
@@ -33,6 +40,49 @@ RETRY_MAX_TIME = click.option(
     help="Seconds to try again while the server is away.  [default: 30; 5 if the address has never "
     "answered]",
 )
+
+_LOCAL = "A2ACLI_ERR_"
+_EXITS = {
+    f"{_LOCAL}USAGE": 2,
+    f"{_LOCAL}CARD_NOT_FOUND": 3,
+    f"{_LOCAL}UNREACHABLE": 3,
+    f"{_LOCAL}CREDENTIALS_MISSING": 4,
+    f"{_LOCAL}AUTH_FAILED": 4,
+    f"{_LOCAL}TIMEOUT": 5,
+}  # every other code: 1
+_GRPC_CODES = {
+    "INVALID_ARGUMENT": 3,
+    "NOT_FOUND": 5,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "FAILED_PRECONDITION": 9,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+    "UNAUTHENTICATED": 16,
+}
+
+
+class Failure(click.ClickException):
+    """A command that failed: what is wrong, what helps, and the codes for programs."""
+
+    def __init__(
+        self, said: str, *, code: str, hint: str = "", a2a_code: int | None = None
+    ) -> None:
+        super().__init__(f"{said}\n{hint}" if hint else said)
+        self.said, self.code, self.hint, self.a2a_code = said, code, hint, a2a_code
+        self.exit_code = _EXITS.get(code, 1)  # type: ignore[misc]  # click reads the instance's
+
+
+def envelope(error: click.ClickException) -> dict[str, Any]:
+    """An error as JSON."""
+    if isinstance(error, Failure):
+        code, said, hint, number = error.code, error.said, error.hint, error.a2a_code
+    else:
+        is_usage = isinstance(error, click.UsageError)
+        code, hint, number = f"{_LOCAL}{'USAGE' if is_usage else 'INTERNAL'}", "", None
+        said = error.format_message()
+    return {"error": {"code": code, "message": said, "hint": hint or None, "a2aCode": number}}
 
 
 def retry_for(max_time_s: float | None) -> Retry:
@@ -55,43 +105,91 @@ def typed(*words: str) -> str:
     return shlex.join(["accord", *words])
 
 
-def advised(error: A2AError | AgentFault, url: str = "", again: str = "") -> click.ClickException:
+def advised(
+    error: A2AError | AgentFault,
+    url: str = "",
+    again: str = "",
+    *,
+    binding: str = "",
+    has_credential: bool = False,
+) -> Failure:
     """Return the error as the command line shows it: what is wrong, then what helps.
 
     Args:
         error: What went wrong.
         url: The agent that was asked for something.
         again: What brings the answer without having the work done twice; empty if nothing does.
+        binding: The one in use, whose code is told.
+        has_credential: Whether one was sent.
     """
     said, task_id = str(error), task_of(error)
+    hint = ""
     match error:
         case _ if task_id and url and is_interrupted(error):
-            help_ = (
+            hint = (
                 "The agent may go on with its task. Ask for it with:  "
                 f"{typed('task', 'get', url, task_id, '--wait')}"
             )
         case _ if again and is_interrupted(error):
-            help_ = f"The agent may have started. To get this answer and not start again:  {again}"
+            hint = f"The agent may have started. To get this answer and not start again:  {again}"
         case Unreachable() if "no secure connection" in said:
-            help_ = "If the agent has no TLS, its address begins with http://, not https://."
+            hint = "If the agent has no TLS, its address begins with http://, not https://."
         case Unreachable():
-            help_ = "Start one with:  accord serve FILE"
+            hint = "Start one with:  accord serve FILE"
         case UntrustedCard():
-            help_ = "Say whose signatures count with --keys or --key-url."
+            hint = "Say whose signatures count with --keys or --key-url."
         case BadCard():
-            help_ = "Use the address that accord serve prints, or the address of its card."
+            hint = "Use the address that accord serve prints, or the address of its card."
         case Unauthenticated() if url and "accord auth login" not in said:
-            help_ = f"Log in with:  {typed('auth', 'login', url)}"
+            hint = f"Log in with:  {typed('auth', 'login', url)}"
         case TaskNotFound():
-            help_ = (
+            hint = (
                 "It may have been deleted, or be someone else's. Leave --task-id out to start "
-                "a new task."
+                "a new task; --debug shows what was sent."
             )
         case UnsupportedOperation() if "takes no more messages" in said:
-            help_ = (
+            hint = (
                 "Here: leave --task-id out, and give that context with --context-id to go on "
-                "with the conversation."
+                "with the conversation; --debug shows what was sent."
             )
-        case _:
-            return click.ClickException(said)
-    return click.ClickException(f"{said}\n{help_}")
+    code = _code(error, has_credential)
+    return Failure(said, code=code, hint=hint, a2a_code=_number(error, binding))
+
+
+def _code(error: A2AError | AgentFault, has_credential: bool) -> str:
+    """The name of an error: A2A's own, or a local one for what is not of the protocol."""
+    match error:
+        case BadCard():
+            return f"{_LOCAL}CARD_{'NOT_FOUND' if error.is_missing else 'INVALID'}"
+        case Unreachable() | ConnectionLost():
+            return f"{_LOCAL}UNREACHABLE"
+        case TooSlow():
+            return f"{_LOCAL}TIMEOUT"
+        case InvalidAgentResponse():  # BadAnswer too
+            return "InvalidAgentResponseError"
+        case Unauthenticated() if not has_credential:
+            return f"{_LOCAL}CREDENTIALS_MISSING"
+        case Unauthenticated() | PermissionDenied():
+            return f"{_LOCAL}AUTH_FAILED"
+        case TooManyRequests():
+            return f"{_LOCAL}INTERNAL"
+        case ParseError():
+            return "JSONParseError"
+        case A2AError() if type(error) in (A2AError, Unavailable):
+            return "InternalError"
+        case A2AError():
+            # A subclass is a special case of what A2A names.
+            named = next(c for c in reversed(type(error).__mro__[:-3]) if c is not A2AError)
+            return f"{named.__name__}Error"
+    return f"{_LOCAL}INTERNAL"
+
+
+def _number(error: A2AError | AgentFault, binding: str) -> int | None:
+    """The code the binding had for what the agent reported; None for what was found out here."""
+    if not isinstance(error, A2AError) or isinstance(error, AgentFault):
+        return getattr(error, "http_status", None) or None
+    if not error.agent:
+        return None
+    if binding == "GRPC":
+        return _GRPC_CODES.get(error.grpc)
+    return error.status if binding == "HTTP+JSON" or error.is_http_level else error.code

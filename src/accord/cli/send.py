@@ -1,125 +1,199 @@
 """accord send: one message to an agent, and its answer."""
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
-from ..client import AgentFault, Client, connect
+from ..client import AgentFault, Client, ClientReply
 from ..client.streams import Stream
-from ..model import A2AError, new_id
-from .advice import RETRY_MAX_TIME, advised, retry_for, typed
-from .amount import SOME_SECONDS
-from .login import login_at
-from .show import show_reply, show_stream
+from ..model import A2AError, Part, new_id
+from .advice import advised, typed
+from .files import save_files
+from .parts import PartsCommand, part_options, read_parts
+from .settings import Setting
+from .show import follow, show_outcome, show_reply
+from .target import METADATA, AgentTarget, agent_options, agent_words, parse_object
 
 __all__ = ["send"]
 
+_SECRET_OPTIONS = ("--bearer", "--token", "--api-key", "--svc-param", "--header", "-H")
 
-@click.command()
-@click.argument("url")
-@click.argument("text")
+
+class _Send(PartsCommand):
+    """Keeps what was typed, to be typed again."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["accord.typed"] = list(args)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Send)
+@click.argument("words", nargs=-1, metavar="URL [TEXT|-]")
 @click.option("--stream", "is_stream", is_flag=True, help="Show the answer while it is produced.")
-@click.option("--task-id", default="", help="Continue this task: answer its question.")
-@click.option("--context-id", default="", help="Start a new task in this conversation.")
+@click.option(
+    "--async",
+    "--no-wait",
+    "--return-immediately",
+    "is_async",
+    cls=Setting,
+    is_flag=True,
+    help="Do not wait for the answer: print the task that was started.",
+)
+@click.option("--wait", "waits", is_flag=True, help="Wait for it, whatever A2ACLI_ASYNC says.")
+@part_options
+@click.option("--skill", default="", help="The skill it is for. By default the agent chooses.")
+@click.option("--task-id", cls=Setting, default="", help="Continue this task: answer its question.")
+@click.option(
+    "--context-id", cls=Setting, default="", help="Start a new task in this conversation."
+)
+@METADATA
 @click.option(
     "--key",
     default="",
     help="Idempotency key: a message sent again with the same key is not processed twice.",
 )
-@click.option(
-    "--timeout", type=SOME_SECONDS, help="Seconds to wait for the answer.  [default: 600]"
-)
 @click.option("--push", default="", metavar="URL", help="Have what happens sent to this webhook.")
-@RETRY_MAX_TIME
+@click.option(
+    "--save",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Save the files of the answer there.",
+)
+@click.option(
+    "--exit-status", is_flag=True, help="Exit with 1 if the task did not complete, for scripts."
+)
+@agent_options
 def send(
-    url: str,
-    text: str,
+    target: AgentTarget,
+    words: tuple[str, ...],
     is_stream: bool,
+    is_async: bool,
+    waits: bool,
+    text_: tuple[str, ...],
+    file: tuple[str, ...],
+    data: tuple[str, ...],
+    media_type: tuple[str, ...],
+    skill: str,
     task_id: str,
     context_id: str,
+    metadata: str,
     key: str,
-    timeout: float | None,
     push: str,
-    retry_max_time: float | None,
+    save: Path | None,
+    exit_status: bool,
 ) -> None:
-    """Send TEXT to the agent at URL and print what it answers.
+    """Send a message to the agent at URL and print what it answers.
+
+    The answer is on stdout, and how the task stands is on stderr. The exit code says whether the
+    call worked; with --exit-status, also whether the task completed.
 
     \b
     accord send http://localhost:8000 "A weekend in Rome"
     accord send http://localhost:8000 3 --task-id 0192... --stream
+    accord send http://localhost:8000 --skill add --data '{"a": 1, "b": 2}'
+    cat letter.txt | accord send http://localhost:8000 - --file scan.pdf -o json
     """
-    sending = _Sending(url, text, is_stream, task_id, context_id, key, timeout, push)
+    ctx = click.get_current_context()
+    is_typed = ctx.get_parameter_source("is_async") is click.core.ParameterSource.COMMANDLINE
+    if is_async and is_typed and (is_stream or waits):
+        raise click.UsageError("--async can't be used with --stream or --wait")
+    rest = agent_words(target, words, 1, "quote a text of several words")
+    sending = _Sending(
+        target=target,
+        parts=read_parts(rest[0] if rest else None, text_, file, data, media_type),
+        is_stream=is_stream,
+        is_async=is_async and not (waits or is_stream),
+        options={
+            "skill": skill,
+            "task_id": task_id,
+            "context_id": context_id,
+            "metadata": parse_object(metadata, "--metadata") if metadata else None,
+            "push": push or None,
+            "timeout_s": target.timeout_s,
+        },
+        key=key,
+        has_key=bool(key),
+        typed=("-" not in (*rest, *data) and ctx.meta["accord.typed"]) or [],
+    )
     try:
-        asyncio.run(sending.send(retry_max_time))
+        reply = asyncio.run(sending.send())
     except (A2AError, AgentFault) as error:
-        raise advised(error, url, sending.again) from error
+        raise advised(
+            error,
+            target.url,
+            sending.again,
+            binding=target.binding,
+            has_credential=target.has_credential,
+        ) from error
     except KeyboardInterrupt:
         click.secho(
             f"\nno longer waiting; the agent goes on with its task\n{sending.later}".rstrip(),
             err=True,
         )
         raise click.exceptions.Exit(130) from None
+    for path in save_files(reply.parts, save) if save is not None else ():
+        click.echo(f"saved {path}", err=True)
+    show_outcome(reply, target, exit_status=exit_status, is_async=sending.is_async)
 
 
 class _Sending(msgspec.Struct):
     """What was typed, and what is known of it by now."""
 
-    url: str
-    text: str
+    target: AgentTarget
+    parts: list[Part]
     is_stream: bool
-    task_id: str
-    context_id: str
+    is_async: bool
+    options: dict[str, Any]
     key: str
-    timeout_s: float | None
-    push: str = ""
+    has_key: bool  # of the user's own
+    typed: list[str]  # empty if it can't be typed again
     stream: Stream | None = None
 
-    async def send(self, max_time_s: float | None) -> None:
-        async with connect(self.url, auth=login_at(self.url), retry=retry_for(max_time_s)) as agent:
+    async def send(self) -> ClientReply:
+        async with self.target.connected() as agent:
             if not self.key and agent.deduplicates:
                 self.key = new_id()  # so that what is typed again is the same message
-            if self.is_stream:
-                await self._read(agent)
-            else:
-                reply = await agent.send(
-                    self.text,
-                    task_id=self.task_id,
-                    context_id=self.context_id,
-                    key=self.key,
-                    timeout_s=self.timeout_s,
-                    push=self.push or None,
-                )
-                show_reply(reply, self.url)
+            if self.is_async:
+                reply = await agent.send(self.parts, key=self.key, wait=False, **self.options)
+                show_reply(reply, self.target)
+                return reply
+            return await self._read(agent)
 
-    async def _read(self, agent: Client) -> None:
-        self.stream = agent.stream(
-            self.text,
-            task_id=self.task_id,
-            context_id=self.context_id,
-            key=self.key,
-            timeout_s=self.timeout_s,
-            push=self.push or None,
-        )
-        has_written = await show_stream(self.stream)
-        show_reply(self.stream.reply, self.url, is_shown=has_written)
+    async def _read(self, agent: Client) -> ClientReply:
+        # A stream also where only the end is shown: the task's id is known at once, and a
+        # connection that breaks loses nothing.
+        self.stream = agent.stream(self.parts, key=self.key, **self.options)
+        async with self.stream:
+            has_written = await follow(self.stream, self.target, is_live=self.is_stream)
+            if not self.is_stream or self.target.output == "text":
+                show_reply(self.stream.reply, self.target, is_shown=has_written)
+            return self.stream.reply
 
     @property
     def again(self) -> str:
         """What to type to be told the answer, without having the work done twice; empty if the
         agent can't tell.
         """
-        if not self.key:
+        if not self.key or not self.typed:
             return ""
-        named = {"--task-id": self.task_id, "--context-id": self.context_id, "--key": self.key}
-        options = [word for name, value in named.items() if value for word in (name, value)]
-        return typed(
-            "send", self.url, self.text, *options, *(["--stream"] if self.is_stream else [])
-        )
+        words = iter(self.typed)
+        safe = []
+        for word in words:
+            name, has_value, _ = word.partition("=")
+            if name not in _SECRET_OPTIONS:
+                safe.append(word)
+            elif not has_value:
+                next(words, None)
+        return typed("send", *safe, *([] if self.has_key else ["--key", self.key]))
 
     @property
     def later(self) -> str:
         """What to type to see how it went."""
-        task_id = self.stream.task_id if self.stream is not None else self.task_id
-        look = typed("task", "get", self.url, task_id, "--wait") if task_id else self.again
+        task_id = self.stream.task_id if self.stream is not None else str(self.options["task_id"])
+        look = (
+            typed("task", "get", *self.target.words, task_id, "--wait") if task_id else self.again
+        )
         return f"ask for it with:  {look}" if look else ""

@@ -1,6 +1,7 @@
 """How an answer is shown: what the agent made on stdout, everything about it on stderr."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -17,8 +18,13 @@ from ..model import (
     Task,
     TaskState,
 )
+from ..protocol.v1 import codec as v1
+from .advice import typed
 
-__all__ = ["clean", "show_reply", "show_stream"]
+if TYPE_CHECKING:
+    from .target import AgentTarget
+
+__all__ = ["Printer", "clean", "follow", "show_json", "show_outcome", "show_reply"]
 
 # Agents are strangers: what they write must not move the cursor or colour the terminal.
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(13, 32), *range(127, 160)])
@@ -29,15 +35,34 @@ def clean(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-async def show_stream(stream: Stream) -> bool:
-    """Print a stream as it comes; return whether there was anything for stdout."""
+def show_json(value: object) -> None:
+    """Print one JSON document."""
+    click.echo(msgspec.json.format(v1.encode(value), indent=2))
+
+
+async def follow(stream: Stream, target: "AgentTarget", *, is_live: bool) -> bool:
+    """Read a stream to its end, or to where it waits for someone; `is_live` shows it meanwhile.
+    Return whether there was anything on stdout.
+    """
     printer = Printer()
     async for event in stream:
-        printer.take(event)
-        if stream.task is not None and stream.task.status.state is TaskState.AUTH_REQUIRED:
+        if is_live and target.output == "text":
+            printer.take(event)
+        elif is_live:
+            _show_event(event, stream.task, target)
+        if isinstance(event, Task | StatusUpdate) and event.status.state is TaskState.AUTH_REQUIRED:
             break  # the stream stays open meanwhile; whoever reads it has to do something
     printer.end()
     return printer.has_written
+
+
+def _show_event(event: StreamEvent, task: Task | None, target: "AgentTarget") -> None:
+    if target.output == "json":
+        click.echo(v1.encode_event(event.task if isinstance(event, Gap) else event))
+    else:
+        from .fields import print_event
+
+        print_event(event, task, target)
 
 
 class Printer:
@@ -79,10 +104,18 @@ class Printer:
             sys.stdout.flush()
 
 
-def show_reply(reply: ClientReply, url: str, *, is_shown: bool = False) -> None:
+def show_reply(reply: ClientReply, target: "AgentTarget", *, is_shown: bool = False) -> None:
     """Print an answer, unless that `is_shown` already; then how the task stands, and what to type
     if it asks something.
     """
+    found = reply.task or reply.message
+    assert found is not None  # it is one or the other
+    if target.output == "json":
+        return click.echo(msgspec.json.format(v1.encode_event(found), indent=2))
+    if target.output == "fields":
+        from .fields import print_task
+
+        return print_task(found, target)
     answer = clean(_answer(reply))
     if not is_shown and answer:
         click.echo(answer)
@@ -90,15 +123,34 @@ def show_reply(reply: ClientReply, url: str, *, is_shown: bool = False) -> None:
     if task is None:
         return
     state, said = task.status.state, task.status.message
-    is_said = said is None or clean(said.text) in answer
-    click.secho(
-        f"task {task.id} is {state.word}"
-        + ("" if is_said or said is None else f": {clean(said.text)}"),
-        err=True,
-        dim=True,
-    )
+    words = clean(said.text) if said is not None else ""
+    beside = f": {words}" if words not in answer else ""
+    is_bad = state in (TaskState.FAILED, TaskState.REJECTED)
+    click.secho(f"task {task.id} is {state.word}{beside}", err=True, dim=not is_bad)
     if state is TaskState.INPUT_REQUIRED:
-        click.secho(f'answer with:  accord send {url} "..." --task-id {task.id}', err=True)
+        how = typed("send", *target.words, "...", "--task-id", task.id).replace("'...'", "...")
+        click.secho("answer with:  " + how.replace(" ... ", ' "..." '), err=True)
+    elif state is TaskState.AUTH_REQUIRED:
+        how = typed("task", "get", *target.words, task.id, "--wait")
+        click.secho(f"authorize it, then:  {how}", err=True)
+    elif state not in FINAL:
+        how = typed("task", "get", *target.words, task.id, "--wait")
+        click.secho(f"wait for it with:  {how}", err=True)
+
+
+def show_outcome(
+    reply: ClientReply, target: "AgentTarget", *, exit_status: bool = False, is_async: bool = False
+) -> None:
+    """Say on stderr, where the output is for programs, that a task has not completed; and with
+    --exit-status in the exit code.
+    """
+    state = reply.state
+    is_done = state is TaskState.COMPLETED
+    if target.output != "text" and not is_done and state in FINAL | INTERRUPTED:
+        how = "ended" if state in FINAL else "is waiting"
+        click.echo(f"Warning: task {how} in {state.value}", err=True)
+    if exit_status and not is_done and not is_async:
+        raise click.exceptions.Exit(1)
 
 
 def _answer(reply: ClientReply) -> str:
@@ -118,4 +170,7 @@ def _shown(part: Part) -> str:
         return part.text
     if part.data is not msgspec.UNSET:
         return msgspec.json.format(msgspec.json.encode(part.data), indent=2).decode()
-    return f"[{part.media_type or 'file'} {part.filename}]"
+    if isinstance(part.url, str):
+        return f"[{part.media_type or 'file'} {part.filename} at {part.url}]"
+    size = len(part.raw) if isinstance(part.raw, bytes) else 0
+    return f"[{part.media_type or 'file'} {part.filename or 'file'}, {size} bytes]"

@@ -1,54 +1,52 @@
-"""accord task: look at a task, wait for it, stop it."""
+"""accord task: look at tasks, wait for them, save what they made, stop them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
-import msgspec
 
-from ..client import AgentFault, Client, ClientReply, connect
-from ..model import A2AError
+from ..client import AgentFault, Client, ClientReply
+from ..model import A2AError, ListTasksResponse, Task, TaskState, UnsupportedOperation
 from ..protocol.v1 import codec as v1
-from .advice import RETRY_MAX_TIME, advised, retry_for
-from .amount import SOME_SECONDS
-from .login import login_at
-from .show import show_reply
+from .advice import advised, typed
+from .files import save_task
+from .push_config import push_config
+from .settings import Setting
+from .show import clean, follow, show_json, show_outcome, show_reply
+from .target import METADATA, AgentTarget, agent_options, agent_words, parse_object
 
 __all__ = ["task"]
 
-_OUTPUT = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="For people, or for programs.",
+T = TypeVar("T")
+
+_ID = click.argument("words", nargs=-1, metavar="URL TASK_ID")
+_EXIT_STATUS = click.option(
+    "--exit-status", is_flag=True, help="Exit with 1 if the task did not complete, for scripts."
 )
+_STATES = {state.word: state for state in TaskState} | {state.value: state for state in TaskState}
 
 
 @click.group()
 def task() -> None:
-    """Look at tasks, and stop them.
+    """Look at tasks, wait for them, and stop them.
 
     \b
+    accord task list http://localhost:8000 --status working
     accord task get http://localhost:8000 0192... --wait
     """
 
 
 @task.command()
-@click.argument("url")
-@click.argument("task_id")
-@click.option("--wait", "waits", is_flag=True, help="Wait until it has ended or asks a question.")
-@click.option("--timeout", type=SOME_SECONDS, help="Seconds to wait for that.  [default: 600]")
-@RETRY_MAX_TIME
-@_OUTPUT
+@_ID
+@click.option("--wait", "waits", cls=Setting, is_flag=True,
+              help="Wait until it has ended or asks a question.")  # fmt: skip
+@click.option("--history", type=click.IntRange(0), help="So many of its last messages too.")
+@_EXIT_STATUS
+@agent_options
 def get(
-    url: str,
-    task_id: str,
-    waits: bool,
-    timeout: float | None,
-    retry_max_time: float | None,
-    output: str,
+    target: AgentTarget, words: tuple[str, ...], waits: bool, history: int | None, exit_status: bool
 ) -> None:
     """Print how task TASK_ID of the agent at URL stands, and what it has made.
 
@@ -56,49 +54,217 @@ def get(
     accord task get http://localhost:8000 0192...
     accord task get http://localhost:8000 0192... --wait
     """
+    task_id = _task_id(target, words)
 
     async def fetch(agent: Client) -> ClientReply:
-        return (
-            await agent.wait(task_id, timeout_s=timeout)
-            if waits
-            else ClientReply(agent, await agent.get(task_id))
-        )
+        if waits:
+            await agent.wait(task_id, timeout_s=target.timeout_s or 10 * 365 * 86400)
+        return ClientReply(agent, await agent.get(task_id, history_length=history))
 
-    _ask(url, retry_max_time, output, fetch)
+    reply = _ask(target, fetch)
+    _show(reply, target)
+    show_outcome(reply, target, exit_status=exit_status)
+
+
+@task.command(name="list")
+@click.argument("words", nargs=-1, metavar="URL")
+@click.option("--status", type=click.Choice([*_STATES], case_sensitive=False), metavar="STATE",
+              help="Only tasks in this state, like working or input-required.")  # fmt: skip
+@click.option("--context-id", cls=Setting, default="", help="Only tasks of this conversation.")
+@click.option("--page-size", "--limit", type=click.IntRange(1, 100), help="So many at a time.")
+@click.option("--page-token", default="", help="Go on where another page ended.")
+@click.option("--history", type=click.IntRange(0), help="So many of their last messages too.")
+@click.option("--since", default="", metavar="TIME", help="Only changed since (RFC 3339).")
+@click.option("--with-artifacts", is_flag=True, help="With what they have made.")
+@click.option("--all", "is_all", is_flag=True, help="Every page, not only the first.")
+@click.option("--stream", "is_lines", is_flag=True, help="With -o json: one task per line.")
+@agent_options
+def list_(
+    target: AgentTarget,
+    words: tuple[str, ...],
+    status: str | None,
+    context_id: str,
+    page_size: int | None,
+    page_token: str,
+    history: int | None,
+    since: str,
+    with_artifacts: bool,
+    is_all: bool,
+    is_lines: bool,
+) -> None:
+    """List your tasks at the agent at URL, the newest first.
+
+    \b
+    accord task list http://localhost:8000 --status input-required
+    """
+    agent_words(target, words, 0, "one URL is enough")
+
+    async def fetch(agent: Client) -> ListTasksResponse:
+        async def page(token: str) -> ListTasksResponse:
+            return await agent.page(
+                context_id=context_id,
+                state=_STATES[status] if status else None,
+                page_size=page_size,
+                history_length=history,
+                since=since,
+                artifacts=with_artifacts,
+                token=token,
+            )
+
+        found = await page(page_token)
+        seen = {page_token}
+        while is_all and found.next_page_token and found.next_page_token not in seen:
+            seen.add(found.next_page_token)
+            more = await page(found.next_page_token)
+            found.tasks += more.tasks
+            found.next_page_token = more.next_page_token
+        return found
+
+    found = _ask(target, fetch)
+    if target.output == "json" and not is_lines:
+        return show_json(found)
+    for one in found.tasks:
+        if target.output == "json":
+            click.echo(v1.encode(one))
+        elif target.output == "fields":
+            from .fields import print_task
+
+            print_task(one, target)
+        else:
+            click.echo(_line(one))
+    if found.next_page_token and target.output == "fields":
+        click.echo(f"Next page token: {clean(found.next_page_token)}")
+    elif found.next_page_token:
+        click.echo(f"there are more: --page-token {clean(found.next_page_token)}", err=True)
+
+
+def _line(one: Task) -> str:
+    said = one.status.message
+    words = " ".join(clean(said.text).split())[:60] if said is not None else ""
+    changed = one.status.timestamp[:19].replace("T", " ")
+    return f"{one.id}  {one.status.state.word:<15} {changed:<19}  {words}".rstrip()
+
+
+@click.command()
+@_ID
+@click.option("--stream", "is_stream", is_flag=True, help="Show every event as it comes.")
+@_EXIT_STATUS
+@agent_options
+def watch(target: AgentTarget, words: tuple[str, ...], is_stream: bool, exit_status: bool) -> None:
+    """Follow task TASK_ID of the agent at URL until it has ended or asks a question.
+
+    \b
+    accord task watch http://localhost:8000 0192... --stream
+    """
+    task_id = _task_id(target, words)
+
+    async def read(agent: Client) -> ClientReply:
+        now = await agent.get(task_id)
+        if ClientReply(agent, now).is_final:
+            raise UnsupportedOperation(
+                f"task {task_id} is {now.status.state.word}; nothing more happens to it. See it "
+                f"with {typed('task', 'get', *target.words, task_id)}"
+            )
+        async with asyncio.timeout(target.timeout_s), agent.subscribe(task_id) as stream:
+            has_written = await follow(stream, target, is_live=is_stream)
+            reply = stream.reply
+            if not is_stream:
+                reply = ClientReply(agent, await agent.get(task_id))
+            if not is_stream or target.output == "text":
+                _show(reply, target, is_shown=has_written)
+            return reply
+
+    reply = _ask(target, read)
+    show_outcome(reply, target, exit_status=exit_status)
+
+
+task.add_command(watch)
+task.add_command(watch, "subscribe")  # the name of the operation
+task.add_command(push_config)
 
 
 @task.command()
-@click.argument("url")
-@click.argument("task_id")
-@RETRY_MAX_TIME
-@_OUTPUT
-def cancel(url: str, task_id: str, retry_max_time: float | None, output: str) -> None:
+@_ID
+@METADATA
+@agent_options
+def cancel(target: AgentTarget, words: tuple[str, ...], metadata: str) -> None:
     """Stop the work on task TASK_ID of the agent at URL.
 
     \b
     accord task cancel http://localhost:8000 0192...
     """
+    task_id = _task_id(target, words)
+    given = parse_object(metadata, "--metadata") if metadata else None
 
     async def stop(agent: Client) -> ClientReply:
-        return ClientReply(agent, await agent.cancel(task_id))
+        return ClientReply(agent, await agent.cancel(task_id, metadata=given))
 
-    _ask(url, retry_max_time, output, stop)
+    _show(_ask(target, stop), target)
 
 
-def _ask(
-    url: str, max_time_s: float | None, output: str, ask: Callable[[Client], Awaitable[ClientReply]]
+@task.command()
+@_ID
+@click.option("--dir", "folder", default=".", type=click.Path(file_okay=False, path_type=Path),
+              help="Where to.  [default: here]")  # fmt: skip
+@click.option("--artifact", "only", multiple=True, metavar="ID", help="Only this one. Repeatable.")
+@click.option("--force", is_flag=True, help="Overwrite files of the same name.")
+@agent_options
+def download(
+    target: AgentTarget, words: tuple[str, ...], folder: Path, only: tuple[str, ...], force: bool
 ) -> None:
-    async def run() -> None:
-        async with connect(url, auth=login_at(url), retry=retry_for(max_time_s)) as agent:
-            reply = await ask(agent)
-            if output == "json":
-                click.echo(msgspec.json.format(v1.encode(reply.task), indent=2))
-            else:
-                show_reply(reply, url)
+    """Save what task TASK_ID of the agent at URL has made.
+
+    Texts and data too, each part in a file. Parts that are somewhere else are listed.
+
+    \b
+    accord task download http://localhost:8000 0192... --dir results
+    """
+    task_id = _task_id(target, words)
+
+    async def fetch(agent: Client) -> ClientReply:
+        return ClientReply(agent, await agent.get(task_id))
+
+    reply = _ask(target, fetch)
+    assert reply.task is not None  # that is what was asked for
+    try:
+        saved, elsewhere = save_task(reply.task, folder, only, overwrites=force)
+    except OSError as error:
+        raise click.ClickException(f"{folder}: {error.strerror}") from error
+    is_json = target.output == "json"
+    if is_json:
+        show_json(reply.task)
+    for path in saved:
+        click.echo(f"{'saved' if target.output == 'text' else 'Saved:'} {path}", err=is_json)
+    for url in elsewhere:
+        click.echo(f"not saved, it is at {clean(url)}", err=True)
+    if not saved and not elsewhere:
+        click.echo("it has made nothing to save", err=True)
+
+
+def _task_id(target: AgentTarget, words: tuple[str, ...]) -> str:
+    rest = agent_words(target, words, 1, "give one task")
+    if not rest:
+        raise click.UsageError("say which task: URL TASK_ID")
+    return rest[0]
+
+
+def _show(reply: ClientReply, target: AgentTarget, **options: Any) -> None:
+    if target.output == "json":
+        show_json(reply.task)
+    else:
+        show_reply(reply, target, **options)
+
+
+def _ask(target: AgentTarget, ask: Callable[[Client], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with target.connected() as agent:
+            return await ask(agent)
 
     try:
-        asyncio.run(run())
+        return asyncio.run(run())
     except (A2AError, AgentFault) as error:
-        raise advised(error, url) from error
+        raise advised(
+            error, target.url, binding=target.binding, has_credential=target.has_credential
+        ) from error
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None

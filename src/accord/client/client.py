@@ -459,7 +459,8 @@ class Client:
     async def _settled(self, task_id: str, deadline: float, task: Task | None = None) -> Task:
         """Ask for a task until it has ended or asks something, at growing intervals."""
         loop = asyncio.get_running_loop()
-        pause_s = self.connection.retry.first_s
+        poll_s = self.connection.budget.poll_s
+        pause_s = poll_s or self.connection.retry.first_s
         while task is None or task.status.state not in _SETTLED:
             if task is not None:
                 if loop.time() + pause_s > deadline:
@@ -469,7 +470,7 @@ class Client:
                     )
                     raise about_task(TooSlow(self.connection.name, what), task_id)
                 await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 1.5, _POLL_MOST_S)
+                pause_s = poll_s or min(pause_s * 1.5, _POLL_MOST_S)
             try:
                 found: Task = await self.connection.call(
                     "GetTask", GetTaskRequest(id=task_id), deadline=deadline

@@ -112,6 +112,7 @@ def connect(
     guard: Guard | None = None,
     verify: "Verify" = None,
     egress_proxy: str = "",
+    public_card: bool = False,
 ) -> Client:
     """Return a client of an agent: use it with `async with`, or `await` it.
 
@@ -144,6 +145,7 @@ def connect(
           is not signed counts for nothing.
         egress_proxy: An HTTP proxy for other places the agent's card names. Without it they are
           called directly, if they are public or the agent itself is private.
+        public_card: Fetch the card without the credentials: it is for everybody.
     """
     budget = budget or Budget()
     certificate = certificate_of(auth)
@@ -196,7 +198,7 @@ def connect(
         http: Http = routes
         try:
             http, card, origin, notes, server = await _discover(
-                agent, routes, budget, auth, cards, trust, others_tls
+                agent, routes, budget, None if public_card else auth, cards, trust, others_tls
             )
             is_met = bool(origin) or isinstance(http, InProcess)
             interfaces = _choose(card, wish, notes)
@@ -389,7 +391,9 @@ def _read_file(path: Path, budget: Budget) -> bytes:
         with path.open("rb") as file:
             return file.read(budget.card_bytes + 1)
     except OSError as error:
-        raise BadCard(str(path), f"the card can't be read: {error.strerror}") from None
+        missing = BadCard(str(path), f"the card can't be read: {error.strerror}")
+        missing.is_missing = True
+        raise missing from None
 
 
 def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterface]:

@@ -36,7 +36,9 @@ __all__ = [
 
 
 class BadCard(AgentFault, ValueError):
-    """There is no agent card there, or none that can be used."""
+    """There is no agent card there (`is_missing`), or none that can be used."""
+
+    is_missing = False
 
 
 class UntrustedCard(BadCard):

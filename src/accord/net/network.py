@@ -9,6 +9,7 @@ import socket
 import ssl
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from logging import DEBUG
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -21,6 +22,7 @@ from .pool import Pool, forget, is_unread
 from .proxies import Proxies, Proxy
 from .tls import client_tls
 from .url import parse_url, safe_url
+from .wire import log_body, log_request, log_status, wire
 
 __all__ = ["Network"]
 
@@ -104,9 +106,10 @@ class Network:
         try:
             response = await self._send(verb, target, headers, body, timeout)
             _check(response, target, limit if verb != "HEAD" else None)
-            return Response(
-                response.status, _Headers(response), await _read(response, target.where, limit)
-            )
+            body = await _read(response, target.where, limit)
+            if wire.isEnabledFor(DEBUG):
+                log_body(body)
+            return Response(response.status, _Headers(response), body)
         except BaseException as error:
             if response is not None:
                 response.close()
@@ -185,8 +188,10 @@ class Network:
             # Large bodies are written as fast as they are taken, and not copied.
             data = io.BytesIO(body) if body is not None and len(body) > _AT_ONCE_BYTES else body
             forget()
+            if wire.isEnabledFor(DEBUG):
+                log_request(verb, str(target.url), lines, body)
             try:
-                return await session.request(
+                response = await session.request(
                     verb,
                     target.url,
                     headers=lines,
@@ -198,6 +203,10 @@ class Network:
             except aiohttp.ClientConnectionError:
                 if self._is_closed or not is_unread():
                     raise
+            else:
+                if wire.isEnabledFor(DEBUG):
+                    log_status(response.status)
+                return response
 
     async def _opened(self) -> aiohttp.ClientSession:
         """Return the session of the running loop: connections belong to the loop they were
@@ -454,6 +463,8 @@ class _Coming:
                 raise fault
             if not chunk:
                 return
+            if wire.isEnabledFor(DEBUG):
+                log_body(chunk)
             yield chunk
 
     async def close(self) -> None:

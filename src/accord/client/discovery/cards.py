@@ -166,7 +166,9 @@ async def fetch_card(
         )
         assert refused is not None  # that is what `_NOT_NOW` lists
         raise refused
-    raise BadCard(safe_url(url), what)
+    missing = BadCard(safe_url(url), what)
+    missing.is_missing = True
+    raise missing
 
 
 def read_json(body: bytes, url: str, budget: Budget) -> Any:

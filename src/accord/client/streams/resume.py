@@ -498,9 +498,9 @@ class Stream:
         """Ask for the task again and again, at growing intervals while nothing changes."""
         self._is_asking = True
         while not self._is_over:
-            await asyncio.sleep(
-                min(self._client.connection.retry.first_s * 2 ** min(self._polls, 8), _POLL_MOST_S)
-            )
+            connection = self._client.connection
+            grown_s = connection.retry.first_s * 2 ** min(self._polls, 8)
+            await asyncio.sleep(connection.budget.poll_s or min(grown_s, _POLL_MOST_S))
             await self._fetch_task()
             self._polls = 1 if self._ready else self._polls + 1
             if self._ready:

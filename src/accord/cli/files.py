@@ -1,0 +1,87 @@
+"""Saving what an agent made to disk, under names that stay in their folder."""
+
+import json
+import mimetypes
+import re
+from pathlib import Path
+
+from msgspec import UNSET
+
+from ..model import Artifact, Part, Task
+
+__all__ = ["save_files", "save_task"]
+
+_UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\/]')
+
+
+def save_files(parts: list[Part], folder: Path) -> list[Path]:
+    """Save the files among parts; return where."""
+    return [
+        _save(folder, part.filename or "file", part.media_type, part.raw)
+        for part in parts
+        if isinstance(part.raw, bytes)
+    ]
+
+
+def save_task(
+    task: Task, folder: Path, only: tuple[str, ...], *, overwrites: bool
+) -> tuple[list[Path], list[str]]:
+    """Save the artifacts of a task; return the files, and the addresses of parts that are
+    elsewhere.
+    """
+    saved: list[Path] = []
+    elsewhere: list[str] = []
+    taken: set[Path] = set()
+    for artifact in task.artifacts:
+        if only and artifact.artifact_id not in only:
+            continue
+        for part in artifact.parts:
+            if isinstance(part.url, str):
+                elsewhere.append(part.url)
+                continue
+            path = _save(folder, *_named(artifact, part), overwrites=overwrites, taken=taken)
+            taken.add(path)
+            saved.append(path)
+    return saved, elsewhere
+
+
+def _named(artifact: Artifact, part: Part) -> tuple[str, str, bytes]:
+    name = part.filename or artifact.name or artifact.artifact_id
+    if isinstance(part.raw, bytes):
+        return name, part.media_type, part.raw
+    if part.data is not UNSET:
+        text = json.dumps(part.data, indent=2, ensure_ascii=False)
+        return name, part.media_type or "application/json", text.encode()
+    assert isinstance(part.text, str)  # the only kind that is left
+    return name, part.media_type or "text/plain", part.text.encode()
+
+
+def _save(
+    folder: Path,
+    name: str,
+    media_type: str,
+    content: bytes,
+    *,
+    overwrites: bool = False,
+    taken: set[Path] | frozenset[Path] = frozenset(),
+) -> Path:
+    """Write a file under its own name, or with a number if that is taken. Links are not followed:
+    the name is a stranger's.
+    """
+    name = _UNFIT.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(". ")[:150] or "file"
+    if not Path(name).suffix:
+        name += mimetypes.guess_extension(media_type.partition(";")[0]) or ""
+    folder.mkdir(parents=True, exist_ok=True)
+    number = 0
+    while True:
+        stem, suffix = Path(name).stem, Path(name).suffix
+        path = folder / (f"{stem} ({number}){suffix}" if number else name)
+        number += 1
+        if overwrites and path not in taken:
+            path.unlink(missing_ok=True)
+        try:
+            with path.open("xb") as file:
+                file.write(content)
+            return path
+        except FileExistsError:
+            continue

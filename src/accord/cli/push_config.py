@@ -1,0 +1,141 @@
+"""accord task push-config: the webhooks of a task, at its agent."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import click
+
+from ..client import AgentFault, Client
+from ..model import (
+    A2AError,
+    ListPushConfigsResponse,
+    PushNotificationNotSupported,
+    TaskPushNotificationConfig,
+)
+from .advice import advised
+from .show import clean, show_json
+from .target import AgentTarget, agent_options, agent_words
+
+__all__ = ["push_config"]
+
+
+@click.group("push-config")
+def push_config() -> None:
+    """Have an agent send what happens to a task to a webhook.
+
+    \b
+    accord task push-config create http://localhost:8000 0192... --url https://me.example/hook
+    """
+
+
+@push_config.command()
+@click.argument("words", nargs=-1, metavar="URL TASK_ID")
+@click.option("--url", "hook", required=True, help="The webhook.")
+@click.option("--id", "config_id", default="", help="Of the config. By default a new one.")
+@click.option("--hook-token", default="", help="Sent along, for the webhook to check.")
+@click.option("--auth-scheme", default="", help="How the agent authenticates there, like Bearer.")
+@click.option("--auth-credentials", default="", help="And with what.")
+@agent_options
+def create(
+    target: AgentTarget,
+    words: tuple[str, ...],
+    hook: str,
+    config_id: str,
+    hook_token: str,
+    auth_scheme: str,
+    auth_credentials: str,
+) -> None:
+    """Add a webhook to task TASK_ID."""
+    task_id = _words(target, words, 1)[0]
+
+    async def work(agent: Client) -> None:
+        _show(
+            await agent.create_push_config(
+                task_id,
+                hook,
+                id=config_id,
+                token=hook_token,
+                scheme=auth_scheme,
+                credentials=auth_credentials,
+            ),
+            target,
+        )
+
+    _ask(target, work)
+
+
+@push_config.command()
+@click.argument("words", nargs=-1, metavar="URL TASK_ID CONFIG_ID")
+@agent_options
+def get(target: AgentTarget, words: tuple[str, ...]) -> None:
+    """Show a webhook of task TASK_ID."""
+    task_id, config_id = _words(target, words, 2)
+
+    async def work(agent: Client) -> None:
+        _show(await agent.get_push_config(task_id, config_id), target)
+
+    _ask(target, work)
+
+
+@push_config.command("list")
+@click.argument("words", nargs=-1, metavar="URL TASK_ID")
+@agent_options
+def list_(target: AgentTarget, words: tuple[str, ...]) -> None:
+    """List the webhooks of task TASK_ID."""
+    task_id = _words(target, words, 1)[0]
+
+    async def work(agent: Client) -> None:
+        found = list(await agent.list_push_configs(task_id))
+        if target.output == "json":
+            return show_json(ListPushConfigsResponse(configs=found))
+        for one in found:
+            _show(one, target)
+
+    _ask(target, work)
+
+
+@push_config.command()
+@click.argument("words", nargs=-1, metavar="URL TASK_ID CONFIG_ID")
+@agent_options
+def delete(target: AgentTarget, words: tuple[str, ...]) -> None:
+    """Remove a webhook of task TASK_ID."""
+    task_id, config_id = _words(target, words, 2)
+
+    async def work(agent: Client) -> None:
+        await agent.delete_push_config(task_id, config_id)
+        if target.output == "json":
+            click.echo("{}")
+
+    _ask(target, work)
+
+
+def _words(target: AgentTarget, words: tuple[str, ...], count: int) -> list[str]:
+    rest = agent_words(target, words, count, "see --help")
+    if len(rest) < count:
+        raise click.UsageError("something is missing; see --help")
+    return rest
+
+
+def _show(config: TaskPushNotificationConfig, target: AgentTarget) -> None:
+    if target.output == "json":
+        show_json(config)
+    else:  # without its token and credentials
+        click.echo(f"Config: {clean(config.id)}\nTask: {config.task_id}\nURL: {clean(config.url)}")
+
+
+def _ask(target: AgentTarget, work: Callable[[Client], Awaitable[Any]]) -> None:
+    async def run() -> None:
+        async with target.connected() as agent:
+            if not agent.card.capabilities.push_notifications:
+                raise PushNotificationNotSupported(
+                    f"{agent.card.name}: the card says it sends no push notifications"
+                )
+            await work(agent)
+
+    try:
+        asyncio.run(run())
+    except (A2AError, AgentFault) as error:
+        raise advised(
+            error, target.url, binding=target.binding, has_credential=target.has_credential
+        ) from error

@@ -1,0 +1,324 @@
+"""Which agent a command talks to, and how: the options that these commands share."""
+
+import functools
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import click
+import msgspec
+
+from ..client import ApiKey, Bearer, Budget, Client, ClientCert, Retry, connect
+from ..model import (
+    IDEMPOTENT,
+    RESUME,
+    AgentCard,
+    ExtensionSupportRequired,
+    Unauthenticated,
+    VersionNotSupported,
+)
+from ..net import may_be_set
+from .advice import RETRY_MAX_TIME, retry_for
+from .amount import SOME_SECONDS
+from .login import login_at
+from .settings import CONFIG, Setting
+from .wire import wire_shown
+
+__all__ = ["METADATA", "AgentTarget", "agent_options", "agent_words", "parse_object"]
+
+_BINDINGS = {
+    "jsonrpc": "JSONRPC",
+    "json-rpc": "JSONRPC",
+    "rest": "HTTP+JSON",
+    "http+json": "HTTP+JSON",
+    "http_json": "HTTP+JSON",
+    "http-json": "HTTP+JSON",
+    "grpc": "GRPC",
+}
+
+
+class AgentTarget(msgspec.Struct):
+    """An agent and how to talk to it, as typed."""
+
+    url: str = ""
+    transports: tuple[str, ...] = ()
+    version: str = ""
+    output: str = "text"
+    bearer: str = ""
+    api_key: str = ""
+    headers: dict[str, str] = {}
+    extensions: tuple[str, ...] = ()
+    certificate: tuple[str, str | None] | None = None
+    ca: str | None = None
+    insecure: bool = False
+    debug: bool = False
+    verbose: bool = False
+    timeout_s: float | None = None
+    poll_s: float | None = None
+    retry_max_time: float | None = None
+    typed_card: bool = False  # with --agent-card; else the address is the first word
+    binding: str = ""  # the one in use, once that is known
+
+    @property
+    def words(self) -> list[str]:
+        """How the agent was named, to be typed again."""
+        return ["--agent-card", self.url] if self.typed_card else [self.url]
+
+    @property
+    def has_credential(self) -> bool:
+        return bool(self.bearer or self.api_key or self.certificate)
+
+    @asynccontextmanager
+    async def connected(self, retry: Retry | None = None) -> AsyncIterator[Client]:
+        """The client of this agent, over the interface that was asked for."""
+        self._warn()
+        with wire_shown(self.debug, [self.bearer, self.api_key, *self.headers.values()]):
+            client = await self._connect(retry)
+            try:
+                self.binding = client.binding
+                self._check(client.card)
+                yield client
+            finally:
+                await client.close()
+
+    async def _connect(self, retry: Retry | None) -> Client:
+        client = await self._client(retry)
+        try:
+            wanted = self._interface(client)
+            if wanted == (client.binding, client.version):
+                return client
+        except BaseException:
+            await client.close()
+            raise
+        await client.close()
+        return await self._client(retry, binding=wanted[0], version=wanted[1])
+
+    def _client(self, retry: Retry | None, **options: Any) -> Client:
+        auth: Any = [
+            *([Bearer(self.bearer)] if self.bearer else []),
+            *([ApiKey(self.api_key)] if self.api_key else []),
+            *([ClientCert(*self.certificate)] if self.certificate else []),
+        ]
+        tls = None
+        if self.insecure:
+            tls = ssl.create_default_context()
+            tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+            if self.certificate:
+                raise click.UsageError("--insecure can't be used with --client-cert")
+        return connect(
+            self.url,
+            auth=auth or login_at(self.url),
+            public_card=bool(auth),
+            headers=self.headers or None,
+            extensions=self.extensions,
+            retry=retry or retry_for(self.retry_max_time),
+            budget=Budget(poll_s=self.poll_s),
+            ca=self.ca if tls is None else None,
+            ssl=tls,
+            **options,
+        )
+
+    def _interface(self, client: Client) -> tuple[str, str]:
+        """The binding and version to use: the first wish that the card offers, else its order."""
+        offered = [
+            (one.protocol_binding, one.protocol_version)
+            for one in client.connection.found.interfaces
+        ]
+        if self.version:
+            fitting = [one for one in offered if one[1] == self.version]
+        else:
+            fitting = [one for one in offered if not one[1].startswith("0.")]
+        if not fitting and not self.version.startswith("0."):
+            have = ", ".join(sorted({version for _, version in offered}))
+            advice = "" if self.version else f"; talk to it with --a2a-version {offered[0][1]}"
+            what = f"A2A {self.version or '1.0 or newer'}"
+            raise VersionNotSupported(
+                f"{client.card.name}: the card does not offer {what}, but {have}{advice}"
+            )
+        fitting = fitting or [("JSONRPC", self.version)]  # often served without being listed
+        for wish in self.transports:
+            for one in fitting:
+                if one[0] == wish:
+                    return one
+        return fitting[0]
+
+    def _check(self, card: AgentCard) -> None:
+        """What the card asks for and we do not have is said before anything is sent."""
+        for extension in card.capabilities.extensions:
+            known = (*self.extensions, IDEMPOTENT, RESUME)
+            if extension.required and extension.uri not in known:
+                raise ExtensionSupportRequired(
+                    f"{card.name} requires the extension {extension.uri}; "
+                    f"if you can do without it here, say --extension {extension.uri}"
+                )
+        needs = card.security_requirements
+        is_open = not needs or any(not requirement.schemes for requirement in needs)
+        is_known = self.has_credential or login_at(self.url) is not None or self.headers
+        if not is_open and not is_known:
+            wanted = " or ".join(" with ".join(one.schemes) for one in needs)
+            raise Unauthenticated(f"{card.name}: the card asks for {wanted}")
+        if self.bearer and not needs and not card.security_schemes:
+            _warn("the card declares no authentication; the token is sent all the same")
+
+    def _warn(self) -> None:
+        if self.insecure:
+            _warn("the server's certificate is not verified (--insecure)")
+            if self.has_credential or self.headers:
+                _warn("CREDENTIALS ARE SENT OVER A CONNECTION THAT IS NOT VERIFIED")
+
+
+def _warn(text: str) -> None:
+    click.secho(f"Warning: {text}", err=True)
+
+
+def _transports(_: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Any:
+    for word in value:
+        if word.lower() not in _BINDINGS:
+            raise click.BadParameter(f"{word} is none of jsonrpc, rest, grpc", param=param)
+    return tuple(_BINDINGS[word.lower()] for word in value)
+
+
+def _headers(_: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Any:
+    found = {}
+    for line in value:
+        name, is_split, text = line.partition(":" if ":" in line else "=")
+        name, text = name.strip(), text.strip()
+        if not is_split or not may_be_set(name) or not text.isprintable():
+            raise click.BadParameter("write NAME: VALUE, without line breaks", param=param)
+        if name.lower() == "a2a-version":
+            raise click.BadParameter("use --a2a-version", param=param)
+        found[name] = text
+    return found
+
+
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.option("-a", "--agent-card", cls=Setting, metavar="URL|FILE", default="",
+                 help="The agent: its address, its card's address, or a card file. Instead of "
+                 "URL."),
+    click.option("--transport", "transports", cls=Setting, multiple=True, callback=_transports,
+                 metavar="BINDING", help="jsonrpc, rest or grpc; repeat it, the best first. "
+                 "Default: the card's order."),
+    click.option("--a2a-version", "version", cls=Setting, default="", metavar="VERSION",
+                 help="The version of A2A to speak. Below 1.0 only if you say so."),
+    click.option("-o", "--output", cls=Setting, type=click.Choice(["text", "json", "fields"]),
+                 default="text", show_default=True, help="The answer; JSON for programs; or every "
+                 "field of it as `Label: value`."),
+    click.option("--bearer", "--token", "bearer", cls=Setting, default="", metavar="TOKEN",
+                 help="Bearer token. Others can see it in the process table and in your shell's "
+                 "history: better set A2ACLI_BEARER, or use accord auth login."),
+    click.option("--api-key", cls=Setting, default="", metavar="KEY",
+                 help="API key, sent where the card says. Better set A2ACLI_API_KEY: as above."),
+    click.option("-H", "--svc-param", "--header", "headers", cls=Setting, multiple=True,
+                 callback=_headers, metavar="'NAME: VALUE'", help="A service parameter: a header, "
+                 "or metadata of gRPC. May be repeated."),
+    click.option("--extension", "extensions", multiple=True, metavar="URI",
+                 help="An extension of the protocol to activate. May be repeated."),
+    click.option("--client-cert", cls=Setting, type=click.Path(exists=True, dir_okay=False),
+                 help="Certificate for mutual TLS (PEM)."),
+    click.option("--client-key", cls=Setting, type=click.Path(exists=True, dir_okay=False),
+                 help="Its private key (PEM), if not in the same file."),
+    click.option("--ca-cert", cls=Setting, type=click.Path(exists=True),
+                 help="Authorities to trust instead of the system's (PEM)."),
+    click.option("--insecure/--no-insecure", cls=Setting, default=False,
+                 help="Do not verify the server's certificate. For development."),
+    click.option("--timeout", cls=Setting, type=SOME_SECONDS, metavar="DURATION",
+                 help="How long to wait in all, like 30, 5s or 1m30s. Default: as long as it "
+                 "takes."),
+    click.option("--poll-interval", cls=Setting, type=SOME_SECONDS, metavar="DURATION",
+                 help="Between two looks at a task, where the agent does not stream. Default: "
+                 "grows from 0.1 s to 2 s."),
+    RETRY_MAX_TIME,
+    CONFIG,
+    click.option("--verbose/--no-verbose", cls=Setting, default=False,
+                 help="With -o fields: ids, names, media types and history too."),
+    click.option("--debug/--no-debug", cls=Setting, default=False,
+                 help="What goes over the wire, on stderr; without credentials."),
+]  # fmt: skip
+
+
+def agent_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of `AgentTarget`, and the target as its first argument."""
+
+    @functools.wraps(function)
+    def run(
+        *,
+        agent_card: str,
+        transports: tuple[str, ...],
+        version: str,
+        output: str,
+        bearer: str,
+        api_key: str,
+        headers: dict[str, str],
+        extensions: tuple[str, ...],
+        client_cert: str | None,
+        client_key: str | None,
+        ca_cert: str | None,
+        insecure: bool,
+        timeout: float | None,
+        poll_interval: float | None,
+        retry_max_time: float | None,
+        verbose: bool,
+        debug: bool,
+        **others: Any,
+    ) -> Any:
+        for secret in (bearer, api_key):
+            if not secret.isprintable():
+                raise click.UsageError("a credential has no control characters")
+        target = AgentTarget(
+            url=agent_card,
+            transports=transports,
+            version=version,
+            output=output,
+            bearer=bearer,
+            api_key=api_key,
+            headers=headers,
+            extensions=extensions,
+            certificate=(client_cert, client_key) if client_cert else None,
+            ca=ca_cert,
+            insecure=insecure,
+            debug=debug,
+            verbose=verbose,
+            timeout_s=timeout,
+            poll_s=poll_interval,
+            retry_max_time=retry_max_time,
+            typed_card=bool(agent_card),
+        )
+        return function(target, **others)
+
+    for option in reversed(_OPTIONS):
+        run = option(run)
+    return run
+
+
+def agent_words(target: AgentTarget, words: tuple[str, ...], most: int, what: str) -> list[str]:
+    """Return the words of a command behind the agent's address, which is the first unless
+    --agent-card names it. `most` is how many there can be, `what` how they are called in help.
+    """
+    source = click.get_current_context().get_parameter_source("agent_card")
+    is_typed = source is click.core.ParameterSource.COMMANDLINE
+    rest = list(words)
+    if rest and not is_typed and (not target.url or len(rest) > most):
+        target.url, target.typed_card = rest.pop(0), False
+    if not target.url:
+        raise click.UsageError("say which agent: its URL, or --agent-card")
+    if len(rest) > most:
+        raise click.UsageError(f"one word too many: {rest[most]!r}; {what}")
+    return rest
+
+
+def parse_object(text: str, name: str) -> dict[str, Any]:
+    """Return the JSON object of an option."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise click.UsageError(f'{name} is a JSON object, like \'{{"key": "value"}}\'')
+    return value
+
+
+METADATA = click.option(
+    "--metadata", cls=Setting, default="", metavar="JSON", help="Metadata of the request."
+)
