@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -46,6 +47,23 @@ async def count(text: str) -> AsyncIterator[str]:
 @agent.skill(durable=True)
 async def echo(text: str) -> str:
     return text
+
+
+@agent.skill
+async def ticks(text: str) -> AsyncIterator[str]:
+    """Say what time it is, as often as the text says."""
+    for _ in range(int(text)):
+        yield f"{time.time_ns()} "
+        await asyncio.sleep(0.02)
+
+
+@agent.skill(durable=True)
+async def talk(text: str, ctx: Context) -> str:
+    """Ask until told to stop: the function, and its owner, stay."""
+    heard = text
+    while heard != "stop":
+        heard = await ctx.ask(f"heard {heard}")
+    return "stopped"
 
 
 @agent.skill(durable=True)

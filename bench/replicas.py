@@ -1,0 +1,115 @@
+"""Several replicas on one PostgreSQL, measured: `python -m bench.replicas`.
+
+Replicas, PostgreSQL and the load share this machine: on two cores the rates say how the cores are
+shared, not how replicas scale. It takes about a minute.
+"""
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from tests.postgres import execute, schema_url
+from tests.reliability.clients import HttpClient
+from tests.reliability.harness import message
+from tests.reliability.ways import WAYS
+from tests.replicas.fleet import Fleet, Replica, fleet
+
+LEASE_S, BEAT_S = 3.0, 1.0
+RATE_S = 4.0
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def client(replicas: Fleet, replica: Replica) -> HttpClient:
+    return HttpClient(replicas.session, replica.url, WAYS["jsonrpc"])
+
+
+def show(name: str, value: str) -> None:
+    print(f"{name:<62} {value}", flush=True)
+
+
+def spread(values: list[float]) -> str:
+    values.sort()
+    p50, p90 = statistics.median(values), values[int(len(values) * 0.9)]
+    return f"p50 {p50 * 1000:.1f} ms, p90 {p90 * 1000:.1f} ms ({len(values)})"
+
+
+async def events(replicas: Fleet) -> None:
+    owner, other = (client(replicas, replica) for replica in replicas.replicas[:2])
+    task = await owner.send(message("200", "ticks", returnImmediately=True))
+    late: list[float] = []
+    async for frame in other.subscribe(task["id"]):
+        now = time.time_ns()
+        if "artifactUpdate" in frame.event:
+            said = frame.event["artifactUpdate"]["artifact"]["parts"][-1]["text"].split()[-1]
+            late.append((now - int(said)) / 1e9)
+    show("event to a reader on another replica", spread(late))
+
+
+async def turns(replicas: Fleet) -> None:
+    owner, other = (client(replicas, replica) for replica in replicas.replicas[:2])
+    task = await owner.send(message("hello", "talk"))
+    took: list[float] = []
+    for n in range(150):
+        began = time.perf_counter()
+        await other.send(message(f"{n}", task_id=task["id"]))
+        took.append(time.perf_counter() - began)
+    show("message to a task owned elsewhere, to the end of its turn", spread(took))
+
+
+async def taken(replicas: Fleet, schema: str) -> None:
+    dying = client(replicas, replicas.replicas[0])
+    for _ in range(300):
+        await dying.send(message("1000", "ticks", returnImmediately=True))
+    owner = execute(f"SELECT owner FROM {schema}.tasks WHERE owner IS NOT NULL LIMIT 1")
+    await replicas.replicas[0].kill()
+    began = time.perf_counter()
+    asked = f"SELECT count(*) FROM {schema}.tasks WHERE owner = {owner[0][0] if owner else 0}"
+    while execute(asked)[0][0]:  # noqa: ASYNC110  another process takes them
+        await asyncio.sleep(0.05)
+    took = time.perf_counter() - began
+    show(f"owner killed, until all is taken (lease {LEASE_S:g} s)", f"{took:.1f} s")
+
+
+async def rate(stores: list[str], name: str) -> None:
+    """Finished tasks a second, and the CPU time of the replicas for each."""
+    async with fleet(stores, Path(tempfile.mkdtemp()), 1) as replicas:
+        until, count = time.perf_counter() + RATE_S, 0
+
+        async def send(n: int) -> None:
+            nonlocal count
+            one = client(replicas, replicas.replicas[n % len(stores)])
+            while time.perf_counter() < until:
+                await one.send(message("hello", "echo"))
+                count += 1
+
+        before = sum(cpu_s(replica.pid) for replica in replicas.replicas)
+        await asyncio.gather(*(send(n) for n in range(32)))
+        used = sum(cpu_s(replica.pid) for replica in replicas.replicas) - before
+        rate_, each = count / RATE_S, used / max(count, 1) * 1e6
+        show(name, f"{rate_:.0f} finished tasks/s, {each:.0f} µs CPU of the replicas each")
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+async def main() -> None:
+    print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
+        schema = url.partition("schema=")[2].partition("&")[0]
+        async with fleet([url] * 3, Path(tempfile.mkdtemp()), 1) as replicas:
+            await events(replicas)
+            await turns(replicas)
+            await taken(replicas, schema)
+    await rate([f"sqlite:///{tempfile.mkdtemp()}/tasks.db"], "SQLite, 1 process")
+    for count in (1, 2, 4):
+        with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
+            await rate([url] * count, f"PostgreSQL, {count} replica{'s' if count > 1 else ''}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
