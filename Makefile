@@ -9,7 +9,7 @@ OLD    := .venv-03/.done
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
-.PHONY: help demo test test-pythons check format soak protos bench clean
+.PHONY: help demo test test-pythons check format soak protos bench clean console shots
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,7 +45,6 @@ $(CONSOLE): console/package.json console/index.html console/vite.config.ts $(she
 	&& npm run --silent build -- --logLevel warn; \
 	else echo "no Node.js here: the console is not built"; fi
 
-.PHONY: console shots
 console: $(CONSOLE) ## Build the web console
 
 shots: $(DEV) $(CONSOLE) programs ## Make the pictures of the console for the docs

@@ -40,7 +40,7 @@ async def test_a_trip_is_planned_with_a_form_a_stream_and_a_file(tmp_path):
         assert await page.locator(".markdown strong").count() == 2
 
         await say(page, "9 euros", "approve")
-        await page.click("text=Approve")
+        await page.click(".question button:text-is('Approve')")
         await page.wait_for_selector("text=paid")
 
         (tmp_path / "list.txt").write_text("one two")

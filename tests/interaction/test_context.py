@@ -39,6 +39,8 @@ async def test_a_stream_shows_the_rejection(connect):
 
 
 async def test_an_error_after_output_fails_the_task_with_its_text(connect):
+    """A client has seen output by then: the task can only fail."""
+
     async def pick(request: str, ctx: Context):
         ctx.write("half")
         raise InvalidParams("no more than half")
@@ -50,6 +52,8 @@ async def test_an_error_after_output_fails_the_task_with_its_text(connect):
 
 
 async def test_an_error_of_the_users_own_class_is_the_protocols(connect):
+    """Clients know the codes of the protocol alone."""
+
     class Unlucky(InvalidParams):
         pass
 
@@ -102,11 +106,14 @@ async def test_code_inside_a_run_finds_its_context(connect):
 
 
 def test_outside_of_a_run_there_is_no_context():
+    """The error says where it can be used."""
     with pytest.raises(RuntimeError, match="code that a skill with a task calls"):
         accord.current()
 
 
 async def test_a_forgotten_await_is_an_error_and_never_text(connect, caplog):
+    """A client must not be sent the name of a coroutine."""
+
     async def greet(request: str, ctx: Context):
         name = ctx.ask("Who are you?")
         return f"Hello {name}"
@@ -118,6 +125,7 @@ async def test_a_forgotten_await_is_an_error_and_never_text(connect, caplog):
 
 
 async def test_a_follow_up_that_names_another_skill_is_refused():
+    """It would be answered by a skill its sender did not mean."""
     agent = Agent("Two")
 
     @agent.skill
@@ -146,6 +154,8 @@ class Name(str):
 
 @pytest.mark.parametrize("value", [Color.RED, Name("red")], ids=lambda v: type(v).__name__)
 async def test_a_kind_of_text_is_text(connect, value):
+    """Whatever class of str an agent uses."""
+
     async def make(request: str):
         yield value
 
