@@ -134,7 +134,7 @@ class Agent(AgentBase):
         no_auth: bool = False,
         cors_origins: Sequence[str] = (),
         workers: int = 1,
-        console: bool = True,
+        console: "bool | Callable[[str], None]" = True,
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
         port.
@@ -173,7 +173,8 @@ class Agent(AgentBase):
             cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
             workers: How many processes serve the port. More than one need a store they can share:
               `postgresql://...`. One that dies is started again.
-            console: Serve the web console at `/console` too, and print the link that opens it. Only
+            console: Serve the web console at `/console` too. The link that opens it is printed, or
+              given to this function; with an `on_start` of your own it has to be a function. Only
               on loopback or with `auth`, and with one worker.
             push: Whether push notifications are sent, or how.
 
@@ -232,7 +233,10 @@ class Agent(AgentBase):
 
         def serve_app(app: "App", worker: WorkerProcess | None = None) -> None:
             page = None
-            if console and worker is None and (self.auth is not None or is_loopback(host)):
+            # Who takes the address of the agent is asked to take the link of the console too.
+            tells = console is True and on_start is None
+            is_open = worker is None and (self.auth is not None or is_loopback(host))
+            if is_open and (tells or callable(console)):
                 from .console import Console  # the page, which most apps have no need of
 
                 page = Console(app)
@@ -242,7 +246,9 @@ class Agent(AgentBase):
                 app.reached_at(url or address)
                 if worker is None:
                     tell(address)
-                if page is not None:
+                if page is not None and callable(console):
+                    console(page.link(url or address))
+                elif page is not None:
                     print(f"  console  {page.link(url or address)}   (opens once)", flush=True)
 
             serve(

@@ -156,7 +156,7 @@ def serve(
             port,
             store=store,
             workers=workers,
-            console=not no_console,
+            console=False if no_console else _show_console,
             url=url,
             versions=versions.split(",") if versions else None,
             grpc_port=grpc_port,
@@ -182,6 +182,10 @@ def serve(
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _show_console(link: str) -> None:
+    click.echo(f"  console  {link}   (opens once)")
 
 
 def _tls(certificate: Path | None, key: Path | None, client_authority: Path | None) -> Tls | None:
