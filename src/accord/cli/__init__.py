@@ -14,6 +14,7 @@ __all__ = ["main"]
 _VERBS = {
     "serve": ("serve", "serve"),
     "send": ("send", "send"),
+    "chat": ("chat", "chat"),
     "task": ("task", "task"),
     "card": ("card", "card"),
     "auth": ("auth", "auth"),
