@@ -317,7 +317,7 @@ async def test_a_full_disk_is_waited_for_and_not_told(tmp_path):
         resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (256 << 10, resource.RLIM_INFINITY))
         send = asyncio.ensure_future(client.send(say("300 2000 0", metadata={"skill": "make"})))
         async with asyncio.timeout(10):
-            while "the store can't be written, and is tried again" not in server.log:
+            while "the store can't be written; trying again" not in server.log:
                 assert await client.get(first["id"]) == first
         assert not send.done(), "nothing is acknowledged that is not stored"
         assert [task["id"] for task in (await client.list())["tasks"]] == [first["id"]], "nor shown"

@@ -26,7 +26,8 @@ _PREFLIGHT_S = b"600"
 class Misdirected(A2AError):
     """This server is not called that."""
 
-    status, grpc, reason, is_http_level = 421, "INVALID_ARGUMENT", "MISDIRECTED_REQUEST", True
+    code, status, grpc, reason = -32600, 421, "INVALID_ARGUMENT", "MISDIRECTED_REQUEST"
+    is_http_level = True
 
 
 class Screen:
