@@ -164,5 +164,7 @@ class Http1(Http):
         for status in _STATUS.findall(bytes(wire.written)):
             self.outcomes[status.decode()] += 1
             assert status < b"500" or status in (b"501", b"505"), (said, bytes(wire.written))
-        assert b'"code":-32603' not in wire.written, said
+        # A page of another site is told so with this code; everywhere else it is our fault.
+        faults = wire.written.count(b'"code":-32603') - wire.written.count(b'"CROSS_ORIGIN"')
+        assert faults <= 0, said
         self.check(said)
