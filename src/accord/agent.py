@@ -134,6 +134,8 @@ class Agent(AgentBase):
         no_auth: bool = False,
         cors_origins: Sequence[str] = (),
         workers: int = 1,
+        rpc: str = "/",
+        rest: str = "/",
         console: "bool | Callable[[str], None]" = True,
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
@@ -150,6 +152,8 @@ class Agent(AgentBase):
               server stops, or a store. By default a file in `./.accord/` named after the agent.
             url: The address clients reach it at, for the agent card. Without it, the address they
               used.
+            rpc: The path of the JSON-RPC binding.
+            rest: The base path of the HTTP+JSON binding.
             limits: What one caller may ask for.
             versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
             log_level: Of `logging.getLogger("accord")`, if that has none: `critical`, `error`,
@@ -211,6 +215,8 @@ class Agent(AgentBase):
             return self.app(
                 store=self.default_store if store is None else store,
                 url=url,
+                rpc=rpc,
+                rest=rest,
                 limits=limits,
                 versions=versions,
                 grpc_port=grpc_port,

@@ -1,6 +1,7 @@
-"""Find the agent in a user's file."""
+"""Find the agent in a user's file or module."""
 
-import importlib.util
+import importlib
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -12,23 +13,19 @@ from ..agent import Agent
 
 __all__ = ["load_agent"]
 
+_MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
 
 def load_agent(where: str) -> Agent:
-    """Return the agent `FILE[:name]` names. Without a name: the variable `agent`, or the only agent
-    there is.
+    """Return the agent `FILE[:name]` or `package.module[:name]` names. Without a name: the variable
+    `agent`, or the only agent there is.
 
     Raises:
         click.ClickException: There is no such file or agent, or the file can't be run; the message
         says what is there, and where.
     """
     file, _, name = where.partition(":") if not Path(where).exists() else (where, "", "")
-    path = Path(file)
-    if not path.is_file():
-        raise click.ClickException(
-            f"no file {file}; give a Python file with an agent in it, like hello.py or "
-            "hello.py:agent"
-        )
-    agents = {key: value for key, value in vars(_run(path)).items() if isinstance(value, Agent)}
+    agents = {key: value for key, value in vars(_found(file)).items() if isinstance(value, Agent)}
     if name:
         if name not in agents:
             raise click.ClickException(
@@ -46,38 +43,73 @@ def load_agent(where: str) -> Agent:
     )
 
 
-def _run(path: Path) -> ModuleType:
-    """Run the file as Python imports it."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise click.ClickException(f"{path} is not a Python file; give one whose name ends in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(
-        0, str(path.resolve().parent)
-    )  # its neighbours can be imported, as when Python runs it
-    sys.modules[path.stem] = module
+def _found(file: str) -> ModuleType:
+    path = Path(file)
+    if path.is_file():
+        if path.suffix != ".py":
+            raise click.ClickException(
+                f"{path} is not a Python file; give one whose name ends in .py"
+            )
+        return _imported(*_as_module(path), path)
+    if path.is_dir() and (path / "__init__.py").is_file():
+        return _imported(*_as_module(path / "__init__.py"), path / "__init__.py")
+    if _MODULE.fullmatch(file) and not file.endswith(".py"):
+        return _imported(file, Path.cwd(), None)
+    raise click.ClickException(
+        f"no file {file}; give a Python file with an agent in it, like hello.py or "
+        "hello.py:agent, or a module, like team.planner:agent"
+    )
+
+
+def _as_module(path: Path) -> tuple[str, Path]:
+    """The name a file is imported by, and the folder that it is found from: the one above its
+    packages, so that relative imports work.
+    """
+    path = path.resolve()
+    names = [] if path.stem == "__init__" else [path.stem]
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names), folder
+
+
+def _imported(name: str, folder: Path, path: Path | None) -> ModuleType:
+    """Import a module, with its neighbours as when Python runs it."""
+    if "." not in name:
+        sys.modules.pop(name, None)  # the user's file, whatever else goes by that name
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
     try:
-        spec.loader.exec_module(module)
+        return importlib.import_module(name)
     except SyntaxError as error:
         where = f"{error.filename or path}, line {error.lineno}"
         raise click.ClickException(
             f"{where}: {error.msg}\n    {(error.text or '').strip()}"
         ) from error
     except Exception as error:
-        raise click.ClickException(_told(path, error)) from error
-    return module
+        if path is None and isinstance(error, ModuleNotFoundError):
+            missing = error.name or ""
+            if name == missing or name.startswith(f"{missing}."):
+                raise click.ClickException(
+                    f"no module {missing} here ({folder}); give a module that can be imported from "
+                    "this folder, or a file, like hello.py"
+                ) from error
+        raise click.ClickException(_told(name, path, error)) from error
 
 
-def _told(path: Path, error: Exception) -> str:
+def _told(name: str, path: Path | None, error: Exception) -> str:
     """Say what went wrong and on which line of the user's file: the frames above and below it are
     not theirs.
     """
+    spec = sys.modules.get(name)
+    file = path or Path(getattr(spec, "__file__", None) or name)
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if Path(frame.filename) == path.absolute()
+        if Path(frame.filename).resolve() == file.resolve()
     ]
-    where = f"{path}, line {frames[-1].lineno}: " if frames else f"{path}: "
+    where = f"{file}, line {frames[-1].lineno}: " if frames else f"{file}: "
     line = f"\n    {frames[-1].line}" if frames else ""
     install = ""
     if isinstance(error, ModuleNotFoundError) and error.name:

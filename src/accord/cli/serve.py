@@ -1,6 +1,5 @@
 """accord serve: put an agent on the network."""
 
-import logging
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,16 +10,18 @@ from ..engine.runs import Retention
 from ..net import egress_words
 from ..server.transport import Tls
 from .amount import DAYS, SECONDS
+from .example import example_words
 from .load import load_agent
+from .logs import FORMATS, set_up_log
 
-__all__ = ["serve"]
+__all__ = ["greet", "serve"]
 
 _PEM = click.Path(exists=True, dir_okay=False, path_type=Path)
 _LEVELS = ["critical", "error", "warning", "info", "debug"]
 
 
 @click.command()
-@click.argument("file", metavar="FILE[:NAME]")
+@click.argument("file", metavar="FILE|MODULE[:NAME]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -110,6 +111,17 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     show_default=True,
     help="The level of the log.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="Lines for people, or an object per line for programs.",
+)
+@click.option("--rpc", default="/", show_default=True, help="The path of the JSON-RPC binding.")
+@click.option(
+    "--rest", default="/", show_default=True, help="The base path of the HTTP+JSON binding."
+)
 def serve(
     file: str,
     host: str,
@@ -133,22 +145,26 @@ def serve(
     no_console: bool,
     cors_origin: tuple[str, ...],
     log_level: str,
+    log_format: str,
+    rpc: str,
+    rest: str,
 ) -> None:
-    """Serve the agent in FILE until Ctrl-C.
+    """Serve the agent in FILE, or in a module, until Ctrl-C.
 
-    Without NAME it is the variable `agent`, or the only agent in the file. Tasks are kept in
+    Without NAME it is the variable `agent`, or the only agent there is. Tasks are kept in
     ./.accord/ and survive a crash.
 
     \b
     accord serve hello.py
     accord serve team.py:planner --port 9000 --store memory://
+    accord serve team.planning:planner
     """
     if url is not None and not url.startswith(("http://", "https://")):
         raise click.ClickException(
             f"--url {url} is not an address that clients can use; write it like "
             "https://agents.example.com/trip"
         )
-    logging.basicConfig(level=log_level.upper(), format="%(levelname)s: %(message)s")
+    set_up_log(log_level, log_format)
     agent = load_agent(file)
     try:
         agent.run(
@@ -158,6 +174,8 @@ def serve(
             workers=workers,
             console=False if no_console else _show_console,
             url=url,
+            rpc=rpc,
+            rest=rest,
             versions=versions.split(",") if versions else None,
             grpc_port=grpc_port,
             tls=_tls(tls_cert, tls_key, tls_client_ca),
@@ -171,13 +189,13 @@ def serve(
             log_level=log_level,
             no_auth=no_auth,
             cors_origins=cors_origin,
-            on_start=lambda bound: _greet(
+            on_start=lambda bound: greet(
                 agent,
                 bound,
-                url,
                 store or agent.default_store,
-                f"{host}:{grpc_port}" if grpc_port else "",
-                egress_proxy,
+                url=url,
+                grpc=f"{host}:{grpc_port}" if grpc_port else "",
+                egress_proxy=egress_proxy,
             ),
         )
     except (TypeError, ValueError, RuntimeError) as error:
@@ -196,14 +214,20 @@ def _tls(certificate: Path | None, key: Path | None, client_authority: Path | No
     return Tls(certificate, key, client_authority)
 
 
-def _greet(
-    agent: Agent, bound: str, url: str | None, store: str, grpc: str, egress_proxy: str
+def greet(
+    agent: Agent,
+    bound: str,
+    store: str,
+    *,
+    url: str | None = None,
+    grpc: str = "",
+    egress_proxy: str = "",
 ) -> None:
+    """Say what is served where, and what to type to try it."""
     base = url or bound
     kept = (
         "forgotten when the server stops" if store.startswith("memory") else "kept through a crash"
     )
-    example = next((e for skill in agent.skills.values() for e in skill.card.examples), "Hello")
     click.echo(f"{click.style(agent.name, bold=True)} is served at {base}   (Ctrl-C stops it)")
     click.echo(f"  card     {base}/.well-known/agent-card.json")
     if grpc:
@@ -213,7 +237,10 @@ def _greet(
         click.echo(f"  callers  authenticated by {', '.join(agent.auth.schemes)}")
     click.echo(f"  tasks    {_place(store)}, {kept}")
     click.echo(f"  egress   addresses of strangers: {egress_words(egress_proxy)}")
-    click.echo(f"\nTry it:  {click.style(f'accord send {base} {example!r}', bold=True)}")
+    if agent.skills:
+        first = next(iter(agent.skills.values()))
+        words = example_words(first, is_alone=len(agent.skills) == 1)
+        click.echo(f"\nTry it:  {click.style(f'accord send {base} {words}', bold=True)}")
 
 
 def _place(store: str) -> str:

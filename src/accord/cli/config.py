@@ -1,0 +1,51 @@
+"""accord config: the settings that count here, and where they come from."""
+
+import json
+
+import click
+
+from .settings import CONFIG, SECRETS, SETTINGS, look_up
+
+__all__ = ["config"]
+
+
+@click.group()
+def config() -> None:
+    """See the settings of the commands that talk to agents.
+
+    \b
+    accord config show
+    """
+
+
+@config.command()
+@CONFIG
+@click.option("-o", "--output", type=click.Choice(["text", "json", "fields"]), default="text",
+              show_default=True, help="For people, or for programs.")  # fmt: skip
+@click.pass_context
+def show(ctx: click.Context, output: str) -> None:
+    """Show each setting, its value and its source. Changes nothing.
+
+    An option wins over a variable, that over the nearest .env (or --config), that over
+    ~/.config/a2a-cli/.env. Logins are kept apart: see accord auth status.
+    """
+    file = ctx.meta.get("accord.config")
+    rows = []
+    for name, default in SETTINGS.items():
+        found = look_up(name, file)
+        value = found.value if found is not None else default
+        rows.append(
+            {
+                "name": name,
+                "envVar": "A2ACLI_" + name.upper().replace("-", "_"),
+                "value": "<redacted>" if found is not None and name in SECRETS else value,
+                "source": found.source if found is not None else "default",
+                "path": found.path if found is not None else None,
+            }
+        )
+    if output == "json":
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        where = f"{row['source']} {row['path']}" if row["path"] else row["source"]
+        click.echo(f"{row['name']}: {row['value']} ({where})")

@@ -1,0 +1,101 @@
+"""accord init: a new project with an agent, a test and a Dockerfile."""
+
+import re
+from pathlib import Path
+
+import click
+
+__all__ = ["init"]
+
+_AGENT = '''"""{name}: an agent."""
+
+from accord import Agent, Context
+
+agent = Agent("{name}", description="Greets people.")
+
+
+@agent.skill(examples=["Ada"])
+async def greet(name: str, ctx: Context):
+    """Greet someone, word by word."""
+    await ctx.status("thinking of something nice")
+    for word in ("Hello,", f"{{name}}!"):
+        yield f"{{word}} "
+'''
+
+_TEST = '''"""The agent, called in the same process."""
+
+import asyncio
+
+from accord import connect
+
+from agent import agent
+
+
+def test_it_greets():
+    async def ask():
+        async with connect(agent) as client:
+            return await client.send("Ada")
+
+    assert asyncio.run(ask()).text.strip() == "Hello, Ada!"
+'''
+
+_DOCKERFILE = """FROM python:3.12-slim
+WORKDIR /srv
+COPY requirements.txt .
+RUN pip install --no-cache-dir -r requirements.txt
+COPY agent.py .
+RUN useradd --create-home agent && mkdir .accord && chown agent .accord
+USER agent
+# Tasks are kept in .accord: mount a volume there, and they survive the container.
+VOLUME /srv/.accord
+EXPOSE 8000
+# --no-auth: whoever reaches the port may call. Give the agent auth= and take it out before you
+# publish the port.
+CMD ["accord", "serve", "agent.py", "--host", "0.0.0.0", "--no-auth"]
+"""
+
+_README = """# {name}
+
+    pip install -r requirements.txt
+    accord serve agent.py
+    accord chat http://localhost:8000
+
+    pip install pytest
+    python -m pytest
+
+    docker build -t {image} .
+    docker run -p 127.0.0.1:8000:8000 {image}
+"""
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--name", default="", help="The agent's name. By default that of the folder.")
+def init(folder: Path, name: str) -> None:
+    """Make a project in FOLDER: an agent, a test, a Dockerfile.
+
+    \b
+    accord init hello
+    cd hello && accord serve agent.py
+    """
+    words = re.sub(r"[-_]+", " ", folder.resolve().name).strip()
+    name = name or words.capitalize()
+    if not name.isprintable() or any(char in name for char in '"\\{}'):
+        raise click.UsageError("a name has no quotes, backslashes or braces; give one with --name")
+    image = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
+    files = {
+        "agent.py": _AGENT.format(name=name),
+        "test_agent.py": _TEST,
+        "requirements.txt": "accord\n",
+        "Dockerfile": _DOCKERFILE,
+        ".dockerignore": ".accord\n.git\n__pycache__\n",
+        "README.md": _README.format(name=name, image=image),
+    }
+    there = [file for file in files if (folder / file).exists()]
+    if there:
+        raise click.ClickException(f"{folder} has {', '.join(there)} already; give another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in files.items():
+        (folder / file).write_text(text, encoding="utf-8")
+        click.echo(folder / file)
+    click.echo(f"\nTry it:  cd {folder} && accord serve agent.py", err=True)
