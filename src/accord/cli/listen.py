@@ -8,7 +8,7 @@ import logging
 import click
 import msgspec
 
-from ..model import Message, StatusUpdate, Task
+from ..model import Event, Message, StatusUpdate, Task
 from ..push import Notified, Receiver, listening
 
 __all__ = ["listen"]
@@ -17,11 +17,21 @@ __all__ = ["listen"]
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", default=9000, show_default=True, type=click.IntRange(0, 65535), help="And the port."
+    "--port",
+    default=9000,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on.",
 )
-@click.option("--agent", default="", help="The agent's address: take only what it has signed.")
-@click.option("--secret", default="", help="The secret it signs with: whsec_...")
-@click.option("--token", default="", help="The token of the push config.")
+@click.option(
+    "--agent", default="", help="Accept only notifications signed by the agent at this URL."
+)
+@click.option(
+    "--secret", default="", help="Accept only notifications signed with this secret (whsec_...)."
+)
+@click.option(
+    "--token", default="", help="Accept only notifications with this token, set in the push config."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON.")
 def listen(host: str, port: int, agent: str, secret: str, token: str, as_json: bool) -> None:
     """Receive push notifications and print them, until Ctrl-C.
@@ -35,11 +45,7 @@ def listen(host: str, port: int, agent: str, secret: str, token: str, as_json: b
     is_unverified = not (agent or secret or token)
 
     def show(notified: Notified) -> None:
-        if as_json:
-            event = msgspec.to_builtins(notified.event)
-            click.echo(json.dumps({"taskId": notified.task_id, "event": event}))
-        else:
-            click.echo(_line(notified))
+        click.echo(_json_line(notified) if as_json else _text_line(notified))
 
     receiver = Receiver(show, agent=agent, secret=secret, token=token, is_unverified=is_unverified)
 
@@ -47,8 +53,10 @@ def listen(host: str, port: int, agent: str, secret: str, token: str, as_json: b
         async with listening(receiver, host, port) as url:
             click.echo(f"listening at {url}   (Ctrl-C stops it)", err=True)
             if is_unverified:
-                click.echo("nothing is verified; give --agent, --secret or --token", err=True)
-            await asyncio.Event().wait()
+                click.echo(
+                    "notifications are not verified; use --agent, --secret or --token", err=True
+                )
+            await asyncio.Event().wait()  # never set: runs until Ctrl-C
 
     try:
         with contextlib.suppress(KeyboardInterrupt):
@@ -57,15 +65,23 @@ def listen(host: str, port: int, agent: str, secret: str, token: str, as_json: b
         raise click.ClickException(str(error)) from error
 
 
-def _line(notified: Notified) -> str:
-    event = notified.event
+def _json_line(notified: Notified) -> str:
+    event = msgspec.to_builtins(notified.event)
+    return json.dumps({"taskId": notified.task_id, "event": event})
+
+
+def _text_line(notified: Notified) -> str:
+    """Return one line for people: the event's number if it has one, the task's id, the event."""
     number = f"{notified.number:>4} " if notified.number is not None else ""
-    head = f"{number}{notified.task_id}  "
+    return f"{number}{notified.task_id}  {_event_text(notified.event)}"
+
+
+def _event_text(event: Event | Message) -> str:
     if isinstance(event, Task | StatusUpdate):
-        word = "task, " if isinstance(event, Task) else ""
-        said = event.status.message.text if event.status.message is not None else ""
-        return f"{head}{word}{event.status.state.word}" + (f": {said}" if said else "")
+        kind = "task, " if isinstance(event, Task) else ""
+        message = event.status.message.text if event.status.message is not None else ""
+        return f"{kind}{event.status.state.word}" + (f": {message}" if message else "")
     if isinstance(event, Message):
-        return f"{head}message: {event.text}"
+        return f"message: {event.text}"
     text = "".join(str(part.text) for part in event.artifact.parts if isinstance(part.text, str))
-    return f"{head}artifact {event.artifact.name or event.artifact.artifact_id}: {text}"
+    return f"artifact {event.artifact.name or event.artifact.artifact_id}: {text}"
