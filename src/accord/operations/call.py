@@ -4,7 +4,7 @@ import msgspec
 
 from ..auth import ANONYMOUS, Caller
 from ..model import IDEMPOTENT, RESUME, SCHEMA
-from ..protocol import NOW, Semantics
+from ..protocol import DEFAULT_SEMANTICS, Semantics
 
 __all__ = ["IDEMPOTENT", "RESUME", "SCHEMA", "Call"]
 
@@ -18,5 +18,5 @@ class Call(msgspec.Struct):
     last_event: int | None = None
     version: str = ""  # of the protocol, as the caller names it
     origin: str = ""
-    semantics: Semantics = NOW
+    semantics: Semantics = DEFAULT_SEMANTICS
     headers: tuple[tuple[bytes, bytes], ...] = ()  # of the answer: what has no place in its body

@@ -47,7 +47,7 @@ async def create_push_config(
     notifier = _notifier(service)
     check_id("taskId", request.task_id, request.tenant, service.limits)
     namespace = service.namespace(request.tenant, call)
-    if not request.url and call.semantics.may_unset_push:
+    if not request.url and call.semantics.empty_url_removes_push:
         key, _ = await _place(service, namespace, request.task_id)
         await notifier.hooks.store.delete(key, request.id)
         return request
@@ -70,11 +70,11 @@ async def get_push_config(
 ) -> TaskPushNotificationConfig:
     notifier = _notifier(service)
     check_id("taskId", request.task_id, request.tenant, service.limits)
-    if not call.semantics.has_one_push:
+    if not call.semantics.has_one_push_config:
         check_id("id", request.id, request.tenant, service.limits)
     found = await _of(service, notifier, call, request.tenant, request.task_id)
     push = _find(found, request.id, request.task_id, call)
-    if push is None and call.semantics.may_unset_push:
+    if push is None and call.semantics.empty_url_removes_push:
         return TaskPushNotificationConfig(url="", id=request.id, task_id=request.task_id)
     if push is None:
         raise _no_config(request.task_id, request.id)
@@ -189,7 +189,7 @@ async def _of(
 
 def _find(found: list[Push], id: str, task_id: str, call: Call) -> Push | None:
     push = next((push for push in found if push.id == id), None)
-    if push is not None or not call.semantics.has_one_push or id not in ("", DEFAULT):
+    if push is not None or not call.semantics.has_one_push_config or id not in ("", DEFAULT):
         return push
     unnamed = next((push for push in found if push.id == task_id), None)
     return unnamed or (found[0] if found and not id else None)
@@ -204,7 +204,7 @@ def _made(
     task_id: str,
     seq: int,
 ) -> Push:
-    if not config.id and call.semantics.has_one_push:
+    if not config.id and call.semantics.has_one_push_config:
         config.id = task_id
     return notifier.hooks.made(
         config,

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from .client import EventFrame as EventFrame
     from .client import JsonObject as JsonObject
     from .client import status_error as status_error
-    from .contract import NOW as NOW
+    from .contract import DEFAULT_SEMANTICS as DEFAULT_SEMANTICS
     from .contract import Codec as Codec
     from .contract import CodecChoice as CodecChoice
     from .contract import RestCodec as RestCodec
     from .contract import Semantics as Semantics
     from .contract import Snapshot as Snapshot
     from .contract import TaskPage as TaskPage
-    from .contract import weight as weight
+    from .contract import encoded_size as encoded_size
     from .shallow import outline as outline
     from .shallow import texts as texts
 
@@ -31,7 +31,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "ClientCodec": "client",
             "EventFrame": "client",
             "JsonObject": "client",
-            "NOW": "contract",
+            "DEFAULT_SEMANTICS": "contract",
             "RestCodec": "contract",
             "Semantics": "contract",
             "Snapshot": "contract",
@@ -39,6 +39,6 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "outline": "shallow",
             "status_error": "client",
             "texts": "shallow",
-            "weight": "contract",
+            "encoded_size": "contract",
         },
     )

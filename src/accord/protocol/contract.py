@@ -1,8 +1,8 @@
-"""What a version of the protocol is to the rest: requests in, answers out.
+"""The interface of a protocol version: it decodes requests and encodes answers.
 
-The model is 1.0's. A codec of an older version turns its shapes into that model and back; what the
-old version *means* beyond shape it says with `Semantics`, so that no other room ever asks which
-version it is talking to.
+The model has the shapes of A2A 1.0. The codec of an older version converts its shapes to the model
+and back. Where an older version also behaves differently, its codec says so with `Semantics`. So no
+other package has to check versions.
 """
 
 from collections.abc import Callable
@@ -13,57 +13,64 @@ import msgspec
 from ..model import A2AError, Event, Message, Task, TaskState
 
 __all__ = [
-    "NOW",
-    "WORTH_JOINING",
+    "DEFAULT_SEMANTICS",
+    "LARGE_HEAD_BYTES",
     "Codec",
     "CodecChoice",
     "RestCodec",
     "Semantics",
     "Snapshot",
     "TaskPage",
-    "weight",
+    "encoded_size",
 ]
 
 
-WORTH_JOINING = 8 << 10  # bytes: a copy of less costs next to nothing
+# Slicing a snapshot's head copies it. Above this size, the copy costs more than a join.
+LARGE_HEAD_BYTES = 8 << 10
 
 
 class Semantics(msgspec.Struct, frozen=True):
-    """What a request asks for beyond 1.0."""
+    """How the handling of one request differs from A2A 1.0. The defaults are 1.0."""
 
-    new_task_id: str = ""  # make the task with this id, or continue the one that has it
-    reopen: bool = False  # a finished task takes messages again
-    always_task: bool = False  # a bare reply is kept and answered as a task
-    cancel_twice_fails: bool = False  # cancelling a canceled task is an error
-    ends_with_snapshot: bool = False  # subscribing to a finished task gives the task and ends
-    has_one_push: bool = False  # a push config without an id is the task's one: it has the task's
-    may_unset_push: bool = False  # and may be none: one without a URL takes it away
+    # Create a task with this id, or continue the task that has it.
+    new_task_id: str = ""
+    # A finished task accepts new messages.
+    reopen: bool = False
+    # A reply that is only a message is stored and returned as a task.
+    always_task: bool = False
+    # Canceling a task that is already canceled is an error.
+    cancel_twice_fails: bool = False
+    # Subscribing to a finished task returns the task and ends. In 1.0 it is an error.
+    ends_with_snapshot: bool = False
+    # A task may have one push config without an id. It is stored under the task's id.
+    has_one_push_config: bool = False
+    # Setting a push config without a URL deletes it. Getting one that doesn't exist returns one
+    # without a URL.
+    empty_url_removes_push: bool = False
 
 
-NOW = Semantics()
+DEFAULT_SEMANTICS = Semantics()
 
 
 class Snapshot(msgspec.Struct, gc=False):
-    """A task as it stood after event `seq`, encoded as 1.0 in two pieces: all but the artifacts,
-    and those.
-    """
+    """A task as it stood after event `seq`, encoded as JSON of A2A 1.0 in two parts."""
 
     seq: int
     state: TaskState
-    head: bytes
-    artifacts: bytes
+    head: bytes  # a JSON object: the task without its artifacts
+    artifacts: bytes  # a JSON array
 
     @property
     def data(self) -> bytes:
         """The whole task as JSON."""
         if self.artifacts == b"[]":
             return self.head
-        if len(self.head) > WORTH_JOINING:
-            return self.within(b"", b"")
+        if len(self.head) > LARGE_HEAD_BYTES:
+            return self.wrapped(b"", b"")
         return b'%b,"artifacts":%b}' % (self.head[:-1], self.artifacts)
 
-    def within(self, before: bytes, after: bytes) -> bytes:
-        """The whole task as JSON with something around it, in one copy."""
+    def wrapped(self, before: bytes, after: bytes) -> bytes:
+        """Return the whole task as JSON between two other texts. Copies the task only once."""
         head, artifacts = self.head, self.artifacts
         if artifacts == b"[]":
             return b"%b%b%b" % (before, head, after)
@@ -75,7 +82,7 @@ class Snapshot(msgspec.Struct, gc=False):
 
 
 class TaskPage(msgspec.Struct):
-    """A page of encoded tasks, newest first."""
+    """One page of a list of tasks, newest first. Each task is encoded as JSON of A2A 1.0."""
 
     tasks: list[bytes]
     next_page_token: str
@@ -83,9 +90,11 @@ class TaskPage(msgspec.Struct):
     total_size: int
 
 
-def weight(answer: Any) -> int:
-    """How many bytes an answer is made from; none if it is made from what others may still
-    change.
+def encoded_size(answer: Any) -> int:
+    """Return the size in bytes of the encoded tasks in an answer.
+
+    It is 0 for every other answer. Those are objects that other code may still change, so another
+    thread must not encode them.
     """
     if isinstance(answer, Snapshot):
         return len(answer.head) + len(answer.artifacts)
@@ -93,71 +102,90 @@ def weight(answer: Any) -> int:
 
 
 class Codec(Protocol):
-    """One version's JSON on one binding.
+    """Converts between one version's JSON on one binding and the model."""
 
-    `answer` below is what an operation gives: Snapshot, Message, Tasks, a push config, a list of
-    them, a card, or None.
-    """
-
-    origin: str  # stored with a task: the family of versions it was made by
-    errors_in_streams: bool  # an error before a stream's first event is an event of the stream
+    # Stored with each task. It names the version that created the task, so that requests which
+    # don't name a version get the right codec.
+    origin: str
+    # An error before the first event of a stream is sent as an event of that stream.
+    errors_in_streams: bool
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
-        """Return the request in `params`, which `text.check` has passed. Raises ParseError or
-        InvalidParams.
+        """Return the request in `params` and how to handle it.
+
+        The caller has checked `params` with `text.check`.
+
+        Raises:
+            ParseError: `params` is not JSON.
+            InvalidParams: It is not a request of this operation.
         """
         ...
 
-    def result(self, operation: str, answer: Any) -> bytes: ...
+    def result(self, operation: str, answer: Any) -> bytes:
+        """Return the encoded answer of an operation.
+
+        `answer` is a Snapshot, a Message, a TaskPage, a push config, a list of push configs, an
+        agent card, or None.
+        """
+        ...
 
     def frames(
         self, event: Event | Message, *, is_last: bool, index: Callable[[str], int]
     ) -> list[bytes]:
-        """Return a stream's event: usually one frame. `index` gives an artifact's place among its
-        task's.
+        """Return the frames that carry one event of a stream, usually one.
+
+        `index` takes an artifact's id and returns its position in the task.
         """
         ...
 
     def error(self, error: A2AError) -> dict[str, Any]:
-        """Return the error member of an answer."""
+        """Return the `error` object of a JSON-RPC answer."""
         ...
 
 
 class RestCodec(Codec, Protocol):
-    """One version's JSON on HTTP+JSON, where a request comes in pieces and an answer has a
-    status.
-    """
+    """A codec for HTTP+JSON: a request has a path, a query and a body, an answer has a status."""
 
     def join(
         self, operation: str, fields: dict[str, str], query: dict[str, list[str]], body: bytes
     ) -> bytes:
-        """Return the request as one JSON object: `fields` of its path, its query, and a body, which
-        may be empty.
+        """Return the request as one JSON object, for `decode`.
+
+        Args:
+            operation: Its name.
+            fields: The parameters in the path.
+            query: The parameters in the query.
+            body: It may be empty.
         """
         ...
 
     def failure(self, error: A2AError) -> tuple[int, bytes]:
-        """Return the status and the body that tell of an error."""
+        """Return the status and the body of an error answer."""
         ...
 
     def answer_type(self, accept: bytes, sent: bytes) -> bytes:
-        """Return the content type of an answer to a request with these Accept and Content-Type
-        headers.
+        """Return the content type of the answer.
+
+        Args:
+            accept: The request's Accept header.
+            sent: The request's Content-Type header.
         """
         ...
 
 
 class CodecChoice(Protocol):
-    """Several codecs for one name."""
+    """Chooses the codec of a request whose method name or path is used by several codecs."""
 
     def codec_or_task_id(self, operation: str, hint: str, params: bytes) -> Codec | str:
-        """Return the codec the request is in, or the id of the task that knows. `hint` is the
-        version it names, if any.
+        """Return the codec of the request, or a task id if the request doesn't show it.
+
+        With a task id, the caller looks up the task's origin and calls `for_origin`. `hint` is the
+        version that the request names, or empty.
         """
         ...
 
     def for_origin(self, origin: str) -> Codec:
-        """Return the codec for a task of this origin; empty if there is no such task."""
+        """Return the codec of tasks with this origin. `origin` is empty if the task is unknown."""
         ...
 
 

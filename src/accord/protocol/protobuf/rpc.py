@@ -15,7 +15,7 @@ import msgspec.inspect as mi
 
 from ...model import A2AError, Limits, Message, TaskState
 from .. import lenient, text
-from ..contract import NOW, Codec, Semantics, Snapshot
+from ..contract import DEFAULT_SEMANTICS, Codec, Semantics, Snapshot
 from ..v1 import codec as v1
 from .messages import kind
 from .schema import POOL
@@ -53,9 +53,9 @@ class Rpc:
         if self.is_as_stored and len(data) <= SMALL:  # too little to break a limit
             type_ = v1.REQUESTS[self.operation]
             try:
-                return msgspec.convert(value, type_), NOW
+                return msgspec.convert(value, type_), DEFAULT_SEMANTICS
             except msgspec.ValidationError:
-                return lenient.convert(_whole(value, mi.type_info(type_)), type_), NOW
+                return lenient.convert(_whole(value, mi.type_info(type_)), type_), DEFAULT_SEMANTICS
         params = _encode(value)
         text.check(params, self._limits)
         return self.codec.decode(self.operation, params)

@@ -342,7 +342,7 @@ def _read_push_get(value: Json) -> Json:
 # The codec
 
 _NOTHING_MORE = Semantics()
-_PUSH = Semantics(has_one_push=True, may_unset_push=True)
+_PUSH = Semantics(has_one_push_config=True, empty_url_removes_push=True)
 _READERS: dict[str, tuple[Callable[[Json], Json], type, Semantics]] = {
     "GetTask": (_read_query, GetTaskRequest, _NOTHING_MORE),
     "CancelTask": (_read_task_id, CancelTaskRequest, Semantics(cancel_twice_fails=True)),
@@ -370,7 +370,7 @@ class V01:
         if task_id is not None and (not isinstance(task_id, str) or not task_id):
             raise refuse("id", "is not the id of a task")
         return request, Semantics(
-            new_task_id=task_id or new_id(), reopen=True, always_task=True, has_one_push=True
+            new_task_id=task_id or new_id(), reopen=True, always_task=True, has_one_push_config=True
         )
 
     def result(self, operation: str, answer: Any) -> bytes:

@@ -33,7 +33,7 @@ from ...model import (
     timestamp,
 )
 from .. import legacy, legacy_card
-from ..contract import NOW, Semantics, Snapshot, TaskPage
+from ..contract import DEFAULT_SEMANTICS, Semantics, Snapshot, TaskPage
 from ..legacy import (
     Json,
     need,
@@ -401,21 +401,21 @@ def _read_push_list(value: Json) -> Json:
 _SENDS = ("SendMessage", "SendStreamingMessage")
 _CANCEL = Semantics(cancel_twice_fails=True)
 _SUBSCRIBE = Semantics(ends_with_snapshot=True)
-_PUSH = Semantics(has_one_push=True)
+_PUSH = Semantics(has_one_push_config=True)
 
 READERS: dict[str, tuple[Callable[[Json], Json], type, Semantics]] = {
     "SendMessage": (read_send, SendMessageRequest, _PUSH),
     "SendStreamingMessage": (read_send, SendMessageRequest, _PUSH),
-    "GetTask": (read_query, GetTaskRequest, NOW),
-    "ListTasks": (read_list, ListTasksRequest, NOW),
+    "GetTask": (read_query, GetTaskRequest, DEFAULT_SEMANTICS),
+    "ListTasks": (read_list, ListTasksRequest, DEFAULT_SEMANTICS),
     "CancelTask": (_read_cancel, CancelTaskRequest, _CANCEL),
     "SubscribeToTask": (read_task_id, SubscribeRequest, _SUBSCRIBE),
     "CreateTaskPushNotificationConfig": (read_push, TaskPushNotificationConfig, _PUSH),
     "GetTaskPushNotificationConfig": (_read_push_get, GetPushConfigRequest, _PUSH),
-    "ListTaskPushNotificationConfigs": (_read_push_list, ListPushConfigsRequest, NOW),
+    "ListTaskPushNotificationConfigs": (_read_push_list, ListPushConfigsRequest, DEFAULT_SEMANTICS),
     "DeleteTaskPushNotificationConfig": (_read_push_delete, DeletePushConfigRequest, _PUSH),
-    "GetExtendedAgentCard": (lambda value: {}, GetExtendedCardRequest, NOW),
-    "GetAgentCard": (lambda value: {}, GetExtendedCardRequest, NOW),
+    "GetExtendedAgentCard": (lambda value: {}, GetExtendedCardRequest, DEFAULT_SEMANTICS),
+    "GetAgentCard": (lambda value: {}, GetExtendedCardRequest, DEFAULT_SEMANTICS),
 }
 
 
@@ -427,7 +427,7 @@ class V03:
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
         if operation in _SENDS and (request := usual_send.read(params)) is not None:
-            return request, NOW
+            return request, DEFAULT_SEMANTICS
         read, type_, semantics = READERS[operation]
         return legacy.convert(legacy.read(read, legacy.load(params)), type_), semantics
 

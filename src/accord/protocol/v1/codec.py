@@ -30,7 +30,7 @@ from ...model import (
     TaskPushNotificationConfig,
 )
 from .. import lenient, text
-from ..contract import NOW, WORTH_JOINING, Semantics, Snapshot, TaskPage
+from ..contract import DEFAULT_SEMANTICS, LARGE_HEAD_BYTES, Semantics, Snapshot, TaskPage
 
 __all__ = [
     "DOMAIN",
@@ -116,9 +116,9 @@ class V1:
 
     def decode(self, operation: str, params: bytes) -> tuple[Any, Semantics]:
         try:
-            return _decode[operation](params), NOW
+            return _decode[operation](params), DEFAULT_SEMANTICS
         except msgspec.ValidationError:
-            return lenient.convert(text.loads(params), REQUESTS[operation]), NOW
+            return lenient.convert(text.loads(params), REQUESTS[operation]), DEFAULT_SEMANTICS
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise text.parse_error(error) from None
 
@@ -128,8 +128,8 @@ class V1:
             case Snapshot(head=head, artifacts=artifacts):
                 if operation != "SendMessage":
                     return answer.data
-                if artifacts == b"[]" or len(head) > WORTH_JOINING:
-                    return answer.within(b'{"task":', b"}")
+                if artifacts == b"[]" or len(head) > LARGE_HEAD_BYTES:
+                    return answer.wrapped(b'{"task":', b"}")
                 return b'{"task":%b,"artifacts":%b}}' % (head[:-1], artifacts)
             case Message():
                 return encode_event(answer)

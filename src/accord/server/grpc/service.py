@@ -10,7 +10,7 @@ from ...engine import LARGE, offload
 from ...engine.log import Event, View
 from ...model import A2AError, Limits, Message, VersionNotSupported
 from ...operations import OPERATIONS, Call, Operation, Service, Version, known_version
-from ...protocol import weight
+from ...protocol import encoded_size
 from ...protocol.protobuf import Rpc, rpcs
 from ..http import Endpoint
 from ..request import Peer
@@ -65,7 +65,7 @@ class GrpcEndpoint(Endpoint):
             request, call.semantics = await offload(len(data), rpc.decode, data)
 
             async def encode(found: Any) -> bytes:
-                return await offload(weight(found), rpc.result, found)
+                return await offload(encoded_size(found), rpc.result, found)
 
             result = await self._result(operation, call, request, encode, exchange.connection)
             exchange.answer(result, self._active(call, version))

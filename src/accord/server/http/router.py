@@ -15,7 +15,7 @@ from ...engine import LARGE, offload
 from ...engine.log import View
 from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound
 from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
-from ...protocol import Codec, weight
+from ...protocol import Codec, encoded_size
 from ...protocol.v1 import codec as v1
 from ..request import (
     Headers,
@@ -84,7 +84,7 @@ class Endpoint:
         What can be read again is not kept while it waits for room.
         """
         found = await self._perform(operation, call, request)
-        size = weight(found)
+        size = encoded_size(found)
         if size <= LARGE:
             return await encode(found)
         while not self._unread.has_space(size, connection):
@@ -94,7 +94,7 @@ class Endpoint:
             found = None
             await self._unread.wait(size, connection)
             found = await self._perform(operation, call, request)
-            size = weight(found)
+            size = encoded_size(found)
         with await self._unread.reserved(size, connection):
             return await encode(found)
 
@@ -147,7 +147,7 @@ class HttpEndpoint(Endpoint, abc.ABC):
 
         async def encode(found: Any) -> bytes:
             # An answer of 1.0 is spliced from stored bytes: one copy, which is not worth a thread.
-            size = 0 if codec is v1.CODEC else weight(found)
+            size = 0 if codec is v1.CODEC else encoded_size(found)
             return await offload(size, codec.result, operation.name, found)
 
         return await self._result(operation, call, request, encode)
