@@ -1,4 +1,4 @@
-"""The client of one agent: every operation, the same on every version and binding."""
+"""The client of one agent. It is used the same way with every version and binding of A2A."""
 
 import asyncio
 import hashlib
@@ -40,7 +40,7 @@ from .conversation import Conversation
 from .errors import AgentFault, BadAnswer, CallFailed, TooSlow, about_task, task_of
 from .notified import notifications
 from .reply import ClientReply, Content, parts_of
-from .streams import Stream, has_come
+from .streams import Stream, message_arrived
 
 if TYPE_CHECKING:
     from ..push import Notified
@@ -49,26 +49,32 @@ __all__ = ["Client"]
 
 T = TypeVar("T")
 
+# Inside Client, `list` is a method. These names stand for the builtin.
 Configs: TypeAlias = list[TaskPushNotificationConfig]
 Notes: TypeAlias = list[str]
 
 _SETTLED = FINAL | INTERRUPTED
-_POLL_MOST_S = 2.0
-_EMPTY_PAGES = 100
+_MAX_POLL_S = 2.0
+_POLL_GROWTH = 1.5
+# Bounds for agents whose lists never end.
+_MAX_EMPTY_PAGES = 100  # in a row
+_MAX_PUSH_CONFIGS = 10_000
 
 
 class Client:
-    """Talks to one agent. Made by `connect`; ready at first use, or with `async with`, or `await`.
+    """The client of one agent. Create it with `connect`.
 
-    - Errors of the agent are the classes of `accord.model.errors`; other faults are `AgentFault`s
-      naming the agent.
-    - A call is repeated only if that can't do the work twice (see `retry`).
+    It finds the agent at the first call. `await client` or `async with client` does so earlier.
+
+    - An error that the agent reports is raised as its class in `accord.model.errors`. Every other
+      failure is an `AgentFault` that names the agent.
+    - A failed call is repeated only if the agent can't do the work twice (see `retry`).
     """
 
     def __init__(self, connection: AgentConnection) -> None:
         self.connection = connection
 
-    # What was found
+    # About the agent
 
     @property
     def card(self) -> AgentCard:
@@ -76,7 +82,7 @@ class Client:
 
     @property
     def notes(self) -> Notes:
-        """What had to be repaired or worked around to talk to this agent."""
+        """Problems with this agent that the client repaired or worked around, one text each."""
         return self.connection.found.notes
 
     @property
@@ -89,14 +95,15 @@ class Client:
 
     @property
     def deduplicates(self) -> bool:
-        """Whether the agent says that it recognises a message it has had, by its id or by an
-        idempotency key.
+        """Whether the agent's card says that it detects repeated messages.
+
+        Such an agent compares message ids and idempotency keys.
         """
         return self.connection.deduplicates
 
     @property
     def version(self) -> str:
-        """The version of A2A spoken with this agent."""
+        """The version of A2A that the client uses with this agent."""
         return self.connection.interface.protocol_version
 
     # Sending
@@ -117,22 +124,25 @@ class Client:
         key: str = "",
         timeout_s: float | None = None,
     ) -> ClientReply:
-        """Send a message and return the answer: when the task has ended or asks something, or at
-        once with `wait=False`.
+        """Send a message and return the reply.
 
         Args:
             message: Text, a `Message`, a `Part`, a `File`, bytes, a list of those, or anything that
               is JSON: dicts, dataclasses, msgspec and pydantic objects.
-            skill: The skill it is for, of an agent that takes its name in `metadata.skill` as
-              Accord's do; without it the agent chooses.
+            skill: The skill to run, sent as `metadata.skill`. Agents made with Accord read it.
+              Without it the agent chooses.
             task_id: Continue this task.
             context_id: Start a new task in this conversation.
-            metadata: Of the message.
-            key: An idempotency key: the same call with the same key, also from another process, is
-              the same task. Only for agents that know such keys (`deduplicates`): with one, a call
-              that broke off is repeated.
-            push: A URL, or a config, that what happens to the task is sent to.
-            timeout_s: For all of it, repeated calls and waiting included.
+            metadata: The metadata of the message.
+            wait: Return when the task has ended or needs input. With False, return at once.
+            history_length: How many messages of the task's history to return.
+            output_modes: The media types that the caller accepts.
+            push: Where to send push notifications about the task: a URL or a push config.
+            references: The ids of other tasks that the message refers to.
+            key: An idempotency key. Calls with the same key get the same task, also from another
+              process. With a key, a call is repeated after the connection was lost. Use it only
+              with agents that support such keys (`deduplicates`).
+            timeout_s: The limit for everything: repeated calls and waiting included.
         """
         request = _request(
             message,
@@ -165,13 +175,14 @@ class Client:
         trip = await client.call("plan", Wishes(city="Rome"), returns=Trip)
 
         Args:
-            skill: Its id.
-            value: What it takes, if that is one thing; or its parameters by name, as `fields`.
-            returns: The type of the result; without it, it is the JSON value or the text.
-            timeout_s: For all of it.
+            skill: The skill's id.
+            value: The skill's input, if that is a single value.
+            fields: The skill's parameters by name. Give either these or `value`.
+            returns: The type of the result. Without it, the result is the JSON value or the text.
+            timeout_s: The limit for everything: repeated calls and waiting included.
 
         Raises:
-            CallFailed: It failed, declined, or asks something first; `error.reply` has the rest.
+            CallFailed: The task failed, was rejected, or needs input. `error.reply` is the reply.
         """
         if value is not None and fields:
             raise TypeError("give a value or fields, not both")
@@ -198,10 +209,10 @@ class Client:
         key: str = "",
         timeout_s: float | None = None,
     ) -> Stream:
-        """Send a message and read what happens, as it happens. Options are those of `send`; nothing
-        is sent before it is read.
+        """Send a message and return the stream of events that follow.
 
-        `timeout_s` is for the whole stream, from the first read on.
+        The options are those of `send`. The message is sent when the stream is first read.
+        `timeout_s` limits the whole stream, counted from then.
         """
         request = _request(
             message,
@@ -217,27 +228,32 @@ class Client:
         return Stream(self, request, key=key, timeout_s=timeout_s)
 
     def subscribe(self, task_id: str, *, after: str | int | None = None) -> Stream:
-        """Read what happens to a task from now on; `after` a cursor of an earlier stream, if the
-        agent numbers its events.
+        """Return the stream of a task's events from now on.
+
+        If the agent numbers its events, `after` can be the cursor of an earlier stream. Then the
+        events since that cursor come first.
         """
         return Stream(self, SubscribeRequest(id=task_id), after="" if after is None else str(after))
 
     def conversation(self, context_id: str = "") -> Conversation:
-        """Return a conversation: its messages share a context, and answer open questions."""
+        """Return a conversation. Its messages share a context.
+
+        If a task in it needs input, the next message answers that task.
+        """
         return Conversation(self, context_id)
 
     # Tasks
 
     async def get(self, task_id: str, *, history_length: int | None = None) -> Task:
-        """Return a task as it stands."""
+        """Return a task in its current state."""
         task: Task = await self.connection.call(
             "GetTask", GetTaskRequest(id=task_id, history_length=history_length)
         )
         return task
 
     async def wait(self, task_id: str, *, timeout_s: float | None = None) -> ClientReply:
-        """Wait until a task has ended or asks something."""
-        return ClientReply(self, await self._settled(task_id, self._deadline(timeout_s)))
+        """Wait until a task has ended or needs input."""
+        return ClientReply(self, await self._poll_until_settled(task_id, self._deadline(timeout_s)))
 
     async def list(
         self,
@@ -250,8 +266,11 @@ class Client:
         artifacts: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[Task]:
-        """Yield the caller's tasks, newest first, page after page; `limit` of them at most."""
-        token, left, empty, seen = "", limit if limit is not None else -1, 0, {""}
+        """Yield the caller's tasks, newest first, at most `limit`. Fetches pages as needed."""
+        token = ""
+        seen_tokens = {""}
+        empty_pages = 0
+        left = limit if limit is not None else -1  # below 0 it never reaches 0: no limit
         while left != 0:
             page = await self.page(
                 context_id=context_id,
@@ -268,15 +287,15 @@ class Client:
                 if left == 0:
                     return
             token = page.next_page_token
-            empty = 0 if page.tasks else empty + 1
+            empty_pages = 0 if page.tasks else empty_pages + 1
             if not token:
                 return
-            if token in seen or empty > _EMPTY_PAGES:
+            if token in seen_tokens or empty_pages > _MAX_EMPTY_PAGES:
                 raise BadAnswer(
                     self.connection.name,
                     "its list of tasks does not end: pages repeat or are empty",
                 )
-            seen.add(token)
+            seen_tokens.add(token)
 
     async def page(
         self,
@@ -289,7 +308,7 @@ class Client:
         artifacts: bool = False,
         token: str = "",
     ) -> ListTasksResponse:
-        """Return one page of tasks."""
+        """Return one page of tasks. `token` is the `next_page_token` of the page before."""
         request = ListTasksRequest(
             context_id=context_id,
             status=state or TaskState.UNSPECIFIED,
@@ -303,19 +322,22 @@ class Client:
         return page
 
     async def cancel(self, task_id: str, *, metadata: Metadata | None = None) -> Task:
-        """Ask the agent to stop working on a task, and return the task."""
+        """Cancel a task and return it."""
         was_repeated = False
 
-        def repeated() -> None:
+        def note_repeat() -> None:
             nonlocal was_repeated
             was_repeated = True
 
         try:
             task: Task = await self.connection.call(
-                "CancelTask", CancelTaskRequest(id=task_id, metadata=metadata), on_repeat=repeated
+                "CancelTask",
+                CancelTaskRequest(id=task_id, metadata=metadata),
+                on_repeat=note_repeat,
             )
         except TaskNotCancelable:
-            if was_repeated:  # the first attempt, whose answer was lost, may have done it
+            # The first attempt may have canceled the task before its answer was lost.
+            if was_repeated:
                 task = await self.get(task_id)
                 if task.status.state is TaskState.CANCELED:
                     return task
@@ -334,10 +356,11 @@ class Client:
         scheme: str = "",
         credentials: str = "",
     ) -> TaskPushNotificationConfig:
-        """Have what happens to a task sent to `url`."""
+        """Have the agent send push notifications about a task to `url`."""
         request = TaskPushNotificationConfig(
             url=url,
-            id=id or new_id(),  # ours, so that creating it twice is creating it once
+            # The client sets the id, so that a repeated call replaces the config.
+            id=id or new_id(),
             task_id=task_id,
             token=token,
             authentication=AuthenticationInfo(scheme=scheme, credentials=credentials)
@@ -362,9 +385,10 @@ class Client:
             request = ListPushConfigsRequest(task_id=task_id, page_token=token)
             page = await self.connection.call("ListTaskPushNotificationConfigs", request)
             configs += page.configs
-            if not page.next_page_token or page.next_page_token == token or len(configs) > 10_000:
+            next_token = page.next_page_token
+            if not next_token or next_token == token or len(configs) > _MAX_PUSH_CONFIGS:
                 return configs
-            token = page.next_page_token
+            token = next_token
 
     async def delete_push_config(self, task_id: str, id: str) -> None:
         await self.connection.call(
@@ -374,17 +398,18 @@ class Client:
     def notified(
         self, task_id: str, *, url: str = "", host: str = "127.0.0.1", port: int = 0
     ) -> AsyncIterator["Notified"]:
-        """Read what happens to a task as the agent notifies us of it, from how it stands now to its
-        end; other than a stream this holds no connection open.
+        """Yield a task's current state and then its changes, received as push notifications.
 
-        A receiver listens on `host` and `port`; `url` is the address it has for the agent. An agent
-        on this machine needs none. Where the agent sends no notifications, or does not reach us,
-        the task is asked for from time to time.
+        Unlike a stream, this holds no connection open. It ends when the task does.
+
+        This starts a receiver on `host` and `port`. `url` is the address at which the agent reaches
+        the receiver. It is not needed if the agent runs on this machine. If the agent sends no
+        notifications, or they don't arrive, the client polls the task.
         """
         return notifications(self, task_id, url=url, host=host, port=port)
 
     async def extended_card(self) -> AgentCard:
-        """Return what the agent says of itself to those it knows."""
+        """Return the agent's extended card, which it shows only to authenticated callers."""
         card: AgentCard = await self.connection.call(
             "GetExtendedAgentCard", GetExtendedCardRequest()
         )
@@ -393,7 +418,7 @@ class Client:
     # Opening and closing
 
     async def open(self) -> "Client":
-        """Find the agent and choose how to talk to it. Done once, however many ask."""
+        """Fetch the agent's card and choose a version and binding. Only the first call does so."""
         await self.connection.open()
         return self
 
@@ -414,12 +439,12 @@ class Client:
     ) -> None:
         await self.close()
 
-    # For replies and streams
+    # Used by streams
 
     async def send_request(
         self, request: SendMessageRequest, *, key: str, wait: bool, timeout_s: float | None
     ) -> Task | Message:
-        """Send, and wait for the task if it is still at work."""
+        """Send a message. With `wait`, poll the task until it has ended or needs input."""
         if not wait:
             request.configuration = request.configuration or SendConfiguration()
             request.configuration.return_immediately = True
@@ -429,35 +454,31 @@ class Client:
                 "SendMessage", request, is_send=True, key=key, deadline=deadline
             )
         except Unavailable as error:
-            # Not to be sent again, for all we know; but the agent says which task it will go on
-            # with.
-            if (
-                not task_of(error)
-                or self.connection.may_send_again(key)
-                or not self.connection.retry.is_on
-            ):
+            # The agent is stopping, but names the task that it will continue after a restart.
+            # Sending again could do the work twice. Waiting for the named task is safe.
+            task_id = task_of(error)
+            may_wait = self.connection.retry.is_on and not self.connection.may_send_again(key)
+            if not task_id or not may_wait:
                 raise
-            return await self._taken_up(request, task_of(error), error, deadline)
-        task = response.task
-        if task is None:
+            task = await self._poll_until_settled(task_id, deadline)
+            if not message_arrived(request, task):
+                raise
+            return task
+        if response.task is None:
             message: Message = response.message
             return message
+        task = response.task
         if wait and task.status.state not in _SETTLED:
-            task = await self._settled(task.id, deadline, task)
-        found: Task = task
-        return found
-
-    async def _taken_up(
-        self, request: SendMessageRequest, task_id: str, error: Unavailable, deadline: float
-    ) -> Task:
-        """Wait for the task of a message whose sender was sent away."""
-        task = await self._settled(task_id, deadline)
-        if not has_come(request, task):
-            raise error
+            task = await self._poll_until_settled(task.id, deadline, task)
         return task
 
-    async def _settled(self, task_id: str, deadline: float, task: Task | None = None) -> Task:
-        """Ask for a task until it has ended or asks something, at growing intervals."""
+    async def _poll_until_settled(
+        self, task_id: str, deadline: float, task: Task | None = None
+    ) -> Task:
+        """Get a task repeatedly, at growing intervals, until it has ended or needs input.
+
+        `task` is its last known state. Without one, the first poll is immediate.
+        """
         loop = asyncio.get_running_loop()
         poll_s = self.connection.budget.poll_s
         pause_s = poll_s or self.connection.retry.first_s
@@ -470,7 +491,7 @@ class Client:
                     )
                     raise about_task(TooSlow(self.connection.name, what), task_id)
                 await asyncio.sleep(pause_s)
-                pause_s = poll_s or min(pause_s * 1.5, _POLL_MOST_S)
+                pause_s = poll_s or min(pause_s * _POLL_GROWTH, _MAX_POLL_S)
             try:
                 found: Task = await self.connection.call(
                     "GetTask", GetTaskRequest(id=task_id), deadline=deadline
@@ -481,6 +502,7 @@ class Client:
         return task
 
     def _deadline(self, timeout_s: float | None) -> float:
+        """Return when a call has to end, on the loop's clock."""
         return asyncio.get_running_loop().time() + (
             self.connection.budget.work_s if timeout_s is None else timeout_s
         )
@@ -502,12 +524,12 @@ def _request(
     key: str = "",
 ) -> SendMessageRequest:
     if not isinstance(message, Message):
-        # With a key of the caller's, the same call in another life is the same message to the last
-        # byte.
+        # The id depends only on the key. So a call that is repeated by another process sends the
+        # same message, and the agent can tell.
         message_id = hashlib.sha256(key.encode()).hexdigest()[:32] if key else new_id()
         message = Message(message_id=message_id, role=Role.USER, parts=parts_of(message))
     else:
-        message = msgspec.structs.replace(message)  # the caller's own stays as it is
+        message = msgspec.structs.replace(message)  # a copy: the caller's message must not change
     message.task_id = task_id or message.task_id
     message.context_id = context_id or message.context_id
     if metadata is not None:

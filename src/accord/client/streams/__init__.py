@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .resume import Stream as Stream
     from .resume import StreamEvent as StreamEvent
     from .seen import Gap as Gap
-    from .seen import has_come as has_come
+    from .seen import message_arrived as message_arrived
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__ = lazy(
@@ -17,6 +17,6 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Gap": "seen",
             "Stream": "resume",
             "StreamEvent": "resume",
-            "has_come": "seen",
+            "message_arrived": "seen",
         },
     )

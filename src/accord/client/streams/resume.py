@@ -33,7 +33,7 @@ from ..bindings import Item
 from ..errors import AgentFault, ConnectionLost, TooSlow, about_task, task_of
 from ..reply import ClientReply
 from ..retry import Failures, is_interrupted, may_repeat
-from .seen import Echo, Gap, apply, has_come, own, reconcile, unseen
+from .seen import Echo, Gap, apply, message_arrived, own, reconcile, unseen
 
 if TYPE_CHECKING:
     from ..client import Client
@@ -456,7 +456,7 @@ class Stream:
             raise connection.named(error) from None
         except (A2AError, AgentFault) as gone:
             raise about_task(gone, task_id) from None
-        if not has_come(self._request, found):
+        if not message_arrived(self._request, found):
             raise connection.named(error)
         self._accept(found, "")
 

@@ -21,7 +21,7 @@ from ...model import (
     join_text,
 )
 
-__all__ = ["Echo", "Gap", "apply", "has_come", "own", "reconcile", "unseen"]
+__all__ = ["Echo", "Gap", "apply", "message_arrived", "own", "reconcile", "unseen"]
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -64,9 +64,11 @@ def apply(task: Task, event: Event) -> None:
         _merge(task.artifacts, event)
 
 
-def has_come(request: SendMessageRequest | SubscribeRequest, task: Task) -> bool:
-    """Whether a task has had a message: one that made it has, one that was to go on with it is in
-    its history.
+def message_arrived(request: SendMessageRequest | SubscribeRequest, task: Task) -> bool:
+    """Whether the message of `request` reached this task.
+
+    A message without a task id created the task, so it did. A message for an existing task did if
+    the task's history has it.
     """
     if isinstance(request, SubscribeRequest) or not request.message.task_id:
         return True
