@@ -2,6 +2,9 @@
 
 Replicas, PostgreSQL and the load share this machine: on two cores the rates say how the cores are
 shared, not how replicas scale. It takes about a minute.
+
+Beside them is the cluster store of a2a-sdk on the same database, if what it needs is installed:
+`pip install 'a2a-sdk[postgresql]'`.
 """
 
 import asyncio
@@ -11,7 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.postgres import execute, schema_url
+from bench import sdk_cluster
+from tests.postgres import base_url, execute, schema_url
 from tests.reliability.clients import HttpClient
 from tests.reliability.harness import message
 from tests.reliability.ways import WAYS
@@ -92,6 +96,26 @@ async def rate(stores: list[str], name: str) -> None:
         show(name, f"{rate_:.0f} finished tasks/s, {each:.0f} µs CPU of the replicas each")
 
 
+async def others() -> None:
+    """The same of a2a-sdk: its store without HTTP, so it has less to do than our replicas."""
+    event = "a2a-sdk's cluster store: event to a reader in another process"
+    saves = f"a2a-sdk's cluster store, 1 process, {sdk_cluster.AT_ONCE} tasks at once"
+    if reason := sdk_cluster.missing():
+        show(event, reason)
+        show(saves, reason)
+        return
+    with schema_url() as url:
+        schema = schema_of(url)
+        execute(f"CREATE SCHEMA {schema}")
+        late, figures = await sdk_cluster.measure(base_url(), schema)
+        show(event, spread(late))
+        show(saves, f"{figures['saves_s']:.0f} saves/s, {figures['cpu_us']:.0f} µs CPU each")
+
+
+def schema_of(url: str) -> str:
+    return url.partition("schema=")[2].partition("&")[0]
+
+
 def cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICK
@@ -100,7 +124,7 @@ def cpu_s(pid: int) -> float:
 async def main() -> None:
     print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
-        schema = url.partition("schema=")[2].partition("&")[0]
+        schema = schema_of(url)
         async with fleet([url] * 3, Path(tempfile.mkdtemp()), 1) as replicas:
             await events(replicas)
             await turns(replicas)
@@ -109,6 +133,7 @@ async def main() -> None:
     for count in (1, 2, 4):
         with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
             await rate([url] * count, f"PostgreSQL, {count} replica{'s' if count > 1 else ''}")
+    await others()
 
 
 if __name__ == "__main__":
