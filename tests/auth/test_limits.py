@@ -67,7 +67,8 @@ async def test_streams_of_one_caller_are_limited(connect):
         stream = await client.stream("x", headers=MIA)
         await stream.take(2)
         refused = await refusal_of(client.stream("x", headers=MIA))
-        assert status_of(refused) == 429
+        assert (status_of(refused), refused.detail["limit"]) == (429, "streams_per_caller")
+        assert int(refused.headers["retry-after"]) > 0
         other = await client.stream("x", headers=BOB)
         gate.set()
         await stream.rest()

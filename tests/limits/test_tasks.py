@@ -204,6 +204,7 @@ async def test_streams(connect, setting, whose):
         for _ in range(FAR):
             no = await refusal_of(client.subscribe(task["id"]))
         is_busy(no, f"3 streams of {whose}")
+        assert no.detail["limit"] == setting
         if setting == "streams":
             is_busy(await refusal_of(client.stream("a new task")), "3 streams of this server")
             assert (await client.list())["totalSize"] == 1, (

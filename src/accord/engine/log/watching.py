@@ -126,14 +126,16 @@ class Views:
         of_task = log.tail.views if log is not None and log.tail is not None else 0
         of_caller = self._of_caller[namespace.caller] if namespace.caller else 0
         limits = self.limits
-        for count, most, whose in (
-            (of_task, limits.streams_per_task, "this task"),
-            (of_caller, limits.streams_per_caller, "you"),
-            (self.open, limits.streams, "this server"),
+        for count, most, whose, name in (
+            (of_task, limits.streams_per_task, "this task", "streams_per_task"),
+            (of_caller, limits.streams_per_caller, "you", "streams_per_caller"),
+            (self.open, limits.streams, "this server", "streams"),
         ):
             if count >= most:
                 raise TooManyRequests(
-                    f"{count} streams of {whose} are open, which is the limit", retry_after_s=5
+                    f"{count} streams of {whose} are open, which is the limit",
+                    retry_after_s=5,
+                    limit=name,
                 )
 
     def _tail(self, of: Log | Record) -> Tail:
