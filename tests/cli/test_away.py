@@ -23,7 +23,7 @@ def bakery(tmp_path):
 @WAYS
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_a_restart_is_waited_for(bakery, way, how):
-    """The answer comes from the server's next life, and the work is one task's."""
+    """TASK_POLL_004: the answer comes from the next process, and the work is one task."""
     sending = bakery.sent(*way)
     bakery.stop(how)
     until_sync(lambda: "away, trying again" in sending.err.text, "the word that it waits")
@@ -51,7 +51,7 @@ def test_what_to_type_after_giving_up(bakery, way):
 
 
 def test_what_to_type_after_ctrl_c(bakery):
-    """The agent goes on; so can whoever asked."""
+    """TASK_POLL_002: the agent goes on; so can whoever asked."""
     sending = bakery.sent("--stream")
     assert sending.stop_sync(signal.SIGINT) == 130
     bakery.rise()

@@ -22,6 +22,7 @@ _VERBS = {
     "doctor": ("doctor", "doctor"),
     "init": ("init", "init"),
     "demo-server": ("demo_server", "demo_server"),
+    "help": ("help_", "help_"),
     "auth": ("auth", "auth"),
     "push": ("push", "push"),
     "listen": ("listen", "listen"),
@@ -87,7 +88,9 @@ def _wants_json(typed: list[str]) -> bool:
 @click.group(
     cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
-@click.version_option(package_name="accord", message="%(prog)s %(version)s")
+@click.version_option(
+    None, "-v", "--version", package_name="accord", message="%(prog)s %(version)s"
+)
 def main() -> None:
     """Accord: Agent2Agent (A2A) for Python.
 

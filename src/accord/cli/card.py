@@ -2,18 +2,22 @@
 
 import asyncio
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 import msgspec
 
 from .. import auth
-from ..client import NO_RETRY, AgentFault, connect
-from ..model import A2AError, AgentCard
+from ..client import NO_RETRY, AgentFault, agent_url, connect
+from ..model import A2AError, AgentCard, Unauthenticated, UnsupportedOperation
+from ..net import Network, Proxies
 from ..protocol import lenient
 from ..protocol.v1 import codec as v1
-from .advice import advised
+from .advice import Failure, advised
 from .keyring import KEY_FILE, STORE, found_keyring
 from .login import login_at
+from .show import clean
+from .target import AgentTarget, agent_options, agent_words
 
 __all__ = ["card"]
 
@@ -24,30 +28,89 @@ def card() -> None:
 
 
 @card.command("get")
-@click.argument("url")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="For people, or for programs.",
-)
-def get(url: str, output: str) -> None:
+@click.argument("words", nargs=-1, metavar="URL")
+@click.option("--validate", is_flag=True, help="Fail if the card is not as A2A wants it.")
+@click.option("--extended", is_flag=True, help="The card for those the agent knows.")
+@agent_options
+def get(target: AgentTarget, words: tuple[str, ...], validate: bool, extended: bool) -> None:
     """Fetch the card of the agent at URL.
 
     \b
     accord card get http://localhost:8000
     accord card get http://localhost:8000 -o json
     """
+    agent_words(target, words, 0, "one URL is enough")
     try:
-        found = asyncio.run(_fetch(url))
+        found, notes, used = asyncio.run(_get(target, extended))
+        signature = asyncio.run(_signature(target.url, found))
+        if validate and not extended:
+            notes = [*_faults(asyncio.run(_raw(target))), *notes]
     except (A2AError, AgentFault) as error:
-        raise advised(error) from error
-    if output == "json":
+        raise advised(
+            error, target.url, binding=target.binding, has_credential=target.has_credential
+        ) from error
+    if validate and notes:
+        raise Failure("\n".join(notes), code="A2ACLI_ERR_CARD_INVALID")
+    if target.output == "json":
         click.echo(msgspec.json.format(v1.encode(found), indent=2))
+    elif target.output == "fields":
+        _print_fields(found, used, signature)
     else:
-        _show(found)
+        _show(found, signature)
+    if validate:
+        click.echo("Validation: the card is valid", err=target.output == "json")
+
+
+async def _get(target: AgentTarget, extended: bool) -> tuple[AgentCard, list[str], str]:
+    async with target.connected(NO_RETRY, checks=False) as agent:
+        used = f"{agent.binding} {agent.version} {agent.url}"
+        if not extended:
+            return agent.card, agent.notes, used
+        if not agent.card.capabilities.extended_agent_card:
+            raise UnsupportedOperation(f"{agent.card.name}: the card says there is no other one")
+        if not agent.card.security_schemes:
+            raise Unauthenticated(
+                f"{agent.card.name}: the card declares no scheme to ask for the other one with"
+            )
+        return await agent.extended_card(), agent.notes, used
+
+
+async def _raw(target: AgentTarget) -> bytes:
+    """The card as it was sent: the client mends much."""
+    address = agent_url(target.url)
+    if address is None:
+        file = Path(target.url.removeprefix("file://"))
+        return await asyncio.to_thread(lambda: file.expanduser().read_bytes())
+    if urlsplit(address).path in ("", "/"):
+        address = address.rstrip("/") + "/.well-known/agent-card.json"
+    tls, proxies = target.tls(), Proxies.from_environment()
+    network = Network(connect_s=10, lost_s=30, tls=tls, proxies=proxies)
+    try:
+        answer = await network.fetch("GET", address, {}, None, limit=1 << 20, timeout_s=10)
+        return answer.body
+    finally:
+        await network.close()
+
+
+def _faults(raw: bytes) -> list[str]:
+    """What keeps a card from being one of A2A 1.0."""
+    try:
+        msgspec.json.decode(raw, type=AgentCard)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        return [str(error)]
+    return []
+
+
+async def _signature(url: str, found: AgentCard) -> str:
+    """What is known of the card's signatures; by keys of its own origin."""
+    if not found.signatures:
+        return "absent"
+    try:
+        await _fetch(url, auth.Trust(at_origin=True))
+    except (A2AError, AgentFault, ValueError) as error:
+        click.echo(f"Warning: {clean(str(error))}", err=True)
+        return "unverifiable"
+    return "verified"
 
 
 @card.command("sign")
@@ -117,7 +180,31 @@ async def _fetch(url: str, trust: "auth.Trust | None" = None) -> AgentCard:
         return agent.card
 
 
-def _show(found: AgentCard) -> None:
+def _print_fields(found: AgentCard, used: str, signature: str) -> None:
+    can = found.capabilities
+    rows = [
+        ("Name", found.name),
+        ("Description", found.description),
+        ("Agent version", found.version),
+        ("Streaming", "yes" if can.streaming else "no"),
+        ("Push notifications", "yes" if can.push_notifications else "no"),
+        ("Extended card", "yes" if can.extended_agent_card else "no"),
+        *(
+            ("Interface", f"{i.protocol_binding} {i.protocol_version} {i.url} {i.tenant}".strip())
+            for i in found.supported_interfaces
+        ),
+        ("Selected interface", used),
+        *(("Security scheme", name) for name in found.security_schemes),
+        *(("Security requirement", ", ".join(r.schemes)) for r in found.security_requirements),
+        *(("Skill", f"{skill.id} ({skill.name})") for skill in found.skills),
+        *(("Extension", extension.uri) for extension in can.extensions),
+        ("Signature", signature),
+    ]
+    for label, value in rows:
+        click.echo(f"{label}: {' '.join(clean(value).split())}")
+
+
+def _show(found: AgentCard, signature: str) -> None:
     click.echo(f"{click.style(found.name, bold=True)} {found.version}\n{found.description}\n")
     width = max(len(skill.id) for skill in found.skills) if found.skills else 0
     for skill in found.skills:
@@ -137,3 +224,6 @@ def _show(found: AgentCard) -> None:
         if getattr(capabilities, name)
     ]
     click.echo(f"\ncan: {', '.join(on).replace('_', ' ') or 'answer only'}")
+    if found.security_schemes:
+        click.echo(f"asks for: {clean(', '.join(found.security_schemes))}")
+    click.echo(f"signature: {signature}")

@@ -19,7 +19,7 @@ from ..model import (
     Unauthenticated,
     VersionNotSupported,
 )
-from ..net import may_be_set
+from ..net import client_tls, may_be_set
 from .advice import RETRY_MAX_TIME, retry_for
 from .amount import SOME_SECONDS
 from .login import login_at
@@ -71,14 +71,19 @@ class AgentTarget(msgspec.Struct):
         return bool(self.bearer or self.api_key or self.certificate)
 
     @asynccontextmanager
-    async def connected(self, retry: Retry | None = None) -> AsyncIterator[Client]:
-        """The client of this agent, over the interface that was asked for."""
+    async def connected(
+        self, retry: Retry | None = None, *, checks: bool = True
+    ) -> AsyncIterator[Client]:
+        """The client of this agent, over the interface that was asked for; `checks` what its card
+        requires.
+        """
         self._warn()
         with wire_shown(self.debug, [self.bearer, self.api_key, *self.headers.values()]):
             client = await self._connect(retry)
             try:
                 self.binding = client.binding
-                self._check(client.card)
+                if checks:
+                    self._check(client.card)
                 yield client
             finally:
                 await client.close()
@@ -101,12 +106,9 @@ class AgentTarget(msgspec.Struct):
             *([ApiKey(self.api_key)] if self.api_key else []),
             *([ClientCert(*self.certificate)] if self.certificate else []),
         ]
-        tls = None
-        if self.insecure:
-            tls = ssl.create_default_context()
-            tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-            if self.certificate:
-                raise click.UsageError("--insecure can't be used with --client-cert")
+        if self.insecure and self.certificate:
+            raise click.UsageError("--insecure can't be used with --client-cert")
+        tls = self.tls() if self.insecure else None
         return connect(
             self.url,
             auth=auth or login_at(self.url),
@@ -119,6 +121,14 @@ class AgentTarget(msgspec.Struct):
             ssl=tls,
             **options,
         )
+
+    def tls(self) -> ssl.SSLContext | None:
+        """How servers are verified; None: as the system does."""
+        if self.insecure:
+            tls = ssl.create_default_context()
+            tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+            return tls
+        return client_tls(self.ca) if self.ca is not None else None
 
     def _interface(self, client: Client) -> tuple[str, str]:
         """The binding and version to use: the first wish that the card offers, else its order."""
