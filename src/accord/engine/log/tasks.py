@@ -1,4 +1,4 @@
-"""All tasks: the logs this process owns, and views of every task."""
+"""The tasks of an agent: the logs that this process owns, and reading of every task."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,8 @@ __all__ = ["MAX_WAITING", "Tasks", "going_on", "stopping"]
 
 log_ = logging.getLogger("accord")
 
-MAX_WAITING = 10_000  # functions in memory that wait for their client
+MAX_WAITING = 10_000  # runs in memory that wait for input
+# Logs of open tasks without a run, cached for their next message.
 RESTING = 1_000
 RESTING_BYTES = 64 << 20
 WATCH_RETRY_S = 1.0
@@ -45,8 +46,10 @@ def stopping() -> Unavailable:
 
 
 def going_on(ids: Ids) -> Unavailable:
-    """The server is stopping, and this task is not over: sent again without a key, its work would
-    be done twice.
+    """Return the error for a caller that waits for an unfinished task when the server stops.
+
+    It names the task, because sending the message again without an idempotency key would do the
+    work twice.
     """
     return Unavailable(
         f"the server is stopping, and task {ids.task_id} goes on when it is back: get it "
@@ -59,7 +62,7 @@ def going_on(ids: Ids) -> Unavailable:
 
 
 class Working:
-    """Runs that do not wait for their client, and how many of them each caller has."""
+    """The runs that are not waiting for input, counted in total and per caller."""
 
     def __init__(self) -> None:
         self._runs: dict[Owner, str] = {}
@@ -86,7 +89,10 @@ class Working:
 
 
 class Tasks:
-    """The directory of live logs, over one store."""
+    """The directory of the logs in this process, on top of one store.
+
+    A log is live while something happens to its task here. Then it is in `logs`.
+    """
 
     def __init__(self, store: Store, limits: Limits) -> None:
         self.store = store
@@ -96,19 +102,19 @@ class Tasks:
         self.writer.on_rejoined = self._rejoined
         self.writer.on_idle = self.release
         self.writer.on_lost = self._lost
-        self.on_posts: Callable[[Collection[int] | None], None] = lambda tasks: (
-            None
-        )  # called when there may be posts for us
-        # What is stored was allowed when it was said: a lower limit of today does not make it
-        # unreadable.
+        # Called when there may be posts for these tasks, or for any (None).
+        self.on_posts: Callable[[Collection[int] | None], None] = lambda tasks: None
+        # A stored task may have more artifacts than today's limit, if the limit was lowered since.
+        # It must stay readable.
         self._stored_limits = msgspec.structs.replace(limits, artifacts=sys.maxsize)
         self.logs: dict[tuple[Namespace, str], Log] = {}
-        self._by_key: dict[int, Log] = {}  # the same
+        self._by_key: dict[int, Log] = {}  # the same logs by the store's key
         self.working = Working()
         self.is_draining = False
         self.is_closing = False
         self._claiming: dict[tuple[Namespace, str], asyncio.Future[None]] = {}
-        # a claim failed, and may have been made: tasks may be ours that we do not hold
+        # A claim failed, but the store may have made it. Then this process owns a task without
+        # having its log.
         self.may_own_more = False
         self._resting: OrderedDict[tuple[Namespace, str], Log] = OrderedDict()
         self._resting_bytes = 0
@@ -121,12 +127,12 @@ class Tasks:
         await self.writer.open()
 
     def drain(self) -> None:
-        """From now on, readers of tasks nobody works on here are told to go elsewhere."""
+        """From now on, send away readers of tasks that have no run in this process."""
         self.is_draining = True
         self.loop.call_soon(self.views.wake_all)
 
     async def close(self) -> None:
-        """Store what has gathered, then stop."""
+        """Store all pending entries, then close the store."""
         self.is_closing = True
         self.views.wake_all()
         await self.writer.close()
@@ -145,7 +151,7 @@ class Tasks:
         """Return when everything appended so far is stored."""
         await asyncio.gather(*(log.stored() for log in self.live()))
 
-    # Tasks we own
+    # Tasks that this process owns
 
     def create(
         self,
@@ -156,7 +162,7 @@ class Tasks:
         at_ms: int,
         modes: tuple[str, ...] = (),
     ) -> tuple[Log, Turn]:
-        """Return the log of a new task, which is its first entry, and the turn of its message."""
+        """Create a task. Return its log, and the turn of its first message."""
         log = Log(
             self.writer, self.writer.new_key(), namespace, Fold(task), skill, about, at_ms=at_ms
         )
@@ -166,8 +172,10 @@ class Tasks:
     async def own(
         self, namespace: Namespace, task_id: str, *, reopen: bool = False
     ) -> Log | Record | None:
-        """Return the log of a task if it is ours now; else the task as it stands: ended, or
-        another's; None if there is none.
+        """Claim a task, unless this process owns it already.
+
+        Return its log if this process owns it now. Return its record if it has ended or another
+        process owns it. Return None if there is no such task.
         """
         place = (namespace, task_id)
         while True:
@@ -176,7 +184,7 @@ class Tasks:
             if log is not None and (log.is_resting or (reopen and log.state in FINAL)):
                 if not log.is_stored:
                     await log.stored()
-                    continue  # its owner has left with that commit: it has to be claimed again
+                    continue  # that commit gave up the ownership, so claim the task again
             elif log is not None:
                 return log
             if (other := self._claiming.get(place)) is not None:
@@ -196,9 +204,9 @@ class Tasks:
                     return record
                 log = self._wake_log(place)
                 if log is None or log.pos != record.pos:
-                    if (
-                        record.pos == known
-                    ):  # it came without what we thought to have: it was put aside meanwhile
+                    # The record came without the task, since we said that we have it. But the
+                    # resting log was evicted meanwhile. Claim again to get the whole record.
+                    if record.pos == known:
                         again = await self.store.claim(
                             namespace, task_id, reopen=reopen, format=FORMAT
                         )
@@ -210,10 +218,12 @@ class Tasks:
                 return log
 
     async def take(self, record: Record) -> Log | None:
-        """Return the log of an orphan that is ours now; None if a message for it was faster.
+        """Return the log of an orphaned task that this process has claimed.
+
+        Return None if a message claimed the task meanwhile: then it has a log already.
 
         Raises:
-            ValueError: It is not what was written.
+            ValueError: The stored task is damaged.
         """
         place = (record.namespace, record.id)
         while (other := self._claiming.get(place)) is not None:
@@ -225,7 +235,7 @@ class Tasks:
 
     @contextlib.contextmanager
     def _claim(self, place: tuple[Namespace, str]) -> Iterator[None]:
-        """Have others who claim this task wait: it gets one log here."""
+        """Make other claims of this task wait, so that it gets only one log in this process."""
         claiming = self._claiming[place] = self.loop.create_future()
         try:
             yield
@@ -237,8 +247,10 @@ class Tasks:
             claiming.set_result(None)
 
     async def _adopt(self, record: Record) -> Log:
-        """Return the log of a stored task that is ours. Raises ValueError if it is not what was
-        written.
+        """Return the log of a stored task that this process owns.
+
+        Raises:
+            ValueError: The stored task is damaged.
         """
         fold, parts = await offload(record.size, read_task, record, self._stored_limits)
         log = self._log_of(record, fold, parts)
@@ -247,19 +259,20 @@ class Tasks:
         return log
 
     def _expect_posts(self, log: Log, record: Record) -> None:
-        """Posts that its last owner has not read are for us."""
+        """Have posts read that the task's last owner left unread."""
         log.posts = record.posts
         if log.posts_read < log.posts:
             self.on_posts({log.key})
 
     def _hold(self, log: Log) -> None:
-        """Something happens to this task here."""
+        """Make a log live."""
         self.logs[log.namespace, log.ids.task_id] = self._by_key[log.key] = log
         self.views.attach(log)
 
     def _live(self, place: tuple[Namespace, str]) -> Log | None:
-        """The log of a task that is ours. One that was lost to another process is no longer what
-        the task is.
+        """Return the live log of a task, or None.
+
+        Drops the log if another process has taken over the task: then the log is out of date.
         """
         log = self.logs.get(place)
         if log is None or not log.is_lost:
@@ -273,7 +286,7 @@ class Tasks:
         self.views.detach(log)
 
     def _lost(self, log: Log) -> None:
-        """Another process owns this task."""
+        """Drop a log because another process owns its task now."""
         tail = log.tail
         if self._by_key.get(log.key) is log:
             self._drop(log)
@@ -283,11 +296,11 @@ class Tasks:
             self.views.lost(tail)
 
     def live_log(self, key: int) -> Log | None:
-        """The log of a task to which something happens here."""
+        """Return the live log of a task, or None."""
         return self._by_key.get(key)
 
     def by_key(self, key: int) -> Log | None:
-        """The log of a task that is ours, also if it was put aside."""
+        """Return the log of a task, or None. A resting log becomes live again."""
         log = self._by_key.get(key)
         if log is None:
             rested = next((place for place, log in self._resting.items() if log.key == key), None)
@@ -311,16 +324,16 @@ class Tasks:
         )
 
     def release(self, log: Log) -> None:
-        """Forget a log nothing happens to any more: the store knows all there is."""
+        """Drop a log that is no longer used, if all of it is stored."""
         if log.run is not None or log.holds or log.inbox or not (log.is_stored or log.is_lost):
             return
         if log.posts_read < log.posts and not log.is_lost:
-            return  # its last owner left posts, which are being read
+            return  # the last owner left posts, and they are still being read
         if self.logs.get((log.namespace, log.ids.task_id)) is not log:
             return
         self._drop(log)
-        # Nothing came of it: whoever comes next may have it. What is being worked on must have an
-        # owner, for others to see that it is dead.
+        # Nothing was stored since the claim, so let other processes claim the task. A submitted or
+        # working task keeps its owner, so that other processes notice when the owner dies.
         if log.ownership is Ownership.CLAIMED and log.state not in (
             TaskState.SUBMITTED,
             TaskState.WORKING,
@@ -331,8 +344,9 @@ class Tasks:
             self._rest(log)
 
     def _rest(self, log: Log) -> None:
-        """Keep an open task that nothing happens to for its next message, while there is room:
-        loading it costs its length.
+        """Cache the log of an open task for its next message, and evict the oldest logs.
+
+        Without the cache, each message would read the whole task from the store.
         """
         before = self._resting.pop((log.namespace, log.ids.task_id), None)
         self._resting[log.namespace, log.ids.task_id] = log
@@ -344,7 +358,7 @@ class Tasks:
             self._resting_bytes -= oldest.size
 
     def _wake_log(self, place: tuple[Namespace, str]) -> Log | None:
-        """A log that was put aside, or that somebody still holds, is used again."""
+        """Make a resting log live again and return it. None if there is no usable log."""
         log = self._resting.pop(place, None)
         if log is not None:
             self._resting_bytes -= log.size
@@ -357,7 +371,7 @@ class Tasks:
         return log
 
     async def entries(self, log: Log) -> list[Numbered]:
-        """Return all entries of a task we own, from the first on."""
+        """Return all stored entries of a task, from the first on."""
         rows = []
         pos = 0
         while piece := await self.store.read({log.key: pos}):
@@ -366,15 +380,16 @@ class Tasks:
         log.size = max(log.size, sum(len(row.data) for row in rows))
         return list(entries_of(rows, log.ids))
 
-    # Looking at tasks
+    # Reading tasks
 
     async def peek(
         self, namespace: Namespace, task_id: str, history_length: int | None = None
     ) -> Snapshot | None:
-        """Return the task as it stands, everything in it stored; None if there is no such task."""
+        """Return a task once all of it is stored; None if there is no such task."""
         self._check_open()
         log = self._live((namespace, task_id))
-        if log is not None and self.store.is_sure:  # else another process may have gone on with it
+        # If the store is not sure, another process may have continued the task: ask the store.
+        if log is not None and self.store.is_sure:
             made: Snapshot = await log.stored(log.snapshot(history_length))
             return made
         record = await self.store.load(namespace, task_id)
@@ -391,17 +406,21 @@ class Tasks:
         return await self.store.page(query)
 
     def is_whole(self, record: Record) -> bool:
-        """Whether a task of a page can be passed on as it is stored."""
+        """Whether the record of a task can be sent as it is stored, without decoding it."""
         return not record.is_stale and (self.store.is_volatile or is_whole(record))
 
     async def shown(self, record: Record, history_length: int | None) -> Snapshot:
-        """Return a task of a page. Raises ValueError if it is not what was written."""
+        """Return the snapshot of a stored task.
+
+        Raises:
+            ValueError: The stored task is damaged.
+        """
         return await read_snapshot(
             record, history_length, self._stored_limits, is_trusted=self.store.is_volatile
         )
 
     async def origin(self, namespace: Namespace, task_id: str) -> str:
-        """Return the version a task was made by; empty if there is no such task."""
+        """Return the protocol version that created a task; empty if there is no such task."""
         log = self.logs.get((namespace, task_id))
         if log is not None:
             return log.about.origin
@@ -416,8 +435,9 @@ class Tasks:
         return [((await self.shown(record, None)).task, record.pos) for record in page.tasks]
 
     async def at(self, namespace: Namespace, task_id: str, pos: int) -> Task | None:
-        """Return a task as it stood at a position, or if its log is gone as it is; None if there is
-        no such task.
+        """Return a task as it stood at a position of its log; None if there is no such task.
+
+        If the log was deleted, return the task as it is now.
         """
         record = await self.store.load(namespace, task_id)
         if record is None:
@@ -425,13 +445,14 @@ class Tasks:
         return (await self.shown_at(record, pos, None)).task
 
     async def snapshot_after(self, namespace: Namespace, task_id: str, pos: int) -> Snapshot | None:
-        """Return a task as it stood at a position, encoded; None if there is no such task."""
+        """Return the snapshot of a task at a position of its log; None if there is no such task."""
         record = await self.store.load(namespace, task_id)
         return await self.shown_at(record, pos, None) if record is not None else None
 
     async def place(self, namespace: Namespace, task_id: str) -> tuple[int, int] | None:
-        """Return the key of a stored task and the number of its last event; None if there is no
-        such task.
+        """Return a task's key and the number of its last stored event.
+
+        Return None if there is no such task.
         """
         self._check_open()
         log = self._live((namespace, task_id))
@@ -444,7 +465,7 @@ class Tasks:
     async def events_after(
         self, key: int, task_id: str, context_id: str, seq: int
     ) -> AsyncIterator[Event]:
-        """Read the stored events of a task after this number, to the end of its log."""
+        """Yield the stored events of a task after number `seq`, to the end of its log."""
         pos = await self.store.locate(key, seq) if seq else 0
         while rows := await self.store.read({key: pos}):
             for event in events_of(rows, Ids(task_id, context_id)):
@@ -453,7 +474,11 @@ class Tasks:
             pos = rows[-1].pos + rows[-1].data.count(b"\n")
 
     async def shown_at(self, record: Record, pos: int, history_length: int | None) -> Snapshot:
-        """Return a task as it stood at a position."""
+        """Return the snapshot of a stored task at a position of its log.
+
+        If the log was deleted, return the current snapshot.
+        """
+        # The stored snapshot is newer than the position. Rebuild the task from its first entry.
         if record.pos > pos and record.snap > pos:
             rows = await self.store.read({record.key: 0})
             while rows and rows[-1].pos + rows[-1].data.count(b"\n") < pos:
@@ -483,15 +508,17 @@ class Tasks:
     async def stored_snapshot(
         self, of: Log | Record, history_length: int | None = None
     ) -> Snapshot:
-        """Return a task as it is, everything in it stored."""
+        """Return the snapshot of a task once all of it is stored."""
         if not isinstance(of, Log):
             return await self.shown(of, history_length)
         made: Snapshot = await of.stored(of.snapshot(history_length))
         return made
 
     async def find(self, namespace: Namespace, task_id: str) -> Log | Record | None:
-        """Return a task to look at: its log if it is live here, else as it is stored, and
-        watched.
+        """Return a task for reading; None if there is no such task.
+
+        Return its log if that is live in this process. Else return its record, and watch the store
+        for changes of it.
         """
         self._check_open()
         log = self._live((namespace, task_id))
@@ -500,7 +527,10 @@ class Tasks:
         return await self.views.watch(namespace, task_id)
 
     def _unclaim(self, log: Log) -> None:
-        """Give a task back. Who claims it meanwhile waits: else it would be taken from them."""
+        """Give up the ownership of a task, in the background.
+
+        Claims of it wait until that is done. Else it could undo a claim made meanwhile.
+        """
         place = (log.namespace, log.ids.task_id)
         if place in self._claiming:
             return
@@ -527,8 +557,9 @@ class Tasks:
     def post(
         self, record: Record, kind: PostKind, body: bytes, idempotency: Idempotency | None = None
     ) -> tuple[int, asyncio.Future[bool]]:
-        """Send something to the owner of a task. Return the id of the post, and whether it was
-        stored.
+        """Send a post to the process that owns a task.
+
+        Return the id of the post, and a future that says whether it was stored.
         """
         post_id = self.writer.new_key()
         if idempotency is not None:
@@ -536,22 +567,27 @@ class Tasks:
         return post_id, self.writer.submit(Post(record.key, post_id, kind, body, idempotency))
 
     def wake(self, tasks: Collection[int] | None) -> None:
-        """The store says: these tasks may have grown, or have posts for us; None for all."""
+        """Read the changes of these tasks, and posts for them. None means all tasks.
+
+        The store calls this when there may be some.
+        """
         self.views.wake(tasks)
         self.on_posts(tasks)
 
-    # Room for more
+    # Whether new work is accepted
 
     @property
     def is_out(self) -> bool:
-        """Another process has the store for itself. Of one that is shared we take a new number, and
-        views go on: they are cursors, and the new owner writes what they show.
+        """Whether another process has taken over a store that only one process can use.
+
+        A shared store is different: this process registers again with a new replica number. Views
+        stay open, because they read from the store what the new owner writes.
         """
         return self.writer.is_fenced and not self.store.is_shared
 
     @property
     def trouble(self) -> str:
-        """Why no new work should come here; empty if it may."""
+        """Why this process should get no new work; empty if it can take some."""
         if self.is_draining:
             return "stopping"
         if self.is_out:
@@ -563,13 +599,14 @@ class Tasks:
         return ""
 
     def parting(self, ids: Ids) -> A2AError:
-        """What someone is told who waits for a task that does not end here: get it from the next
-        process, if that will know it.
+        """Return the error for a caller that waits for a task when this process stops.
+
+        If the next process will have the task, the error says how to get it there.
         """
         return stopping() if self.store.is_volatile and not self.store.is_shared else going_on(ids)
 
     def refusal(self) -> A2AError:
-        """What a sender is told whose message is not even looked at."""
+        """Return the error for a message that this process doesn't accept."""
         if self.is_draining:
             return stopping()
         if self.is_out:
@@ -585,11 +622,11 @@ class Tasks:
         return not_stored()
 
     def check_capacity(self, *, caller: str = "", is_answer: bool = False) -> None:
-        """Raise TooManyRequests if as much is being worked on as may be, in all or for one caller.
+        """Raise TooManyRequests if the limit of running tasks is reached, in total or per caller.
 
-        What waits for its client is not work, and its answer is taken by a full server too: else
-        one full of questions would stay so. Only as many as may wait in memory are taken beyond the
-        limit: what is worked on ends without anyone's help.
+        Tasks that wait for input don't count. An answer to such a task (`is_answer`) is accepted
+        beyond the limit, so that tasks waiting for input can go on. At most MAX_WAITING tasks run
+        beyond the limit.
         """
         count = self.working.of_caller(caller)
         if count >= self.limits.tasks_per_caller and not is_answer:
@@ -606,16 +643,12 @@ class Tasks:
             )
 
     def _check_open(self) -> None:
-        """Raise Unavailable if the server is stopping: nothing new is begun that could not be
-        stored any more.
-        """
+        """Raise Unavailable if the store is being closed, since nothing more can be stored."""
         if self.is_closing:
             raise stopping()
 
     def _drop_all(self) -> None:
-        """Other processes go on with our tasks: what is in memory here is no longer what
-        they are.
-        """
+        """Drop all logs because other processes have taken over the tasks."""
         for log in self.live():
             log.lose(self.refusal())
         self.logs.clear()
@@ -625,6 +658,6 @@ class Tasks:
         self.views.wake_all()
 
     def _rejoined(self) -> None:
-        """We have a new number, which owns and watches nothing yet."""
+        """Watch tasks again: this process has a new replica number, which watches nothing yet."""
         self.views.watch_again()
         self.wake(None)
