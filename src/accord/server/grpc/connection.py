@@ -1,8 +1,8 @@
-"""An HTTP/2 server's side of one connection (RFC 9113). Frames, header compression and windows are
-h2's; the limits are ours.
+"""The server's side of one HTTP/2 connection (RFC 9113).
 
-What the client gets wrong ends the stream or the connection it concerns, with the code the protocol
-has for it. What its streams mean is another's matter.
+h2 handles frames, header compression and flow control. This module adds limits. An error of the
+client ends the stream or the connection with the error code of the RFC. The listener decides what
+the streams mean.
 """
 
 import asyncio
@@ -65,52 +65,55 @@ __all__ = [
 
 log_ = logging.getLogger("accord")
 
-# At its lowest level hpack logs every header, credentials among them. Who wants that asks for it.
+# At level DEBUG, hpack logs every header, credentials included. So DEBUG of the root logger alone
+# must not turn that on.
 if logging.getLogger("hpack").level == logging.NOTSET:
     logging.getLogger("hpack").setLevel(logging.WARNING)
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 STREAMS = 1_000  # open at once on one connection
-SWEEP = 64  # streams, before we look which of them are over
-CLOSED = 1_000  # streams that are over, whose last frames may still be on the way
-WINDOW = 65_535  # what may be sent before anything is said about windows
+SWEEP = 64  # streams that h2 may hold before closed ones are removed
+CLOSED = 1_000  # closed streams that h2 remembers, since frames for them may still arrive
+WINDOW = 65_535  # the initial flow-control window of HTTP/2
 WINDOW_MOST = 2**31 - 1
-CONNECTION_WINDOW = 16 << 20  # what a client may send before it hears from us
-TABLE_BYTES = (
-    4_096  # of headers remembered for what we send, even if the client would remember more
-)
-SETTINGS_MOST = 64  # different ones; h2 keeps also those that nobody knows
+CONNECTION_WINDOW = 16 << 20  # the flow-control window that a client gets for the connection
+# The most for the table that compresses our headers, even if the client allows a larger one.
+TABLE_BYTES = 4_096
+SETTINGS_MOST = 64  # different settings from a client; h2 stores unknown ones too
 
-HEADER_BYTES = 16 << 10  # of one list of headers
-BLOCK_BYTES = (
-    128 << 10
-)  # of the same, packed and unpacked: who sends too many is told so on the stream, up to here
-KNOWN_BYTES = 2 << 10  # of a list that is remembered
-USUAL_FIELDS = 64  # of a list of headers; more are counted
+HEADER_BYTES = 16 << 10  # the most for the headers of one request
+# The most for a header block, compressed or not. Between HEADER_BYTES and this, only the stream
+# fails, with an error that says why. Above this, the connection ends.
+BLOCK_BYTES = 128 << 10
+KNOWN_BYTES = 2 << 10  # the most for headers that are kept to compare with the next call's
+# What a header block may have before the rest counts towards the rate limit.
+USUAL_FIELDS = 64
 USUAL_KIB = 4
 
-PACKED_MOST = 100  # times its size may a large message be, unpacked, before it is counted
+# A large message that expands by more than this factor counts PACKED_COST towards the rate limit.
+PACKED_MOST = 100
 PACKED_COST = 100
 
-SMALL_BYTES = 256  # a frame with less costs us more than its sender
-# small ones that go with every call, and with every frame of an answer: pings, windows, a reset
+SMALL_BYTES = 256  # handling a smaller frame costs the server more than it costs the client
+# Small frames that don't count, for each call and each frame of an answer. Clients send these as a
+# matter of course: pings, window updates, a reset.
 FREE_FRAMES = 4
 FREE_MOST = 4_000
-YOUNG_S = 1.0  # a stream that is reset later is no flood: only so many are open at once
+# Only resets of streams younger than this count. Older ones can't be many, because STREAMS limits
+# how many are open.
+YOUNG_S = 1.0
 
 FLUSH_BYTES = 256 << 10
-UNREAD_BYTES = (
-    1 << 20
-    # on the way to a client that takes nothing, before we stop reading: data stops long before,
-    # headers do not
-)
-FRAME_MOST = 64 << 10  # that we send, whatever the client would take
+# Bytes in the write buffer of a client that doesn't read, before the server stops reading from it.
+# Data stops well below this, because it waits for the buffer. Headers don't wait.
+UNREAD_BYTES = 1 << 20
+FRAME_MOST = 64 << 10  # the largest frame sent, even if the client accepts larger ones
 
-QUIET_S = 300.0  # before a connection without streams is asked whether it still lives
-PONG_S = 20.0  # for the answer
-LINGER_S = 2.0  # for the last word to be heard
+QUIET_S = 300.0  # without streams and without input, before the server sends a ping
+PONG_S = 20.0  # for the answer to a ping
+LINGER_S = 2.0  # for the client to read the last bytes before the connection is aborted
 
-LEAVING = b"leaving!"
+LEAVING = b"leaving!"  # the data of the ping after a GOAWAY (RFC 9113, 6.8)
 
 _REQUEST = re.compile(rb"[A-Z]{3,10} ")
 _ADVICE = b"This port speaks gRPC, over HTTP/2 only. HTTP has a port of its own.\n"
@@ -120,8 +123,8 @@ _OTHERWISE = (
     b"content-length: %d\r\n\r\n%b" % (len(_ADVICE), _ADVICE)
 )
 
-# What comes is checked by `head`, which ends a stream where h2 would end the connection. What we
-# send, we write as it must be.
+# `Http2Listener.read` checks received headers. An error there ends only the stream, where h2 would
+# end the connection. Sent headers are written in valid form, so h2 need not check them.
 _CONFIG = H2Configuration(
     client_side=False,
     validate_inbound_headers=False,
@@ -132,36 +135,38 @@ _CONFIG = H2Configuration(
 
 
 class Http2Listener(Protocol):
-    """Where a connection belongs."""
+    """What a connection needs from the listener that accepted it."""
 
     limits: Limits
     unread: Unread
     unpacking: asyncio.Semaphore
-    stream_window: int  # bytes a stream may send before it hears from us
+    stream_window: int  # the initial flow-control window of a stream, in bytes
 
     @property
     def is_full(self) -> bool:
-        """More has come in part than there is room for."""
+        """Whether incomplete messages use all the memory they may."""
 
     def read(self, pairs: list[Pair] | None) -> Any:
-        """Return what the headers of a request say; None if there were too many. Raises
-        Malformed.
+        """Return the parsed headers of a request. `pairs` is None if there were too many.
+
+        Raises:
+            Malformed: The headers are not valid.
         """
 
     def open(self, connection: "Http2Connection", id: int, head: Any) -> Http2Stream:
-        """Return a new stream, begun with what `read` returned."""
+        """Return a new stream. `head` is what `read` returned."""
 
     def later(self, work: Callable[[], None]) -> None:
-        """Go on in a later turn of the loop, when it is this connection's."""
+        """Call `work` in a later turn of the loop. Connections take turns."""
 
     def hold(self, holder: Any, size: int) -> None:
-        """So much more, or less, of a message of `holder` has come in part."""
+        """Add `size` to the bytes that incomplete messages of `holder` use. It may be negative."""
 
     def joined(self, link: Any) -> None:
-        """There is a new connection."""
+        """Add a new connection."""
 
     def left(self, link: Any) -> None:
-        """A connection is gone."""
+        """Remove a closed connection."""
 
 
 class _Broken(Exception):
@@ -173,15 +178,16 @@ class _Broken(Exception):
 
 
 def _broken(error: ProtocolError) -> _Broken:
-    """What h2 refuses ends the connection, as RFC 9113, 5.4.1 lets an endpoint choose. Malformed
-    headers end their stream only: they are looked at here, and not by h2.
+    """Convert an error of h2 to one that ends the connection, as RFC 9113, 5.4.1 allows.
+
+    Malformed headers are no such error. They end only their stream, since h2 doesn't check them.
     """
     is_packing = type(error) is ProtocolError and isinstance(error.__cause__, HPACKError)
     return _Broken(ErrorCodes.COMPRESSION_ERROR if is_packing else error.error_code, str(error))
 
 
 class _H2(H2Connection):
-    """h2's side of the matter, with our bounds."""
+    """h2's connection with our settings and limits."""
 
     MAX_CLOSED_STREAMS = CLOSED
 
@@ -198,11 +204,11 @@ class _H2(H2Connection):
 
     @property
     def open_inbound_streams(self) -> int:
-        """h2 goes through all streams to count them, for every new one, and ends the connection if
-        there are too many.
+        """Always 0, so that h2 never sees too many streams.
 
-        We count ourselves, and refuse only the stream. Here those that are over are swept out, now
-        and then.
+        For every new stream, h2 would count all streams, and end the connection if they are too
+        many. `Http2Connection` counts them instead, and refuses only the new stream. h2's count
+        also removes closed streams, so it still runs now and then.
         """
         if len(self.streams) >= self._sweep_at:
             self._sweep_at = 2 * super().open_inbound_streams + SWEEP
@@ -210,7 +216,7 @@ class _H2(H2Connection):
 
 
 class Http2Connection(PausableReader):
-    """One client. What its streams have ready leaves in one write per turn of the loop."""
+    """One client's connection. Its streams' output is sent in one write per turn of the loop."""
 
     def __init__(self, listener: Http2Listener) -> None:
         super().__init__()
@@ -219,20 +225,21 @@ class Http2Connection(PausableReader):
         self.h2 = _H2(listener.stream_window)
         self.streams: dict[int, Http2Stream] = {}
         self.is_write_paused = False
-        self.is_over = False  # the last word has been said
+        self.is_over = False  # nothing more is sent, and input is dropped
         self.unsent = 0  # bytes that wait in all streams together
-        self.taken_at = 0.0  # when the client last took some of them
+        self.taken_at = 0.0  # when the client last read some of them
         self._is_greeted = False
         self._is_leaving = False
-        self._has_left = False  # streams that are opened now were not seen
-        self._is_left = False  # by the client, which opens no more
-        self._named = WINDOW_MOST  # the last stream that a GOAWAY of ours has said is served
+        self._has_left = False  # the final GOAWAY was sent: new streams are ignored
+        self._is_left = False  # the client sent GOAWAY: it opens no more streams
+        self._named = WINDOW_MOST  # the last stream id in our latest GOAWAY
         # Reading
         self._frames = FrameReader()
-        self._received = 0  # bytes of data that the connection's window has not been given back for
-        self._in_block = False  # headers whose rest is still to come
+        self._received = 0  # bytes of data not yet returned to the connection's window
+        self._in_block = False  # a header block has begun, and CONTINUATION frames follow
         self._block_bytes = 0
-        self._last_pairs: list[Pair] | None = None  # of the last call, as they were understood
+        # The last call's headers, and what the listener read from them.
+        self._last_pairs: list[Pair] | None = None
         self._last_head: Any = None
         self._free = FREE_FRAMES
         self._small = RateLimit(2_000, 500)
@@ -241,12 +248,10 @@ class Http2Connection(PausableReader):
         self._out: list[bytes] = []
         self._out_bytes = 0
         self._is_flush_due = False
-        self._waiting: dict[
-            int, Http2Stream
-        ] = {}  # for the connection's window, or for the client to take what is on the way
-        self._queued: dict[
-            int, Http2Stream
-        ] = {}  # calls that wait until the client has read other answers
+        # Streams that wait for the connection's window or for space in the write buffer.
+        self._waiting: dict[int, Http2Stream] = {}
+        # Calls that start when the client has read more of its other answers.
+        self._queued: dict[int, Http2Stream] = {}
         self._is_starting = False
         # Time
         self._has_received = False
@@ -280,7 +285,7 @@ class Http2Connection(PausableReader):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_over = True
-        self.transport = None  # which holds us, and would be held by us
+        self.transport = None  # breaks a reference cycle
         self._lose_streams()
         self.listener.left(self)
         self.listener.unread.discard(self)
@@ -297,8 +302,8 @@ class Http2Connection(PausableReader):
             self._work()
 
     def _work(self) -> None:
-        """Take the frames that have come, for as long as a turn lasts; the rest in a later one."""
-        self._is_flush_due = True  # at the end of this
+        """Handle received frames for at most TURN_S. Handle the rest in a later turn."""
+        self._is_flush_due = True  # this function flushes, so nobody has to schedule it
         is_done = True
         try:
             is_done = self._is_worked_off()
@@ -331,7 +336,7 @@ class Http2Connection(PausableReader):
         return True
 
     def _greet(self) -> bool:
-        """Take the preface, if it has come."""
+        """Read the client's preface. Return whether it was complete."""
         data = self._frames.rest
         if not data.startswith(PREFACE):
             if not PREFACE.startswith(data):
@@ -359,9 +364,8 @@ class Http2Connection(PausableReader):
                 raise Flood(f"bytes of headers: more than {BLOCK_BYTES}")
             self._in_block = not (kind == CONTINUATION and frame.flags & END_HEADERS)
         elif kind == GOAWAY:
-            self._on_goaway(
-                frame
-            )  # h2 would do nothing after it, and there may be streams to be answered
+            # Not passed to h2, which would stop working. Open streams still need their answers.
+            self._on_goaway(frame)
             return
         elif kind == RST_STREAM and id_ > self.h2.highest_inbound_stream_id:
             raise _Broken(ErrorCodes.PROTOCOL_ERROR, f"stream {id_} is not open")
@@ -376,18 +380,19 @@ class Http2Connection(PausableReader):
                 handle(self, event)
 
     def _count(self, frame: Http2Frame) -> None:
-        """Count frames that cost their sender nothing. Some are free: those that go with calls and
-        with answers.
+        """Count a frame towards the rate limit if it is cheap to send.
+
+        Each call and each frame of an answer allows a few such frames (FREE_FRAMES).
         """
         kind = frame.kind
         if kind == HEADERS:
-            return  # counted when they are read
+            return  # `_count_headers` counts these
         if kind in (DATA, CONTINUATION):
             is_last = frame.flags & END_STREAM and frame.id in self.streams
             if is_last or frame.size >= SMALL_BYTES:
                 return
         elif kind == RST_STREAM and frame.id in self.streams:
-            return  # counted as what it is
+            return  # `_on_reset` counts these
         elif kind not in (RST_STREAM, PING, WINDOW_UPDATE):
             self._small.spend(_NAMES.get(kind, "frames of unknown kinds"))
             return
@@ -400,7 +405,7 @@ class Http2Connection(PausableReader):
         id_, pairs = event.stream_id, event.headers
         self._count_headers(len(pairs))
         if self._has_left:
-            return  # after our GOAWAY: the client knows that it was not seen
+            return  # our GOAWAY told the client that this stream isn't processed
         try:
             head = self._head(pairs)
         except Malformed:
@@ -417,8 +422,10 @@ class Http2Connection(PausableReader):
         stream.opened()
 
     def _head(self, pairs: list[Pair]) -> Any:
-        """Read the headers of a call; most clients send the same with every call, and reading them
-        again takes 5 % of it.
+        """Return the parsed headers of a call.
+
+        Most clients send the same headers with every call. Parsing them again would take 5 % of the
+        time of a call, so the last result is kept.
         """
         if pairs == self._last_pairs:
             return self._last_head
@@ -446,7 +453,7 @@ class Http2Connection(PausableReader):
             self._small.spend("headers", extra)
 
     def count_unpacked(self, packed: int, size: int) -> None:
-        """A large message was unpacked. Few bytes that stand for many are counted."""
+        """Count a large message towards the rate limit if it expanded by a very large factor."""
         if size > PACKED_MOST * packed:
             try:
                 self._small.spend("packed messages", PACKED_COST)
@@ -466,8 +473,9 @@ class Http2Connection(PausableReader):
             stream.received(data)
 
     def _gave(self, size: int) -> None:
-        """The client used some of the connection's window. It is given back at once: what is held
-        is bounded elsewhere.
+        """Return received bytes to the connection's window, in large steps.
+
+        This doesn't wait until the data is processed: other limits bound what is held in memory.
         """
         self._received += size
         if self._received > CONNECTION_WINDOW // 2:
@@ -485,7 +493,8 @@ class Http2Connection(PausableReader):
         if stream is None:
             return
         if not event.remote_reset or self.loop.time() - stream.since < YOUNG_S:
-            self._resets.spend("streams that are opened and reset")  # each cost us a beginning
+            # Each of them made the server start a call (CVE-2023-44487).
+            self._resets.spend("streams that are opened and reset")
         self._forget(stream)
         stream.lost()
 
@@ -528,7 +537,7 @@ class Http2Connection(PausableReader):
 
     @property
     def header_bytes(self) -> int:
-        """How many bytes of headers the client takes, if it said so."""
+        """How many bytes of headers the client accepts; 1 MiB if it set no limit."""
         said = self.h2.remote_settings.max_header_list_size
         return 1 << 20 if said is None else said
 
@@ -537,7 +546,7 @@ class Http2Connection(PausableReader):
         self.flush_soon()
 
     def send_data(self, id: int, data: bytes) -> None:
-        """Send as much as there is room for, as the caller has seen to."""
+        """Send data on a stream. The caller has checked that the windows have room for it."""
         self.h2.send_data(id, data)
         self._grant()
         self._out_bytes += len(data)
@@ -549,7 +558,7 @@ class Http2Connection(PausableReader):
         self._free = min(self._free + FREE_FRAMES, FREE_MOST)
 
     def flush_soon(self) -> None:
-        """Send what is ready, together with all else that is by the end of this turn."""
+        """Flush at the end of this turn of the loop, so that output is sent in one write."""
         if not self._is_flush_due:
             self._is_flush_due = True
             self.loop.call_soon(self.flush)
@@ -567,13 +576,13 @@ class Http2Connection(PausableReader):
             self._out_bytes = 0
 
     def _collect(self) -> None:
-        """Take from h2 what it has to send: it drops that when it ends the connection."""
+        """Move output from h2 to our buffer. h2 drops its output when it ends the connection."""
         data = self.h2.data_to_send()
         if data:
             self._out.append(data)
 
     def _goaway(self, last: int, code: ErrorCodes | int, what: str = "") -> None:
-        """Not by h2, which would do nothing after it."""
+        """Send GOAWAY. h2 doesn't send it, because h2 would stop working after it."""
         self._collect()
         self._out.append(
             GoAwayFrame(
@@ -583,24 +592,24 @@ class Http2Connection(PausableReader):
         self.flush_soon()
 
     def wait(self, stream: Http2Stream) -> None:
-        """Have `stream` wait for its turn."""
+        """Have `pump` send more of `stream` when there is room."""
         self._waiting[stream.id] = stream
 
     def pump(self) -> None:
-        """Send what waits, a frame of each stream in turn."""
+        """Send waiting data while there is room, one frame of each stream in turn."""
         waiting = self._waiting
         while waiting and self.h2.outbound_flow_control_window > 0 and not self.is_write_paused:
             waiting.pop(next(iter(waiting))).pump(self.frame_bytes)
 
     def held(self, size: int) -> None:
-        """So many bytes more wait for the client."""
+        """Add to the bytes that wait for the client."""
         if not self.unsent:
             self.taken_at = self.loop.time()
             self.listener.unread.add(self)
         self.unsent += size
 
     def freed(self, size: int) -> None:
-        """So many bytes wait no longer: begin calls that waited for that."""
+        """Subtract from the bytes that wait for the client, and start queued calls if possible."""
         self.unsent -= size
         if not self.unsent:
             self.listener.unread.discard(self)
@@ -612,11 +621,11 @@ class Http2Connection(PausableReader):
 
     @property
     def is_full(self) -> bool:
-        """So much waits for the client that no further call of it is begun."""
+        """Whether so many bytes wait for the client that its new calls have to wait."""
         return self.unsent > self.listener.limits.unread_per_connection
 
     def queue(self, stream: Http2Stream) -> None:
-        """Have a call begin when the client has read enough of what waits for it."""
+        """Start a call when the client has read enough of its other answers."""
         self._queued[stream.id] = stream
 
     def _start_queued(self) -> None:
@@ -635,18 +644,17 @@ class Http2Connection(PausableReader):
         self.flush_soon()
 
     def finished(self, stream: Http2Stream) -> None:
-        """All has been sent on a stream. What its client still wants to say is not needed."""
+        """Close a stream after its whole answer was sent. The rest of the request isn't needed."""
         if not stream.is_ended:
             self.h2.reset_stream(stream.id, ErrorCodes.NO_ERROR)
         self._forget(stream)
 
     def reset(self, id: int, code: ErrorCodes) -> None:
-        """End a stream without a word."""
+        """Send RST_STREAM and drop a stream."""
         stream = self.streams.get(id)
         if stream is not None:
-            self._resets.spend(
-                "streams that are opened and broken"
-            )  # as good as reset (CVE-2025-8671)
+            # A client can also make the server reset its streams (CVE-2025-8671).
+            self._resets.spend("streams that are opened and broken")
         try:
             self.h2.reset_stream(id, code)
         except ProtocolError:
@@ -664,49 +672,53 @@ class Http2Connection(PausableReader):
         if not self.streams:
             self._close_if_done()
 
-    # Its end
+    # Closing
 
     def _give_up(self, code: ErrorCodes | int, what: str) -> None:
-        """Say why, and no more."""
+        """End the connection with a GOAWAY that gives the reason."""
         if not self.is_over:
             self.is_over = True
-            self.h2.clear_outbound_data_buffer()  # of its GOAWAY
+            self.h2.clear_outbound_data_buffer()  # drops the GOAWAY of h2, in favour of ours
             self._goaway(min(self.h2.highest_inbound_stream_id, self._named), code, what)
             self._lose_streams()
             self._linger()
 
     def _turn_away(self, data: bytes) -> None:
-        """Whoever this is speaks something else."""
+        """Close a connection that is not HTTP/2. An HTTP/1 request gets an answer first."""
         self.is_over = True
         if _REQUEST.match(data):
             self._out.append(_OTHERWISE)
         self._linger()
 
     def _linger(self) -> None:
-        """Close when the client has heard us, or a moment later: at once, a TCP reset could
-        overtake the last word.
+        """Send the last bytes, and close when the client has closed or LINGER_S later.
+
+        Closing at once could cause a TCP reset, and the client would lose the last bytes.
         """
         self._say_the_last()
         if self.transport is None:
             return
-        if (
-            not self.transport.can_write_eof()
-        ):  # over TLS there is no way to say "that was all" and listen on
+        # asyncio's TLS can't close only the sending side.
+        if not self.transport.can_write_eof():
             self.transport.close()
             return
         try:
             self.transport.write_eof()
-        except OSError:  # it has hung up already
+        except OSError:  # the client has disconnected
             self.transport.abort()
 
     def _drop(self, size: int) -> None:
-        """Something came after the end."""
+        """Drop input after the end. Abort the connection if there is too much of it."""
         self._dropped += size
         if self._dropped > self.listener.limits.body:
             self.abort()
 
     def leave(self) -> None:
-        """Ask the client to open no more streams; those that are on the way are still served."""
+        """Ask the client to open no more streams (RFC 9113, 6.8).
+
+        Streams that it opens before it reads this are still served. Its answer to the ping shows
+        that it has read this.
+        """
         if not self._is_greeted:
             self.abort()
         elif not self.is_over:
@@ -715,7 +727,7 @@ class Http2Connection(PausableReader):
             self.h2.ping(LEAVING)
 
     def _leave_now(self) -> None:
-        """The client has heard it: what it opened before has come."""
+        """Send the final GOAWAY. Streams opened from now on are ignored."""
         if not self._has_left:
             self._has_left = True
             self._named = self.h2.highest_inbound_stream_id
@@ -723,9 +735,9 @@ class Http2Connection(PausableReader):
             self._close_if_done()
 
     def end(self) -> None:
-        """End all streams, with a word to each, and the connection."""
+        """Stop all streams, each with an error status, and close the connection."""
         if self.is_over:
-            return  # it had its last word, which may still be on its way
+            return  # already closing; the last bytes may still be in the write buffer
         for stream in list(self.streams.values()):
             stream.stopped()
         self._leave_now()
@@ -772,11 +784,12 @@ class Http2Connection(PausableReader):
             stream.clear()
             stream.lost()
 
-    # Once in a while
+    # Timeouts
 
     def check_timeouts(self, now: float) -> None:
-        """Close the connection of who does not come to the point, takes nothing, or does not
-        answer.
+        """Abort the connection if the client sends no preface, reads nothing, or ignores a ping.
+
+        The listener calls this at intervals.
         """
         limits = self.listener.limits
         if self.is_over:
@@ -804,14 +817,14 @@ class Http2Connection(PausableReader):
     def _look_closing(self, now: float) -> None:
         waiting = self.transport.get_write_buffer_size()
         if waiting < self._stuck_bytes:
-            self._since, self._stuck_bytes = now, waiting  # the last word is still on its way
+            self._since, self._stuck_bytes = now, waiting  # the client still reads
         elif now - self._since > LINGER_S:
             self.abort()
 
     def _is_stuck(self, now: float) -> bool:
         waiting = self.transport.get_write_buffer_size()
         if waiting < self._stuck_bytes:
-            self._stuck_since, self._stuck_bytes = now, waiting  # slow, but it takes something
+            self._stuck_since, self._stuck_bytes = now, waiting  # slow, but the client reads
             return False
         return now - self._stuck_since > self.listener.limits.stalled_s
 
