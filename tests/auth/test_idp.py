@@ -371,7 +371,10 @@ async def test_a_revoked_token_counts_no_more(idp):
 
 
 async def test_typed(idp, tmp_path):
-    """accord auth login, send, status, logout: as two programs that share a file."""
+    """accord auth login, send, status, logout: as two programs that share a file. AUTH_005,
+    AUTH_007 and AUTH_010 of the command line specification: device code, saved tokens, OpenID
+    Connect.
+    """
     env = {"ACCORD_LOGINS": str(tmp_path / "logins.json")}
     accord = [sys.executable, "-m", "accord"]
     async with served(OIDC(idp, audience="hr", scopes=["hr.read"])) as url:

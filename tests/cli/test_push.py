@@ -106,7 +106,9 @@ async def test_a_webhook_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 async def test_listen_prints_what_comes():
-    """A process of its own; it takes only what the agent has signed, and stops on Ctrl-C."""
+    """PUSH_002: a process of its own; it takes only what the agent has signed, and stops on
+    Ctrl-C.
+    """
     import signal
 
     app = helper().app(allow_hosts=["127.0.0.1"])

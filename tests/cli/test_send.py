@@ -109,7 +109,9 @@ def test_no_part_of_an_answer_is_lost(url, tmp_path):
     task = answer("send", url, "x", "--skill", "files")["task"]
     parts = task["artifacts"][0]["parts"]
     assert [next(iter(part)) for part in parts] == ["text", "data", "raw", "url"]
-    assert answer("task", "get", url, task["id"]) == task
+    assert answer("task", "get", url, task["id"])["artifacts"] == task["artifacts"]
+    assert len(answer("task", "get", url, task["id"], "--history", "1")["history"]) == 1
+    assert "history" not in answer("task", "get", url, task["id"], "--history", "0")
 
 
 # The state of a task
