@@ -1,5 +1,6 @@
 """Fixtures: an agent written in a test, served for real, and a door to it over every binding."""
 
+import logging
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -36,6 +37,16 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     if report.failed:
         report.sections.extend(processes.sections())
     return report
+
+
+@pytest.fixture(autouse=True)
+def _log_levels() -> Generator[None, None, None]:
+    """A level that a test sets is not that of the tests after it."""
+    loggers = [logging.getLogger(), logging.getLogger("accord")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 def pytest_sessionfinish() -> None:

@@ -41,7 +41,7 @@ def test_a_key_from_new_to_revoked(tmp_path):
         assert "revoked" in accord("key", "list", cwd=tmp_path).out
         assert "no valid key" in accord("key", "revoke", id_, cwd=tmp_path).err
         refused = accord("send", url, "Bob", cwd=tmp_path)
-        assert refused.code == 1
+        assert refused.code == 4
     with sqlite3.connect(tmp_path / ".accord" / "hr.db") as db:
         row = db.execute("SELECT * FROM api_keys").fetchone()
     assert not any(key.split("_")[2] in str(value) for value in row)
@@ -63,7 +63,7 @@ def test_an_agent_with_auth_may_be_reached_from_other_machines(tmp_path):
     with served("hr.py", "--host", "0.0.0.0", cwd=tmp_path) as (_, url):
         port = url.rpartition(":")[2]
         refused = accord("send", f"http://127.0.0.1:{port}", "Bob", cwd=tmp_path)
-        assert refused.code == 1
+        assert refused.code == 4
     both = accord("serve", "hr.py", "--host", "0.0.0.0", "--no-auth", cwd=tmp_path)
     assert both.code == 1
     assert "leave one of them out" in both.err
