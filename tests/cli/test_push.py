@@ -122,3 +122,14 @@ async def test_listen_prints_what_comes():
             assert await listener.stop(signal.SIGINT) == 0
     assert {line["taskId"] for line in lines} == {reply.task.id}
     assert [next(iter(line["event"])) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [("--secret", "whsec_!", "base64"), ("--agent", "nonsense", "can't read the keys")],
+)
+def test_what_listen_cant_use_is_said_in_a_line(option: str, value: str, words: str):
+    done = CliRunner().invoke(main, ["listen", option, value])
+    assert done.exit_code == 1
+    assert done.output.startswith("Error: ")
+    assert words in done.output

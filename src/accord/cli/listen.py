@@ -47,7 +47,12 @@ def listen(host: str, port: int, agent: str, secret: str, token: str, as_json: b
     def show(notified: Notified) -> None:
         click.echo(_json_line(notified) if as_json else _text_line(notified))
 
-    receiver = Receiver(show, agent=agent, secret=secret, token=token, is_unverified=is_unverified)
+    try:
+        receiver = Receiver(
+            show, agent=agent, secret=secret, token=token, is_unverified=is_unverified
+        )
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
 
     async def run() -> None:
         async with listening(receiver, host, port) as url:
