@@ -363,6 +363,15 @@ def test_the_agent_can_be_named_by_a_setting(url, monkeypatch):
     assert len(answer("task", "list", "--page-size", "1")["tasks"]) == 1
 
 
+def test_a_folder_that_says_where_credentials_go_is_warned_of(url, tmp_path, monkeypatch):
+    (tmp_path / ".env").write_text(f"A2ACLI_AGENT_CARD={url}\n")
+    assert "this folder" not in accord("send", "x").stderr
+    monkeypatch.setenv("A2ACLI_BEARER", "s3cret")
+    assert "--agent-card set by the .env of this folder" in accord("send", "x").stderr
+    for typed in (["-a", url, "x"], [url, "x"]):
+        assert "this folder" not in accord("send", *typed).stderr
+
+
 def test_no_credential_is_shown_or_sent_to_the_card(url):
     """AUTH_002, AUTH_004, AUTH_008, OUT_007: not even with --debug."""
     shown = accord("send", url, "tok3n", "--bearer", "tok3n", "-H", "X-Secret: hush", "--debug")

@@ -23,7 +23,7 @@ from ..net import client_tls, may_be_set
 from .advice import RETRY_MAX_TIME, retry_for
 from .amount import SOME_SECONDS
 from .login import login_at
-from .settings import CONFIG, Setting
+from .settings import CONFIG, Setting, look_up
 from .wire import wire_shown
 
 __all__ = ["METADATA", "AgentTarget", "agent_options", "agent_words", "parse_object"]
@@ -59,6 +59,7 @@ class AgentTarget(msgspec.Struct):
     poll_s: float | None = None
     retry_max_time: float | None = None
     typed_card: bool = False  # with --agent-card; else the address is the first word
+    from_folder: tuple[str, ...] = ()  # what the nearest .env decides of where credentials go
     binding: str = ""  # the one in use, once that is known
 
     @property
@@ -173,6 +174,9 @@ class AgentTarget(msgspec.Struct):
             _warn("the card declares no authentication; the token is sent all the same")
 
     def _warn(self) -> None:
+        if self.from_folder and (self.has_credential or login_at(self.url) is not None):
+            names = " and ".join(f"--{name}" for name in self.from_folder)
+            _warn(f"{names} set by the .env of this folder; your credentials go where it says")
         if self.insecure:
             _warn("the server's certificate is not verified (--insecure)")
             if self.has_credential or self.headers:
@@ -294,12 +298,26 @@ def agent_options(function: Callable[..., Any]) -> Callable[..., Any]:
             poll_s=poll_interval,
             retry_max_time=retry_max_time,
             typed_card=bool(agent_card),
+            from_folder=_from_folder(),
         )
         return function(target, **others)
 
     for option in reversed(_OPTIONS):
         run = option(run)
     return run
+
+
+def _from_folder() -> tuple[str, ...]:
+    """Which settings that a stranger's folder should not decide come from its .env."""
+    ctx = click.get_current_context()
+    names = {"agent-card": "agent_card", "insecure": "insecure"}
+    return tuple(
+        name
+        for name, parameter in names.items()
+        if ctx.get_parameter_source(parameter) is click.core.ParameterSource.ENVIRONMENT
+        and (found := look_up(name)) is not None
+        and found.source == "local file"
+    )
 
 
 def agent_words(target: AgentTarget, words: tuple[str, ...], most: int, what: str) -> list[str]:
@@ -311,6 +329,7 @@ def agent_words(target: AgentTarget, words: tuple[str, ...], most: int, what: st
     rest = list(words)
     if rest and not is_typed and (not target.url or len(rest) > most):
         target.url, target.typed_card = rest.pop(0), False
+        target.from_folder = tuple(name for name in target.from_folder if name != "agent-card")
     if not target.url:
         raise click.UsageError("say which agent: its URL, or --agent-card")
     if len(rest) > most:
