@@ -136,14 +136,18 @@ class Fleet:
         path = self._folder / "bookings" / f"{name}-{what}"
         return path.read_text().split() if path.exists() else []
 
-    async def load(self, name: str, seconds: float, width: int) -> None:
-        """Have as many clients at once do something again and again."""
+    async def load(
+        self, name: str, seconds: float, width: int, enough: asyncio.Event | None = None
+    ) -> None:
+        """Have as many clients at once do something again and again, for some seconds or until
+        there was enough of it.
+        """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + seconds
 
         async def client(n: int) -> None:
             i = 0
-            while loop.time() < until_s:
+            while loop.time() < until_s and not (enough is not None and enough.is_set()):
                 await self.clients.anything(f"{name}-{n}-{i}")
                 i += 1
 
