@@ -106,6 +106,7 @@ async def test_tasks_are_filtered_and_change_while_one_looks():
         await page.select_option("select >> nth=0", "input-required")
         await page.wait_for_selector("text=1 of 1")
         await page.select_option("select >> nth=0", "")
+        await page.wait_for_selector("text=50 of 61")
         await client.send("a new one", skill="show")
         await page.click("text=1 changed, show")
         await page.wait_for_selector("tbody >> text=a new one")
