@@ -396,7 +396,7 @@ async def test_a_long_patience_after_a_short_one():
 async def test_a_stream_that_falls_silent():
     """What came before is read first."""
     async with speaking(say(CHUNK, then="wait")) as wire, network() as net:
-        body = await net.open("GET", wire.url, {}, None, timeout_s=PATIENCE_S, idle_s=0.05)
+        body = await net.open("GET", wire.url, {}, None, timeout_s=PATIENCE_S, idle_s=0.5)
         chunks = body.chunks()
         assert await anext(chunks) == b"hello"
         with pytest.raises(TooSlow, match="within"):
