@@ -158,3 +158,13 @@ def test_nothing_names_this_machine():
     marks = re.compile(r"(TODO|FIXME|XXX)|/root/")
     found = [str(p) for p in SOURCE.rglob("*.py") if marks.search(p.read_text())]
     assert found == []
+
+
+def test_nothing_cites_a_page_the_reader_does_not_have():
+    """A citation names the official specification by its version and section, or a rule of ours."""
+    marks = re.compile(r"\((?:spec|legacy) (?:[A-Z]+-?)?\d")
+    places = [*SOURCE.rglob("*.py"), *Path(__file__).parent.rglob("*.py")]
+    found = [
+        str(p) for p in places if "node_modules" not in p.parts and marks.search(p.read_text())
+    ]
+    assert found == []

@@ -128,7 +128,7 @@ async def test_a_card_that_can_not_be_verified(keys):
 
 
 async def test_a_signature_names_its_key(keys):
-    """Also where only one is known (spec 8.4.2)."""
+    """Also where only one is known (A2A 1.0, section 8.4.2)."""
     compact = SigningKey("", "ES256", keys["ec"].key).sign(canonical_card(card()), {"kid": None})
     protected, _, signature = compact.split(".")
     found = card(signatures=[{"protected": protected, "signature": signature}])

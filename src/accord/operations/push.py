@@ -1,5 +1,5 @@
-"""The four push-config operations, and the config that comes with a send (spec 1.0, 3.1.7 to
-3.1.10).
+"""The four push-config operations (A2A 1.0, sections 3.1.7 to 3.1.10), and the config that comes
+with a send.
 """
 
 import base64
@@ -105,7 +105,7 @@ async def list_push_configs(
 async def delete_push_config(
     service: Service, call: Call, request: DeletePushConfigRequest
 ) -> None:
-    """Delete a webhook. To delete it again changes nothing (spec 3.1.10)."""
+    """Delete a webhook. To delete it again changes nothing (A2A 1.0, section 3.1.10)."""
     notifier = _notifier(service)
     check_id("taskId", request.task_id, request.tenant, service.limits)
     check_id("id", request.id, request.tenant, service.limits)
@@ -166,7 +166,7 @@ async def register_before(
 
 
 def _notifier(service: Service) -> Notifier:
-    """The capability is looked at before anything else (spec GEN-7)."""
+    """Return the notifier. An agent without the capability says so before it reads the request."""
     if service.notifier is None:
         raise PushNotificationNotSupported()
     return service.notifier
