@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from accord.store import open_store
-from accord.store.contract import Can, CommitFailed, Fenced, Leaves
+from accord.store.contract import Can, CommitFailed, Fenced, Leaves, Namespace
 from accord.store.postgres import Lease, PostgresStore, migrations, wake, writer
 from accord.store.postgres.commit import statement
 from accord.store.postgres.connect import connect
@@ -345,6 +345,27 @@ async def test_what_can_not_be_stored_harms_no_neighbour(postgres_box: Box) -> N
     assert sorted(await postgres_box.ids()) == [f"t{n}" for n in range(7) if n != 3]
     assert await postgres_box.store.load(ME, "\0") is None
     assert await postgres_box.store.claim(ME, "\0") is None
+
+
+async def test_replicas_that_meet_a_new_caller_at_once_both_store(postgres_url: str) -> None:
+    async with opened(postgres_url) as box:
+        stores = [box.store, *[await box.another() for _ in range(3)]]
+        for n in range(100):
+            caller = Namespace(ME.agent, ME.tenant, f"caller {n}")
+            items = [box.create(f"{n}-{i}", namespace=caller) for i in range(len(stores))]
+            stored = await asyncio.gather(
+                *[store.commit([item]) for store, item in zip(stores, items, strict=True)]
+            )
+            assert stored == [[True]] * len(stores)
+
+
+async def test_two_namespaces_never_share_a_number(
+    postgres_box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "number", lambda namespace: 7)
+    stranger = Namespace(ME.agent, ME.tenant, "a stranger")
+    assert await commit(postgres_box.store, [postgres_box.create()]) == [True]
+    assert await commit(postgres_box.store, [postgres_box.create(namespace=stranger)]) == [False]
 
 
 async def test_totals_are_right_before_and_after_they_are_added_up(postgres_box: Box) -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from .namespaces import NumberTaken
 from .options import PostgresOptions
 
 __all__ = [
@@ -123,6 +124,8 @@ def is_content(error: BaseException) -> bool:
     """Whether something in what was sent can't be stored, now or later."""
     if isinstance(error, asyncpg.PostgresError):
         return str(error.sqlstate)[:2] in _CONTENT
+    if isinstance(error, NumberTaken):
+        return True
     # asyncpg's own: a value that does not fit its column
     return isinstance(error, asyncpg.InterfaceError | UnicodeError | OverflowError) and isinstance(
         error, ValueError | OverflowError

@@ -7,7 +7,11 @@ import msgspec
 
 from ..contract import Namespace
 
-__all__ = ["number"]
+__all__ = ["NumberTaken", "number"]
+
+
+class NumberTaken(ValueError):
+    """Another namespace has this number already."""
 
 
 @functools.lru_cache(maxsize=65_536)

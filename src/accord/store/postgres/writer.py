@@ -14,7 +14,7 @@ from ..contract import CommitFailed, Fenced, Idempotency, Item, Namespace, Post
 from ..failpoints import point
 from .commit import Group, groups_of
 from .connect import BROKEN, close, connect, is_content, kill, reason, uncancelled
-from .namespaces import number
+from .namespaces import NumberTaken, number
 from .options import PostgresOptions
 
 __all__ = ["CommitWriter", "Committed"]
@@ -278,16 +278,29 @@ class CommitWriter:
         schema = self._options.schema
         rows = sorted((number(namespace), *namespace) for namespace in new)
         columns = [list(column) for column in zip(*rows, strict=True)]
+        given = "unnest($1::bigint[], $2::text[], $3::text[], $4::text[])"
+        # No index is named after ON CONFLICT: another replica may write the same row right now, and
+        # the clash may show in either index.
         await uncancelled(
             self._db,
             self._db.execute(
-                f"INSERT INTO {schema}.namespaces SELECT * FROM "
-                "unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) "
-                "ON CONFLICT (agent, tenant, caller) DO NOTHING",
+                f"INSERT INTO {schema}.namespaces SELECT * FROM {given} ON CONFLICT DO NOTHING",
                 *columns,
             ),
             PATIENCE_S,
         )
+        # Two namespaces with one number would share their tasks.
+        stored = await uncancelled(
+            self._db,
+            self._db.fetchval(
+                f"SELECT count(*) FROM {schema}.namespaces n JOIN {given} "
+                "AS g (namespace, agent, tenant, caller) USING (namespace, agent, tenant, caller)",
+                *columns,
+            ),
+            PATIENCE_S,
+        )
+        if stored != len(rows):
+            raise NumberTaken("the number of a namespace is taken by another one")
         if len(self._known) > 100_000:
             self._known.clear()
         self._known |= new
