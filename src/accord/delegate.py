@@ -86,12 +86,15 @@ class ClientDelegates:
 
         That it gave no answer is something to remember too: the next attempt goes the same way.
         """
+        if not observe.current():  # so that what belongs together can be found together
+            observe.enter(observe.child())
         try:
             if isinstance(agent, Client):
                 talk = _Conversation(run, agent, key, branch, on_task, options)
                 return await talk.hold(message, task_id)
-            headers = {**(options.headers or {}), "traceparent": observe.child()}
-            async with connect(agent, headers=headers, egress_proxy=self._egress_proxy) as client:
+            async with connect(
+                agent, headers=options.headers, egress_proxy=self._egress_proxy
+            ) as client:
                 talk = _Conversation(run, client, key, branch, on_task, options)
                 return await talk.hold(message, task_id)
         except (AgentFault, A2AError) as error:

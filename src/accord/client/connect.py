@@ -172,7 +172,11 @@ def connect(
     )  # without the certificate
     through = Proxies.always(proxy) if proxy else None
     options = Options(
-        tenant=tenant, extensions=tuple(extensions), retry=retry or Retry(), budget=budget
+        tenant=tenant,
+        extensions=tuple(extensions),
+        sends_trace="traceparent" not in {name.lower() for name in headers or ()},
+        retry=retry or Retry(),
+        budget=budget,
     )
     wish = _Wish(_listed(binding), _listed(version))
     trust = _trust(verify)

@@ -20,6 +20,7 @@ from ..model import (
     MethodNotFound,
     VersionNotSupported,
 )
+from ..observe import NO_TRACE, outgoing
 from .bindings import Binding, Extra, Items
 from .budget import Budget
 from .errors import AgentFault, BadAnswer, TooSlow, Unreachable, about_task, task_of
@@ -39,6 +40,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     tenant: str | None = None
     extensions: tuple[str, ...] = ()
+    sends_trace: bool = True  # False: the caller gave a traceparent among the headers
     retry: Retry = Retry()
     budget: Budget = Budget()
 
@@ -235,9 +237,7 @@ class AgentConnection:
                 if self._tenant and not request.tenant:
                     request.tenant = self._tenant
                 timeout_s = self._time_for(is_send, deadline, loop.time())
-                result = await binding.call(
-                    operation, request, self._with(key) if key else self._extra, timeout_s
-                )
+                result = await binding.call(operation, request, self._with(key), timeout_s)
             except (A2AError, AgentFault) as error:
                 if self._fall_back(operation, error, binding):
                     continue
@@ -385,7 +385,10 @@ class AgentConnection:
         return uri in self._offered
 
     def _with(self, key: str = "", after: str = "") -> Extra:
-        return Extra(self._extra.extensions, key, after) if key or after else self._extra
+        trace = outgoing() if self._options.sends_trace else NO_TRACE
+        if not key and not after and trace is NO_TRACE:
+            return self._extra
+        return Extra(self._extra.extensions, key, after, trace)
 
 
 def _describe(interface: AgentInterface) -> str:

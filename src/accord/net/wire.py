@@ -23,6 +23,7 @@ _HARMLESS = {
     "content-type",
     "last-event-id",
     "traceparent",
+    "tracestate",
     "user-agent",
 }
 _SECRET = re.compile(

@@ -12,6 +12,7 @@ import msgspec
 
 from ...model import A2AError, ParseError
 from ...net import Response, ResponseBody, origin_of, safe_url
+from ...observe import NO_TRACE, Trace
 from ...protocol import EventFrame, JsonObject, status_error
 from ..budget import Budget, check_depth
 from ..errors import BadAnswer
@@ -43,6 +44,7 @@ class Extra(msgspec.Struct, frozen=True):
     extensions: str = ""
     key: str = ""  # the idempotency key
     after: str = ""  # resume after this event
+    trace: Trace = NO_TRACE
 
 
 NOTHING = Extra()
@@ -54,6 +56,8 @@ def beside(extra: Extra, extensions_header: str) -> dict[str, str]:
         extensions_header: extra.extensions,
         "Idempotency-Key": extra.key,
         "Last-Event-ID": extra.after,
+        "traceparent": extra.trace.traceparent,
+        "tracestate": extra.trace.tracestate,
     }
     return {name: value for name, value in named.items() if value}
 

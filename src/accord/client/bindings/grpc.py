@@ -170,6 +170,10 @@ class Grpc:
             metadata.append(("idempotency-key", extra.key))
         if extra.after:
             metadata.append(("last-event-id", extra.after))
+        if extra.trace.traceparent:
+            metadata.append(("traceparent", extra.trace.traceparent))
+        if extra.trace.tracestate:
+            metadata.append(("tracestate", extra.trace.tracestate))
         if self._chosen:
             headers: dict[str, str] = {}
             for credential, scheme in self._chosen:

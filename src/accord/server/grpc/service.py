@@ -9,6 +9,7 @@ from ...auth import ANONYMOUS, Caller, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import Event, View
 from ...model import A2AError, Limits, Message, VersionNotSupported
+from ...observe import enter
 from ...operations import OPERATIONS, Call, Operation, Service, Version, known_version
 from ...protocol import encoded_size
 from ...protocol.protobuf import Rpc, rpcs
@@ -110,7 +111,7 @@ class GrpcEndpoint(Endpoint):
     def _call(self, metadata: list[tuple[str, str]], version: Version) -> Call:
         """Return what the metadata says about a call."""
         call = Call(origin=version.grpc_codec.origin)
-        extensions = ""
+        extensions = traceparent = tracestate = ""
         for name, value in metadata:
             match name:
                 case "a2a-version" if value != version.number:
@@ -121,6 +122,12 @@ class GrpcEndpoint(Endpoint):
                     call.idempotency_key = value.strip()
                 case "last-event-id":
                     call.last_event = int(value) if value.isdecimal() and len(value) < 16 else None
+                case "traceparent":
+                    traceparent = value
+                case "tracestate":
+                    tracestate = f"{tracestate},{value}" if tracestate else value
+        if traceparent:
+            enter(traceparent, tracestate)
         if extensions:
             call.extensions = frozenset(
                 name for part in extensions.split(",") if (name := part.strip())

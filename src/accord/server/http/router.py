@@ -9,11 +9,11 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
-from ... import observe
 from ...auth import Authenticator, Caller, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import View
 from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound
+from ...observe import enter
 from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
 from ...protocol import Codec, encoded_size
 from ...protocol.v1 import codec as v1
@@ -134,7 +134,10 @@ class HttpEndpoint(Endpoint, abc.ABC):
                 name for part in names.decode("latin-1").split(",") if (name := part.strip())
             )
         if b"traceparent" in headers:
-            observe.enter(headers[b"traceparent"].decode("latin-1"))
+            enter(
+                headers[b"traceparent"].decode("latin-1"),
+                b",".join(v for k, v in request.pairs if k == b"tracestate").decode("latin-1"),
+            )
         if b"idempotency-key" in headers:
             call.idempotency_key = headers[b"idempotency-key"].decode("latin-1").strip()
         if b"last-event-id" in headers:
