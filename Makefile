@@ -9,7 +9,7 @@ OLD    := .venv-03/.done
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
-.PHONY: help demo test test-pythons check format soak protos bench clean console shots
+.PHONY: help demo test test-pythons check format soak protos bench clean console docs shots
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -106,6 +106,10 @@ PART := tests/reliability tests/survive tests/hostile tests/replicas
 soak: $(DEV) $(FUZZ) ## Run the long forms of the reliability tests
 	ACCORD_SOAK=1 $(BIN)/python -m pytest -s --timeout=0 --durations=0 --durations-min=10 $(PART)
 
+docs: $(DEV) ## Build the documentation into site/
+	$(BIN)/zensical build --strict
+	@echo "open site/index.html"
+
 protos: $(DEV) ## Compile the .proto files of gRPC
 	$(BIN)/python -m accord.protocol.protobuf.compile
 
@@ -113,4 +117,4 @@ bench: $(DEV) ## Measure against a2a-sdk, side by side
 	$(BIN)/python -m bench
 
 clean: ## Remove what was set up and what agents kept here
-	rm -rf $(VENV) .venv-* $(JS) $(IDP) .accord
+	rm -rf $(VENV) .venv-* $(JS) $(IDP) .accord site

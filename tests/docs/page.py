@@ -24,10 +24,11 @@ from tests.processes import run
 __all__ = ["ROOT", "Reader", "blocks", "commands"]
 
 ROOT = Path(__file__).parents[2]
+JS = ROOT / "tests/legacy/js"
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_NAMED = re.compile(r"# (\w+\.py)\n")
-_SAID = re.compile(r"print\(.*\)\s+# (.*)")
+_NAMED = re.compile(r"(?:#|//) (\w+\.(?:py|mjs))\n")
+_SAID = re.compile(r"(?:print|console\.log)\(.*\);?\s+(?:#|//) (.*)")
 _PRINTED_URL = re.compile(r"http://(localhost|127\.0\.0\.1):8000")
 _TASK = re.compile(r"task (\S+) is ")
 _SHORT_ID = "01a1..."  # how a page writes a task's id
@@ -68,7 +69,7 @@ class Reader:
     async def follow(self, page: Path) -> None:
         async with self._served:
             for language, text in blocks(page):
-                if language == "python":
+                if language in ("python", "js"):
                     await self._write(text)
                 else:
                     for words, shown in commands(text):
@@ -78,12 +79,13 @@ class Reader:
         name = _NAMED.match(text)
         assert name, f"no file is named in the first line of:\n{text}"
         path = self.folder / name[1]
+        text = text.replace("@a2a-js/sdk", "a2a-0.3")  # its name in the tests' node_modules
         path.write_text(_PRINTED_URL.sub(self._url, text))
         if path.name.startswith("test_"):
             for test in vars(self._imported(path)).values():
                 if inspect.iscoroutinefunction(test):
                     await test()
-        elif "asyncio.run(" in text:
+        elif "asyncio.run(" in text or path.suffix == ".mjs":
             await self._run(path, text)
         elif "app = " in text:
             await self._mounted(self._imported(path).app)
@@ -94,6 +96,10 @@ class Reader:
             await self._serve(words[2], shown)
         elif words[0] == "accord":
             await self._call(words, shown)
+        elif words[0] == "curl":
+            done = await run(*[_PRINTED_URL.sub(self._url, word) for word in words])
+            assert done.code == 0, done.err
+            self._compare(shown, done.out)
         self.done.append(" ".join(words[:2]))
 
     async def _serve(self, file: str, shown: list[str]) -> None:
@@ -117,16 +123,28 @@ class Reader:
         assert (result.exit_code != 0) == is_refused, result.output
         if task := _TASK.search(result.output):
             self._task_id = task[1]
-        printed = iter(result.output.splitlines())
+        self._compare(shown, result.output)
+
+    def _compare(self, shown: list[str], output: str) -> None:
+        """The lines are there, in this order; `...` stands for anything."""
+        printed = iter(output.splitlines())
         for line in shown:
             wanted = ".*".join(map(re.escape, _PRINTED_URL.sub(self._url, line).split("...")))
             assert any(re.fullmatch(wanted, other) for other in printed), (
-                f"{line!r} is not shown in:\n{result.output}"
+                f"{line!r} is not shown in:\n{output}"
             )
 
     async def _run(self, path: Path, text: str) -> None:
         """Run a client script as Python runs it, against the agent served last."""
-        done = await run(sys.executable, "-W", "error", path)
+        if path.suffix == ".mjs":
+            if not (JS / "node_modules").exists():
+                return  # no Node.js here
+            (self.folder / "node_modules").symlink_to(JS / "node_modules")
+            done = await run("node", path)
+        elif path.stem == "sdk03":  # the same package as the newer one: an environment of its own
+            done = await run(ROOT / ".venv-03/bin/python", path)
+        else:
+            done = await run(sys.executable, "-W", "error", path)
         assert done.code == 0, done.err
         for said in _SAID.findall(text):
             assert said in done.out or said.startswith("as it happens"), done.out

@@ -27,5 +27,13 @@ async def test_a_page_can_be_followed_from_top_to_bottom(reader, page):
     assert {"accord serve", "accord send", "call.py", "trip.py"} <= set(reader.done)
 
 
+@pytest.mark.parametrize(
+    "page", sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs/guides").glob("*.md"))
+)
+async def test_a_guide_can_be_followed_from_top_to_bottom(reader, page):
+    await reader.follow(ROOT / page)
+    assert reader.done, "nothing on this page was run"
+
+
 def test_the_readme_fits_on_a_page_or_two():
     assert 75 <= len((ROOT / "README.md").read_text().splitlines()) <= 150
