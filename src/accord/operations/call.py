@@ -1,5 +1,8 @@
 """One call: who asks, under which tenant, with which options beside the request."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 from ..auth import ANONYMOUS, Caller
@@ -7,6 +10,9 @@ from ..model import IDEMPOTENT, RESUME, SCHEMA
 from ..protocol import DEFAULT_SEMANTICS, Semantics
 
 __all__ = ["IDEMPOTENT", "RESUME", "SCHEMA", "Call"]
+
+
+NO_HEADERS: Mapping[bytes, bytes] = MappingProxyType({})
 
 
 class Call(msgspec.Struct):
@@ -20,3 +26,4 @@ class Call(msgspec.Struct):
     origin: str = ""
     semantics: Semantics = DEFAULT_SEMANTICS
     headers: tuple[tuple[bytes, bytes], ...] = ()  # of the answer: what has no place in its body
+    request_headers: Mapping[bytes, bytes] = NO_HEADERS

@@ -28,7 +28,7 @@ async def send_message(
     accepted = await _accept(service, call, request)
     if isinstance(accepted, Message):
         return accepted
-    task, turn, _ = accepted
+    task, turn, *_ = accepted
     history_length = configuration.history_length if configuration is not None else None
     if configuration is not None and configuration.return_immediately:
         return await tasks.stored_snapshot(task, history_length)
@@ -55,7 +55,7 @@ async def send_streaming_message(
     accepted = await _accept(service, call, request)
     if isinstance(accepted, Message):
         return accepted
-    task, turn, is_new = accepted
+    task, turn, is_new, _ = accepted
     configuration = request.configuration
     history_length = configuration.history_length if configuration is not None else None
     if is_new and isinstance(task, Log) and (history_length is None or history_length > 0):
@@ -148,6 +148,8 @@ async def _begin(
         agent.check_modes(skill, message)
     if task_id:
         check_id("id", task_id, "", service.limits)
+        while (unspoken := engine.runs.unspoken.get((namespace, task_id))) is not None:
+            await unspoken.spoken()  # of another sender of the same id
         if (namespace, task_id) in engine.tasks.logs or await engine.tasks.store.load(
             namespace, task_id
         ) is not None:
@@ -171,13 +173,22 @@ async def _begin(
             idempotency=idempotency,
             origin=call.origin,
             task_id=task_id,
+            always_task=semantics.always_task,
         )
         _register(service, call, push, accepted)
+        if accepted.first_word is not None:
+            reply = await accepted.first_word.said
+            if reply is not None:
+                return await _replied(service, reply, idempotency)
         return await _stored(service, accepted) if idempotency is not None or task_id else accepted
-    reply = await engine.reply(skill, request, sender)
+    return await _replied(service, await engine.reply(skill, request, sender), idempotency)
+
+
+async def _replied(service: Service, reply: Message, idempotency: Idempotency | None) -> Message:
+    """A message is the answer: who sends again under the same key gets it too."""
     if idempotency is not None:
         idempotency.reply = v1.encode(reply)
-        if not await engine.tasks.writer.submit(idempotency):
+        if not await service.tasks.writer.submit(idempotency):
             raise Lost()
     return reply
 

@@ -1,6 +1,6 @@
 """What every operation works with."""
 
-from ..auth import Authenticator
+from ..auth import ApiKeys, Authenticator
 from ..engine import offload
 from ..engine.log import NOBODY, Sender
 from ..engine.runs import Engine
@@ -10,6 +10,7 @@ from ..protocol import Codec, CodecChoice
 from ..push import Notifier
 from ..store import Namespace
 from .call import Call
+from .headers import visible_headers
 from .idempotency import IdempotentSends
 from .quota import Quota
 
@@ -27,6 +28,10 @@ class Service:
         notifier: Notifier | None = None,
     ) -> None:
         self.authenticator = authenticator
+        schemes = authenticator.schemes if authenticator is not None else ()
+        self._secret = frozenset(
+            scheme.key_name.lower().encode() for scheme in schemes if isinstance(scheme, ApiKeys)
+        )
         self.has_scopes = any(skill.scopes for skill in engine.agent.skills.values())
         self.engine = engine
         self.notifier = notifier  # None: this agent sends no push notifications
@@ -58,9 +63,10 @@ class Service:
 
     def sender(self, call: Call) -> Sender:
         """What is recorded of who sends a message."""
-        if not call.caller.name and not call.extensions:
+        headers = visible_headers(call.request_headers, self._secret)
+        if not call.caller.name and not call.extensions and not headers:
             return NOBODY
-        return Sender(call.caller, tuple(sorted(call.extensions & self.offered)))
+        return Sender(call.caller, tuple(sorted(call.extensions & self.offered)), headers)
 
     def check_scopes(self, skill: Skill, call: Call) -> None:
         """Raise PermissionDenied for a caller who may not use this skill."""

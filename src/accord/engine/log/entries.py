@@ -72,10 +72,13 @@ def state_of(number: int) -> TaskState:
 
 
 class Sender(msgspec.Struct, omit_defaults=True, frozen=True):
-    """Who sent a message, and the extensions that were activated with it."""
+    """Who sent a message, and the extensions that were activated with it. Of the request's headers
+    those a skill may see.
+    """
 
     caller: Caller = ANONYMOUS
     extensions: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 NOBODY = Sender()

@@ -152,6 +152,7 @@ class Log:
         "ids",
         "inbox",
         "is_clear",
+        "is_withheld",
         "key",
         "namespace",
         "ownership",
@@ -206,6 +207,7 @@ class Log:
             False  # known: the last function returned, so nothing of it has to be replayed
         )
         self.ownership = OWNED
+        self.is_withheld = False  # nothing is stored before its run has said something
         self._fold = fold
         self._parts = parts  # of a task that is long or large
         self._is_new = pos == 0
@@ -304,12 +306,17 @@ class Log:
             self._posts[entry.post] = entry
         elif type(entry) is MessageAdded and entry.post:
             self._posts[entry.post] = self.pos
-        if not self._lines:
+        if not self._lines and not self.is_withheld:
             self.writer.add(self)
         self._lines.append(line)
         self._bytes += len(line)
         self.size += len(line)
         return self.pos
+
+    def admit(self) -> None:
+        """Store what was withheld, with what follows in this turn of the loop."""
+        self.is_withheld = False
+        self.writer.add(self)
 
     def _show(self, entry: Any, frame: bytes, size: int, is_ours: bool) -> None:
         """Apply a visible entry to the draft."""
@@ -466,6 +473,8 @@ class Log:
         waiter: asyncio.Future[None] = self.writer.loop.create_future()
         if self.ownership is LOST:
             waiter.set_exception(Lost())
+        elif self.is_withheld:
+            waiter.set_result(None)  # there is no task yet that could go on after a crash
         elif self._lines:
             self._outage_waiters.append(waiter)
         elif self._in_flight is not None:
@@ -490,7 +499,7 @@ class Log:
 
     @property
     def is_far_ahead(self) -> bool:
-        return (
+        return not self.is_withheld and (
             len(self._lines) > MAX_AHEAD
             or self._bytes > MAX_AHEAD_BYTES
             or (self.writer.is_failing and bool(self._lines))

@@ -161,13 +161,25 @@ class Tasks:
         about: About,
         at_ms: int,
         modes: tuple[str, ...] = (),
+        *,
+        is_withheld: bool = False,
     ) -> tuple[Log, Turn]:
-        """Create a task. Return its log, and the turn of its first message."""
+        """Create a task. Return its log, and the turn of its first message.
+
+        If it is withheld, nobody finds it and nothing of it is stored before `admit`.
+        """
         log = Log(
             self.writer, self.writer.new_key(), namespace, Fold(task), skill, about, at_ms=at_ms
         )
-        self._hold(log)
+        log.is_withheld = is_withheld
+        if not is_withheld:
+            self._hold(log)
         return log, Turn(log.append(Created(task, modes)), task.history[0], modes)
+
+    def admit(self, log: Log) -> None:
+        """Make a withheld task one like all others."""
+        self._hold(log)
+        log.admit()
 
     async def own(
         self, namespace: Namespace, task_id: str, *, reopen: bool = False

@@ -7,6 +7,7 @@ from ...lazy import lazy
 if TYPE_CHECKING:
     from .engine import Engine as Engine
     from .engine import not_found as not_found
+    from .first_word import FirstWord as FirstWord
     from .history import conversation as conversation
     from .retention import Retention as Retention
     from .retention import before_ms as before_ms
@@ -19,6 +20,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         {
             "Accepted": "runs",
             "Engine": "engine",
+            "FirstWord": "first_word",
             "Retention": "retention",
             "Run": "run",
             "before_ms": "retention",

@@ -108,6 +108,8 @@ class Engine:
         """
         self.tasks.drain()
         for run in self.runs.running():
+            if run.is_unspoken:
+                continue  # there is nothing another could go on with; it may still answer
             if run.is_waiting and not self.runs.can_go_on:
                 run.interrupt(FORGOTTEN)
             elif self.runs.can_go_on and (run.is_waiting or run.skill.is_durable):
@@ -136,7 +138,8 @@ class Engine:
         """Call a skill that makes no task."""
         values = skill.binding.values(request.message)
         context_id = request.message.context_id or new_id()
-        return await call_reply(skill, values, sender, context_id, self.runs.threads)
+        tenant = request.tenant or sender.caller.tenant
+        return await call_reply(skill, values, sender, context_id, self.runs.threads, tenant)
 
     async def resume(
         self,

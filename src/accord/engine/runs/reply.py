@@ -16,7 +16,12 @@ log_ = logging.getLogger("accord")
 
 
 async def call_reply(
-    skill: Skill, values: dict[str, Any], sender: Sender, context_id: str, threads: Threads
+    skill: Skill,
+    values: dict[str, Any],
+    sender: Sender,
+    context_id: str,
+    threads: Threads,
+    tenant: str = "",
 ) -> Message:
     """Call a skill that answers without a task.
 
@@ -24,7 +29,7 @@ async def call_reply(
         A2AError: The function failed; the reason is in the log.
     """
     if skill.binding.context:
-        values[skill.binding.context] = Context(None, sender, context_id)
+        values[skill.binding.context] = Context(None, sender, context_id, tenant)
     if skill.binding.caller:
         values[skill.binding.caller] = sender.caller
     try:

@@ -27,6 +27,8 @@ from ...model import (
     Part,
     StatusUpdate,
     TaskState,
+    TaskStatus,
+    Unavailable,
 )
 from ..durable import (
     RUN_POSITION,
@@ -44,6 +46,7 @@ from ..durable import (
 from ..log import NO_ORIGIN, ArtifactChanged, Entry, Log, Origin, Released, RunStarted, Turn, Worked
 from ..skills import Ask, Context, Fail, Reject, Reply, Skill, to_parts
 from ..threads import Threads
+from .first_word import FirstWord
 from .messages import agent_message
 from .questions import Questions, parts_of
 from .state import OVER, TRANSITIONS, Move, State
@@ -72,16 +75,19 @@ class Run:
         "_busy",
         "_context",
         "_events",
+        "_first_word",
         "_has_output",
         "_last_message",
         "_left_open",
         "_questions",
         "_root",
         "_runs",
+        "_status_before",
         "_steps",
         "_steps_under_way",
         "_values",
         "history",
+        "idempotency_key",
         "is_canceled",
         "log",
         "loop",
@@ -112,6 +118,7 @@ class Run:
         history: History | None = None,
         is_held: bool = False,
         waits_for_commit: bool = False,
+        first_word: FirstWord | None = None,
     ) -> None:
         self._runs = runs
         self.log = log
@@ -146,6 +153,10 @@ class Run:
         self._busy = 1  # branches of the function that do not wait for anything of ours
         self._events = 0
         self._context: contextvars.Context | None = None
+        # None: there is a task, as there is from the start unless the skill has `first_word`
+        self._first_word = first_word
+        self.idempotency_key = first_word.key if first_word is not None else ""
+        self._status_before: TaskStatus | None = None  # to return to, if a message is refused
         log.run = self
         log.is_clear = False
         log.wake()
@@ -153,10 +164,13 @@ class Run:
         if history is None:
             log.turns.append(turn.number)
             log.append(RunStarted(turn.number))
-            log.set_status(TaskState.WORKING)
+            if first_word is None:
+                if skill.has_first_word and log.state in INTERRUPTED:
+                    self._status_before = log.draft.status
+                log.set_status(TaskState.WORKING)
         else:
             self.worked_s = self.noted_s = history.worked_s
-        if is_held or waits_for_commit or skill.is_durable:
+        if first_word is None and (is_held or waits_for_commit or skill.is_durable):
             self._context = contextvars.copy_context()
         else:
             self.start()
@@ -206,6 +220,11 @@ class Run:
     @property
     def _is_mismatched(self) -> bool:
         return self.history is not None and self.history.mismatch is not None
+
+    @property
+    def is_unspoken(self) -> bool:
+        """It has not said its first word, on which depends whether there is a task."""
+        return self._first_word is not None
 
     @property
     def task_id(self) -> str:
@@ -261,7 +280,8 @@ class Run:
                 self._fail(sys.exc_info())
         except InvalidAgentResponse as error:
             log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
-            self._end_with(TaskState.FAILED, str(error))
+            if not self._refuse_call(error):
+                self._end_with(TaskState.FAILED, str(error))
         except A2AError as error:
             self._refuse(error)
         except asyncio.CancelledError:
@@ -287,6 +307,8 @@ class Run:
                 if isinstance(item, Ask):
                     return item
                 self.emit(item)
+                if self.state is State.ENDED:
+                    break  # its first word was the answer
                 await self.drain()
         finally:
             await stream.aclose()
@@ -323,25 +345,30 @@ class Run:
             self.history.end_all()  # all that was recorded must have come up again
         if isinstance(value, Ask):
             self._resend_changed()
-            self.log.is_clear = True
-            self.log.rest()
+            self._rest()
             self.status(TaskState.INPUT_REQUIRED, parts_of(value.question, value.type))
             self._move(Move.END)
             return
         if self._left_open is not None:
             status = self._left_open.status
-            self.log.is_clear = True
-            self.log.rest()
+            self._rest()
             self.status(status.state, status.message, self._left_open.metadata)
             self._move(Move.END)
             return
         word = self._last_message
         if isinstance(value, (Reply, Message)):
+            if self._answer(value):
+                return
             word = self._message(value)
         elif value is not None:
             self.emit(value, is_last=True)
         self._resend_changed()
         self._end(TaskState.COMPLETED, word)
+
+    def _rest(self) -> None:
+        """The function has returned and the task waits for its client: any process may go on."""
+        self.log.is_clear = True
+        self.log.rest()
 
     def _resend_changed(self) -> None:
         """What was said otherwise in an earlier attempt is sent as it is now."""
@@ -364,8 +391,9 @@ class Run:
             extra={"task_id": self.task_id},
         )
         is_canceled = self.state is State.CANCELING
-        word = None if is_canceled else f"The agent failed. Reference: {reference}"
-        self._end(TaskState.FAILED, word)
+        word = f"The agent failed. Reference: {reference}"
+        if not self._refuse_call(A2AError(word, reference=reference)):
+            self._end(TaskState.FAILED, None if is_canceled else word)
 
     def _refuse(self, error: A2AError) -> None:
         """The function has raised an error of the protocol: its sender gets it, if that is all the
@@ -375,13 +403,18 @@ class Run:
             self._fail(sys.exc_info())
         elif self._has_output:
             self._end_with(TaskState.FAILED, str(error))
-        elif not self.is_over and not self._is_another():
-            self.log.set_status(TaskState.REJECTED, self._message(str(error)), refusal=error)
+        elif not self.is_over and not self._is_another() and not self._refuse_call(error):
+            before = self._status_before
+            if before is not None:
+                self._rest()
+                self.log.set_status(before.state, before.message, refusal=error)
+            else:
+                self.log.set_status(TaskState.REJECTED, self._message(str(error)), refusal=error)
             self._move(Move.END)
 
     def _end_with(self, state: TaskState, word: str) -> None:
         """The function has ended the task itself."""
-        if not self._is_another():
+        if not self._refuse_call(A2AError(word)) and not self._is_another():
             self._end(state, word)
 
     def _is_another(self) -> bool:
@@ -412,6 +445,7 @@ class Run:
         """
         if self.is_over:
             return
+        self._speak()
         if self.state is State.CANCELING and state in (TaskState.FAILED, TaskState.REJECTED):
             state = TaskState.CANCELED
         message = None if word is None else self._message(word)
@@ -420,6 +454,50 @@ class Run:
         except InvalidAgentResponse as error:  # its last word is more than the task may hold
             log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
             self.log.set_status(TaskState.FAILED, self._message(str(error)))
+        self._move(Move.END)
+
+    # Its first word
+
+    def _speak(self, *, works: bool = True) -> None:
+        """The function says something: now there is a task, if there was none."""
+        first, self._first_word = self._first_word, None
+        if first is None:
+            return
+        self._runs.unspoken.pop((self.log.namespace, self.task_id), None)
+        if works:
+            self.log.set_status(TaskState.WORKING)
+        first.begin_task()
+        if self._runs.tasks.is_draining and self.skill.is_durable and self._runs.can_go_on:
+            self.loop.call_soon(self.release)  # the next process goes on with it
+
+    async def spoken(self) -> None:
+        """Return when it is decided whether there is a task."""
+        if self._first_word is not None:
+            await asyncio.wait({self._first_word.said})
+
+    def _answer(self, word: Reply | Message) -> bool:
+        """The function's first word is a message. Return whether that is the answer; else there is
+        a task, and it is a word of that.
+        """
+        first = self._first_word
+        if first is None or first.always_task:
+            return False
+        self._leave_unspoken()
+        first.answer(agent_message(word, "", self.log.ids.context_id))
+        return True
+
+    def _refuse_call(self, error: A2AError) -> bool:
+        """Nothing comes of the message: its sender gets an error. False if there is a task."""
+        first = self._first_word
+        if first is None:
+            return False
+        self._leave_unspoken()
+        first.refuse(error)
+        return True
+
+    def _leave_unspoken(self) -> None:
+        self._first_word = None
+        self._runs.unspoken.pop((self.log.namespace, self.task_id), None)
         self._move(Move.END)
 
     # What the function says
@@ -456,6 +534,8 @@ class Run:
         if self.is_over or self.log.state in FINAL:
             self._drop()
             return
+        if self._first_word is not None:
+            self._speak()
         self.progressed_s = time.monotonic()
         self._has_output = True
         self.log.set_status(state, None if word is None else self._message(word), metadata, origin)
@@ -471,7 +551,8 @@ class Run:
         branch's one.
         """
         if isinstance(value, (Reply, Message)):
-            self._last_message = self._message(value)
+            if not self._answer(value):
+                self._last_message = self._message(value)
             return
         if self.is_over or self.log.state in FINAL:
             self._drop()
@@ -493,7 +574,8 @@ class Run:
     def say(self, event: StatusUpdate | ArtifactUpdate | Message) -> None:
         """Add an event of the protocol as it is, with the ids of this task."""
         if isinstance(event, Message):
-            self._last_message = self._message(event)
+            if not self._answer(event):
+                self._last_message = self._message(event)
         elif self.skill.is_durable:
             raise TypeError(
                 "ctx.say takes no events in a durable skill, where a later attempt could not tell "
@@ -511,9 +593,19 @@ class Run:
         elif event.status.state in INTERRUPTED:
             self._left_open = event
         else:
+            is_first = self._first_word is not None
+            self._speak(works=False)
+            if (
+                is_first
+                and event.status.state is TaskState.SUBMITTED
+                and event.status.message is None
+            ):
+                return  # that is how every task begins
             self.status(event.status.state, event.status.message, event.metadata)
 
     def _send(self, send: Send, origin: Origin, *, is_ours: bool) -> None:
+        if self._first_word is not None:
+            self._speak()
         self.progressed_s = time.monotonic()
         self._has_output = True
         task_id, context_id = self.log.ids
@@ -729,6 +821,9 @@ class Run:
         """Give the run up now. Its function is cancelled, and nothing it does from here on is
         recorded.
         """
+        if self._refuse_call(self._runs.tasks.refusal()):
+            self._halt()
+            return
         was, worked_s = self.state, self.worked()
         if not self._move(Move.LEAVE):
             return
@@ -749,7 +844,7 @@ class Run:
         """
         if self.state is State.CANCELING:
             self._end(TaskState.CANCELED)
-        else:
+        elif not self._refuse_call(Unavailable(reason)):
             self._end(TaskState.FAILED, reason)
         self._halt()
 

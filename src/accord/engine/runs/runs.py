@@ -23,6 +23,7 @@ from ..durable import Delegates
 from ..log import About, Log, Sender, Tasks
 from ..skills import AgentBase, Skill
 from ..threads import Threads
+from .first_word import FirstWord
 from .run import FORGOTTEN, Run
 from .state import State
 
@@ -37,6 +38,7 @@ class Accepted(NamedTuple):
     task: Log | Record  # a Log if this process owns the task
     turn: int  # its position in the log
     is_new: bool
+    first_word: FirstWord | None = None  # None: there is a task
 
 
 class Runs:
@@ -51,6 +53,8 @@ class Runs:
             None  # put in by the app, which knows the client
         )
         self.on_mismatch: Callable[[Run, str], None] = lambda run, reason: None
+        # runs on whose first word depends whether there is a task, by the id that has
+        self.unspoken: dict[tuple[Namespace, str], Run] = {}
         self.is_closed = False  # what runs has been stopped, and nothing new is begun
         self._next_end: asyncio.Future[None] | None = None
         self._leaving: dict[asyncio.Task[None], Skill] = {}  # cancelled and not over
@@ -71,9 +75,13 @@ class Runs:
         idempotency: Idempotency | None = None,
         origin: str = "",
         task_id: str = "",
+        always_task: bool = False,
     ) -> Accepted:
         """Make a task of a message and start its run. `task_id`, if given, is one no task of this
         process has.
+
+        If the skill decides by its first word whether there is a task, there is none yet. With
+        `always_task` there will be one even if it answers with a message.
         """
         message, configuration = request.message, request.configuration
         values = skill.binding.values(message)
@@ -86,8 +94,19 @@ class Runs:
         )
         modes = tuple(configuration.accepted_output_modes) if configuration is not None else ()
         log, turn = self.tasks.create(
-            namespace, task, skill.id, About(origin, sender), at_ms, modes
+            namespace,
+            task,
+            skill.id,
+            About(origin, sender),
+            at_ms,
+            modes,
+            is_withheld=skill.has_first_word,
         )
+        if skill.has_first_word:
+            first = FirstWord(self.tasks, log, turn, idempotency, always_task=always_task)
+            run = Run(self, log, skill, turn, values, first_word=first)
+            self.unspoken[namespace, log.ids.task_id] = run
+            return Accepted(log, turn.number, True, first)
         if idempotency is not None:
             log.keep(idempotency, turn)
         # Another process may have used the key, or made a task of that id: the function is not
@@ -168,7 +187,8 @@ class Runs:
         return self._next_end
 
     def running(self) -> list[Run]:
-        return [log.run for log in self.tasks.live() if isinstance(log.run, Run)]
+        spoken = [log.run for log in self.tasks.live() if isinstance(log.run, Run)]
+        return [*spoken, *self.unspoken.values()]
 
     def skill_of(self, task: Log | Record) -> Skill:
         """Return the skill a task was begun by."""

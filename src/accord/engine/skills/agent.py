@@ -114,6 +114,7 @@ class AgentBase:
         output_modes: list[str] | None = None,
         default: bool = False,
         durable: bool = False,
+        first_word: bool = False,
         run_s: float = ...,
         idle_s: float | None = ...,
     ) -> F: ...
@@ -131,6 +132,7 @@ class AgentBase:
         output_modes: list[str] | None = None,
         default: bool = False,
         durable: bool = False,
+        first_word: bool = False,
         run_s: float = ...,
         idle_s: float | None = ...,
         scopes: list[str] | None = ...,
@@ -149,6 +151,7 @@ class AgentBase:
         output_modes: list[str] | None = None,
         default: bool = False,
         durable: bool = False,
+        first_word: bool = False,
         run_s: float = 24 * 3600,
         idle_s: float | None = None,
         scopes: list[str] | None = None,
@@ -167,6 +170,10 @@ class AgentBase:
             default: Take messages that name no skill, instead of the first one defined.
             durable: Go on after a crash, which otherwise fails the run: the function is called
               again and what is in the log is replayed, so effects belong in `ctx.step`.
+            first_word: Let the first output decide whether there is a task. If it is a `Reply` or
+              a Message, the sender gets that, and there is none; anything else begins one. An
+              error before it is the answer of the call. Until then nothing is acknowledged or
+              stored.
             run_s: Fail a run that has worked for so many seconds, in all its attempts; waiting in
               `ctx.ask` does not count.
             idle_s: Fail a run that has said nothing and ended no step for so many seconds; nor does
@@ -200,6 +207,7 @@ class AgentBase:
                 card,
                 is_default=default,
                 is_durable=durable,
+                has_first_word=first_word,
                 run_s=run_s,
                 idle_s=idle_s,
                 scopes=scopes or (),

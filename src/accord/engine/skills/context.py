@@ -79,11 +79,14 @@ class Context:
     lets a fast agent wait for a slow disk. `ask` waits for the client, for as long as it takes.
     """
 
-    __slots__ = ("_run", "_sender", "context_id")
+    __slots__ = ("_run", "_sender", "_tenant", "context_id")
 
-    def __init__(self, run: "Run | None", sender: "Sender", context_id: str) -> None:
+    def __init__(
+        self, run: "Run | None", sender: "Sender", context_id: str, tenant: str = ""
+    ) -> None:
         self._run = run
         self._sender = sender
+        self._tenant = tenant
         self.context_id = context_id
 
     @property
@@ -97,6 +100,20 @@ class Context:
         `A2A-Extensions` and the agent card offers.
         """
         return frozenset(self._sender.extensions)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the request (gRPC: the metadata), by their names in lower case.
+
+        Left out are credentials (Authorization, cookies, API keys and what is named like them),
+        and what belongs to HTTP or A2A itself. What is here is stored with the task.
+        """
+        return dict(self._sender.headers)
+
+    @property
+    def tenant(self) -> str:
+        """The tenant the caller named, or its credentials did; empty if there is none."""
+        return self._tenant if self._run is None else self._run.log.namespace.tenant
 
     @property
     def _task_run(self) -> "Run":
@@ -140,6 +157,18 @@ class Context:
     @property
     def task_id(self) -> str:
         return self._task_run.task_id
+
+    @property
+    def task(self) -> Task:
+        """The task as it stands now, as a copy: what was said, and is not stored yet, included."""
+        return self._task_run.log.snapshot().task
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key under which the message that made this task may be sent again; empty if there is
+        none. Only the first attempt of a run knows it.
+        """
+        return self._task_run.idempotency_key
 
     @property
     def message(self) -> Message:

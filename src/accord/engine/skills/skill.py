@@ -37,6 +37,7 @@ class Skill:
         *,
         is_default: bool = False,
         is_durable: bool = False,
+        has_first_word: bool = False,
         run_s: float = 24 * 3600,
         idle_s: float | None = None,
         scopes: Iterable[str] = (),
@@ -47,6 +48,7 @@ class Skill:
         self.id = card.id
         self.is_default = is_default
         self.is_durable = is_durable
+        self.has_first_word = has_first_word  # its first output decides whether there is a task
         self.run_s = run_s
         self.idle_s = idle_s
         self.scopes = frozenset(scopes)  # its callers need
@@ -69,6 +71,11 @@ class Skill:
                 f"{self.function.__qualname__}: a durable skill has to be async def, since "
                 "ctx.step is awaited; "
                 "its steps may be plain functions"
+            )
+        if self.has_first_word and not self.makes_task:
+            raise TypeError(
+                f"{self.function.__qualname__}: a skill annotated -> Reply never has a task; drop "
+                "the annotation, or first_word=True"
             )
         if not self.makes_task and self.kind in ("stream", "thread stream"):
             raise TypeError(

@@ -111,6 +111,9 @@ class GrpcEndpoint(Endpoint):
     def _call(self, metadata: list[tuple[str, str]], version: Version) -> Call:
         """Return what the metadata says about a call."""
         call = Call(origin=version.grpc_codec.origin)
+        call.request_headers = {
+            name.encode("latin-1"): value.encode("latin-1", "replace") for name, value in metadata
+        }
         extensions = traceparent = tracestate = ""
         for name, value in metadata:
             match name:

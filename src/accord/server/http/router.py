@@ -124,6 +124,7 @@ class HttpEndpoint(Endpoint, abc.ABC):
             call = Call(request.caller, version=self._version(version, request.target))
         else:
             call = Call(request.caller)
+        call.request_headers = headers
         if _OPTIONS.isdisjoint(headers):
             return call
         if b"a2a-extensions" in headers or b"x-a2a-extensions" in headers:
