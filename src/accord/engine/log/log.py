@@ -31,7 +31,7 @@ from ...model import (
 )
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
-from ...store import Append, Create, Idempotency, Leaves, Namespace, Push
+from ...store import Append, Create, Idempotency, Leaves, Namespace, Push, StateWrite
 from ..offloading import LARGE
 from .entries import (
     FORMAT,
@@ -128,6 +128,7 @@ class Log:
 
     __slots__ = (
         "_bytes",
+        "_conversation",
         "_drain_waiters",
         "_events",
         "_fold",
@@ -143,6 +144,7 @@ class Log:
         "_since_snapshot",
         "_snapshot",
         "_snapshot_size",
+        "_state_pos",
         "_stored_pos",
         "_stored_state",
         "_waiting",
@@ -213,6 +215,9 @@ class Log:
         self._is_new = pos == 0
         self._idempotency: Idempotency | None = None
         self._pushes: tuple[Push, ...] = ()  # webhooks to be registered with the next commit
+        # the state of the conversation, to be stored with the next commit, and where that ends
+        self._conversation: StateWrite | None = None
+        self._state_pos = 0
         self.told = 0  # the last event of this process that is the task or a status
         self._stored_state = STATE_NUMBER[task.status.state] if pos else 0
         self._stored_pos = pos
@@ -451,6 +456,15 @@ class Log:
         """Store a webhook with what has been appended."""
         self._pushes += (push,)
 
+    def remember(self, write: StateWrite) -> None:
+        """Store the state of the conversation with what has been appended."""
+        self._conversation, self._state_pos = write, self.pos
+
+    @property
+    def has_unstored_state(self) -> bool:
+        """Whether a state of the conversation waits to be stored."""
+        return self._state_pos > self._published[0]
+
     # Waiting for the commit
 
     def stored(self, value: Any = None) -> asyncio.Future[Any]:
@@ -596,6 +610,8 @@ class Log:
         item.told = self.told
         if self._pushes:
             item.pushes, self._pushes = self._pushes, ()
+        if self._conversation is not None:
+            item.conversation, self._conversation = self._conversation, None
         self._stored_state = number
         return item
 

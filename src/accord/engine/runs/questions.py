@@ -53,8 +53,7 @@ class Questions:
             if answer is None:
                 async with self._turn():
                     await run.may_begin()
-                    run.status(TaskState.INPUT_REQUIRED, parts)
-                    self._note(asked)
+                    self._say(TaskState.INPUT_REQUIRED, parts, asked)
                     answer = await self._next_message(branch, n)
             if type_ is Message:
                 return answer
@@ -81,8 +80,7 @@ class Questions:
             if not (
                 run.history is not None and _is_same(run.history.question, asked)
             ):  # else it was said, and nothing came of it
-                run.status(TaskState.AUTH_REQUIRED, text)
-                self._note(asked)
+                self._say(TaskState.AUTH_REQUIRED, text, asked)
             if until is None:
                 return await self._next_message(branch, n)
             return await self._first(branch, n, until)
@@ -118,9 +116,16 @@ class Questions:
         run.message = run.taken.message
         return run.taken
 
-    def _note(self, asked: Asked) -> None:
-        asked.worked_s = round(self._run.worked(), 3)
-        self._run.note(asked)
+    def _say(self, state: TaskState, word: Any, asked: Asked) -> None:
+        """Ask. The turn ends with it, so the state of the conversation is stored too."""
+        run = self._run
+        write = run.state_to_store()
+        if run.conversation is not None:
+            run.conversation.question_follows()
+        run.status(state, word)
+        asked.worked_s = round(run.worked(), 3)
+        run.note(asked)
+        run.remember(write)
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

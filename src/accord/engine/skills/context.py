@@ -189,6 +189,25 @@ class Context:
         """The media types the client says it can take; empty if it did not say."""
         return list(self._task_run.output_modes)
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the agent remembers of this conversation (the same contextId and caller): a JSON
+        object, yours to change.
+
+        It is loaded when the turn begins, and stored with the status that ends it: also with a
+        question, not if the turn fails or is cancelled. Of two turns that run at once the later
+        one's is kept, whole.
+
+        history = ctx.state.setdefault("history", [])
+        """
+        conversation = self._task_run.conversation
+        if conversation is None:
+            raise RuntimeError(
+                f"give skill {self._task_run.skill.id} a parameter `ctx: Context`: the state of a "
+                "conversation is loaded only for skills that have one"
+            )
+        return conversation.value
+
     def conversation(self, limit: int = 20) -> Coroutine[Any, Any, list[Task]]:
         """The newest earlier tasks of this conversation (the same contextId), oldest of them first,
         this one left out.
