@@ -24,6 +24,7 @@ ORDER = [
     {"app"},
     {"console"},
     {"agent"},
+    {"check"},
     {"hub", "integrations", "cli", "testing"},
     {"__init__", "__main__"},
 ]

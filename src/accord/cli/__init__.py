@@ -17,6 +17,7 @@ _VERBS = {
     "chat": ("chat", "chat"),
     "task": ("task", "task"),
     "card": ("card", "card"),
+    "check": ("check", "check"),
     "config": ("config", "config"),
     "completion": ("completion", "completion"),
     "doctor": ("doctor", "doctor"),
