@@ -28,6 +28,7 @@ def url(tmp_path_factory) -> Iterator[str]:
 
 
 def test_plain_lines_in_a_pipe(url):
+    """One line per check, the score last, exit 0."""
     done = accord("check", url)
     lines = done.out.splitlines()
     assert (done.code, done.err) == (0, "")
@@ -37,13 +38,17 @@ def test_plain_lines_in_a_pipe(url):
 
 
 def test_json(url):
-    done = accord("check", url, "-o", "json", "--transport", "rest", "--a2a-version", "1.0")
+    """Every result as JSON, of the interfaces that were chosen; also by the specification's name
+    for it. (CONFORM_001)
+    """
+    done = accord("conformance", url, "-o", "json", "--transport", "rest", "--a2a-version", "1.0")
     report = json.loads(done.out)
     assert (done.code, report["score"], report["counts"]["fail"]) == (0, 100, 0)
     assert {r["interface"].split()[0] for r in report["results"] if r["interface"]} == {"HTTP+JSON"}
 
 
 def test_junit(url):
+    """XML with a suite per interface."""
     root = ElementTree.fromstring(accord("check", url, "-o", "junit").out)
     assert {suite.get("failures") for suite in root} == {"0"}
     assert "card.found" in {case.get("name") for case in root.iter("testcase")}
@@ -61,6 +66,7 @@ def test_failures_say_what_to_change(url, tmp_path):
 
 
 def test_nobody_there():
+    """Exit 3, and the report says so."""
     done = accord("check", "http://127.0.0.1:9", "-o", "json")
     report = json.loads(done.out)
     assert (done.code, report["category"], report["score"]) == (3, "REFUSED", 0)

@@ -32,6 +32,8 @@ _VERBS = {
     "keyring": ("keyring", "keyring"),
     "key": ("key", "key"),
 }
+# Other names that work, and are not listed: the command line specification's.
+_ALSO = {"conformance": "check"}
 
 
 class _Verbs(click.Group):
@@ -41,6 +43,7 @@ class _Verbs(click.Group):
         return list(_VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = _ALSO.get(cmd_name, cmd_name)
         if cmd_name not in _VERBS:
             return None
         module, name = _VERBS[cmd_name]

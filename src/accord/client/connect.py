@@ -147,8 +147,8 @@ def connect(
         egress_proxy: An HTTP proxy for other places the agent's card names. Without it they are
           called directly, if they are public or the agent itself is private.
         public_card: Fetch the card without the credentials: it is for everybody.
-        wrap: Wraps the client's HTTP, to watch requests and answers. Credentials are added below
-          it: it does not see them.
+        wrap: Wraps the client's HTTP, to watch requests and answers. It does not see credentials,
+          which are added below.
     """
     budget = budget or Budget()
     certificate = certificate_of(auth)
