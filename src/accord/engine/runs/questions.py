@@ -4,6 +4,8 @@ function is called again.
 
 import asyncio
 import contextlib
+import hashlib
+import json
 from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any
 
@@ -204,6 +206,9 @@ def _text(parts: list[Part]) -> str:
 
 
 def _type_name(type_: Any) -> str:
+    if isinstance(type_, dict):
+        text = json.dumps(type_, sort_keys=True, default=str)
+        return f"schema {hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return getattr(type_, "__qualname__", "") or str(type_)
 
 

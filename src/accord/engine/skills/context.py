@@ -264,6 +264,11 @@ class Context:
         self, question: str | Message, type: type[T], *, name: str = ""
     ) -> Coroutine[Any, Any, T]: ...
 
+    @overload
+    def ask(
+        self, question: str | Message, type: dict[str, Any], *, name: str = ""
+    ) -> Coroutine[Any, Any, Any]: ...
+
     def ask(
         self, question: str | Message, type: Any = str, *, name: str = ""
     ) -> Coroutine[Any, Any, Any]:
@@ -271,7 +276,8 @@ class Context:
 
         With a type other than `str` the question carries its JSON Schema and the answer is checked;
         a wrong one is asked again, saying what was wrong. With `Message` the whole answer is
-        returned.
+        returned. A dict is a JSON Schema, sent as it is: the answer is JSON, checked if the package
+        `jsonschema` is installed.
 
         After a restart the answer is found again by the question's text and type. If something in
         the text is another every time (a time, a price of now), give the question a `name`, which
