@@ -16,7 +16,7 @@ import msgspec
 from .auth import ApiKeys, Authenticator, Resources
 from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
-from .engine.skills import AgentBase, Skill
+from .engine.skills import AgentBase, Skill, edited
 from .model import (
     PUSH_ARTIFACTS,
     AgentCapabilities,
@@ -421,15 +421,7 @@ class App(Router):
         card = AgentCard(
             name=agent.name,
             description=agent.description,
-            supported_interfaces=[
-                AgentInterface(
-                    url=base + self._rpc_url, protocol_binding="JSONRPC", protocol_version="1.0"
-                ),
-                AgentInterface(
-                    url=base + self._rest_url, protocol_binding="HTTP+JSON", protocol_version="1.0"
-                ),
-                *self._grpc_interfaces(base),
-            ],
+            supported_interfaces=self._interfaces(base),
             provider=agent.provider,
             version=agent.version,
             documentation_url=agent.documentation_url,
@@ -450,9 +442,7 @@ class App(Router):
                 name: scheme.card(scopes) for name, scheme in agent.auth.schemes.items()
             }
             card.security_requirements = agent.auth.requirements()
-        if agent.edit_card is not None:
-            card = agent.edit_card(card) or card
-        return card
+        return card if agent.edit_card is None else edited(card, agent.edit_card)
 
     def _skill_card(self, skill: Skill) -> AgentSkill:
         if not skill.scopes or self.agent.auth is None:
@@ -487,14 +477,24 @@ class App(Router):
             )
         ]
 
-    def _grpc_interfaces(self, base: str) -> list[AgentInterface]:
+    def _interfaces(self, base: str) -> list[AgentInterface]:
+        """Where each version is spoken, and how."""
+        places: list[AgentInterface] = []
+        for version in self._versions:
+            ways = []
+            if version.rest or len(self._versions) == 1:  # the oldest is listed only if it is alone
+                ways.append(("JSONRPC", base + self._rpc_url))
+            if version.rest:
+                ways.append(("HTTP+JSON", base + self._rest_url))
+            if version.grpc and self._grpc is not None:
+                ways.append(("GRPC", self._grpc_address(base, self._grpc.port)))
+            places += [
+                AgentInterface(url=url, protocol_binding=binding, protocol_version=version.number)
+                for binding, url in ways
+            ]
+        return places
+
+    def _grpc_address(self, base: str, port: int | None) -> str:
         """gRPC has bare addresses: the host clients reach us at, and its own port."""
-        if self._grpc is None:
-            return []
         host = urlsplit(base).hostname or "localhost"
-        address = f"[{host}]:{self._grpc.port}" if ":" in host else f"{host}:{self._grpc.port}"
-        return [
-            AgentInterface(url=address, protocol_binding="GRPC", protocol_version=version.number)
-            for version in self._versions
-            if version.grpc
-        ]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

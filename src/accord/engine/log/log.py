@@ -7,6 +7,7 @@ task fed, and those told who wait for something to be stored.
 import asyncio
 import contextlib
 import enum
+import logging
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -60,6 +61,8 @@ MAX_AHEAD_BYTES = 1 << 20
 SNAPSHOT_AFTER = 64 << 10
 
 _NONE: list[Any] = []
+
+log_ = logging.getLogger("accord.tasks")
 
 
 class Turn(msgspec.Struct, eq=False, frozen=True):
@@ -397,8 +400,29 @@ class Log:
             entry.answers or refusal is not None
         ):  # there blocking sends are answered, and streams stay open
             self.turns.clear()
+        if entry.answers or ends:
+            self._log_state(state, at_ms)
         if ends:
             self.inbox = deque(turn for turn in self.inbox if turn.reopens)
+
+    def _log_state(self, state: TaskState, at_ms: int) -> None:
+        """One line in the log of tasks, for a task that has ended or waits for someone."""
+        if not log_.isEnabledFor(logging.INFO):
+            return
+        began_ms = _made_ms(self.ids.task_id)
+        ms = max(0, at_ms - began_ms) if began_ms is not None else None
+        log_.info(
+            "task %s is %s, skill=%s caller=%s%s",
+            *(self.ids.task_id, state.word, self.skill, self.namespace.caller or "-"),
+            "" if ms is None else f" {ms} ms",
+            extra={
+                "task_id": self.ids.task_id,
+                "state": state.word,
+                "skill": self.skill,
+                "caller": self.namespace.caller,
+                "ms": ms,
+            },
+        )
 
     def add_message(
         self,
@@ -690,3 +714,13 @@ def _reason(turn: int, error: A2AError) -> tuple[int, str, str]:
     """Why a turn is refused, as it is logged: by the class of the protocol, not one of a user's."""
     name = next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in errors.__all__)
     return turn, name, str(error)
+
+
+def _made_ms(task_id: str) -> int | None:
+    """When a task was made: its id says so (UUID version 7), unless its client chose it."""
+    if len(task_id) != 36 or task_id[14] != "7":
+        return None
+    try:
+        return int(task_id[:8] + task_id[9:13], 16)
+    except ValueError:
+        return None

@@ -291,7 +291,7 @@ class Run:
             else:
                 self._fail(sys.exc_info())
         except InvalidAgentResponse as error:
-            log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
+            self._log(logging.ERROR, str(error))
             if not self._refuse_call(error):
                 self._end_with(TaskState.FAILED, str(error))
         except A2AError as error:
@@ -412,7 +412,8 @@ class Run:
             return
         reference = secrets.token_hex(4)
         log_.error(
-            "skill %s failed, reference %s",
+            "task %s: skill %s failed, reference %s",
+            self.task_id,
             self.skill.id,
             reference,
             exc_info=error,
@@ -482,9 +483,17 @@ class Run:
             self.log.set_status(state, message)
             self.remember(write)
         except InvalidAgentResponse as error:  # more than the task, or its state, may hold
-            log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
+            self._log(logging.ERROR, str(error))
             self.log.set_status(TaskState.FAILED, self._message(str(error)))
         self._move(Move.END)
+
+    def _log(self, level: int, text: str) -> None:
+        log_.log(
+            level,
+            "task %s: skill %s: %s",
+            *(self.task_id, self.skill.id, text),
+            extra={"task_id": self.task_id},
+        )
 
     # Its first word
 
@@ -552,7 +561,7 @@ class Run:
         try:
             action()
         except InvalidAgentResponse as error:
-            log_.warning("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
+            self._log(logging.WARNING, str(error))
 
     def status(
         self,
@@ -690,11 +699,7 @@ class Run:
     def _drop(self) -> None:
         """After the end nothing is heard: a cancelled thread may go on talking for a while."""
         if self.state is not State.RELEASED:  # else its next run says it
-            log_.warning(
-                "skill %s: output after the end was dropped",
-                self.skill.id,
-                extra={"task_id": self.task_id},
-            )
+            self._log(logging.WARNING, "output after the end was dropped")
 
     def _message(self, word: Any) -> Message:
         return agent_message(word, *self.log.ids)

@@ -7,6 +7,7 @@ from ...lazy import lazy
 if TYPE_CHECKING:
     from .agent import AgentBase as AgentBase
     from .agent import skill_named as skill_named
+    from .card import edited as edited
     from .context import Context as Context
     from .context import Fail as Fail
     from .context import Reject as Reject
@@ -28,6 +29,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "File": "values",
             "Reject": "context",
             "Reply": "values",
+            "edited": "card",
             "Skill": "skill",
             "current": "context",
             "skill_named": "agent",

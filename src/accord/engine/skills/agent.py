@@ -225,7 +225,10 @@ class AgentBase:
         return function
 
     def card(self, function: F) -> F:
-        """Let a function have the last word on the agent card."""
+        """Let a function have the last word on the agent card: it gets the finished card and
+        returns the one that is served, or changes the one it gets. What old versions of the
+        protocol read is made from that.
+        """
         self.edit_card = function
         return function
 
