@@ -18,6 +18,7 @@ from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
 from .engine.skills import AgentBase, Skill, edited
 from .model import (
+    PROBE,
     PUSH_ARTIFACTS,
     AgentCapabilities,
     AgentCard,
@@ -44,6 +45,9 @@ __all__ = ["App"]
 
 _log = logging.getLogger("accord")
 
+_PROBE = AgentExtension(
+    uri=PROBE, description="Echo a message whose metadata has probe: true; no skill is called."
+)
 _PUSH_ARTIFACTS = AgentExtension(
     uri=PUSH_ARTIFACTS, description="Push artifact events too, to webhooks registered with it."
 )
@@ -461,6 +465,7 @@ class App(Router):
                 uri=IDEMPOTENT, description=f"The same messageId gives the same task {how_long}."
             ),
             *self._schemas(),
+            *([_PROBE] if self.agent.answers_probes else []),
             *([_PUSH_ARTIFACTS] if self._notifier is not None else []),
         ]
 

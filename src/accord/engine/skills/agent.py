@@ -264,6 +264,13 @@ class AgentBase:
             (s for s in self.skills.values() if s.is_default), next(iter(self.skills.values()))
         )
 
+    @property
+    def answers_probes(self) -> bool:
+        """Whether probes are answered by an echo. Not by a bridge, whose agent behind it is what a
+        probe wants to know about.
+        """
+        return not self.default.has_first_word
+
     def check_modes(self, skill: Skill, message: Message) -> None:
         """Raise ContentTypeNotSupported for a part of a type the skill does not take."""
         taken = skill.card.input_modes or self.input_modes
