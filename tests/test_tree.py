@@ -25,7 +25,8 @@ ORDER = [
     {"console"},
     {"agent"},
     {"check"},
-    {"hub", "integrations", "cli", "testing"},
+    {"hub", "integrations", "testing"},
+    {"cli"},
     {"__init__", "__main__"},
 ]
 # Of the rooms on one level, who may use whom: an encoded task is kept by the store, a caller is

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .auth import Keyring
     from .server.grpc import GrpcServer
 
-__all__ = ["App"]
+__all__ = ["App", "AppPart"]
 
 _log = logging.getLogger("accord")
 
@@ -68,6 +68,19 @@ class _Signer:
 
         key = self._app.keyring.signing_key
         return sign_card(card, key, key_url=f"{base}/.well-known/jwks.json")
+
+
+class AppPart(Protocol):
+    """Something that lives as long as an app: a registry beside its agent, a sign of life."""
+
+    async def open(self) -> None:
+        """Called when the store is open, before the first request."""
+
+    async def drain(self) -> None:
+        """Called when the app takes no new work; what runs may still go on for a while."""
+
+    async def close(self) -> None:
+        """Called when all work has ended."""
 
 
 class App(Router):
@@ -137,6 +150,7 @@ class App(Router):
             authenticator=self._authenticator,
             is_card_public=agent.is_card_public,
         )
+        self._parts: list[AppPart] = []
         self._opening: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -327,6 +341,20 @@ class App(Router):
             raise
         if self._notifier is not None:
             self._notifier.open()
+        opened = []
+        try:
+            for part in self._parts:
+                await part.open()
+                opened.append(part)
+        except BaseException:
+            for part in reversed(opened):
+                await part.close()
+            await self._close_rest()
+            raise
+
+    def add_part(self, part: AppPart) -> None:
+        """Have something opened and closed with this app."""
+        self._parts.append(part)
 
     def _resources(self) -> Resources:
         return Resources(self.agent.name, self._engine.tasks.store.keys, self.guard)
@@ -343,6 +371,11 @@ class App(Router):
 
     async def _close(self, grace_s: float) -> None:
         await self._drain(grace_s)
+        await self._close_rest()
+        for part in reversed(self._parts):
+            await part.close()
+
+    async def _close_rest(self) -> None:
         if self._authenticator is not None:
             await self._authenticator.close()
         if self._notifier is not None:
@@ -352,6 +385,8 @@ class App(Router):
             await self._grpc.stop()
 
     async def _drain(self, grace_s: float) -> None:
+        for part in self._parts:
+            await part.drain()
         if self._grpc is not None:
             self._grpc.drain()
             self._grpc.leave_to_others()
@@ -443,7 +478,9 @@ class App(Router):
         if agent.auth is not None:
             scopes = frozenset(self._scopes())
             card.security_schemes = {
-                name: scheme.card(scopes) for name, scheme in agent.auth.schemes.items()
+                name: scheme.card(scopes)
+                for name, scheme in agent.auth.schemes.items()
+                if scheme.is_declared
             }
             card.security_requirements = agent.auth.requirements()
         return card if agent.edit_card is None else edited(card, agent.edit_card)

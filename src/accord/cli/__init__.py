@@ -28,6 +28,7 @@ _VERBS = {
     "push": ("push", "push"),
     "listen": ("listen", "listen"),
     "db": ("db", "db"),
+    "hub": ("hub", "hub"),
     "replicas": ("replicas", "replicas"),
     "keyring": ("keyring", "keyring"),
     "key": ("key", "key"),
