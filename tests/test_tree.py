@@ -24,14 +24,13 @@ ORDER = [
     {"app"},
     {"console"},
     {"agent"},
-    {"check"},
-    {"hub", "integrations", "testing"},
-    {"cli"},
+    {"hub", "integrations", "cli", "testing"},
+    {"tools"},
     {"__init__", "__main__"},
 ]
 # Of the rooms on one level, who may use whom: an encoded task is kept by the store, a caller is
 # known to all.
-BESIDE = {("client", "push"), ("push", "engine"), ("auth", "store")}
+BESIDE = {("client", "push"), ("push", "engine"), ("auth", "store"), ("cli", "integrations")}
 
 
 def room_of(path: Path) -> str:

@@ -168,11 +168,7 @@ class Auth(abc.ABC):
         """The card's entries: what a caller needs, with these scopes beside the scheme's own."""
         return [
             SecurityRequirement(
-                {
-                    scheme.name: StringList(sorted({*scheme.scopes, *scopes}))
-                    for scheme in way
-                    if scheme.is_declared
-                }
+                {scheme.name: StringList(sorted({*scheme.scopes, *scopes})) for scheme in way}
             )
             for way in self.alternatives
         ]
@@ -206,7 +202,6 @@ class Scheme(Auth):
     issuer = ""  # where tokens come from
     is_guessable = True  # by trying, which is slowed down
     needs_certificate = False
-    is_declared = True  # in the card; else callers need nothing for it
 
     def __init__(self, name: str, scopes: Iterable[str] = ()) -> None:
         if not name:

@@ -298,10 +298,7 @@ class Network:
                 return error
             case aiohttp.ConnectionTimeoutError() if timeout_s >= self._connect_s:
                 return Unreachable(
-                    where,
-                    f"no connection within {self._connect_s:.3g} s",
-                    after_s=self._connect_s,
-                    cause="timeout",
+                    where, f"no connection within {self._connect_s:.3g} s", after_s=self._connect_s
                 )
             case TimeoutError():
                 return TooSlow(where, f"no answer within {timeout_s:.3g} s")
@@ -364,10 +361,7 @@ def _unreachable(target: _Target, error: Any) -> Unreachable:
             reason, ssl.SSLEOFError
         )
         return Unreachable(
-            target.where,
-            f"no secure connection: {why(reason)}",
-            is_lasting=is_lasting,
-            cause="tls",
+            target.where, f"no secure connection: {why(reason)}", is_lasting=is_lasting
         )
     is_lasting = (
         isinstance(reason, socket.gaierror) and reason.errno != socket.EAI_AGAIN
@@ -377,12 +371,7 @@ def _unreachable(target: _Target, error: Any) -> Unreachable:
         if isinstance(error, aiohttp.ClientProxyConnectionError) and target.proxy
         else ""
     )
-    return Unreachable(
-        target.where,
-        f"no connection{to}: {why(reason)}",
-        is_lasting=is_lasting,
-        cause="dns" if isinstance(reason, socket.gaierror) else "refused",
-    )
+    return Unreachable(target.where, f"no connection{to}: {why(reason)}", is_lasting=is_lasting)
 
 
 def _refused(target: _Target, answer: str, *, is_lasting: bool = True) -> Unreachable:

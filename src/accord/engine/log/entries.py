@@ -43,7 +43,6 @@ __all__ = [
     "Released",
     "RunStarted",
     "Sender",
-    "StateLoaded",
     "StatusChanged",
     "StepEnded",
     "StepLeft",
@@ -60,7 +59,7 @@ __all__ = [
 ]
 
 # raised with every new kind of entry: a process never takes up a task with entries it does not know
-FORMAT = 3
+FORMAT = 2
 
 _STATES = list(TaskState)
 STATE_NUMBER = {
@@ -167,13 +166,6 @@ class RunStarted(msgspec.Struct, array_like=True, gc=False):
     turn: int
 
 
-class StateLoaded(msgspec.Struct, array_like=True, gc=False):
-    """The state of the conversation, as the function was given it."""
-
-    number: int  # how often it had been written
-    data: Raw
-
-
 class StepEnded(msgspec.Struct, array_like=True, gc=False):
     """The n-th step of this name ended with a value, or with an exception of this type and text."""
 
@@ -277,7 +269,6 @@ Visible: TypeAlias = Created | StatusChanged | ArtifactChanged
 Private: TypeAlias = (
     PostRefused
     | RunStarted
-    | StateLoaded
     | StepEnded
     | StepLeft
     | Delegated
@@ -333,7 +324,6 @@ _TAB = b"\t"
 _PRIVATE: dict[type, bytes] = {
     PostRefused: b"x",
     RunStarted: b"r",
-    StateLoaded: b"j",
     StepEnded: b"s",
     StepLeft: b"l",
     Delegated: b"d",

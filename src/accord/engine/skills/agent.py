@@ -225,10 +225,7 @@ class AgentBase:
         return function
 
     def card(self, function: F) -> F:
-        """Let a function have the last word on the agent card: it gets the finished card and
-        returns the one that is served, or changes the one it gets. What old versions of the
-        protocol read is made from that.
-        """
+        """Let a function have the last word on the agent card."""
         self.edit_card = function
         return function
 
@@ -263,13 +260,6 @@ class AgentBase:
         self.default = next(
             (s for s in self.skills.values() if s.is_default), next(iter(self.skills.values()))
         )
-
-    @property
-    def answers_probes(self) -> bool:
-        """Whether probes are answered by an echo. Not by a bridge, whose agent behind it is what a
-        probe wants to know about.
-        """
-        return not self.default.has_first_word
 
     def check_modes(self, skill: Skill, message: Message) -> None:
         """Raise ContentTypeNotSupported for a part of a type the skill does not take."""

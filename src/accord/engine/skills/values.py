@@ -35,10 +35,7 @@ class Reply:
 
 
 class Ask:
-    """Returned by a skill: ends the turn with a question; the next message answers it.
-
-    `type` says what answer is expected, as a type or a JSON Schema.
-    """
+    """Returned by a skill: ends the turn with a question; the next message answers it."""
 
     __slots__ = ("question", "type")
 

@@ -1,0 +1,123 @@
+"""accord mcp: agents as tools of an MCP server."""
+
+import asyncio
+import importlib.util
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import click
+import msgspec
+
+from ..auth import Keyring, KeyringError
+from ..client import AgentFault, Client
+from ..model import A2AError
+from .advice import advised
+from .amount import SOME_SECONDS
+from .target import AgentTarget, agent_options
+
+__all__ = ["mcp"]
+
+
+@click.command()
+@click.argument("urls", nargs=-1, metavar="URL...")
+@click.option(
+    "--http",
+    "port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve Streamable HTTP on this port of this machine. By default: stdin and stdout.",
+)
+@click.option(
+    "--find/--no-find",
+    "searches",
+    default=None,
+    help="Offer find_agents and ask_agent instead of a tool per skill.  [default: with more than "
+    "20 tools]",
+)
+@click.option(
+    "--wait",
+    type=SOME_SECONDS,
+    metavar="DURATION",
+    help="How long an agent may work until the client is told to call again.  [default: 50 s]",
+)
+@click.option(
+    "--key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keys to seal open questions with. By default in ACCORD_KEY; else they end with this "
+    "process.",
+)
+@agent_options
+def mcp(
+    target: AgentTarget,
+    urls: tuple[str, ...],
+    port: int | None,
+    searches: bool | None,
+    wait: float | None,
+    key_file: Path | None,
+) -> None:
+    """Offer the agents at these URLs as tools to MCP clients.
+
+    A client starts this command and talks to it over stdin and stdout; with --http, it connects to
+    the address that is printed. Needs: pip install 'accord[mcp]'
+
+    \b
+    accord mcp http://localhost:8000
+    accord mcp https://trips.example.com https://invoices.example.com --http 9000
+    """
+    if importlib.util.find_spec("mcp") is None:
+        raise click.ClickException("this needs the MCP SDK: pip install 'accord[mcp]'")
+    places = list(urls) or ([target.url] if target.url else [])
+    if not places:
+        raise click.UsageError("say which agents: their URLs")
+    if len(places) > 1 and (target.has_credential or target.headers):
+        raise click.UsageError(
+            "a credential is for one agent; with several, use: accord auth login URL"
+        )
+    try:
+        keyring = Keyring.find(file=key_file, is_volatile=True)
+    except KeyringError as error:
+        raise click.ClickException(str(error)) from None
+    targets = [msgspec.structs.replace(target, url=place) for place in places]
+    asyncio.run(_serve(targets, port, searches, wait, keyring))
+
+
+async def _serve(
+    targets: list[AgentTarget],
+    port: int | None,
+    searches: bool | None,
+    wait_s: float | None,
+    keyring: Keyring,
+) -> None:
+    from ..integrations.mcp import WAIT_S, make_server, serve_http, serve_stdio  # the MCP SDK
+
+    async with AsyncExitStack() as opened:
+        clients = await _connected(targets, opened)
+        server = make_server(clients, keyring=keyring, wait_s=wait_s or WAIT_S, searches=searches)
+        names = ", ".join(client.card.name for client in clients)
+        if port is None:
+            click.echo(f"{names}: served to an MCP client on stdin and stdout", err=True)
+            await serve_stdio(server)
+            return
+        try:
+            await serve_http(
+                server, port, on_start=lambda url: click.echo(f"{names} served to MCP at {url}")
+            )
+        except OSError as error:
+            raise click.ClickException(f"can't listen on port {port}: {error.strerror}") from None
+
+
+async def _connected(targets: list[AgentTarget], opened: AsyncExitStack) -> list[Client]:
+    """Connect to every agent. One of several that is away is left out; it must not take the others
+    with it.
+    """
+    clients, failures = [], []
+    for target in targets:
+        try:
+            clients.append(await opened.enter_async_context(target.connected()))
+        except (A2AError, AgentFault) as error:
+            failures.append(advised(error, target.url, has_credential=target.has_credential))
+    for failure in failures:
+        if not clients:
+            raise failure
+        click.secho(f"Left out: {failure.format_message()}", err=True)
+    return clients

@@ -1,7 +1,0 @@
-"""All routes of the REST interface."""
-
-from . import agents
-
-__all__ = ["ROUTES"]
-
-ROUTES = (*agents.ROUTES,)

@@ -1,0 +1,26 @@
+"""Other frameworks and protocols: what they need of Accord, and Accord of them."""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .functions import make_function as make_function
+    from .remote import RemoteTool as RemoteTool
+    from .remote import described_result as described_result
+    from .remote import follow as follow
+    from .remote import remote_tool as remote_tool
+    from .remote import remote_tools as remote_tools
+
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "RemoteTool": "remote",
+            "described_result": "remote",
+            "follow": "remote",
+            "make_function": "functions",
+            "remote_tool": "remote",
+            "remote_tools": "remote",
+        },
+    )

@@ -1,0 +1,31 @@
+"""MCP both ways: agents as tools of an MCP server, and the tools of MCP servers in agents.
+
+Needs `accord[mcp]`.
+"""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .server import MAX_TOOLS as MAX_TOOLS
+    from .server import WAIT_S as WAIT_S
+    from .server import make_server as make_server
+    from .server import serve_http as serve_http
+    from .server import serve_stdio as serve_stdio
+    from .tools import McpTools as McpTools
+    from .tools import ToolFailed as ToolFailed
+
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "MAX_TOOLS": "server",
+            "McpTools": "tools",
+            "ToolFailed": "tools",
+            "WAIT_S": "server",
+            "make_server": "server",
+            "serve_http": "server",
+            "serve_stdio": "server",
+        },
+    )

@@ -1,0 +1,288 @@
+"""One call of a tool that is an agent: progress, questions, the result, and cancel."""
+
+import asyncio
+import contextlib
+import re
+from typing import Any
+
+import anyio
+import mcp_types as mcp
+import msgspec
+from mcp.server.context import ServerRequestContext
+from mcp_types.version import is_version_at_least
+
+from ... import observe
+from ...client import AgentFault, Client, ClientReply, Stream
+from ...model import (
+    FINAL,
+    INTERRUPTED,
+    A2AError,
+    ArtifactUpdate,
+    StatusUpdate,
+    Task,
+    TaskState,
+    UnsupportedOperation,
+)
+from ..remote import RemoteTool, described_result, follow, question_of, still_working
+from .content import content_of, structured_of
+from .forms import form_of
+
+__all__ = ["AgentCall", "failed"]
+
+_ROUNDS_SINCE = "2026-07-28"  # a server asks in the result of a call, and the call is repeated
+_QUESTION = "question"  # the key of the only thing we ask for in a round
+_CANCEL_S = 5.0
+_MAX_PROGRESS = 500  # characters of a message about progress
+_URL = re.compile(r"https?://[^\s<>\"')\]]+")
+_AUTHORIZED = "The user says that this is done."
+
+
+class _Rounds(msgspec.Struct):
+    """What a call that is repeated has to know of the rounds before; sealed on its way through the
+    client.
+    """
+
+    task_id: str
+    question: str  # the id of the message that asks it
+    progress: int  # the last number sent: it has to grow over all rounds
+
+
+class AgentCall:
+    """A call of a tool, from its first word to its result.
+
+    Args:
+        client: Of the agent.
+        tool: What is called.
+        ctx: The request.
+        params: Its parameters.
+        wait_s: How long the agent may work before the result says that it still does.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        tool: RemoteTool,
+        ctx: ServerRequestContext[Any, Any],
+        params: mcp.CallToolRequestParams,
+        wait_s: float,
+    ) -> None:
+        self._client = client
+        self._tool = tool
+        self._ctx = ctx
+        self._params = params
+        self._wait_s = wait_s
+        self._arguments = params.arguments or {}
+        self._task_id = ""
+        self._progress = 0
+
+    async def run(self) -> mcp.CallToolResult | mcp.InputRequiredResult:
+        if isinstance(traceparent := (self._ctx.meta or {}).get("traceparent"), str):
+            observe.enter(traceparent)
+        # In a task of its own: what is cancelled by the SDK can't await anything any more.
+        running = asyncio.create_task(self._run())
+        try:
+            await asyncio.wait({running})
+        finally:
+            running.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({running})
+        try:
+            return running.result()
+        except A2AError as error:
+            return failed(f"{self._tool.agent} answered with an error: {error}")
+        except AgentFault as error:
+            return failed(f"{self._tool.agent} gave no answer: {error}")
+
+    async def _run(self) -> mcp.CallToolResult | mcp.InputRequiredResult:
+        state = self._params.request_state
+        if state is not None:
+            rounds = msgspec.json.decode(state, type=_Rounds)
+            self._task_id, self._progress = rounds.task_id, rounds.progress
+            response = (self._params.input_responses or {}).get(_QUESTION)
+            reply = ClientReply(self._client, await self._client.get(self._task_id))
+            if _question_id(reply) != rounds.question:
+                reply = await self._follow()  # this answer has arrived before
+            elif isinstance(response, mcp.ElicitResult):
+                answer = self._answer(reply, response)
+                if answer is None:
+                    return await self._declined()
+                reply = await self._send(answer)
+        else:
+            self._task_id = str(self._arguments.get("task_id") or "")
+            content = self._tool.content(self._arguments)
+            if self._task_id and content == "":
+                reply = await self._follow()
+            else:
+                reply = await self._send(content)
+        while reply.state in INTERRUPTED:
+            request = self._request(reply)
+            if request is None:
+                return self._question(reply)
+            if is_version_at_least(self._ctx.protocol_version, _ROUNDS_SINCE):
+                rounds = _Rounds(self._task_id, _question_id(reply), self._progress)
+                return mcp.InputRequiredResult(
+                    input_requests={_QUESTION: request},
+                    request_state=msgspec.json.encode(rounds).decode(),
+                )
+            try:
+                elicited = await self._elicit(request)
+            except asyncio.CancelledError:
+                await self._cancel()
+                raise
+            answer = self._answer(reply, elicited)
+            if answer is None:
+                return await self._declined()
+            reply = await self._send(answer)
+        return self._result(reply)
+
+    # The agent's side
+
+    async def _send(self, content: Any) -> ClientReply:
+        is_first = not self._task_id
+        stream = self._client.stream(
+            content,
+            skill=self._tool.skill if is_first else "",
+            task_id=self._task_id,
+            context_id=str(self._arguments.get("context_id") or "") if is_first else "",
+        )
+        return await self._read(stream)
+
+    async def _follow(self) -> ClientReply:
+        """Wait on for a task of an earlier call."""
+        task = await self._client.get(self._task_id)
+        if task.state in FINAL or task.state in INTERRUPTED:
+            return ClientReply(self._client, task)
+        with contextlib.suppress(UnsupportedOperation):  # it has ended meanwhile
+            return await self._read(self._client.subscribe(self._task_id))
+        return ClientReply(self._client, await self._client.get(self._task_id))
+
+    async def _read(self, stream: Stream) -> ClientReply:
+        """Read to the end of the turn, or for as long as we wait."""
+
+        async def on_event(event: Any) -> bool:
+            self._task_id = stream.task_id or self._task_id
+            await self._report(event)
+            return stream.task is not None and stream.task.state in INTERRUPTED
+
+        return await follow(self._client, stream, on_event, wait_s=self._wait_s)
+
+    async def _report(self, event: Any) -> None:
+        """Tell the client that something goes on."""
+        said = ""
+        if isinstance(event, StatusUpdate) and event.status.state is TaskState.WORKING:
+            said = event.status.message.text if event.status.message is not None else ""
+        elif isinstance(event, ArtifactUpdate):
+            said = event.artifact.text
+        elif not isinstance(event, Task):
+            return
+        self._progress += 1
+        await self._ctx.session.report_progress(self._progress, None, said[:_MAX_PROGRESS] or None)
+
+    async def _cancel(self) -> None:
+        if self._task_id:
+            with contextlib.suppress(A2AError, AgentFault, TimeoutError):
+                async with asyncio.timeout(_CANCEL_S):
+                    await self._client.cancel(self._task_id)
+
+    # The client's side
+
+    def _request(self, reply: ClientReply) -> mcp.ElicitRequest | None:
+        """What to ask the user, in a form that this client can show; None if it can't."""
+        known = self._ctx.session.client_capabilities
+        can = known.elicitation if known is not None else None
+        if can is None:
+            return None
+        question, schema = question_of(reply)
+        if reply.state is TaskState.AUTH_REQUIRED:
+            link = _link(reply, question)
+            if can.url is None or not link:
+                return None
+            return mcp.ElicitRequest(
+                params=mcp.ElicitRequestURLParams(
+                    message=question, url=link, elicitation_id=self._task_id
+                )
+            )
+        if can.form is None and can.url is not None:
+            return None
+        form = form_of(schema)
+        return mcp.ElicitRequest(
+            params=mcp.ElicitRequestFormParams(message=question, requested_schema=form.schema)
+        )
+
+    async def _elicit(self, request: mcp.ElicitRequest) -> mcp.ElicitResult:
+        """Ask in the middle of the call, as clients before 2026-07-28 are asked."""
+        session, request_id = self._ctx.session, self._ctx.request_id
+        asked = request.params
+        if isinstance(asked, mcp.ElicitRequestURLParams):
+            return await session.elicit_url(
+                asked.message, asked.url, asked.elicitation_id or "", request_id
+            )
+        return await session.elicit_form(asked.message, asked.requested_schema, request_id)
+
+    def _answer(self, reply: ClientReply, result: mcp.ElicitResult) -> Any:
+        """What to send to the agent; None if the user wants no more of it."""
+        if result.action != "accept":
+            return None
+        if reply.state is TaskState.AUTH_REQUIRED:
+            return _AUTHORIZED
+        return form_of(question_of(reply)[1]).answer(result.content)
+
+    async def _declined(self) -> mcp.CallToolResult:
+        await self._cancel()
+        return failed(f"The user did not answer {self._tool.agent}; its task was canceled.")
+
+    def _question(self, reply: ClientReply) -> mcp.CallToolResult:
+        """A question as an ordinary result, for clients that can't ask their user."""
+        question, schema = question_of(reply)
+        asked = {"question": question, "task_id": reply.task_id, "state": reply.state.word}
+        return mcp.CallToolResult(
+            content=[mcp.TextContent(text=described_result(self._tool, reply))],
+            structured_content=asked | ({"schema": schema} if schema is not None else {}),
+            _meta=_ids(reply),
+        )
+
+    def _result(self, reply: ClientReply) -> mcp.CallToolResult:
+        if reply.task is not None and reply.state not in FINAL:
+            asked = {"task_id": reply.task_id, "state": reply.state.word}
+            return mcp.CallToolResult(
+                content=[mcp.TextContent(text=still_working(self._tool, reply.task_id))],
+                structured_content=asked,
+                _meta=_ids(reply),
+            )
+        if reply.state is not TaskState.COMPLETED:
+            return failed(described_result(self._tool, reply), _ids(reply))
+        return mcp.CallToolResult(
+            content=content_of(reply, self._tool.name) or [mcp.TextContent(text="(no answer)")],
+            structured_content=structured_of(reply),
+            _meta=_ids(reply),
+        )
+
+
+def failed(text: str, meta: dict[str, Any] | None = None) -> mcp.CallToolResult:
+    """Return the result of a call that did not work, for the model to read."""
+    return mcp.CallToolResult(content=[mcp.TextContent(text=text)], is_error=True, _meta=meta)
+
+
+def _question_id(reply: ClientReply) -> str:
+    """The id of the message that asks; empty if nothing is asked."""
+    said = reply.task.status.message if reply.task is not None else None
+    return said.message_id if said is not None and reply.state in INTERRUPTED else ""
+
+
+def _ids(reply: ClientReply) -> dict[str, Any]:
+    found = {
+        "a2a/taskId": reply.task_id,
+        "a2a/contextId": reply.context_id,
+        "a2a/state": reply.state.word,
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _link(reply: ClientReply, question: str) -> str:
+    """The address where the user can authorize it."""
+    said = reply.task.status.message if reply.task is not None else None
+    for part in said.parts if said is not None else ():
+        if isinstance(part.url, str):
+            return part.url
+    match = _URL.search(question)
+    return match[0].rstrip(".,;") if match else ""

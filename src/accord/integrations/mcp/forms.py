@@ -1,0 +1,153 @@
+"""Questions as forms. A form of MCP is a flat object of plain fields; a question of A2A has any
+JSON Schema, or none.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from ...model import Message, Part
+
+__all__ = ["QuestionForm", "form_of", "read_form"]
+
+_ANSWER = "answer"
+_PLAIN = {"string", "number", "integer", "boolean"}
+# What MCP allows to say of a field; clients refuse forms with other words.
+_WORDS = (
+    "type",
+    "title",
+    "description",
+    "enum",
+    "default",
+    "format",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+)
+_IN_WORDS = {
+    "string": "text",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+}
+_FORMATS = {"email", "uri", "date", "date-time"}
+
+
+class QuestionForm(NamedTuple):
+    """The form for a question. `kind` says what its content stands for: the fields of an `object`,
+    one `value`, a `text`, or `json` as text.
+    """
+
+    schema: dict[str, Any]
+    kind: str
+
+    def answer(self, content: Mapping[str, Any] | None) -> Any:
+        """Return what somebody filled in, as the content of a message."""
+        filled = dict(content or {})
+        if self.kind == "object":
+            return Part(data=filled, media_type="application/json")
+        value = filled.get(_ANSWER, "")
+        if self.kind == "value":
+            return Part(data=value, media_type="application/json")
+        return str(value)  # an agent of ours reads JSON from text too
+
+
+def form_of(schema: Mapping[str, Any] | None) -> QuestionForm:
+    """Return the form for a question whose answer has to fit this schema."""
+    if schema is None or schema.get("type") == "string":
+        return QuestionForm(_alone(_field(schema or {}, {}) or {"type": "string"}), "text")
+    definitions = schema.get("$defs") or {}
+    field = _field(schema, definitions)
+    if field is not None:
+        return QuestionForm(_alone(field), "value")
+    fields = {
+        name: _field(one, definitions) for name, one in (schema.get("properties") or {}).items()
+    }
+    if fields and all(fields.values()):
+        required = [name for name in schema.get("required") or () if name in fields]
+        return QuestionForm(
+            {"type": "object", "properties": fields, "required": required}, "object"
+        )
+    what = f"JSON that fits this schema: {json.dumps(schema, ensure_ascii=False)}"
+    return QuestionForm(_alone({"type": "string", "description": what}), "json")
+
+
+def _alone(field: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": {_ANSWER: field}, "required": [_ANSWER]}
+
+
+def _field(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the schema of a plain field, in the words MCP allows; None for anything else."""
+    if not isinstance(schema, Mapping):
+        return None
+    if isinstance(schema.get("$ref"), str):
+        return _field(definitions.get(schema["$ref"].rpartition("/")[2]), {})
+    branches = [one for one in schema.get("anyOf") or () if one != {"type": "null"}]
+    if len(branches) == 1:  # a field that may be left out
+        inner = _field(branches[0], definitions)
+        kept = {key: schema[key] for key in ("title", "description") if key in schema}
+        return None if inner is None else inner | kept
+    values = schema.get("enum")
+    if isinstance(values, list) and values and all(isinstance(one, str) for one in values):
+        schema = {**schema, "type": "string"}
+    elif schema.get("type") not in _PLAIN or values is not None:
+        return None
+    found = {key: schema[key] for key in _WORDS if schema.get(key) is not None}
+    if found.get("format") not in _FORMATS:
+        found.pop("format", None)
+    return found
+
+
+def read_form(schema: Mapping[str, Any], answer: Message) -> dict[str, Any]:
+    """Return an answer as the content of a form: from a data part, from JSON as text, or, if the
+    form has one field only, from the bare text.
+
+    Raises:
+        ValueError: A field is missing or is of another type.
+    """
+    fields: dict[str, Any] = dict(schema.get("properties") or {})
+    given: Any = next((part.data for part in answer.parts if part.data is not UNSET), UNSET)
+    if given is UNSET:
+        try:
+            given = json.loads(answer.text)
+        except ValueError:
+            given = answer.text
+    if not isinstance(given, dict) and len(fields) == 1:
+        given = {next(iter(fields)): given}
+    if not isinstance(given, dict):
+        raise ValueError(f"answer with the fields {', '.join(fields)}, as JSON")
+    for name in schema.get("required") or ():
+        if name not in given:
+            raise ValueError(f"{name} is missing")
+    return {
+        name: _read_field(name, fields[name], value)
+        for name, value in given.items()
+        if name in fields
+    }
+
+
+def _read_field(name: str, field: Mapping[str, Any], value: Any) -> Any:
+    """Return a value of a field, as a person may write it."""
+    kind = field.get("type")
+    if kind == "string" and not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False)
+    elif kind == "boolean" and isinstance(value, str):
+        value = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}.get(
+            value.strip().lower()
+        )
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = {
+        "string": isinstance(value, str),
+        "boolean": isinstance(value, bool),
+        "integer": is_number and float(value).is_integer(),
+        "number": is_number,
+    }
+    if not fits.get(str(kind), True):
+        raise ValueError(f"{name} has to be {_IN_WORDS[str(kind)]}")
+    values = field.get("enum")
+    if isinstance(values, list) and value not in values:
+        raise ValueError(f"{name} has to be one of {', '.join(map(str, values))}")
+    return value

@@ -1,1 +1,0 @@
-"""Checks and probes of agents."""
