@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 from contextlib import asynccontextmanager
+from typing import Any
 
 import mcp_types
 import pytest
@@ -14,10 +15,12 @@ from mcp.shared.exceptions import MCPError
 
 from accord import Agent, connect
 from accord.auth import Keyring
+from accord.client import Client
 from accord.integrations.mcp import make_server
 from tests.integrations.agents import PNG, WAV, trip_planner, workshop
 
 PATIENCE_S = 30
+CLIENTS: list[Client] = []  # of the agents behind the MCP server, to look at their tasks
 
 
 @pytest.fixture(params=["2026-07-28", "legacy"])
@@ -30,9 +33,7 @@ async def connected(agent, era, *, asked=None, **options):
     """A client of an MCP server whose tools are this agent. `asked` answers its user's forms."""
     agents = agent if isinstance(agent, list) else [agent]
     async with asyncio.timeout(PATIENCE_S):
-        clients = [connect(one) for one in agents]
-        for client in clients:
-            await client.open()
+        clients = [await connect(one) for one in agents]
         try:
             server = make_server(clients, **options)
             callback = None
@@ -42,11 +43,11 @@ async def connected(agent, era, *, asked=None, **options):
                     return asked(params)
 
             async with McpClient(server, mode=era, elicitation_callback=callback) as client:
-                client.agents = clients
+                CLIENTS[:] = clients
                 yield client
         finally:
-            for client in clients:
-                await client.close()
+            for one in clients:
+                await one.close()
 
 
 def fill(**content):
@@ -114,7 +115,7 @@ async def test_who_does_not_answer_cancels_the_task(era, action):
     async with connected(trip_planner(), era, asked=asked) as client:
         result = await client.call_tool("trip_planner", {"message": "Rome"})
         assert result.is_error
-        tasks = [task async for task in client.agents[0].list()]
+        tasks = [task async for task in CLIENTS[0].list()]
     assert [task.state.word for task in tasks] == ["canceled"]
 
 
@@ -259,7 +260,7 @@ async def test_the_state_of_a_question_is_sealed():
         rounds = Rounds(client)
         first = await rounds.call()
         assert isinstance(first, mcp_types.InputRequiredResult)
-        [task] = [task async for task in client.agents[0].list()]
+        [task] = [task async for task in CLIENTS[0].list()]
         sealed = base64.urlsafe_b64decode(first.request_state)
         assert task.id.encode() not in sealed
         forged = base64.urlsafe_b64encode(sealed[:-1] + bytes([sealed[-1] ^ 1])).decode()
@@ -276,7 +277,7 @@ async def test_a_round_that_is_repeated_answers_once():
     asked = lambda _: None  # noqa: E731
     async with connected(agent, "2026-07-28", asked=asked) as client:
         call = client.session.call_tool
-        options = {"allow_input_required": True}
+        options: dict[str, Any] = {"allow_input_required": True}
         first = await call("workshop_register", {"message": "x"}, **options)
         options |= {
             "request_state": first.request_state,
@@ -291,13 +292,17 @@ async def test_a_round_that_is_repeated_answers_once():
 async def test_processes_with_the_same_keys_take_each_others_questions():
     """Behind a load balancer, or after a restart."""
     keys = Keyring.in_memory()
-    asked = lambda _: None  # noqa: E731
+
+    async def never_asked(_, params):
+        raise AssertionError("the test answers itself")
+
     async with connect(trip_planner()) as agent:
         states = []
         for _ in range(2):
             server = make_server([agent], keyring=keys)
-            options = {"mode": "2026-07-28", "elicitation_callback": asked}
-            async with McpClient(server, **options) as client:
+            async with McpClient(
+                server, mode="2026-07-28", elicitation_callback=never_asked
+            ) as client:
                 if not states:
                     states.append((await Rounds(client).call()).request_state)
                 else:
