@@ -22,7 +22,7 @@ from .errors import (
 )
 from .reply import ClientReply
 from .retry import NO_RETRY, Pause, Retry, is_interrupted
-from .streams import Gap, Stream
+from .streams import Gap, Stream, catch_up
 from .sync import connect_sync
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ __all__ = [
     "Unreachable",
     "UntrustedCard",
     "agent_url",
+    "catch_up",
     "connect",
     "connect_sync",
     "is_interrupted",

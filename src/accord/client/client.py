@@ -207,12 +207,14 @@ class Client:
         push: str | TaskPushNotificationConfig | None = None,
         references: Sequence[str] = (),
         key: str = "",
+        extensions: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> Stream:
         """Send a message and return the stream of events that follow.
 
         The options are those of `send`. The message is sent when the stream is first read.
-        `timeout_s` limits the whole stream, counted from then.
+        `timeout_s` limits the whole stream, counted from then. `extensions` are activated for this
+        message, beside those of the client.
         """
         request = _request(
             message,
@@ -225,15 +227,22 @@ class Client:
             references,
             key,
         )
-        return Stream(self, request, key=key, timeout_s=timeout_s)
+        return Stream(self, request, key=key, extensions=extensions, timeout_s=timeout_s)
 
-    def subscribe(self, task_id: str, *, after: str | int | None = None) -> Stream:
+    def subscribe(
+        self, task_id: str, *, after: str | int | None = None, seen: Task | None = None
+    ) -> Stream:
         """Return the stream of a task's events from now on.
 
         If the agent numbers its events, `after` can be the cursor of an earlier stream. Then the
         events since that cursor come first.
+
+        `seen` is the task as far as it is known already, for instance from before a crash. The
+        stream goes on from there with every agent: what was missed comes first, and what can't be
+        told event by event as whole artifacts (`append` is False) instead of a `Gap`.
         """
-        return Stream(self, SubscribeRequest(id=task_id), after="" if after is None else str(after))
+        cursor = "" if after is None else str(after)
+        return Stream(self, SubscribeRequest(id=task_id), after=cursor, seen=seen)
 
     def conversation(self, context_id: str = "") -> Conversation:
         """Return a conversation. Its messages share a context.
@@ -442,7 +451,13 @@ class Client:
     # Used by streams
 
     async def send_request(
-        self, request: SendMessageRequest, *, key: str, wait: bool, timeout_s: float | None
+        self,
+        request: SendMessageRequest,
+        *,
+        key: str,
+        wait: bool,
+        timeout_s: float | None,
+        extensions: Sequence[str] = (),
     ) -> Task | Message:
         """Send a message. With `wait`, poll the task until it has ended or needs input."""
         if not wait:
@@ -451,7 +466,12 @@ class Client:
         deadline = self._deadline(timeout_s)
         try:
             response = await self.connection.call(
-                "SendMessage", request, is_send=True, key=key, deadline=deadline
+                "SendMessage",
+                request,
+                is_send=True,
+                key=key,
+                extensions=extensions,
+                deadline=deadline,
             )
         except Unavailable as error:
             # The agent is stopping, but names the task that it will continue after a restart.

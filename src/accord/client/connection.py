@@ -4,7 +4,7 @@ repeats calls where that is safe.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -187,6 +187,7 @@ class AgentConnection:
         *,
         key: str = "",
         after: str = "",
+        extensions: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> AsyncGenerator[Items, None]:
         """Yield what comes; errors as they are."""
@@ -194,7 +195,7 @@ class AgentConnection:
             binding = self._binding or await self._opened()
             if self._tenant and not request.tenant:
                 request.tenant = self._tenant
-            extra = self._with(key, after)
+            extra = self._with(key, after, extensions)
             try:
                 # Closed with us: a connection must not live on because nobody has collected its
                 # generator yet.
@@ -218,6 +219,7 @@ class AgentConnection:
         *,
         is_send: bool = False,
         key: str = "",
+        extensions: Sequence[str] = (),
         deadline: float | None = None,
         on_repeat: Callable[[], None] | None = None,
     ) -> Any:
@@ -237,7 +239,8 @@ class AgentConnection:
                 if self._tenant and not request.tenant:
                     request.tenant = self._tenant
                 timeout_s = self._time_for(is_send, deadline, loop.time())
-                result = await binding.call(operation, request, self._with(key), timeout_s)
+                extra = self._with(key, extensions=extensions)
+                result = await binding.call(operation, request, extra, timeout_s)
             except (A2AError, AgentFault) as error:
                 if self._fall_back(operation, error, binding):
                     continue
@@ -384,11 +387,15 @@ class AgentConnection:
     def _offers(self, uri: str) -> bool:
         return uri in self._offered
 
-    def _with(self, key: str = "", after: str = "") -> Extra:
+    def _with(self, key: str = "", after: str = "", extensions: Sequence[str] = ()) -> Extra:
         trace = outgoing() if self._options.sends_trace else NO_TRACE
-        if not key and not after and trace is NO_TRACE:
+        if not key and not after and not extensions and trace is NO_TRACE:
             return self._extra
-        return Extra(self._extra.extensions, key, after, trace)
+        active = self._extra.extensions
+        if extensions:
+            more = [uri for uri in extensions if uri not in active.split(", ")]
+            active = ", ".join([active, *more] if active else more)
+        return Extra(active, key, after, trace)
 
 
 def _describe(interface: AgentInterface) -> str:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from .resume import Stream as Stream
     from .resume import StreamEvent as StreamEvent
     from .seen import Gap as Gap
+    from .seen import catch_up as catch_up
     from .seen import message_arrived as message_arrived
 
 if not TYPE_CHECKING:  # else every name would seem to exist
@@ -17,6 +18,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Gap": "seen",
             "Stream": "resume",
             "StreamEvent": "resume",
+            "catch_up": "seen",
             "message_arrived": "seen",
         },
     )

@@ -8,7 +8,7 @@ each event once and in order, or is told of a gap.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +18,7 @@ from ...model import (
     INTERRUPTED,
     A2AError,
     ArtifactUpdate,
+    Event,
     Message,
     SendMessageRequest,
     StatusUpdate,
@@ -33,7 +34,7 @@ from ..bindings import Item
 from ..errors import AgentFault, ConnectionLost, TooSlow, about_task, task_of
 from ..reply import ClientReply
 from ..retry import Failures, is_interrupted, may_repeat
-from .seen import Echo, Gap, apply, message_arrived, own, reconcile, unseen
+from .seen import Echo, Gap, apply, catch_up, message_arrived, own, reconcile, unseen
 
 if TYPE_CHECKING:
     from ..client import Client
@@ -68,15 +69,19 @@ class Stream:
         *,
         key: str = "",
         after: str = "",
+        seen: Task | None = None,
+        extensions: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> None:
-        self.task: Task | None = None
+        self.task: Task | None = own(seen) if seen is not None else None
         self.message: Message | None = None
         self.cursor = after
         self._client = client
         self._request = request
         self._is_send = isinstance(request, SendMessageRequest)
         self._key = key
+        self._fills_gaps = seen is not None
+        self._extensions = extensions
         self._at = after  # behind what has been received; `cursor` is behind what has been read
         self._timeout_s = timeout_s
         self._deadline: float | None = None  # runs from the first read
@@ -222,6 +227,8 @@ class Stream:
         connection = self._client.connection
         if self._polls:
             return self._poll()
+        if self._fills_gaps and not await connection.can_stream():
+            return self._poll()
         if self.task is None:
             if not await connection.can_stream():
                 return self._begin_polling()
@@ -230,7 +237,12 @@ class Stream:
             self._sends += 1
             operation = "SendStreamingMessage" if self._is_send else "SubscribeToTask"
             return connection.open_stream(
-                operation, self._request, key=self._key, after=self._at, timeout_s=self._timeout_s
+                operation,
+                self._request,
+                key=self._key,
+                after=self._at,
+                extensions=self._extensions,
+                timeout_s=self._timeout_s,
             )
         request = SubscribeRequest(id=self.task.id, tenant=self._request.tenant)
         if self._at and connection.can_resume:
@@ -357,15 +369,15 @@ class Stream:
                 self._at, self._is_restarting = "0", True
                 return False
         elif mode == _SNAPSHOT:
-            self._ready.extend((missed, self._at) for missed in reconcile(seen, task))
+            self._ready.extend((missed, self._at) for missed in self._missed(seen, task))
             self._echo = Echo(task)
             self._settle(task.status.state)
             return False
         elif mode == _RESUMED and self._at != "0":
             self._at = cursor or self._at
-            self._ready.append(
-                (Gap(task, "the agent no longer has the events after the last one seen"), self._at)
-            )
+            gap = Gap(task, "the agent no longer has the events after the last one seen")
+            missed = catch_up(seen, task) if self._fills_gaps else [gap]
+            self._ready.extend((event, self._at) for event in missed)
             self._settle(task.status.state)
             return False
         # The first frame of an answer to a question may still show the question.
@@ -376,6 +388,10 @@ class Stream:
         ):
             self._settle(task.status.state)
         return True
+
+    def _missed(self, seen: Task, now: Task) -> Sequence[Event | Gap]:
+        """What leads from what was seen to the task as it stands."""
+        return catch_up(seen, now) if self._fills_gaps else reconcile(seen, now)
 
     @property
     def _is_new_task(self) -> bool:
@@ -475,7 +491,7 @@ class Stream:
             self._accept(now, "")
             return
         seen, self.task = self.task, own(now)
-        self._ready.extend((missed, self._at) for missed in reconcile(seen, now))
+        self._ready.extend((missed, self._at) for missed in self._missed(seen, now))
         self._settle(now.status.state)
         if now.status.state in INTERRUPTED and self._is_send:
             self._is_over = True
@@ -487,7 +503,11 @@ class Stream:
         request = self._request
         if isinstance(request, SendMessageRequest):
             found = await self._client.send_request(
-                request, key=self._key, wait=False, timeout_s=self._timeout_s
+                request,
+                key=self._key,
+                wait=False,
+                extensions=self._extensions,
+                timeout_s=self._timeout_s,
             )
         else:
             found = await self._client.get(request.id)

@@ -18,10 +18,11 @@ from ...model import (
     SubscribeRequest,
     Task,
     TaskState,
+    TaskStatus,
     join_text,
 )
 
-__all__ = ["Echo", "Gap", "apply", "message_arrived", "own", "reconcile", "unseen"]
+__all__ = ["Echo", "Gap", "apply", "catch_up", "message_arrived", "own", "reconcile", "unseen"]
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -109,6 +110,24 @@ def reconcile(seen: Task, now: Task) -> list[Event | Gap]:
             ),
         )
     return missed
+
+
+def catch_up(seen: Task, now: Task) -> list[Event]:
+    """As `reconcile`, for someone who has recorded what it saw, at times of its own: all that is
+    left of what was missed, and no word of what is lost.
+    """
+    if _is_same(seen.status, now.status):
+        seen = msgspec.structs.replace(seen, status=now.status)
+    return [event for event in reconcile(seen, now) if not isinstance(event, Gap)]
+
+
+def _is_same(one: TaskStatus, other: TaskStatus) -> bool:
+    """Whether two statuses say the same, whenever that was."""
+    if one.state is not other.state or (one.message is None) is not (other.message is None):
+        return False
+    if one.message is None or other.message is None:
+        return True
+    return one.message.message_id == other.message.message_id
 
 
 def unseen(task: Task, event: ArtifactUpdate) -> ArtifactUpdate | None:
