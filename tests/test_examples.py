@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from accord import connect
+from tests.cli.shell import found
 from tests.drive import say, state_of, text_of
-from tests.processes import run_sync
+from tests.processes import run_sync, start
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -41,6 +43,19 @@ async def test_trip_asks_and_streams(connect):
         assert state_of(task) == "input-required"
         task = (await client.send(say("2", taskId=task["id"])))["task"]
         assert (state_of(task), text_of(task).count("Day")) == ("completed", 2)
+
+
+async def test_chat_remembers_what_was_said_and_so_does_the_next_process(tmp_path):
+    """The process is killed between two turns."""
+    file, store = str(EXAMPLES / "chat.py"), f"sqlite:///{tmp_path}/t.db"
+    said = []
+    for text in ("hello", "and again"):
+        command = [sys.executable, "-m", "accord", "serve", file, "--port", "0", "--store", store]
+        with start(*command, cwd=tmp_path) as process:
+            async with connect(found(r"http://[\d.:]+", await process.line())) as client:
+                said.append((await client.send(text, context_id="c")).text)
+            process.kill()
+    assert said == ["You said: hello.", "You said: and again. Before that: hello."]
 
 
 async def test_invoice_checks_reads_answers_and_declines(connect):
@@ -89,7 +104,6 @@ async def test_onboarding_collects_what_three_departments_make_and_asks_back():
     """The case the project began from: discover by cards, delegate, stream progress, collect
     artifacts, ask what is missing.
     """
-    from accord import connect
     from examples.onboarding import facilities, hr, it
     from examples.onboarding.onboarding import onboarding_agent
 

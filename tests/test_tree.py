@@ -24,7 +24,9 @@ ORDER = [
     {"app"},
     {"console"},
     {"agent"},
-    {"hub", "integrations", "cli", "testing"},
+    {"check"},
+    {"hub", "integrations", "testing"},
+    {"cli"},
     {"tools"},
     {"__init__", "__main__"},
 ]

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from .engine.skills import AgentBase
 from .model import Limits
@@ -21,6 +21,25 @@ if TYPE_CHECKING:
 __all__ = ["Agent"]
 
 MAX_WORKERS = 64
+
+
+class AppOptions(TypedDict, total=False):
+    """Keywords of `Agent.app` that `Agent.serve` passes on."""
+
+    rpc: str
+    rest: str
+    limits: Limits | None
+    versions: Sequence[str] | None
+    grpc_port: int | None
+    grpc_host: str
+    tls: "Tls | None"
+    retention: "Retention | None"
+    key_file: "str | Path | None"
+    allow_hosts: Sequence[str]
+    sign_card: bool
+    egress_proxy: str
+    cors_origins: Sequence[str]
+    push: "bool | PushSettings"
 
 
 class Agent(AgentBase):
@@ -121,8 +140,10 @@ class Agent(AgentBase):
         limits: Limits | None = None,
         versions: Sequence[str] | None = None,
         log_level: str = "warning",
+        log_format: str = "text",
         on_start: Callable[[str], None] | None = None,
         grpc_port: int | None = None,
+        grpc_host: str | None = None,
         tls: "Tls | None" = None,
         grace_s: float = 20.0,
         retention: "Retention | None" = None,
@@ -158,8 +179,11 @@ class Agent(AgentBase):
             versions: The versions of the protocol to answer, as `["1.0"]`; all of them by default.
             log_level: Of `logging.getLogger("accord")`, if that has none: `critical`, `error`,
               `warning`, `info` or `debug`.
+            log_format: `text`, or `json` for an object per line. Only if the program has not set up
+              `logging` itself.
             on_start: Called with the address once it is served; by default that is printed.
             grpc_port: Serve gRPC too, on this port; 0 for any free one. Needs `accord[grpc]`.
+            grpc_host: The address gRPC listens on; by default `host`.
             tls: The certificate HTTP and gRPC show, and whose they ask for.
             grace_s: What running work gets to finish on SIGTERM; on Ctrl-C it is interrupted at
               once.
@@ -185,31 +209,27 @@ class Agent(AgentBase):
         Raises:
             ValueError: The address can be reached from other machines and callers are not
               authenticated; or a setting is wrong.
+            RuntimeError: An event loop is running here: `await agent.serve(...)` instead.
         """
         from .server.process import (  # what an app that is served elsewhere does not need
             WorkerProcess,
             bind,
-            is_loopback,
+            is_in_loop,
             run_workers,
             serve,
+            set_up_log,
             url_of,
         )
 
-        if not 0 <= grace_s < math.inf:
-            raise ValueError(f"grace_s is {grace_s}; give seconds, 0 or more")
-        if self.auth is None and not no_auth and not is_loopback(host):
-            raise ValueError(
-                f"no authentication is configured, and {host} can be reached from other machines; "
-                "give the agent auth=, as in Agent(..., auth=ApiKeys()), serve 127.0.0.1 only, or "
-                "let anyone call: --no-auth, no_auth=True"
+        if is_in_loop():
+            raise RuntimeError(
+                "agent.run() starts an event loop of its own, and one is running here; write "
+                "await agent.serve(...), with the same keywords"
             )
-        if self.auth is not None and no_auth:
-            raise ValueError(
-                f"agent {self.name!r} declares auth=, which --no-auth would not switch off; leave "
-                "one of them out"
-            )
+        self._check_reach(host, grace_s=grace_s, no_auth=no_auth)
         if not 1 <= workers <= MAX_WORKERS:
             raise ValueError(f"workers is {workers}; give a number from 1 to {MAX_WORKERS}")
+        set_up_log(log_level, log_format)
 
         def make_app() -> "App":
             return self.app(
@@ -220,7 +240,7 @@ class Agent(AgentBase):
                 limits=limits,
                 versions=versions,
                 grpc_port=grpc_port,
-                grpc_host=host,
+                grpc_host=grpc_host or host,
                 tls=tls,
                 retention=retention,
                 key_file=key_file,
@@ -231,38 +251,19 @@ class Agent(AgentBase):
                 push=push,
             )
 
-        def tell(address: str) -> None:
-            if on_start is not None:
-                on_start(address)
-            else:
-                print(f"{self.name} is served at {url or address}   (Ctrl-C stops it)", flush=True)
-
         def serve_app(app: "App", worker: WorkerProcess | None = None) -> None:
-            page = None
-            # Who takes the address of the agent is asked to take the link of the console too.
-            tells = console is True and on_start is None
-            is_open = worker is None and (self.auth is not None or is_loopback(host))
-            if is_open and (tells or callable(console)):
-                from .console import Console  # the page, which most apps have no need of
+            if worker is None:
+                started: Callable[[str], None] = self._starting(app, host, url, on_start, console)
+            else:
 
-                page = Console(app)
-                page.attach(app)
-
-            def started(address: str) -> None:
-                app.reached_at(url or address)
-                if worker is None:
-                    tell(address)
-                if page is not None and callable(console):
-                    console(page.link(url or address))
-                elif page is not None:
-                    print(f"  console  {page.link(url or address)}   (opens once)", flush=True)
+                def started(address: str) -> None:
+                    app.reached_at(url or address)
 
             serve(
                 app,
                 host=host,
                 port=port,
                 limits=app.limits,
-                log_level=log_level,
                 on_start=started,
                 tls=app.server_tls,
                 grace_s=grace_s,
@@ -285,16 +286,114 @@ class Agent(AgentBase):
         app.check_shared(workers)
         sockets = bind(host, port)
         if grpc_port is not None:
-            grpc_sockets = bind(host, grpc_port)
+            grpc_sockets = bind(grpc_host or host, grpc_port)
         try:
             code = run_workers(
                 workers,
                 work,
                 grace_s=grace_s,
-                on_start=lambda: tell(url_of(sockets, is_secure=tls is not None)),
+                on_start=lambda: self._tell(
+                    url_of(sockets, is_secure=tls is not None), url, on_start
+                ),
             )
         finally:
             for one in (*sockets, *grpc_sockets):
                 one.close()
         if code:
             raise SystemExit(code)
+
+    async def serve(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        *,
+        store: "str | Store | None" = None,
+        url: str | None = None,
+        on_start: Callable[[str], None] | None = None,
+        grace_s: float = 20.0,
+        no_auth: bool = False,
+        console: "bool | Callable[[str], None]" = True,
+        **options: "Unpack[AppOptions]",
+    ) -> None:
+        """Serve the agent in the event loop that runs, beside what else runs there: `await
+        agent.serve(port=9000)`.
+
+        It ends when it is cancelled. On SIGTERM, if nobody else handles that, running work gets
+        `grace_s` to finish, and it returns. The keywords are those of `run` and `app`; the log is
+        the program's own.
+
+        Raises:
+            ValueError: As `run` does.
+            RuntimeError: The port can't be had, or the store can't be opened.
+        """
+        from .server.process import serve_here
+
+        self._check_reach(host, grace_s=grace_s, no_auth=no_auth)
+        options.setdefault("grpc_host", host)
+        app = self.app(store=self.default_store if store is None else store, url=url, **options)
+        await serve_here(
+            app,
+            host=host,
+            port=port,
+            limits=app.limits,
+            on_start=self._starting(app, host, url, on_start, console),
+            tls=app.server_tls,
+            grace_s=grace_s,
+        )
+
+    def _check_reach(self, host: str, *, grace_s: float, no_auth: bool) -> None:
+        """Raise ValueError if anyone could call who was not meant to."""
+        from .server.process import is_loopback
+
+        if not 0 <= grace_s < math.inf:
+            raise ValueError(f"grace_s is {grace_s}; give seconds, 0 or more")
+        if self.auth is None and not no_auth and not is_loopback(host):
+            raise ValueError(
+                f"no authentication is configured, and {host} can be reached from other machines; "
+                "give the agent auth=, as in Agent(..., auth=ApiKeys()), serve 127.0.0.1 only, or "
+                "let anyone call: --no-auth, no_auth=True"
+            )
+        if self.auth is not None and no_auth:
+            raise ValueError(
+                f"agent {self.name!r} declares auth=, which --no-auth would not switch off; leave "
+                "one of them out"
+            )
+
+    def _starting(
+        self,
+        app: "App",
+        host: str,
+        url: str | None,
+        on_start: Callable[[str], None] | None,
+        console: "bool | Callable[[str], None]",
+    ) -> Callable[[str], None]:
+        """What is to be done once the app is served: say where, and where its console is."""
+        from .server.process import is_loopback
+
+        page = None
+        # Who takes the address of the agent is asked to take the link of the console too.
+        tells = console is True and on_start is None
+        if (self.auth is not None or is_loopback(host)) and (tells or callable(console)):
+            from .console import Console  # the page, which most apps have no need of
+
+            page = Console(app)
+            page.attach(app)
+
+        def started(address: str) -> None:
+            app.reached_at(url or address)
+            self._tell(address, url, on_start)
+            if page is None:
+                return
+            link = page.link(url or address)
+            if callable(console):
+                console(link)
+            else:
+                print(f"  console  {link}   (opens once)", flush=True)
+
+        return started
+
+    def _tell(self, address: str, url: str | None, on_start: Callable[[str], None] | None) -> None:
+        if on_start is not None:
+            on_start(address)
+        else:
+            print(f"{self.name} is served at {url or address}   (Ctrl-C stops it)", flush=True)

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,8 +16,9 @@ import msgspec
 from .auth import ApiKeys, Authenticator, Resources
 from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
-from .engine.skills import AgentBase, Skill
+from .engine.skills import AgentBase, Skill, edited
 from .model import (
+    PROBE,
     PUSH_ARTIFACTS,
     AgentCapabilities,
     AgentCard,
@@ -40,10 +41,13 @@ if TYPE_CHECKING:
     from .auth import Keyring
     from .server.grpc import GrpcServer
 
-__all__ = ["App"]
+__all__ = ["App", "AppPart"]
 
 _log = logging.getLogger("accord")
 
+_PROBE = AgentExtension(
+    uri=PROBE, description="Echo a message whose metadata has probe: true; no skill is called."
+)
 _PUSH_ARTIFACTS = AgentExtension(
     uri=PUSH_ARTIFACTS, description="Push artifact events too, to webhooks registered with it."
 )
@@ -64,6 +68,19 @@ class _Signer:
 
         key = self._app.keyring.signing_key
         return sign_card(card, key, key_url=f"{base}/.well-known/jwks.json")
+
+
+class AppPart(Protocol):
+    """Something that lives as long as an app: a registry beside its agent, a sign of life."""
+
+    async def open(self) -> None:
+        """Called when the store is open, before the first request."""
+
+    async def drain(self) -> None:
+        """Called when the app takes no new work; what runs may still go on for a while."""
+
+    async def close(self) -> None:
+        """Called when all work has ended."""
 
 
 class App(Router):
@@ -133,6 +150,7 @@ class App(Router):
             authenticator=self._authenticator,
             is_card_public=agent.is_card_public,
         )
+        self._parts: list[AppPart] = []
         self._opening: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -323,6 +341,20 @@ class App(Router):
             raise
         if self._notifier is not None:
             self._notifier.open()
+        opened = []
+        try:
+            for part in self._parts:
+                await part.open()
+                opened.append(part)
+        except BaseException:
+            for part in reversed(opened):
+                await part.close()
+            await self._close_rest()
+            raise
+
+    def add_part(self, part: AppPart) -> None:
+        """Have something opened and closed with this app."""
+        self._parts.append(part)
 
     def _resources(self) -> Resources:
         return Resources(self.agent.name, self._engine.tasks.store.keys, self.guard)
@@ -339,6 +371,11 @@ class App(Router):
 
     async def _close(self, grace_s: float) -> None:
         await self._drain(grace_s)
+        await self._close_rest()
+        for part in reversed(self._parts):
+            await part.close()
+
+    async def _close_rest(self) -> None:
         if self._authenticator is not None:
             await self._authenticator.close()
         if self._notifier is not None:
@@ -348,6 +385,8 @@ class App(Router):
             await self._grpc.stop()
 
     async def _drain(self, grace_s: float) -> None:
+        for part in self._parts:
+            await part.drain()
         if self._grpc is not None:
             self._grpc.drain()
             self._grpc.leave_to_others()
@@ -421,15 +460,7 @@ class App(Router):
         card = AgentCard(
             name=agent.name,
             description=agent.description,
-            supported_interfaces=[
-                AgentInterface(
-                    url=base + self._rpc_url, protocol_binding="JSONRPC", protocol_version="1.0"
-                ),
-                AgentInterface(
-                    url=base + self._rest_url, protocol_binding="HTTP+JSON", protocol_version="1.0"
-                ),
-                *self._grpc_interfaces(base),
-            ],
+            supported_interfaces=self._interfaces(base),
             provider=agent.provider,
             version=agent.version,
             documentation_url=agent.documentation_url,
@@ -447,12 +478,12 @@ class App(Router):
         if agent.auth is not None:
             scopes = frozenset(self._scopes())
             card.security_schemes = {
-                name: scheme.card(scopes) for name, scheme in agent.auth.schemes.items()
+                name: scheme.card(scopes)
+                for name, scheme in agent.auth.schemes.items()
+                if scheme.is_declared
             }
             card.security_requirements = agent.auth.requirements()
-        if agent.edit_card is not None:
-            card = agent.edit_card(card) or card
-        return card
+        return card if agent.edit_card is None else edited(card, agent.edit_card)
 
     def _skill_card(self, skill: Skill) -> AgentSkill:
         if not skill.scopes or self.agent.auth is None:
@@ -471,6 +502,7 @@ class App(Router):
                 uri=IDEMPOTENT, description=f"The same messageId gives the same task {how_long}."
             ),
             *self._schemas(),
+            *([_PROBE] if self.agent.answers_probes else []),
             *([_PUSH_ARTIFACTS] if self._notifier is not None else []),
         ]
 
@@ -487,14 +519,24 @@ class App(Router):
             )
         ]
 
-    def _grpc_interfaces(self, base: str) -> list[AgentInterface]:
+    def _interfaces(self, base: str) -> list[AgentInterface]:
+        """Where each version is spoken, and how."""
+        places: list[AgentInterface] = []
+        for version in self._versions:
+            ways = []
+            if version.rest or len(self._versions) == 1:  # the oldest is listed only if it is alone
+                ways.append(("JSONRPC", base + self._rpc_url))
+            if version.rest:
+                ways.append(("HTTP+JSON", base + self._rest_url))
+            if version.grpc and self._grpc is not None:
+                ways.append(("GRPC", self._grpc_address(base, self._grpc.port)))
+            places += [
+                AgentInterface(url=url, protocol_binding=binding, protocol_version=version.number)
+                for binding, url in ways
+            ]
+        return places
+
+    def _grpc_address(self, base: str, port: int | None) -> str:
         """gRPC has bare addresses: the host clients reach us at, and its own port."""
-        if self._grpc is None:
-            return []
         host = urlsplit(base).hostname or "localhost"
-        address = f"[{host}]:{self._grpc.port}" if ":" in host else f"{host}:{self._grpc.port}"
-        return [
-            AgentInterface(url=address, protocol_binding="GRPC", protocol_version=version.number)
-            for version in self._versions
-            if version.grpc
-        ]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -3,6 +3,7 @@
 One face for dataclasses, msgspec structs, typed dicts, plain types and pydantic models.
 """
 
+import copy
 import dataclasses
 import inspect
 import pathlib
@@ -27,7 +28,7 @@ __all__ = [
 
 
 class Shape:
-    """A type a value has to fit."""
+    """A type a value has to fit, or a JSON Schema (a dict)."""
 
     def __init__(self, type_: Any) -> None:
         self.type = type_
@@ -36,6 +37,9 @@ class Shape:
         """Return the JSON value as this type, or raise InvalidParams naming the field below
         `where`.
         """
+        if isinstance(self.type, dict):
+            _check_schema(value, self.type, where)
+            return value
         if hasattr(self.type, "model_validate"):
             return self._read_pydantic(value, where)
         try:
@@ -47,8 +51,8 @@ class Shape:
         """Return what a person typed: JSON if that fits, else the bare text (a 16 may be meant as
         "16").
         """
-        if self.type is str:
-            return value
+        if self.type is str or _is_text_schema(self.type):
+            return self.read(value, where)
         try:
             found = text.loads(value.encode())
         except ParseError:
@@ -63,6 +67,8 @@ class Shape:
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of this type."""
+        if isinstance(self.type, dict):
+            return _without_top_ref(copy.deepcopy(self.type)) if "$ref" in self.type else self.type
         return json_schema(self.type)
 
     def _read_pydantic(self, value: Any, where: str) -> Any:
@@ -70,6 +76,25 @@ class Shape:
             return load_model(self.type, value)
         except _Misfit as error:
             raise _below(where, error.violations) from None
+
+
+def _is_text_schema(type_: Any) -> bool:
+    return isinstance(type_, dict) and type_.get("type") == "string"
+
+
+def _check_schema(value: Any, schema: dict[str, Any], where: str) -> None:
+    """Raise InvalidParams if a JSON value does not fit a schema; without jsonschema any fits."""
+    try:
+        from jsonschema import ValidationError, validate  # not ours to require
+    except ImportError:
+        return
+    try:
+        validate(value, schema)
+    except ValidationError as error:
+        field = ".".join([where, *(str(step) for step in error.absolute_path)])
+        raise InvalidParams(
+            f"{field}: {error.message}", violations=((field, error.message),)
+        ) from None
 
 
 class _Misfit(ValueError):
@@ -245,6 +270,8 @@ def _plain(value: str, type_: Any) -> Any:
     """A person's yes is a bool's true; anything else stays the text it is, for the type to
     refuse.
     """
+    if isinstance(type_, dict) and type_.get("type") == "boolean":
+        type_ = bool
     if type_ is bool and value.strip().lower() in ("yes", "y", "ok", "true"):
         return True
     if type_ is bool and value.strip().lower() in ("no", "n", "false"):

@@ -134,7 +134,7 @@ REQUIREMENTS = {
     "DOWNLOAD_001": _proved(2, "task download", _SEND + "test_what_a_task_made_can_be_saved"),
     "OUT_007": _less(2, "--debug shows raw messages", PARTIAL, "over HTTP; of gRPC nothing is shown",
         _SEND + "test_no_credential_is_shown_or_sent_to_the_card"),
-    "CONFORM_001": _less(2, "conformance", FAIL, "not there yet"),
+    "CONFORM_001": _proved(2, "conformance, also called check", "cli/test_check.py::test_json"),
     "CLI_002": _less(2, "completion", PARTIAL, "bash, zsh and fish; not PowerShell",
         _HELP + "test_a_shell_takes_the_completion_script"),
     "PUSH_001": _proved(2, "task push-config", _SEND + "test_webhooks_of_a_task"),

@@ -35,5 +35,10 @@ async def test_a_guide_can_be_followed_from_top_to_bottom(reader, page):
     assert reader.done, "nothing on this page was run"
 
 
+async def test_the_page_on_conversations_is_true(reader):
+    await reader.follow(ROOT / "docs/conversations.md")
+    assert reader.done == ["chat.py", "test_chat.py"]
+
+
 def test_the_readme_fits_on_a_page_or_two():
     assert 75 <= len((ROOT / "README.md").read_text().splitlines()) <= 150

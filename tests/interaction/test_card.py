@@ -1,9 +1,10 @@
 """The agent card: content, caching, and the address it gives."""
 
+import msgspec
 import pytest
 
 from accord import Agent, File
-from accord.model import AgentProvider
+from accord.model import AgentInterface, AgentProvider
 from tests.drive import text_of
 
 PATH = "/.well-known/agent-card.json"
@@ -110,6 +111,58 @@ async def test_the_agent_has_the_last_word_on_its_card(connect_rest):
             "https://us.example/docs",
             "Us",
         )
+
+
+async def test_interfaces_of_an_edited_card_are_served_as_they_are(connect_rest):
+    """Also what older versions read is made from them."""
+    agent = Agent("Plain")
+    agent.skill(echo)
+    place = AgentInterface(
+        url="https://old.example/a2a", protocol_binding="JSONRPC", protocol_version="0.3"
+    )
+
+    @agent.card
+    def edit(card):
+        new = [one for one in card.supported_interfaces if one.protocol_version == "1.0"]
+        card.skills[0].tags.append("mine")
+        return msgspec.structs.replace(card, supported_interfaces=[*new, place])
+
+    async with connect_rest(agent) as client:
+        for _ in range(2):
+            card = await client.card()
+            assert [one["protocolVersion"] for one in card["supportedInterfaces"]] == [
+                "1.0",
+                "1.0",
+                "0.3",
+            ]
+            assert card["url"] == "https://old.example/a2a"
+            assert card["skills"][0]["tags"] == ["echo", "mine"]
+
+
+@pytest.mark.parametrize(("result", "what"), [
+    (lambda card: {"name": "x"}, "returned dict"),
+    (lambda card: msgspec.structs.replace(card, supported_interfaces=[]), "no client could reach"),
+    (lambda card: msgspec.structs.replace(card, version=3), "not valid: Expected `str`"),
+    (lambda card: msgspec.structs.replace(card, skills=card.skills * 2), "two skills have the id"),
+])  # fmt: skip
+def test_a_card_no_client_could_use_is_refused_at_start(result, what):
+    agent = Agent("Plain")
+    agent.skill(echo)
+    agent.card(result)
+    with pytest.raises((TypeError, ValueError), match=f"@agent.card.*{what}"):
+        agent.app()
+
+
+def test_a_card_is_made_without_waiting():
+    agent = Agent("Plain")
+    agent.skill(echo)
+
+    @agent.card
+    async def edit(card):
+        return card
+
+    with pytest.raises(TypeError, match="not async def"):
+        agent.app()
 
 
 async def test_every_interface_of_the_card_can_be_used(connect_rest):

@@ -43,6 +43,7 @@ from accord.store.contract import (
     Append,
     Can,
     CommitFailed,
+    ConversationState,
     Create,
     Idempotency,
     Item,
@@ -272,6 +273,11 @@ class Remote:
         self, namespace: Namespace, key: str, since_ms: int
     ) -> Idempotency | None:
         return await self._call(lambda: self.inner.idempotency(namespace, key, since_ms))
+
+    async def conversation_state(
+        self, namespace: Namespace, context_id: str
+    ) -> ConversationState | None:
+        return await self._call(lambda: self.inner.conversation_state(namespace, context_id))
 
     async def beat(self) -> None:
         await self._there(CommitFailed)

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from .jose import InvalidSignature as InvalidSignature
     from .jose import PublicKey as PublicKey
     from .jose import SigningKey as SigningKey
+    from .jose import UnknownKey as UnknownKey
     from .jose import header_of as header_of
     from .jose import private_key as private_key
+    from .jose import public_jwk as public_jwk
     from .jose import public_keys as public_keys
     from .jose import verify as verify
     from .keyring import Keyring as Keyring
@@ -80,6 +82,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "SigningKey": "jose",
             "TokenVerifier": "tokens",
             "Trust": "cards",
+            "UnknownKey": "jose",
             "as_auth": "schemes",
             "ask_issuer": "issuer",
             "canonical_card": "cards",
@@ -90,6 +93,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "new_api_key": "api_keys",
             "new_key": "keyring",
             "private_key": "jose",
+            "public_jwk": "jose",
             "public_keys": "jose",
             "scheme": "schemes",
             "sign_card": "cards",

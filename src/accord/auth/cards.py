@@ -13,7 +13,7 @@ import msgspec
 import rfc8785
 
 from ..model import MAX_SIGNATURES, AgentCard, AgentCardSignature
-from ..net import Http, Url, origin_of, parse_url, safe_url
+from ..net import Guard, Http, Url, origin_of, parse_url, safe_url
 from .issuer import FileKeys, KeySource, RemoteKeys
 from .jose import InvalidSignature, PublicKey, SigningKey, UnknownKey, base64url, header_of, verify
 
@@ -100,6 +100,7 @@ class Trust:
           on this machine.
         at_origin: Take keys from the origin the agent was asked for at. That proves no more than
           TLS does, but also of a card that somebody else handed over.
+        guard: What addresses of JWK sets are looked at with, where a stranger may have given them.
     """
 
     def __init__(
@@ -108,10 +109,12 @@ class Trust:
         *,
         key_urls: Sequence[str] = (),
         at_origin: bool = False,
+        guard: Guard | None = None,
     ) -> None:
         if keys is None and not key_urls and not at_origin:
             raise ValueError("say whose signatures count: keys, key_urls= or at_origin=True")
-        self._keys = _source(keys) if keys is not None else None
+        self._guard = guard
+        self._keys = _source(keys, guard) if keys is not None else None
         self._key_urls = [_allowed(url) for url in key_urls]
         self._at_origin = at_origin
         self._by_url: dict[str, RemoteKeys] = {}
@@ -166,7 +169,7 @@ class Trust:
         if url not in self._by_url:
             if len(self._by_url) >= _KEY_URLS:
                 self._by_url.clear()
-            self._by_url[url] = RemoteKeys(url)
+            self._by_url[url] = RemoteKeys(url, guard=self._guard)
         source = self._by_url[url]
         source.http = http if origin and origin_of(url) == origin else None
         return [*found, *await source.keys(kid)]
@@ -187,10 +190,10 @@ class Trust:
         )
 
 
-def _source(keys: str | Path | Mapping[str, Any]) -> KeySource:
+def _source(keys: str | Path | Mapping[str, Any], guard: Guard | None) -> KeySource:
     if isinstance(keys, str) and keys.startswith(("http://", "https://")):
         origin_of(keys)
-        return RemoteKeys(keys)
+        return RemoteKeys(keys, guard=guard)
     return FileKeys(keys)
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "from_base64url",
     "header_of",
     "private_key",
+    "public_jwk",
     "public_keys",
     "verify",
 ]
@@ -202,6 +203,17 @@ def _from_pem(data: bytes) -> Key:
         case ed25519.Ed25519PrivateKey():
             return OKPKey(key, key)
     raise ValueError("no key of ours")
+
+
+def public_jwk(pem: str, *, kid: str = "") -> dict[str, Any]:
+    """Return a public key, given as PEM, as a JWK. Raises ValueError."""
+    for kind in (ECKey, RSAKey, OKPKey):
+        try:
+            key = kind.import_key(pem)
+        except (JoseError, ValueError, TypeError):
+            continue
+        return {**key.as_dict(private=False), "kid": kid or key.thumbprint()}
+    raise ValueError("that is no public key in PEM")
 
 
 def header_of(token: str) -> dict[str, Any]:

@@ -168,7 +168,11 @@ class Auth(abc.ABC):
         """The card's entries: what a caller needs, with these scopes beside the scheme's own."""
         return [
             SecurityRequirement(
-                {scheme.name: StringList(sorted({*scheme.scopes, *scopes})) for scheme in way}
+                {
+                    scheme.name: StringList(sorted({*scheme.scopes, *scopes}))
+                    for scheme in way
+                    if scheme.is_declared
+                }
             )
             for way in self.alternatives
         ]
@@ -202,6 +206,7 @@ class Scheme(Auth):
     issuer = ""  # where tokens come from
     is_guessable = True  # by trying, which is slowed down
     needs_certificate = False
+    is_declared = True  # in the card; else callers need nothing for it
 
     def __init__(self, name: str, scopes: Iterable[str] = ()) -> None:
         if not name:

@@ -17,6 +17,7 @@ _VERBS = {
     "chat": ("chat", "chat"),
     "task": ("task", "task"),
     "card": ("card", "card"),
+    "check": ("check", "check"),
     "config": ("config", "config"),
     "completion": ("completion", "completion"),
     "doctor": ("doctor", "doctor"),
@@ -27,11 +28,14 @@ _VERBS = {
     "push": ("push", "push"),
     "listen": ("listen", "listen"),
     "db": ("db", "db"),
+    "hub": ("hub", "hub"),
     "replicas": ("replicas", "replicas"),
     "keyring": ("keyring", "keyring"),
     "key": ("key", "key"),
     "mcp": ("mcp", "mcp"),
 }
+# Other names that work, and are not listed: the command line specification's.
+_ALSO = {"conformance": "check"}
 
 
 class _Verbs(click.Group):
@@ -41,6 +45,7 @@ class _Verbs(click.Group):
         return list(_VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = _ALSO.get(cmd_name, cmd_name)
         if cmd_name not in _VERBS:
             return None
         module, name = _VERBS[cmd_name]

@@ -11,7 +11,7 @@ import click
 
 from ..agent import Agent
 
-__all__ = ["load_agent"]
+__all__ = ["folder_of", "load_agent"]
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -41,6 +41,14 @@ def load_agent(where: str) -> Agent:
     raise click.ClickException(
         f"{file} has several agents; say which: {', '.join(f'{file}:{key}' for key in agents)}"
     )
+
+
+def folder_of(where: str) -> Path:
+    """The folder that what `load_agent` would load is imported from."""
+    path = Path(where) if Path(where).exists() else Path(where.partition(":")[0])
+    if path.is_dir() and (path / "__init__.py").is_file():
+        path = path / "__init__.py"
+    return _as_module(path)[1] if path.is_file() else Path.cwd()
 
 
 def _found(file: str) -> ModuleType:

@@ -7,12 +7,16 @@ import click
 
 from ..agent import Agent
 from ..engine.runs import Retention
+from ..model import Limits
 from ..net import egress_words
+from ..push import PushSettings
+from ..server.process import LOG_FORMATS
 from ..server.transport import Tls
 from .amount import DAYS, SECONDS
-from .example import example_words
-from .load import load_agent
-from .logs import FORMATS, set_up_log
+from .example import credential_words, example_words
+from .load import folder_of, load_agent
+from .reload import serve_reloading
+from .structs import read_struct
 
 __all__ = ["greet", "serve"]
 
@@ -20,7 +24,15 @@ _PEM = click.Path(exists=True, dir_okay=False, path_type=Path)
 _LEVELS = ["critical", "error", "warning", "info", "debug"]
 
 
-@click.command()
+class _Serve(click.Command):
+    """Keeps what was typed, to be typed again for a process of its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["accord.typed"] = list(args)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_Serve)
 @click.argument("file", metavar="FILE|MODULE[:NAME]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -54,6 +66,7 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     type=click.IntRange(0, 65535),
     help="Serve gRPC too, on this port. Needs: pip install 'accord[grpc]'",
 )
+@click.option("--grpc-host", help="Address gRPC listens on. By default that of --host.")
 @click.option("--tls-cert", type=_PEM, help="Certificate (PEM), for HTTP and gRPC.")
 @click.option("--tls-key", type=_PEM, help="Its private key (PEM).")
 @click.option(
@@ -70,6 +83,18 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 )
 @click.option(
     "--keep-days", type=DAYS, default=30.0, show_default=True, help="Days a finished task is kept."
+)
+@click.option(
+    "--retention",
+    multiple=True,
+    metavar="NAME=SECONDS",
+    help="How long other things are kept, like events_s=3600. May be repeated.",
+)
+@click.option(
+    "--limits",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="What one caller may ask for, like body=8MiB,tasks=500. May be repeated.",
 )
 @click.option(
     "--key-file",
@@ -94,6 +119,13 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 )
 @click.option("--no-push", is_flag=True, help="Send no push notifications.")
 @click.option(
+    "--push",
+    "push_settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="How push notifications are sent, like challenge=on,timeout_s=5. May be repeated.",
+)
+@click.option(
     "--no-auth",
     is_flag=True,
     help="Allow anyone who can reach a non-loopback --host to use an agent without auth=.",
@@ -113,10 +145,16 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 )
 @click.option(
     "--log-format",
-    type=click.Choice(FORMATS),
+    type=click.Choice(LOG_FORMATS),
     default="text",
     show_default=True,
     help="Lines for people, or an object per line for programs.",
+)
+@click.option(
+    "--reload",
+    "reloads",
+    is_flag=True,
+    help="Start again when a Python file changes. Needs: pip install 'accord[reload]'",
 )
 @click.option("--rpc", default="/", show_default=True, help="The path of the JSON-RPC binding.")
 @click.option(
@@ -131,21 +169,26 @@ def serve(
     url: str | None,
     versions: str | None,
     grpc_port: int | None,
+    grpc_host: str | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     tls_client_ca: Path | None,
     grace: float,
     keep_days: float,
+    retention: tuple[str, ...],
+    limits: tuple[str, ...],
     key_file: Path | None,
     sign_card: bool,
     allow_hosts: tuple[str, ...],
     egress_proxy: str,
     no_push: bool,
+    push_settings: tuple[str, ...],
     no_auth: bool,
     no_console: bool,
     cors_origin: tuple[str, ...],
     log_level: str,
     log_format: str,
+    reloads: bool,
     rpc: str,
     rest: str,
 ) -> None:
@@ -164,7 +207,11 @@ def serve(
             f"--url {url} is not an address that clients can use; write it like "
             "https://agents.example.com/trip"
         )
-    set_up_log(log_level, log_format)
+    if no_push and push_settings:
+        raise click.UsageError("--no-push can't be used with --push")
+    if reloads:
+        typed = click.get_current_context().meta["accord.typed"]
+        return serve_reloading([word for word in typed if word != "--reload"], folder_of(file))
     agent = load_agent(file)
     try:
         agent.run(
@@ -178,15 +225,20 @@ def serve(
             rest=rest,
             versions=versions.split(",") if versions else None,
             grpc_port=grpc_port,
+            grpc_host=grpc_host,
+            limits=read_struct(Limits, limits, "--limits"),
             tls=_tls(tls_cert, tls_key, tls_client_ca),
             grace_s=grace,
-            retention=Retention(tasks_s=keep_days * 24 * 3600),
+            retention=read_struct(
+                Retention, retention, "--retention", tasks_s=keep_days * 24 * 3600
+            ),
             key_file=key_file,
             allow_hosts=allow_hosts,
             sign_card=sign_card,
             egress_proxy=egress_proxy,
-            push=not no_push,
+            push=read_struct(PushSettings, push_settings, "--push") if not no_push else False,
             log_level=log_level,
+            log_format=log_format,
             no_auth=no_auth,
             cors_origins=cors_origin,
             on_start=lambda bound: greet(
@@ -194,8 +246,9 @@ def serve(
                 bound,
                 store or agent.default_store,
                 url=url,
-                grpc=f"{host}:{grpc_port}" if grpc_port else "",
+                grpc=f"{grpc_host or host}:{grpc_port}" if grpc_port else "",
                 egress_proxy=egress_proxy,
+                file=file.partition(":")[0],
             ),
         )
     except (TypeError, ValueError, RuntimeError) as error:
@@ -222,6 +275,7 @@ def greet(
     url: str | None = None,
     grpc: str = "",
     egress_proxy: str = "",
+    file: str = "",
 ) -> None:
     """Say what is served where, and what to type to try it."""
     base = url or bound
@@ -239,8 +293,9 @@ def greet(
     click.echo(f"  egress   addresses of strangers: {egress_words(egress_proxy)}")
     if agent.skills:
         first = next(iter(agent.skills.values()))
-        words = example_words(first, is_alone=len(agent.skills) == 1)
-        click.echo(f"\nTry it:  {click.style(f'accord send {base} {words}', bold=True)}")
+        words = example_words(first, is_alone=len(agent.skills) == 1, file=file)
+        key = "" if agent.auth is None else f" {credential_words(agent.auth)}"
+        click.echo(f"\nTry it:  {click.style(f'accord send {base} {words}{key}', bold=True)}")
 
 
 def _place(store: str) -> str:

@@ -3,8 +3,8 @@
 import functools
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import click
@@ -78,8 +78,7 @@ class AgentTarget(msgspec.Struct):
         """The client of this agent, over the interface that was asked for; `checks` what its card
         requires.
         """
-        self._warn()
-        with wire_shown(self.debug, [self.bearer, self.api_key, *self.headers.values()]):
+        with self.watched():
             client = await self._connect(retry)
             try:
                 self.binding = client.binding
@@ -88,6 +87,13 @@ class AgentTarget(msgspec.Struct):
                 yield client
             finally:
                 await client.close()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Warn of what is not safe; with --debug, show what goes over the wire."""
+        self._warn()
+        with wire_shown(self.debug, [self.bearer, self.api_key, *self.headers.values()]):
+            yield
 
     async def _connect(self, retry: Retry | None) -> Client:
         client = await self._client(retry)
@@ -102,6 +108,16 @@ class AgentTarget(msgspec.Struct):
         return await self._client(retry, binding=wanted[0], version=wanted[1])
 
     def _client(self, retry: Retry | None, **options: Any) -> Client:
+        return connect(
+            self.url,
+            retry=retry or retry_for(self.retry_max_time),
+            budget=Budget(poll_s=self.poll_s),
+            **self.connect_options(),
+            **options,
+        )
+
+    def connect_options(self) -> dict[str, Any]:
+        """The options of `connect` that say how the agent is reached."""
         auth: Any = [
             *([Bearer(self.bearer)] if self.bearer else []),
             *([ApiKey(self.api_key)] if self.api_key else []),
@@ -110,18 +126,14 @@ class AgentTarget(msgspec.Struct):
         if self.insecure and self.certificate:
             raise click.UsageError("--insecure can't be used with --client-cert")
         tls = self.tls() if self.insecure else None
-        return connect(
-            self.url,
-            auth=auth or login_at(self.url),
-            public_card=bool(auth),
-            headers=self.headers or None,
-            extensions=self.extensions,
-            retry=retry or retry_for(self.retry_max_time),
-            budget=Budget(poll_s=self.poll_s),
-            ca=self.ca if tls is None else None,
-            ssl=tls,
-            **options,
-        )
+        return {
+            "auth": auth or login_at(self.url),
+            "public_card": bool(auth),
+            "headers": self.headers or None,
+            "extensions": self.extensions,
+            "ca": self.ca if tls is None else None,
+            "ssl": tls,
+        }
 
     def tls(self) -> ssl.SSLContext | None:
         """How servers are verified; None: as the system does."""
@@ -207,6 +219,11 @@ def _headers(_: click.Context, param: click.Parameter, value: tuple[str, ...]) -
     return found
 
 
+_OUTPUT = click.option("-o", "--output", cls=Setting,
+                       type=click.Choice(["text", "json", "fields"]), default="text",
+                       show_default=True, help="The answer; JSON for programs; or every field of "
+                       "it as `Label: value`.")  # fmt: skip
+
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("-a", "--agent-card", cls=Setting, metavar="URL|FILE", default="",
                  help="The agent: its address, its card's address, or a card file. Instead of "
@@ -216,9 +233,6 @@ _OPTIONS: list[Callable[[Any], Any]] = [
                  "Default: the card's order."),
     click.option("--a2a-version", "version", cls=Setting, default="", metavar="VERSION",
                  help="The version of A2A to speak. Below 1.0 only if you say so."),
-    click.option("-o", "--output", cls=Setting, type=click.Choice(["text", "json", "fields"]),
-                 default="text", show_default=True, help="The answer; JSON for programs; or every "
-                 "field of it as `Label: value`."),
     click.option("--bearer", "--token", "bearer", cls=Setting, default="", metavar="TOKEN",
                  help="Bearer token. Others can see it in the process table and in your shell's "
                  "history: better set A2ACLI_BEARER, or use accord auth login."),
@@ -252,8 +266,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
 ]  # fmt: skip
 
 
-def agent_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of `AgentTarget`, and the target as its first argument."""
+def agent_options(
+    function: Callable[..., Any], output: Callable[[Any], Any] = _OUTPUT
+) -> Callable[..., Any]:
+    """Give a command the options of `AgentTarget`, and the target as its first argument.
+
+    `output` is the option -o, for a command with forms of its own.
+    """
 
     @functools.wraps(function)
     def run(
@@ -302,7 +321,7 @@ def agent_options(function: Callable[..., Any]) -> Callable[..., Any]:
         )
         return function(target, **others)
 
-    for option in reversed(_OPTIONS):
+    for option in reversed([*_OPTIONS[:3], output, *_OPTIONS[3:]]):
         run = option(run)
     return run
 

@@ -113,6 +113,7 @@ def connect(
     verify: "Verify" = None,
     egress_proxy: str = "",
     public_card: bool = False,
+    wrap: Callable[[Http], Http] | None = None,
 ) -> Client:
     """Return a client of an agent: use it with `async with`, or `await` it.
 
@@ -146,6 +147,8 @@ def connect(
         egress_proxy: An HTTP proxy for other places the agent's card names. Without it they are
           called directly, if they are public or the agent itself is private.
         public_card: Fetch the card without the credentials: it is for everybody.
+        wrap: Wraps the client's HTTP, to watch requests and answers. It does not see credentials,
+          which are added below.
     """
     budget = budget or Budget()
     certificate = certificate_of(auth)
@@ -202,7 +205,7 @@ def connect(
         http: Http = routes
         try:
             http, card, origin, notes, server = await _discover(
-                agent, routes, budget, None if public_card else auth, cards, trust, others_tls
+                agent, routes, budget, None if public_card else auth, cards, trust, others_tls, wrap
             )
             is_met = bool(origin) or isinstance(http, InProcess)
             interfaces = _choose(card, wish, notes)
@@ -219,6 +222,8 @@ def connect(
                 origin = origin or _origin(interfaces[0])
                 interfaces = _on_origin(interfaces, origin, card, notes)
                 http = Signed(http, origin, chosen)
+            if wrap is not None:
+                http = wrap(http)
         except BaseException:
             await http.close()
             raise
@@ -252,7 +257,7 @@ def connect(
                 await binding.close()
             await http.close()
 
-        return FoundAgent(card, interfaces, bind, notes, close, is_met)
+        return FoundAgent(card, interfaces, bind, notes, close, http, is_met)
 
     return Client(AgentConnection(find, options))
 
@@ -284,6 +289,7 @@ async def _discover(
     cards: Cards | None,
     trust: "Trust | None",
     tls: SSLContext | None,
+    wrap: Callable[[Http], Http] | None,
 ) -> tuple[Http, AgentCard, str, list[str], str | None]:
     """Return how to reach the agent, its card, the origin its user named (if any), what was
     repaired, and who gave the card.
@@ -314,6 +320,8 @@ async def _discover(
             http = Signed(network, origin, choose(_SILENT, auth, AgentPlace(origin, tls)))
         elif kept is None:
             kept = CARDS
+        if wrap is not None:
+            http = wrap(http)
         card, server = await fetch_card(url, http, budget, kept, notes, verified)
         return network, card, origin, notes, server
     make = getattr(agent, "app", None)
@@ -323,7 +331,8 @@ async def _discover(
             "an ASGI app"
         )
     local = InProcess(make() if callable(make) else agent, owns_app=callable(make))
-    card, server = await fetch_card(BASE_URL, local, budget, None, notes, verified)
+    watched = wrap(local) if wrap is not None else local
+    card, server = await fetch_card(BASE_URL, watched, budget, None, notes, verified)
     return local, card, "", notes, server
 
 

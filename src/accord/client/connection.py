@@ -20,6 +20,7 @@ from ..model import (
     MethodNotFound,
     VersionNotSupported,
 )
+from ..net import Http
 from ..observe import NO_TRACE, outgoing
 from .bindings import Binding, Extra, Items
 from .budget import Budget
@@ -53,6 +54,7 @@ class FoundAgent(msgspec.Struct):
     bind: Callable[[AgentInterface], Binding]
     notes: list[str]
     close: Callable[[], Awaitable[None]]
+    http: Http  # what its HTTP interfaces are called with, credentials included
     # it told its card itself; one that was handed over says nothing of whether anybody is there
     is_met: bool = True
 

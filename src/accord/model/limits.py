@@ -23,6 +23,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     history: int = 10_000  # messages of a task
     artifacts: int = 10_000  # of a task
     task_size: int = 32 << 20
+    state_size: int = 1 << 20  # of what an agent remembers of one conversation, as JSON
     page: int = (
         8 << 20
     )  # of tasks in a list: a page ends before there is more, though never without a task

@@ -38,15 +38,23 @@ class Unreachable(AgentFault, ConnectionError):
     """No connection: nothing was sent, so it is safe to try again.
 
     `is_lasting` if that is not because nobody is there now: a name that is not known, a certificate
-    that is not trusted. `after_s` is how long it was waited for, where nobody said no.
+    that is not trusted. `after_s` is how long it was waited for, where nobody said no. `cause` is
+    `dns`, `tls`, `timeout`, or else `refused`.
     """
 
     def __init__(
-        self, agent: str, fault: str, *, is_lasting: bool = False, after_s: float = 0.0
+        self,
+        agent: str,
+        fault: str,
+        *,
+        is_lasting: bool = False,
+        after_s: float = 0.0,
+        cause: str = "refused",
     ) -> None:
         super().__init__(agent, fault)
         self.is_lasting = is_lasting
         self.after_s = after_s
+        self.cause = cause
 
 
 class ConnectionLost(AgentFault, ConnectionError):

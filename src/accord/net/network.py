@@ -298,7 +298,10 @@ class Network:
                 return error
             case aiohttp.ConnectionTimeoutError() if timeout_s >= self._connect_s:
                 return Unreachable(
-                    where, f"no connection within {self._connect_s:.3g} s", after_s=self._connect_s
+                    where,
+                    f"no connection within {self._connect_s:.3g} s",
+                    after_s=self._connect_s,
+                    cause="timeout",
                 )
             case TimeoutError():
                 return TooSlow(where, f"no answer within {timeout_s:.3g} s")
@@ -361,7 +364,10 @@ def _unreachable(target: _Target, error: Any) -> Unreachable:
             reason, ssl.SSLEOFError
         )
         return Unreachable(
-            target.where, f"no secure connection: {why(reason)}", is_lasting=is_lasting
+            target.where,
+            f"no secure connection: {why(reason)}",
+            is_lasting=is_lasting,
+            cause="tls",
         )
     is_lasting = (
         isinstance(reason, socket.gaierror) and reason.errno != socket.EAI_AGAIN
@@ -371,7 +377,12 @@ def _unreachable(target: _Target, error: Any) -> Unreachable:
         if isinstance(error, aiohttp.ClientProxyConnectionError) and target.proxy
         else ""
     )
-    return Unreachable(target.where, f"no connection{to}: {why(reason)}", is_lasting=is_lasting)
+    return Unreachable(
+        target.where,
+        f"no connection{to}: {why(reason)}",
+        is_lasting=is_lasting,
+        cause="dns" if isinstance(reason, socket.gaierror) else "refused",
+    )
 
 
 def _refused(target: _Target, answer: str, *, is_lasting: bool = True) -> Unreachable:

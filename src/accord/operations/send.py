@@ -4,7 +4,8 @@ reply.
 
 from ..engine.log import Log, Lost, View
 from ..engine.runs import Accepted
-from ..model import Message, Role, SendMessageRequest, TaskPushNotificationConfig
+from ..engine.skills import PROBE_SKILL, is_probe
+from ..model import PROBE, Message, Role, SendMessageRequest, TaskPushNotificationConfig
 from ..protocol import Snapshot
 from ..protocol.v1 import codec as v1
 from ..store import Idempotency, Namespace
@@ -139,7 +140,12 @@ async def _begin(
     if not task_id and (namespace.caller or len(engine.tasks.working) >= service.limits.tasks):
         engine.tasks.check_capacity(caller=namespace.caller)
     is_plain = message.metadata is None and request.metadata is None and agent.router is None
-    skill = agent.default if is_plain else await agent.choose(request)
+    if is_plain:
+        skill = agent.default
+    elif PROBE in call.extensions and agent.answers_probes and is_probe(request):
+        skill = PROBE_SKILL
+    else:
+        skill = await agent.choose(request)
     if not is_plain and engine.tasks.trouble:
         raise engine.tasks.refusal()  # since it was looked at, somebody was asked
     if skill.scopes:

@@ -80,6 +80,10 @@ class Snapshot(msgspec.Struct, gc=False):
     def task(self) -> Task:
         return _decode_task(self.data)
 
+    @property
+    def task_id(self) -> str:
+        return _decode_id(self.head).id
+
 
 class TaskPage(msgspec.Struct):
     """One page of a list of tasks, newest first. Each task is encoded as JSON of A2A 1.0."""
@@ -189,4 +193,9 @@ class CodecChoice(Protocol):
         ...
 
 
+class _HasId(msgspec.Struct):
+    id: str
+
+
 _decode_task = msgspec.json.Decoder(Task).decode
+_decode_id = msgspec.json.Decoder(_HasId).decode

@@ -45,16 +45,16 @@ def add_v03(card: Json) -> None:
     card.pop("signatures", None)  # of another document than this one now is
     card["protocolVersion"] = "0.3.0"
     card["preferredTransport"] = "JSONRPC"
-    served = [place for place in card["supportedInterfaces"] if place["protocolVersion"] == "1.0"]
+    places = card["supportedInterfaces"]
+    # An agent that names no place for 0.3 speaks it where it speaks 1.0.
+    served = [place for place in places if place["protocolVersion"] == "0.3"] or [
+        place for place in places if place["protocolVersion"] == "1.0"
+    ]
     # `url` speaks the preferred transport: JSON-RPC, the binding every version has.
     served.sort(key=lambda place: place["protocolBinding"] != "JSONRPC")
     card["url"] = served[0]["url"] if served else ""
     card["additionalInterfaces"] = [
         {"url": place["url"], "transport": place["protocolBinding"]} for place in served
-    ]
-    ours = [{**place, "protocolVersion": "0.3"} for place in served]
-    card["supportedInterfaces"] += [
-        place for place in ours if place not in card["supportedInterfaces"]
     ]
     if card["capabilities"].get("extendedAgentCard"):
         card["supportsAuthenticatedExtendedCard"] = True

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .request import Pairs as Pairs
     from .request import ResponseWriter as ResponseWriter
     from .request import StreamingResponse as StreamingResponse
+    from .request import error_headers as error_headers
     from .request import opaque as opaque
     from .request import query_of as query_of
 
@@ -24,6 +25,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Pairs": "request",
             "ResponseWriter": "request",
             "StreamingResponse": "request",
+            "error_headers": "request",
             "opaque": "request",
             "query_of": "request",
         },

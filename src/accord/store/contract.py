@@ -28,6 +28,7 @@ __all__ = [
     "Append",
     "Can",
     "CommitFailed",
+    "ConversationState",
     "Create",
     "Fenced",
     "Idempotency",
@@ -41,6 +42,7 @@ __all__ = [
     "ReceivedPost",
     "Record",
     "Row",
+    "StateWrite",
     "Stats",
     "Store",
     "Wake",
@@ -93,6 +95,25 @@ class Idempotency(msgspec.Struct, gc=False):
     reply: bytes = b""
 
 
+class ConversationState(msgspec.Struct, frozen=True, gc=False):
+    """What an agent remembers of a conversation: JSON, as the skill left it."""
+
+    number: int  # how often it was written
+    data: bytes
+
+
+class StateWrite(msgspec.Struct, frozen=True, gc=False):
+    """The new state of a conversation, stored with an item of one of its tasks.
+
+    It replaces the whole of what is there. If that is not what the writer had read, nor its own
+    earlier write, another turn is overwritten, which the store logs.
+    """
+
+    context_id: str
+    read: int  # the number of the state that was read; 0 if there was none
+    data: bytes
+
+
 class Create(msgspec.Struct, gc=False):
     """A new task and its first entries. Refused if its id or its idempotency key is taken."""
 
@@ -114,6 +135,7 @@ class Create(msgspec.Struct, gc=False):
     idempotency: Idempotency | None = None
     told: int = 0  # the last number that is the task or a status, not an artifact
     pushes: tuple[Push, ...] = ()  # webhooks that are registered with it
+    conversation: StateWrite | None = None
 
 
 class Append(msgspec.Struct, gc=False):
@@ -138,6 +160,7 @@ class Append(msgspec.Struct, gc=False):
     idempotency: Idempotency | None = None
     told: int = 0
     pushes: tuple[Push, ...] = ()
+    conversation: StateWrite | None = None
 
 
 class Post(msgspec.Struct, gc=False):
@@ -412,6 +435,14 @@ class Store(Protocol):
         """Return what a key stands for; None if it was not used since then."""
         ...
 
+    async def conversation_state(
+        self, namespace: Namespace, context_id: str
+    ) -> ConversationState | None:
+        """Return the state of a conversation; None if no turn has stored one. It goes with the last
+        task of the conversation.
+        """
+        ...
+
     async def beat(self) -> None:
         """Show that this replica lives, and that the store can be written.
 
@@ -430,7 +461,7 @@ class Store(Protocol):
     async def stats(self) -> Stats: ...
 
     async def stored(self, agent: str, caller: str) -> int:
-        """Return how many bytes the tasks of a caller take: snapshots, and the log of those without
-        one. May be inexact by what was committed a moment ago.
+        """Return how many bytes the tasks of a caller take: snapshots, the log of those without
+        one, and the states of conversations. May be inexact by what was committed a moment ago.
         """
         ...

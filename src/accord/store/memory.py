@@ -22,6 +22,7 @@ from .contract import (
     Ages,
     Append,
     Can,
+    ConversationState,
     Create,
     Fenced,
     Idempotency,
@@ -40,7 +41,15 @@ from .contract import (
 from .keys import KeyStore, MemoryKeys
 from .memory_push import MemoryPushes, PushTable
 from .push import PushStore
-from .rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING, is_released
+from .rules import (
+    ENDED,
+    INPUT_REQUIRED,
+    PIECE_BYTES,
+    PIECE_ROWS,
+    WAITING,
+    is_released,
+    log_overwritten,
+)
 
 __all__ = ["MemoryStore"]
 
@@ -108,6 +117,13 @@ class _Index:
         return self.by_state.get(query.state, []) if query.state else self.places
 
 
+class _Remembered(msgspec.Struct, gc=False):
+    """The state of a conversation, and the task that wrote it."""
+
+    state: ConversationState
+    task: int
+
+
 class _State:
     """What the handles share."""
 
@@ -117,6 +133,7 @@ class _State:
         self.owned: defaultdict[int, set[int]] = defaultdict(set)  # by replica
         self.indexes: defaultdict[Namespace, _Index] = defaultdict(_Index)
         self.keys: dict[tuple[Namespace, str], Idempotency] = {}
+        self.conversations: dict[tuple[Namespace, str], _Remembered] = {}
         self.api_keys = MemoryKeys()
         self.living: dict[int, MemoryStore] = {}
         self.seen_ms: dict[int, int] = {}  # when a replica last beat or committed, dead ones too
@@ -254,6 +271,7 @@ class MemoryStore:
                     self._state.put_key(item)
             if isinstance(item, Create | Append) and outcomes[-1]:
                 is_due |= self._push(item, at_ms)
+                self._remember(item)
         for handle, tasks in woken.items():
             handle._wake(tasks)
         if is_due:
@@ -268,6 +286,20 @@ class MemoryStore:
         for push in item.pushes:
             pushes.put(push, at_ms)
         return pushes.grow(item.key, item.seq, item.told, at_ms)
+
+    def _remember(self, item: Create | Append) -> None:
+        """Store the state of the conversation that came with an item."""
+        if (write := item.conversation) is None:
+            return
+        place = (item.namespace, write.context_id)
+        there = self._state.conversations.get(place)
+        number = 1
+        if there is not None:
+            number = there.state.number + 1
+            if there.state.number != write.read and there.task != item.key:
+                log_overwritten(write.context_id)
+        state = ConversationState(number, write.data)
+        self._state.conversations[place] = _Remembered(state, item.key)
 
     def _check_fence(self) -> None:
         if self.replica not in self._state.living:
@@ -535,6 +567,12 @@ class MemoryStore:
         found = self._state.keys.get((namespace, key))
         return found if found is not None and found.at_ms >= since_ms else None
 
+    async def conversation_state(
+        self, namespace: Namespace, context_id: str
+    ) -> ConversationState | None:
+        there = self._state.conversations.get((namespace, context_id))
+        return there.state if there is not None else None
+
     # Upkeep
 
     async def purge(self, ages: Ages, limit: int) -> int:
@@ -557,6 +595,8 @@ class MemoryStore:
             del index.tasks[task.record.id]
             del state.tasks[task.record.key]
             state.pushes.forget(task.record.key)
+            if task.record.context_id not in index.by_context:
+                state.conversations.pop((task.record.namespace, task.record.context_id), None)
         keys = [k for k, key in state.keys.items() if key.at_ms < ages.keys_ms][:limit]
         for k in keys:
             del state.keys[k]
@@ -571,6 +611,10 @@ class MemoryStore:
             for namespace, index in self._state.indexes.items()
             if (namespace.agent, namespace.caller) == (agent, caller)
             for task in index.tasks.values()
+        ) + sum(
+            len(there.state.data)
+            for (namespace, _), there in self._state.conversations.items()
+            if (namespace.agent, namespace.caller) == (agent, caller)
         )
 
     async def stats(self) -> Stats:

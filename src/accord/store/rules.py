@@ -1,8 +1,20 @@
 """What all stores share: states by their numbers, and how much one call returns."""
 
+import logging
+
 from .contract import Leaves
 
-__all__ = ["ENDED", "INPUT_REQUIRED", "PIECE_BYTES", "PIECE_ROWS", "WAITING", "is_released"]
+__all__ = [
+    "ENDED",
+    "INPUT_REQUIRED",
+    "PIECE_BYTES",
+    "PIECE_ROWS",
+    "WAITING",
+    "is_released",
+    "log_overwritten",
+]
+
+log_ = logging.getLogger("accord")
 
 ENDED = (3, 4, 5, 7)  # completed, failed, canceled, rejected
 INPUT_REQUIRED = 6
@@ -18,3 +30,12 @@ def is_released(leaves: Leaves, posts: int, posts_read: int) -> bool:
     ended.
     """
     return leaves is Leaves.END or (leaves is Leaves.REST and posts == posts_read)
+
+
+def log_overwritten(context_id: str) -> None:
+    """Two turns of a conversation ran at once: what the first wrote is gone."""
+    log_.warning(
+        "conversation %s: two turns ran at once; the state that the first of them stored was "
+        "replaced by that of the second",
+        context_id,
+    )

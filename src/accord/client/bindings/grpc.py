@@ -15,7 +15,7 @@ from ...protocol.protobuf import client as grpc_client
 from ..auth import Chosen, ClientCert, renewed
 from ..budget import Budget
 from ..errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
-from .contract import Extra, Item, understood
+from .contract import NOTHING, Extra, Item, understood
 
 __all__ = ["Grpc"]
 
@@ -26,6 +26,9 @@ _PING_S = 310.0
 # same.
 _NO_CONNECTION = re.compile(
     r"failed to connect|DNS resolution|Connection refused|name resolution|handshake", re.IGNORECASE
+)
+_CAUSES = re.compile(
+    r"(?P<dns>DNS|name resolution)|(?P<tls>handshake|ssl)|(?P<timeout>timed? ?out)", re.IGNORECASE
 )
 _TOO_LARGE = re.compile(r"larger than max", re.IGNORECASE)
 _BROKE_OFF = re.compile(
@@ -108,6 +111,21 @@ class Grpc:
         return understood(
             self.url, f"the answer to {operation}", self._codec.result, operation, answer, request
         )
+
+    async def call_rpc(
+        self, rpc: str, data: bytes, metadata: Mapping[str, str], timeout_s: float
+    ) -> bytes:
+        """Call any rpc of the service with encoded data; `metadata` replaces ours of that name.
+        For checks of what an agent refuses. Raises as `call` does.
+        """
+        path = self._codec.rpc("GetTask").rpartition("/")[0] + "/" + rpc
+        own = [(name, value) for name, value in await self._with(NOTHING) if name not in metadata]
+        call = self._channel.unary_unary(path)
+        try:
+            answer: bytes = await call(data, metadata=(*own, *metadata.items()), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise self._fault(rpc, error, timeout_s) from None
+        return answer
 
     async def stream(
         self, operation: str, request: Any, extra: Extra, timeout_s: float
@@ -209,7 +227,7 @@ class Grpc:
                     self.url, f"the answer is larger than {self._budget.answer_bytes} bytes"
                 )
             if status == "UNAVAILABLE" and _NO_CONNECTION.search(text):
-                return Unreachable(self.url, f"no connection: {text[:200]}")
+                return Unreachable(self.url, f"no connection: {text[:200]}", cause=_cause(text))
             if status == "CANCELLED" or (
                 status in ("UNAVAILABLE", "INTERNAL", "UNKNOWN") and _BROKE_OFF.search(text)
             ):
@@ -218,6 +236,12 @@ class Grpc:
         return grpc_client.error(
             operation, status, text[:2000], details, _text(trailers.get("retry-after"))
         )
+
+
+def _cause(text: str) -> str:
+    """Why there is no connection, by grpcio's words."""
+    found = _CAUSES.search(text)
+    return found.lastgroup or "refused" if found is not None else "refused"
 
 
 def _secure(tls: ClientCert | None, ca: str | Path | None) -> Any:

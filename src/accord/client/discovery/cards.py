@@ -5,7 +5,7 @@ over.
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import urljoin
 
 import msgspec
@@ -28,7 +28,17 @@ from .repair import read_card
 if TYPE_CHECKING:
     from ...auth import Trust
 
-__all__ = ["PLACES", "Cards", "card_of", "fetch_card", "open_card", "read_json", "verify_card"]
+__all__ = [
+    "PLACES",
+    "CardFile",
+    "Cards",
+    "card_of",
+    "fetch_card",
+    "get_card",
+    "open_card",
+    "read_json",
+    "verify_card",
+]
 
 PLACES = ("/.well-known/agent-card.json", "/.well-known/agent.json")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -137,6 +147,25 @@ async def fetch_card(
         Unavailable, TooManyRequests: Not now.
         Unauthenticated, PermissionDenied: The card is not for everyone.
     """
+    found = await get_card(url, http, budget, cards, notes)
+    value = read_json(found.body, found.place, budget)
+    if verified is not None:
+        value = await verified(value, found.place)
+    return card_of(value, found.place, notes), found.server
+
+
+class CardFile(NamedTuple):
+    """A card as its server gave it."""
+
+    place: str  # its URL
+    body: bytes
+    server: str  # what gave it calls itself; empty if it does not say
+
+
+async def get_card(
+    url: str, http: Http, budget: Budget, cards: Cards | None, notes: list[str]
+) -> CardFile:
+    """Return the card of the agent at `url`, not read yet. Raises as `fetch_card`."""
     tried: list[str] = []
     not_now: Response | None = None
     for place in _places(url):
@@ -144,10 +173,7 @@ async def fetch_card(
         if answer.status == 200 and _may_be_card(answer, place, url):
             if tried:
                 notes.append(f"no card at {tried[0]}; found at {safe_url(place)}")
-            value = read_json(answer.body, place, budget)
-            if verified is not None:
-                value = await verified(value, place)
-            return card_of(value, place, notes), answer.headers.get("Server") or ""
+            return CardFile(place, answer.body, answer.headers.get("Server") or "")
         if answer.status == 401:
             raise Unauthenticated(
                 f"{safe_url(place)}: the card needs authentication; connect with auth="
@@ -214,7 +240,7 @@ async def verify_card(value: Any, url: str, trust: "Trust", origin: str, http: H
     try:
         await trust.verify(card, raw=value if is_old else None, origin=origin, http=http)
     except InvalidSignature as error:
-        raise UntrustedCard(where, f"the card is not trusted: {error}") from None
+        raise UntrustedCard(where, f"the card is not trusted: {error}") from error
     except IssuerUnavailable as error:
         raise UntrustedCard(where, f"the card can't be verified: {error}") from None
     return value if is_old else msgspec.to_builtins(card)

@@ -27,6 +27,7 @@ from ..log import (
     Released,
     RunStarted,
     Sender,
+    StateLoaded,
     StatusChanged,
     StepEnded,
     StepLeft,
@@ -108,6 +109,7 @@ class History:
         self.waiting: list[int] = []  # turns that nothing has been done with yet, in order
         self.mismatch: Mismatch | None = None  # found in this attempt, whoever caught it
         self.begun: list[int] = []  # turns that were taken, and not answered by a status
+        self.state: StateLoaded | None = None  # of the conversation, if the function has asked
         self._branches: dict[str, _Recorded] = {}
         self._lengths = {turn: length}
         self._messages: dict[int, tuple[Message, tuple[str, ...], Sender | None]] = {}
@@ -305,6 +307,8 @@ class History:
                 self.mismatched = entry
         elif isinstance(entry, Worked):
             self.worked_s = entry.worked_s
+        elif isinstance(entry, StateLoaded):
+            self.state = entry
         elif isinstance(entry, _PROGRESS):
             # Output is no progress: if nothing else is recorded after it, the next attempt says it
             # again.

@@ -502,7 +502,12 @@ async def _try(
             return await _call(run, function, args, name)
         except Exception:
             pause_s = min(FIRST_PAUSE_S * 2**n, LONGEST_PAUSE_S)
-            log_.warning("step %s failed, and is tried again in %g s", name, pause_s, exc_info=True)
+            log_.warning(
+                "task %s: step %s failed, and is tried again in %g s",
+                *(run.task_id, name, pause_s),
+                exc_info=True,
+                extra={"task_id": run.task_id},
+            )
         await asyncio.sleep(pause_s)
     return await _call(run, function, args, name)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .entries import Released as Released
     from .entries import RunStarted as RunStarted
     from .entries import Sender as Sender
+    from .entries import StateLoaded as StateLoaded
     from .entries import StatusChanged as StatusChanged
     from .entries import StepEnded as StepEnded
     from .entries import StepLeft as StepLeft
@@ -73,6 +74,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Released": "entries",
             "RunStarted": "entries",
             "Sender": "entries",
+            "StateLoaded": "entries",
             "STATE_NUMBER": "entries",
             "StatusChanged": "entries",
             "StepEnded": "entries",

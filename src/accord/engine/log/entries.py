@@ -43,6 +43,7 @@ __all__ = [
     "Released",
     "RunStarted",
     "Sender",
+    "StateLoaded",
     "StatusChanged",
     "StepEnded",
     "StepLeft",
@@ -59,7 +60,7 @@ __all__ = [
 ]
 
 # raised with every new kind of entry: a process never takes up a task with entries it does not know
-FORMAT = 2
+FORMAT = 3
 
 _STATES = list(TaskState)
 STATE_NUMBER = {
@@ -166,6 +167,13 @@ class RunStarted(msgspec.Struct, array_like=True, gc=False):
     turn: int
 
 
+class StateLoaded(msgspec.Struct, array_like=True, gc=False):
+    """The state of the conversation, as the function was given it."""
+
+    number: int  # how often it had been written
+    data: Raw
+
+
 class StepEnded(msgspec.Struct, array_like=True, gc=False):
     """The n-th step of this name ended with a value, or with an exception of this type and text."""
 
@@ -269,6 +277,7 @@ Visible: TypeAlias = Created | StatusChanged | ArtifactChanged
 Private: TypeAlias = (
     PostRefused
     | RunStarted
+    | StateLoaded
     | StepEnded
     | StepLeft
     | Delegated
@@ -324,6 +333,7 @@ _TAB = b"\t"
 _PRIVATE: dict[type, bytes] = {
     PostRefused: b"x",
     RunStarted: b"r",
+    StateLoaded: b"j",
     StepEnded: b"s",
     StepLeft: b"l",
     Delegated: b"d",

@@ -7,6 +7,7 @@ task fed, and those told who wait for something to be stored.
 import asyncio
 import contextlib
 import enum
+import logging
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -31,7 +32,7 @@ from ...model import (
 )
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
-from ...store import Append, Create, Idempotency, Leaves, Namespace, Push
+from ...store import Append, Create, Idempotency, Leaves, Namespace, Push, StateWrite
 from ..offloading import LARGE
 from .entries import (
     FORMAT,
@@ -60,6 +61,8 @@ MAX_AHEAD_BYTES = 1 << 20
 SNAPSHOT_AFTER = 64 << 10
 
 _NONE: list[Any] = []
+
+log_ = logging.getLogger("accord.tasks")
 
 
 class Turn(msgspec.Struct, eq=False, frozen=True):
@@ -128,6 +131,7 @@ class Log:
 
     __slots__ = (
         "_bytes",
+        "_conversation",
         "_drain_waiters",
         "_events",
         "_fold",
@@ -143,6 +147,7 @@ class Log:
         "_since_snapshot",
         "_snapshot",
         "_snapshot_size",
+        "_state_pos",
         "_stored_pos",
         "_stored_state",
         "_waiting",
@@ -213,6 +218,9 @@ class Log:
         self._is_new = pos == 0
         self._idempotency: Idempotency | None = None
         self._pushes: tuple[Push, ...] = ()  # webhooks to be registered with the next commit
+        # the state of the conversation, to be stored with the next commit, and where that ends
+        self._conversation: StateWrite | None = None
+        self._state_pos = 0
         self.told = 0  # the last event of this process that is the task or a status
         self._stored_state = STATE_NUMBER[task.status.state] if pos else 0
         self._stored_pos = pos
@@ -392,8 +400,29 @@ class Log:
             entry.answers or refusal is not None
         ):  # there blocking sends are answered, and streams stay open
             self.turns.clear()
+        if entry.answers or ends:
+            self._log_state(state, at_ms)
         if ends:
             self.inbox = deque(turn for turn in self.inbox if turn.reopens)
+
+    def _log_state(self, state: TaskState, at_ms: int) -> None:
+        """One line in the log of tasks, for a task that has ended or waits for someone."""
+        if not log_.isEnabledFor(logging.INFO):
+            return
+        began_ms = _made_ms(self.ids.task_id)
+        ms = max(0, at_ms - began_ms) if began_ms is not None else None
+        log_.info(
+            "task %s is %s, skill=%s caller=%s%s",
+            *(self.ids.task_id, state.word, self.skill, self.namespace.caller or "-"),
+            "" if ms is None else f" {ms} ms",
+            extra={
+                "task_id": self.ids.task_id,
+                "state": state.word,
+                "skill": self.skill,
+                "caller": self.namespace.caller,
+                "ms": ms,
+            },
+        )
 
     def add_message(
         self,
@@ -450,6 +479,15 @@ class Log:
     def register(self, push: Push) -> None:
         """Store a webhook with what has been appended."""
         self._pushes += (push,)
+
+    def remember(self, write: StateWrite) -> None:
+        """Store the state of the conversation with what has been appended."""
+        self._conversation, self._state_pos = write, self.pos
+
+    @property
+    def has_unstored_state(self) -> bool:
+        """Whether a state of the conversation waits to be stored."""
+        return self._state_pos > self._published[0]
 
     # Waiting for the commit
 
@@ -596,6 +634,8 @@ class Log:
         item.told = self.told
         if self._pushes:
             item.pushes, self._pushes = self._pushes, ()
+        if self._conversation is not None:
+            item.conversation, self._conversation = self._conversation, None
         self._stored_state = number
         return item
 
@@ -674,3 +714,13 @@ def _reason(turn: int, error: A2AError) -> tuple[int, str, str]:
     """Why a turn is refused, as it is logged: by the class of the protocol, not one of a user's."""
     name = next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in errors.__all__)
     return turn, name, str(error)
+
+
+def _made_ms(task_id: str) -> int | None:
+    """When a task was made: its id says so (UUID version 7), unless its client chose it."""
+    if len(task_id) != 36 or task_id[14] != "7":
+        return None
+    try:
+        return int(task_id[:8] + task_id[9:13], 16)
+    except ValueError:
+        return None

@@ -289,6 +289,16 @@ class View:
         self.limits = source.limits
         source.count(tail, 1)
 
+    @property
+    def task_id(self) -> str:
+        return self._tail.ids.task_id
+
+    @property
+    def state(self) -> TaskState:
+        """Of the task now, which may be ahead of what was read."""
+        log = self._tail.log
+        return log.state if log is not None else self._tail.state
+
     async def next(self, wait_s: float) -> list[Event] | None:
         """Return what comes next: an empty list at the end, None if nothing came for `wait_s`.
 

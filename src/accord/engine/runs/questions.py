@@ -4,6 +4,8 @@ function is called again.
 
 import asyncio
 import contextlib
+import hashlib
+import json
 from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +55,7 @@ class Questions:
             if answer is None:
                 async with self._turn():
                     await run.may_begin()
-                    run.status(TaskState.INPUT_REQUIRED, parts)
-                    self._note(asked)
+                    self._say(TaskState.INPUT_REQUIRED, parts, asked)
                     answer = await self._next_message(branch, n)
             if type_ is Message:
                 return answer
@@ -81,8 +82,7 @@ class Questions:
             if not (
                 run.history is not None and _is_same(run.history.question, asked)
             ):  # else it was said, and nothing came of it
-                run.status(TaskState.AUTH_REQUIRED, text)
-                self._note(asked)
+                self._say(TaskState.AUTH_REQUIRED, text, asked)
             if until is None:
                 return await self._next_message(branch, n)
             return await self._first(branch, n, until)
@@ -118,9 +118,16 @@ class Questions:
         run.message = run.taken.message
         return run.taken
 
-    def _note(self, asked: Asked) -> None:
-        asked.worked_s = round(self._run.worked(), 3)
-        self._run.note(asked)
+    def _say(self, state: TaskState, word: Any, asked: Asked) -> None:
+        """Ask. The turn ends with it, so the state of the conversation is stored too."""
+        run = self._run
+        write = run.state_to_store()
+        if run.conversation is not None:
+            run.conversation.question_follows()
+        run.status(state, word)
+        asked.worked_s = round(run.worked(), 3)
+        run.note(asked)
+        run.remember(write)
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -199,6 +206,9 @@ def _text(parts: list[Part]) -> str:
 
 
 def _type_name(type_: Any) -> str:
+    if isinstance(type_, dict):
+        text = json.dumps(type_, sort_keys=True, default=str)
+        return f"schema {hashlib.sha256(text.encode()).hexdigest()[:16]}"
     return getattr(type_, "__qualname__", "") or str(type_)
 
 

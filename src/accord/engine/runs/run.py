@@ -30,6 +30,7 @@ from ...model import (
     TaskStatus,
     Unavailable,
 )
+from ...store import StateWrite
 from ..durable import (
     RUN_POSITION,
     Branch,
@@ -46,6 +47,7 @@ from ..durable import (
 from ..log import NO_ORIGIN, ArtifactChanged, Entry, Log, Origin, Released, RunStarted, Turn, Worked
 from ..skills import Ask, Context, Fail, Reject, Reply, Skill, to_parts
 from ..threads import Threads
+from .conversation_state import StateOfConversation
 from .first_word import FirstWord
 from .messages import agent_message
 from .questions import Questions, parts_of
@@ -77,6 +79,7 @@ class Run:
         "_events",
         "_first_word",
         "_has_output",
+        "_is_new_conversation",
         "_last_message",
         "_left_open",
         "_questions",
@@ -86,6 +89,7 @@ class Run:
         "_steps",
         "_steps_under_way",
         "_values",
+        "conversation",
         "history",
         "idempotency_key",
         "is_canceled",
@@ -119,6 +123,7 @@ class Run:
         is_held: bool = False,
         waits_for_commit: bool = False,
         first_word: FirstWord | None = None,
+        is_new_conversation: bool = False,
     ) -> None:
         self._runs = runs
         self.log = log
@@ -142,6 +147,11 @@ class Run:
             is_held  # it starts when it is told to, not when its message is stored
         )
         self.task: asyncio.Task[None] | None = None
+        # What is said first in a conversation finds nothing to be loaded.
+        self.conversation: StateOfConversation | None = (
+            StateOfConversation(self) if skill.binding.context else None
+        )
+        self._is_new_conversation = is_new_conversation
         self._values = values
         self._last_message: Message | None = None
         self._left_open: StatusUpdate | None = None  # the question a bridge ended its turn with
@@ -259,6 +269,8 @@ class Run:
         if binding.caller:
             values[binding.caller] = self.sender.caller
         try:
+            if self.conversation is not None and not self._is_new_conversation:
+                await self.conversation.load()
             if self.skill.kind == "coroutine":
                 self._finish(await self.skill.function(**values))
             else:
@@ -279,7 +291,7 @@ class Run:
             else:
                 self._fail(sys.exc_info())
         except InvalidAgentResponse as error:
-            log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
+            self._log(logging.ERROR, str(error))
             if not self._refuse_call(error):
                 self._end_with(TaskState.FAILED, str(error))
         except A2AError as error:
@@ -298,7 +310,7 @@ class Run:
             # What knows the run is let go of, else only the garbage collector finds it.
             if self._root is not None:
                 self._root.task = None
-            self._questions = self._steps = self._root = self.task = None
+            self._questions = self._steps = self._root = self.task = self.conversation = None
 
     async def _iterate(self, values: dict[str, Any]) -> Any:
         stream = self.skill.function(**values)
@@ -345,15 +357,13 @@ class Run:
             self.history.end_all()  # all that was recorded must have come up again
         if isinstance(value, Ask):
             self._resend_changed()
-            self._rest()
-            self.status(TaskState.INPUT_REQUIRED, parts_of(value.question, value.type))
-            self._move(Move.END)
+            self._rest_with(
+                TaskState.INPUT_REQUIRED, parts_of(value.question, value.type), metadata=None
+            )
             return
         if self._left_open is not None:
             status = self._left_open.status
-            self._rest()
-            self.status(status.state, status.message, self._left_open.metadata)
-            self._move(Move.END)
+            self._rest_with(status.state, status.message, self._left_open.metadata)
             return
         word = self._last_message
         if isinstance(value, (Reply, Message)):
@@ -370,6 +380,24 @@ class Run:
         self.log.is_clear = True
         self.log.rest()
 
+    def _rest_with(self, state: TaskState, word: Any, metadata: Metadata | None) -> None:
+        """The function has returned, and the next message calls it again."""
+        write = self.state_to_store()
+        self._rest()
+        self.status(state, word, metadata)
+        self.remember(write)
+        self._move(Move.END)
+
+    def state_to_store(self) -> StateWrite | None:
+        """The state of the conversation, to be stored with the status that follows. Raises as
+        `StateOfConversation.to_store` does.
+        """
+        return self.conversation.to_store() if self.conversation is not None else None
+
+    def remember(self, write: StateWrite | None) -> None:
+        if write is not None and not self.log.is_lost:
+            self.log.remember(write)
+
     def _resend_changed(self) -> None:
         """What was said otherwise in an earlier attempt is sent as it is now."""
         if self.history is not None and self._root is not None:
@@ -384,7 +412,8 @@ class Run:
             return
         reference = secrets.token_hex(4)
         log_.error(
-            "skill %s failed, reference %s",
+            "task %s: skill %s failed, reference %s",
+            self.task_id,
             self.skill.id,
             reference,
             exc_info=error,
@@ -450,11 +479,21 @@ class Run:
             state = TaskState.CANCELED
         message = None if word is None else self._message(word)
         try:
+            write = self.state_to_store() if state is TaskState.COMPLETED else None
             self.log.set_status(state, message)
-        except InvalidAgentResponse as error:  # its last word is more than the task may hold
-            log_.error("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
+            self.remember(write)
+        except InvalidAgentResponse as error:  # more than the task, or its state, may hold
+            self._log(logging.ERROR, str(error))
             self.log.set_status(TaskState.FAILED, self._message(str(error)))
         self._move(Move.END)
+
+    def _log(self, level: int, text: str) -> None:
+        log_.log(
+            level,
+            "task %s: skill %s: %s",
+            *(self.task_id, self.skill.id, text),
+            extra={"task_id": self.task_id},
+        )
 
     # Its first word
 
@@ -522,7 +561,7 @@ class Run:
         try:
             action()
         except InvalidAgentResponse as error:
-            log_.warning("skill %s: %s", self.skill.id, error, extra={"task_id": self.task_id})
+            self._log(logging.WARNING, str(error))
 
     def status(
         self,
@@ -588,7 +627,10 @@ class Run:
             send = Send(artifact, bool(event.append), bool(event.last_chunk))
             self._send(send, self._origin()[1], is_ours=False)
         elif event.status.state in FINAL:
+            is_done = event.status.state is TaskState.COMPLETED
+            write = self.state_to_store() if is_done else None
             self.status(event.status.state, event.status.message, event.metadata)
+            self.remember(write)
             self._move(Move.END)
         elif event.status.state in INTERRUPTED:
             self._left_open = event
@@ -657,11 +699,7 @@ class Run:
     def _drop(self) -> None:
         """After the end nothing is heard: a cancelled thread may go on talking for a while."""
         if self.state is not State.RELEASED:  # else its next run says it
-            log_.warning(
-                "skill %s: output after the end was dropped",
-                self.skill.id,
-                extra={"task_id": self.task_id},
-            )
+            self._log(logging.WARNING, "output after the end was dropped")
 
     def _message(self, word: Any) -> Message:
         return agent_message(word, *self.log.ids)

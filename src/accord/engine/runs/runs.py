@@ -85,6 +85,7 @@ class Runs:
         """
         message, configuration = request.message, request.configuration
         values = skill.binding.values(message)
+        is_new_conversation = not message.context_id
         message.task_id = task_id or new_id()
         message.context_id = message.context_id or new_id()
         at_ms, now = moment()
@@ -112,7 +113,15 @@ class Runs:
         # Another process may have used the key, or made a task of that id: the function is not
         # called before the commit.
         may_be_refused = self.tasks.store.is_shared and (idempotency is not None or bool(task_id))
-        Run(self, log, skill, turn, values, waits_for_commit=may_be_refused)
+        Run(
+            self,
+            log,
+            skill,
+            turn,
+            values,
+            waits_for_commit=may_be_refused,
+            is_new_conversation=is_new_conversation,
+        )
         return Accepted(log, turn.number, True)
 
     def ended(self, run: Run) -> None:

@@ -7,10 +7,13 @@ from ...lazy import lazy
 if TYPE_CHECKING:
     from .agent import AgentBase as AgentBase
     from .agent import skill_named as skill_named
+    from .card import edited as edited
     from .context import Context as Context
     from .context import Fail as Fail
     from .context import Reject as Reject
     from .context import current as current
+    from .probe import PROBE_SKILL as PROBE_SKILL
+    from .probe import is_probe as is_probe
     from .skill import Skill as Skill
     from .values import Ask as Ask
     from .values import File as File
@@ -25,11 +28,14 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Ask": "values",
             "Context": "context",
             "Fail": "context",
+            "PROBE_SKILL": "probe",
             "File": "values",
             "Reject": "context",
             "Reply": "values",
+            "edited": "card",
             "Skill": "skill",
             "current": "context",
+            "is_probe": "probe",
             "skill_named": "agent",
             "to_parts": "values",
         },

@@ -225,7 +225,10 @@ class AgentBase:
         return function
 
     def card(self, function: F) -> F:
-        """Let a function have the last word on the agent card."""
+        """Let a function have the last word on the agent card: it gets the finished card and
+        returns the one that is served, or changes the one it gets. What old versions of the
+        protocol read is made from that.
+        """
         self.edit_card = function
         return function
 
@@ -260,6 +263,13 @@ class AgentBase:
         self.default = next(
             (s for s in self.skills.values() if s.is_default), next(iter(self.skills.values()))
         )
+
+    @property
+    def answers_probes(self) -> bool:
+        """Whether probes are answered by an echo. Not by a bridge, whose agent behind it is what a
+        probe wants to know about.
+        """
+        return not self.default.has_first_word
 
     def check_modes(self, skill: Skill, message: Message) -> None:
         """Raise ContentTypeNotSupported for a part of a type the skill does not take."""

@@ -189,6 +189,25 @@ class Context:
         """The media types the client says it can take; empty if it did not say."""
         return list(self._task_run.output_modes)
 
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the agent remembers of this conversation (the same contextId and caller): a JSON
+        object, yours to change.
+
+        It is loaded when the turn begins, and stored with the status that ends it: also with a
+        question, not if the turn fails or is cancelled. Of two turns that run at once the later
+        one's is kept, whole.
+
+        history = ctx.state.setdefault("history", [])
+        """
+        conversation = self._task_run.conversation
+        if conversation is None:
+            raise RuntimeError(
+                f"give skill {self._task_run.skill.id} a parameter `ctx: Context`: the state of a "
+                "conversation is loaded only for skills that have one"
+            )
+        return conversation.value
+
     def conversation(self, limit: int = 20) -> Coroutine[Any, Any, list[Task]]:
         """The newest earlier tasks of this conversation (the same contextId), oldest of them first,
         this one left out.
@@ -245,6 +264,11 @@ class Context:
         self, question: str | Message, type: type[T], *, name: str = ""
     ) -> Coroutine[Any, Any, T]: ...
 
+    @overload
+    def ask(
+        self, question: str | Message, type: dict[str, Any], *, name: str = ""
+    ) -> Coroutine[Any, Any, Any]: ...
+
     def ask(
         self, question: str | Message, type: Any = str, *, name: str = ""
     ) -> Coroutine[Any, Any, Any]:
@@ -252,7 +276,8 @@ class Context:
 
         With a type other than `str` the question carries its JSON Schema and the answer is checked;
         a wrong one is asked again, saying what was wrong. With `Message` the whole answer is
-        returned.
+        returned. A dict is a JSON Schema, sent as it is: the answer is JSON, checked if the package
+        `jsonschema` is installed.
 
         After a restart the answer is found again by the question's text and type. If something in
         the text is another every time (a time, a price of now), give the question a `name`, which

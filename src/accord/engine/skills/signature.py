@@ -4,6 +4,7 @@ Decided once, when the app is built; applied to every message before any task ex
 """
 
 import contextlib
+import datetime
 import inspect
 import json
 import types
@@ -226,7 +227,7 @@ def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type
             continue
         has_default = parameter.default is not parameter.empty
         kind = _kind(function, name, bare)
-        shape = Shape(hint if is_optional and kind == "value" else type_)
+        shape = Shape(_with_format(hint if is_optional and kind == "value" else type_))
         slot = Slot(
             name,
             kind,
@@ -304,6 +305,16 @@ def _described(hint: Any) -> tuple[Any, str]:
 def _bare(type_: Any) -> Any:
     """The type inside `Annotated`."""
     return typing.get_args(type_)[0] if typing.get_origin(type_) is typing.Annotated else type_
+
+
+def _with_format(type_: Any) -> Any:
+    """A date and time, or a time, with the format that its JSON Schema would not name: msgspec
+    names it only where a time zone is required.
+    """
+    name = {datetime.datetime: "date-time", datetime.time: "time"}.get(type_)
+    if name is None:
+        return type_
+    return typing.Annotated[type_, msgspec.Meta(extra_json_schema={"format": name})]
 
 
 def _without_none(type_: Any) -> tuple[Any, bool]:

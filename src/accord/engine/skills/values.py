@@ -35,7 +35,10 @@ class Reply:
 
 
 class Ask:
-    """Returned by a skill: ends the turn with a question; the next message answers it."""
+    """Returned by a skill: ends the turn with a question; the next message answers it.
+
+    `type` says what answer is expected, as a type or a JSON Schema.
+    """
 
     __slots__ = ("question", "type")
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from h2.errors import ErrorCodes
 from hpack import NeverIndexedHeaderTuple
 
+from ...auth import ANONYMOUS
 from ...engine import LARGE, offload
 from ...model import A2AError, BodyTooLarge, ParseError, TooManyRequests
 from ...protocol.protobuf import status
@@ -91,12 +92,14 @@ class GrpcCall(Http2Stream):
         "_reader",
         "_task",
         "_timer",
+        "caller",
         "head",
     )
 
     def __init__(self, connection: Http2Connection, id: int, head: CallHeaders) -> None:
         super().__init__(connection, id)
         self.head = head
+        self.caller = ANONYMOUS  # until it is known who calls
         self._buffer: bytearray | None = None  # a message, as far as it has come
         self._inbox: deque[tuple[int, bytes]] = (
             deque()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from ...protocol.protobuf import kind
 from .call import GrpcCall, GrpcMethod, framed
 
-__all__ = ["Health"]
+__all__ = ["GrpcHealth"]
 
 _REQUEST = kind("grpc.health.v1.HealthCheckRequest")
 _RESPONSE = kind("grpc.health.v1.HealthCheckResponse")
@@ -16,7 +16,7 @@ _RESPONSE = kind("grpc.health.v1.HealthCheckResponse")
 CHECK_S = 1.0
 
 
-class Health:
+class GrpcHealth:
     """Serving, for every service here and the server as a whole, while it is ready and until it is
     told to stop.
     """

@@ -11,7 +11,7 @@ from . import headers as heads
 from .call import GrpcCall, GrpcMethod
 from .connection import HEADER_BYTES, WINDOW, WINDOW_MOST, Http2Connection
 from .headers import CallHeaders, Pair
-from .health import Health
+from .health import GrpcHealth
 from .reflection import reflection
 
 __all__ = ["GrpcServer"]
@@ -40,11 +40,11 @@ class GrpcServer(Listener):
         is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(host, port, limits, tls, unread)
-        self._health = Health(endpoint.services, is_ready)
+        self._health = GrpcHealth(endpoint.services, is_ready)
         self._methods = (
             endpoint.methods
             | self._health.methods
-            | reflection([*endpoint.services, *Health.SERVICES])
+            | reflection([*endpoint.services, *GrpcHealth.SERVICES])
         )
         self.unpacking = asyncio.Semaphore(1)
         # No less than usual: streams may open before the client knows of it.

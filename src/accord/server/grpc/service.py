@@ -2,17 +2,18 @@
 endpoints.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
 
 from ...auth import ANONYMOUS, Caller, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import Event, View
-from ...model import A2AError, Limits, Message, VersionNotSupported
+from ...model import A2AError, Limits, Message, Unauthenticated, VersionNotSupported
 from ...observe import enter
 from ...operations import OPERATIONS, Call, Operation, Service, Version, known_version
 from ...protocol import encoded_size
 from ...protocol.protobuf import Rpc, rpcs
+from .. import request_log
 from ..http import Endpoint
 from ..request import Peer
 from ..transport import Unread
@@ -20,6 +21,8 @@ from .call import GrpcCall, GrpcMethod, Metadata, framed
 from .listener import GrpcServer
 
 __all__ = ["GrpcEndpoint", "GrpcServer"]
+
+Answer: TypeAlias = Callable[[GrpcCall], Awaitable[None]]
 
 SOON_S = 0.05  # how long a stream's head waits for its first event
 IDLE_S = 60.0
@@ -60,7 +63,7 @@ class GrpcEndpoint(Endpoint):
         async def answer(exchange: GrpcCall) -> None:
             call = self._call(exchange.head.metadata, version)
             if self._service.authenticator is not None:
-                call.caller = await self._caller(exchange, operation)
+                call.caller = exchange.caller = await self._caller(exchange, operation)
             rpc = _for_caller(plain, version, exchange.head.metadata)
             data = await exchange.message()
             request, call.semantics = await offload(len(data), rpc.decode, data)
@@ -71,13 +74,13 @@ class GrpcEndpoint(Endpoint):
             result = await self._result(operation, call, request, encode, exchange.connection)
             exchange.answer(result, self._active(call, version))
 
-        return answer
+        return _logging_errors(answer, operation)
 
     def _streaming(self, plain: Rpc, operation: Operation, version: Version) -> Any:
         async def answer(exchange: GrpcCall) -> None:
             call = self._call(exchange.head.metadata, version)
             if self._service.authenticator is not None:
-                call.caller = await self._caller(exchange, operation)
+                call.caller = exchange.caller = await self._caller(exchange, operation)
             rpc = _for_caller(plain, version, exchange.head.metadata)
             data = await exchange.message()
             request, call.semantics = await offload(len(data), rpc.decode, data)
@@ -90,7 +93,7 @@ class GrpcEndpoint(Endpoint):
             else:
                 await _stream(exchange, rpc, found, active, self._unread)
 
-        return answer
+        return _logging_errors(answer, operation)
 
     def _is_public(self, operation: Operation) -> bool:
         return operation.is_public and self._service.engine.agent.is_card_public
@@ -155,6 +158,21 @@ class GrpcEndpoint(Endpoint):
         name = "a2a-extensions" if version.number == "1.0" else "x-a2a-extensions"
         found = tuple((key.decode(), value.decode()) for key, value in call.headers)
         return ((name, ", ".join(sorted(active))), *found) if active else found
+
+
+def _logging_errors(answer: Answer, operation: Operation) -> Answer:
+    """A method that logs the calls it refuses, as the HTTP endpoints do."""
+
+    async def logged(exchange: GrpcCall) -> None:
+        since_s = request_log.begin()
+        try:
+            await answer(exchange)
+        except A2AError as error:
+            if since_s and not isinstance(error, Unauthenticated):
+                request_log.log_refused(operation.name, exchange.caller, error, since_s)
+            raise
+
+    return logged
 
 
 def _credentials(exchange: GrpcCall) -> Credentials:

@@ -1,18 +1,25 @@
 """The agent card at its well-known place, cacheable."""
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from ...model import AgentCard
-from ...operations import Version, numbers
+from ...operations import Version
 from ...protocol import lenient
 from ...protocol.v1 import codec as v1
-from ..request import JSON, HttpRequest, HttpResponse, http_date
+from ..request import JSON, Headers, HttpRequest, HttpResponse, http_date
 
 __all__ = ["CARD_PATH", "CardEndpoint", "CardSigner"]
+
+log_ = logging.getLogger("accord")
+
+# What proxies say about the address a client used. Anyone can send these headers: they are
+# compared, never used.
+_FORWARDED = frozenset([b"x-forwarded-host", b"x-forwarded-proto"])
 
 CARD_PATH = "/.well-known/agent-card.json"
 MAX_AGE_S = 60
@@ -47,17 +54,20 @@ class CardEndpoint:
             [CARD_PATH, *(version.card_path for version in versions if version.card_path)]
         )
         self._versions = versions
-        self._numbers = numbers(versions)
         self._card = card
         self._url = url.rstrip("/") if url else None
         self._modified = http_date(started_s)
         self._signer = signer
+        self._has_compared = False
         self._made: dict[tuple[str, bool, str], tuple[bytes, bytes, bool]] = {}
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         headers = request.headers
+        base = self.base(request)
+        if not self._has_compared and not _FORWARDED.isdisjoint(headers):
+            self._compare(base, headers)
         body, tag, is_signed = self._encoded(
-            self.base(request), headers.get(b"a2a-version", b"").startswith(b"1.")
+            base, headers.get(b"a2a-version", b"").startswith(b"1.")
         )
         cache = (
             (b"etag", tag),
@@ -72,6 +82,21 @@ class CardEndpoint:
         if is_same or (not known and headers.get(b"if-modified-since") == self._modified):
             return HttpResponse(304, headers=cache)
         return HttpResponse(200, body, JSON, cache)  # to HEAD a server sends the headers alone
+
+    def _compare(self, base: str, headers: Headers) -> None:
+        """Say once, behind a proxy, if the card sends clients elsewhere than they came from."""
+        self._has_compared = True
+        scheme, _, rest = base.partition("://")
+        host, _, path = rest.partition("/")
+        used_scheme = _first(headers, b"x-forwarded-proto") or scheme
+        used_host = _first(headers, b"x-forwarded-host") or host
+        used = f"{used_scheme}://{used_host}" + (f"/{path}" if path else "")
+        if (used_scheme, used_host.lower()) != (scheme, host.lower()):
+            log_.warning(
+                "a proxy says that clients use %s, but the agent card names %s; say where clients "
+                "reach this server: --url %s",
+                *(used, base, used),
+            )
 
     def _encoded(self, base: str, says_1: bool) -> tuple[bytes, bytes, bool]:
         signed_by = self._signer.key_id() if self._signer is not None else ""
@@ -97,7 +122,7 @@ class CardEndpoint:
         return value
 
     def _union(self, card: AgentCard) -> dict[str, Any]:
-        """The card with what the readers of every version served need, and only their interfaces.
+        """The card with what the readers of every version served need.
 
         A signature holds for the 1.0 card alone, which is what those who say 1.0 get of a signed
         one.
@@ -106,9 +131,6 @@ class CardEndpoint:
         for version in self._versions:
             if version.card is not None:
                 version.card(value)
-        value["supportedInterfaces"] = [
-            i for i in value["supportedInterfaces"] if i["protocolVersion"] in self._numbers
-        ]
         return value
 
     def base(self, request: HttpRequest) -> str:
@@ -121,6 +143,12 @@ class CardEndpoint:
             address = f"[{name}]" if ":" in name else name
             host = f"{address}:{port}" if port is not None else address
         return f"{scheme}://{host}{root}"
+
+
+def _first(headers: Headers, name: bytes) -> str:
+    """The first value of a header that proxies add to, without what would upset a log."""
+    value = headers.get(name, b"").partition(b",")[0].strip().decode("latin-1")
+    return value if value.isprintable() and len(value) <= 255 else ""
 
 
 def _name(host: str) -> str:

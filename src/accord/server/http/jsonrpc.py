@@ -8,6 +8,7 @@ from ...model import A2AError, InvalidRequest, Limits, MethodNotFound
 from ...operations import ASSUMED, Operation, Service, Version, methods
 from ...protocol import Codec, text
 from ...protocol.v1 import codec as v1
+from .. import request_log
 from ..request import (
     JSON,
     Headers,
@@ -46,6 +47,7 @@ class JsonRpcEndpoint(HttpEndpoint):
         operation: Operation | None = None
         extra: Pairs = ()
         headers = request.headers
+        since_s = request_log.begin()
         try:
             if headers.get(b"content-type") != JSON:
                 check_json(headers)
@@ -83,6 +85,9 @@ class JsonRpcEndpoint(HttpEndpoint):
                     (*extra, *call.headers),
                 )
         except A2AError as error:
+            if since_s:
+                name = operation.name if operation is not None else ""
+                request_log.log_refused(name, request.caller, error, since_s)
             if isinstance(error, InvalidRequest) and id_ == text.NO_ID:
                 id_ = text.id_of(request.body)
             if (

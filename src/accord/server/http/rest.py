@@ -9,6 +9,7 @@ from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound
 from ...operations import OPERATIONS, Operation, Service, Version, numbers
 from ...protocol import CodecChoice, RestCodec, text
 from ...protocol.v1 import codec as v1
+from .. import request_log
 from ..request import (
     A2A_JSON,
     JSON,
@@ -212,6 +213,8 @@ class RestEndpoint(HttpEndpoint):
         extra: Pairs = ()
         codec: RestCodec = v1.CODEC
         headers, verb = request.headers, request.target.verb
+        operation: Operation | None = None
+        since_s = request_log.begin()
         try:
             path = self._path(request.target)
             call = self._call(request)
@@ -265,6 +268,9 @@ class RestEndpoint(HttpEndpoint):
                     200 if result else 204, result, kind, (*private, *extra, *call.headers)
                 )
         except A2AError as error:
+            if since_s:
+                name = operation.name if operation is not None else ""
+                request_log.log_refused(name, request.caller, error, since_s)
             allow = (
                 ((b"allow", error.detail["allow"].encode()),)
                 if isinstance(error, MethodNotAllowed)

@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 from ...auth import Authenticator, Caller, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import View
-from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound
+from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound, Unauthenticated
 from ...observe import enter
 from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
 from ...protocol import Codec, encoded_size
 from ...protocol.v1 import codec as v1
+from .. import request_log
 from ..request import (
     Headers,
     HttpRequest,
@@ -66,6 +67,8 @@ class Endpoint:
         worse than none.
         """
         work = operation.run(self._service, call, request)
+        if request_log.begin():
+            work = request_log.logged(work, operation.name, call.caller, request)
         if operation.is_droppable and not (call.idempotency_key or IDEMPOTENT in call.extensions):
             return work
         return _to_the_end(asyncio.ensure_future(work))
@@ -301,6 +304,7 @@ class Router(abc.ABC):
     async def _screened(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request if it is for us and its caller may ask."""
         path = request.target.path
+        since_s = request_log.begin()
         try:
             if path not in self._public:
                 self._screen.check(request)
@@ -319,6 +323,9 @@ class Router(abc.ABC):
                     self._credentials(request), lambda: self._metadata_url(request)
                 )
         except A2AError as error:
+            # A caller that is not authenticated is logged with the reason, by the authenticator.
+            if since_s and not isinstance(error, Unauthenticated):
+                request_log.log_refused("", request.caller, error, since_s)
             answer: HttpResponse | StreamingResponse = self._refused(request, error)
         except Exception:
             answer = self._refused(request, opaque())

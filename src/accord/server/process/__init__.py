@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .logs import LOG_FORMATS as LOG_FORMATS
+    from .logs import set_up_log as set_up_log
     from .main import bind as bind
+    from .main import is_in_loop as is_in_loop
     from .main import is_loopback as is_loopback
     from .main import serve as serve
+    from .main import serve_here as serve_here
     from .main import url_of as url_of
     from .signals import hearing as hearing
     from .workers import WorkerProcess as WorkerProcess
@@ -17,12 +21,16 @@ if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__ = lazy(
         __name__,
         {
+            "LOG_FORMATS": "logs",
             "WorkerProcess": "workers",
             "bind": "main",
             "hearing": "signals",
+            "is_in_loop": "main",
             "is_loopback": "main",
             "run_workers": "workers",
             "serve": "main",
+            "serve_here": "main",
+            "set_up_log": "logs",
             "url_of": "main",
         },
     )

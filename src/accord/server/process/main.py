@@ -5,7 +5,6 @@ import contextlib
 import errno
 import gc
 import ipaddress
-import logging
 import signal
 import socket
 from collections.abc import Callable
@@ -17,12 +16,11 @@ from ..http import Router
 from ..http1 import HttpServer
 from ..transport import Tls, bind_port
 from .shutdown import end_tasks
+from .signals import hearing, sigterm_heard
 from .watchdog import Watchdog
 from .workers import WorkerProcess
 
-__all__ = ["bind", "is_loopback", "serve", "url_of"]
-
-log_ = logging.getLogger("accord")
+__all__ = ["bind", "is_in_loop", "is_loopback", "serve", "serve_here", "url_of"]
 
 
 class _Stop:
@@ -56,6 +54,15 @@ class _Stop:
             if self.asked.is_set():
                 self.hurried.set()
         self.asked.set()
+
+
+def is_in_loop() -> bool:
+    """Whether an event loop runs in this thread, so that no other can."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:
@@ -93,7 +100,6 @@ def serve(
     host: str,
     port: int,
     limits: Limits,
-    log_level: str = "warning",
     on_start: Callable[[str], None] = lambda address: None,
     tls: Tls | None = None,
     grace_s: float = 0.0,
@@ -107,8 +113,6 @@ def serve(
         RuntimeError: The app did not open; the reason is its text.
         SystemExit: The port can't be had, and what to do instead.
     """
-    if log_.level == logging.NOTSET:
-        log_.setLevel(log_level.upper())
     loop = _new_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -118,6 +122,44 @@ def serve(
     finally:
         asyncio.set_event_loop(None)
         loop.close()
+
+
+async def serve_here(
+    app: Router,
+    *,
+    host: str,
+    port: int,
+    limits: Limits,
+    on_start: Callable[[str], None] = lambda address: None,
+    tls: Tls | None = None,
+    grace_s: float = 0.0,
+) -> None:
+    """Serve in the loop that runs, beside whatever else runs there: until this is cancelled, or the
+    process gets SIGTERM and nobody else handles that.
+
+    Raises:
+        RuntimeError: The port can't be had, or the app did not open; the reason is its text.
+    """
+    server = _Server(app, host, port, limits, on_start, tls, None, None)
+    asked = asyncio.Event()
+
+    def stop(number: int) -> None:
+        if number == signal.SIGTERM:
+            asked.set()  # Ctrl-C cancels what the loop was started for, and this with it
+
+    with sigterm_heard(), hearing(stop):
+        try:
+            listening = await server.start()
+        except SystemExit as error:
+            raise RuntimeError(str(error)) from None
+        except BaseException:
+            await app.close()
+            raise
+        try:
+            with Watchdog():
+                await asked.wait()
+        finally:
+            await _end(app, listening, grace_s if asked.is_set() else 0.0)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -158,7 +200,7 @@ class _Server:
         finally:
             await end_tasks(stop.hurried)
 
-    async def _until(self, stop: _Stop) -> None:
+    async def start(self) -> HttpServer:
         app = self._app
         server = HttpServer(
             *(app.answer, self._host, self._port, self._limits),
@@ -178,6 +220,10 @@ class _Server:
             raise RuntimeError(str(error) or repr(error)) from error
         await server.start(sockets)
         self._on_start(server.url)
+        return server
+
+    async def _until(self, stop: _Stop) -> None:
+        server = await self.start()
         _tune_garbage_collector()
         if self._worker is not None:
             asyncio.get_running_loop().add_reader(self._worker.parent, stop.ask)
@@ -186,7 +232,7 @@ class _Server:
             await stop.asked.wait()
             if self._worker is not None:
                 asyncio.get_running_loop().remove_reader(self._worker.parent)
-            await _unless(stop.hurried, _end(app, server, stop.grace_s))
+            await _unless(stop.hurried, _end(self._app, server, stop.grace_s))
 
 
 async def _end(app: Router, server: HttpServer, grace_s: float) -> None:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-__all__ = ["hearing"]
+__all__ = ["hearing", "sigterm_heard"]
 
 
 @contextlib.contextmanager
@@ -43,3 +43,25 @@ def hearing(stop: Callable[[int], None]) -> Iterator[None]:
         for number, found in before.items():
             if signal.getsignal(number) is on:  # else somebody has come after us, and calls us
                 signal.signal(number, found)
+
+
+@contextlib.contextmanager
+def sigterm_heard() -> Iterator[None]:
+    """Have SIGTERM handled while the block lasts, so that `hearing` hears of it. Where somebody
+    handles it already, that stays.
+    """
+    is_ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    if is_ours:
+        signal.signal(signal.SIGTERM, _nothing)
+    try:
+        yield
+    finally:
+        if is_ours and signal.getsignal(signal.SIGTERM) is _nothing:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    pass

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..contract import MAX_POSTS, Append, Create, Idempotency, Item, Leaves, Post
+from ..contract import MAX_POSTS, Append, Create, Idempotency, Item, Leaves, Post, StateWrite
 from ..rules import ENDED
 from .namespaces import number
 
@@ -87,6 +87,14 @@ _PUSHES = {
     "at_ms": "bigint",
     "endpoint": "text",
     "version": "text",
+    "data": "bytea",
+}
+_STATES = {
+    "item": "int",
+    "namespace": "bigint",
+    "context": "text",
+    "task": "bigint",
+    "read": "int",
     "data": "bytea",
 }
 _POSTS = {"item": "int", "task": "bigint", "id": "bigint", "kind": "smallint", "body": "bytea"}
@@ -224,6 +232,21 @@ kept AS (
   WHERE o.at_ms < excluded.expired_ms
   RETURNING 1
 )"""
+# What is overwritten is looked up before it is: RETURNING has only what is new.
+_REMEMBER = """
+v AS MATERIALIZED ({states}),
+overwritten AS MATERIALIZED (
+  SELECT v.context FROM v JOIN {s}.states b ON b.namespace = v.namespace AND b.context = v.context
+  WHERE b.n <> v.read AND b.task <> v.task AND v.item IN (SELECT item FROM fine)
+),
+remembered AS (
+  INSERT INTO {s}.states AS b (namespace, context, n, task, data)
+  SELECT v.namespace, v.context, 1, v.task, v.data FROM v, me
+  WHERE v.item IN (SELECT item FROM fine)
+  ORDER BY v.namespace, v.context
+  ON CONFLICT (namespace, context) DO UPDATE SET n = b.n + 1, task = excluded.task,
+    data = excluded.data
+)"""
 _NOT_PUT = "AND NOT EXISTS (SELECT FROM w WHERE w.task = p.task AND w.id = p.id)"
 _ALL_KEPT = (
     "(SELECT count(*) FROM kept) "
@@ -252,6 +275,7 @@ class Group:
         self._keys: set[tuple[Any, str]] = set()
         self._written: set[int] = set()
         self._posted: set[int] = set()
+        self._contexts: set[tuple[Any, str]] = set()
 
     def add(self, place: int, item: Item) -> bool:
         """Take an item in; False if it does not fit with those that are here."""
@@ -268,6 +292,11 @@ class Group:
                 if (item.namespace, item.id) in self._ids:
                     return False
                 self._ids.add((item.namespace, item.id))
+            if item.conversation is not None:
+                conversation = (item.namespace, item.conversation.context_id)
+                if conversation in self._contexts:
+                    return False
+                self._contexts.add(conversation)
             self._written.add(item.key)
         elif isinstance(item, Post):
             if item.task in self._written:
@@ -296,6 +325,7 @@ class Group:
         posts: list[tuple[int, Post]] = []
         keys: list[tuple[Any, ...]] = []
         pushes: list[tuple[Any, ...]] = []
+        states: list[tuple[Any, ...]] = []
         for i, (_, item) in enumerate(self.items):
             if isinstance(item, Create):
                 creates.append((i, item))
@@ -309,10 +339,20 @@ class Group:
                 keys.append((*_key_row(i, item), True))
             if not isinstance(item, Idempotency) and item.idempotency is not None:
                 keys.append((*_key_row(i, item.idempotency), False))
+            if isinstance(item, Create | Append) and item.conversation is not None:
+                states.append(_state_row(i, item, item.conversation))
         # In one order in all replicas: two that lock the same rows don't wait for each other in a
         # circle.
         appends.sort(key=lambda one: one[1].key)
-        sql = statement(schema, bool(keys), bool(creates), bool(appends), bool(posts), bool(pushes))
+        sql = statement(
+            schema,
+            bool(keys),
+            bool(creates),
+            bool(appends),
+            bool(posts),
+            bool(pushes),
+            bool(states),
+        )
         values: list[Any] = [len(self.items)]
         for columns, rows in (
             (_KEYS, keys),
@@ -320,6 +360,7 @@ class Group:
             (_APPENDS, [_append_row(i, item) for i, item in appends]),
             (_POSTS, [(i, p.task, p.id, int(p.kind), p.body) for i, p in posts]),
             (_PUSHES, pushes),
+            (_STATES, states),
         ):
             if rows:
                 assert len(rows[0]) == len(columns)  # the tables above name them all
@@ -344,7 +385,8 @@ def _size(item: Item) -> int:
         return len(item.reply)
     if isinstance(item, Post):
         return len(item.body)
-    return len(item.data) + len(item.head or b"") + len(item.artifacts)
+    state = len(item.conversation.data) if item.conversation is not None else 0
+    return len(item.data) + len(item.head or b"") + len(item.artifacts) + state
 
 
 def _key_row(i: int, key: Idempotency) -> tuple[Any, ...]:
@@ -407,6 +449,11 @@ def _append_row(i: int, item: Append) -> tuple[Any, ...]:
     )
 
 
+def _state_row(i: int, item: Create | Append, write: StateWrite) -> tuple[Any, ...]:
+    namespace = number(item.namespace)
+    return i, namespace, write.context_id, item.key, write.read, write.data
+
+
 def _push_rows(i: int, item: Create | Append) -> list[tuple[Any, ...]]:
     return [
         (
@@ -436,12 +483,14 @@ def statement(
     has_appends: bool,
     has_posts: bool,
     has_pushes: bool,
+    has_states: bool,
 ) -> str:
     """Return the statement for a batch of these parts: $1 replica, $2 its nonce, $3 the number of
     the batch, $4 the time, $5 how many items; then the columns of each part as arrays.
 
     It gives what was refused (NULL: this replica may not write), whether a webhook may be due,
-    tasks with the replicas that watch them, and tasks with posts and their owners.
+    tasks with the replicas that watch them, tasks with posts and their owners, and conversations
+    whose state another turn had written.
     """
     next_ = 6
 
@@ -503,6 +552,10 @@ def statement(
         parts.insert(1, f"\nw AS MATERIALIZED ({wanted})")
         parts.append(_PUT)
         due.append("EXISTS (SELECT FROM put WHERE due_ms IS NOT NULL)")
+    overwritten = "NULL::text[]"
+    if has_states:
+        parts.append(_REMEMBER.replace("{states}", columns(_STATES)))
+        overwritten = "ARRAY(SELECT context FROM overwritten)"
     if has_keys:
         parts.append(_KEEP)
         sure.append(_ALL_KEPT)
@@ -516,6 +569,6 @@ def statement(
     parts.append(_DONE.replace("{sure}", check))
     text = (
         f"WITH{','.join(parts)}\nSELECT (SELECT refused FROM done), "
-        f"{' OR '.join(due) or 'false'}, {watched}, {mail}"
+        f"{' OR '.join(due) or 'false'}, {watched}, {mail}, {overwritten}"
     )
     return text.replace("{s}", schema)

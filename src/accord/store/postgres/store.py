@@ -20,6 +20,7 @@ from ..contract import (
     Ages,
     Can,
     CommitFailed,
+    ConversationState,
     Fenced,
     Idempotency,
     Item,
@@ -81,7 +82,9 @@ WITH t AS (
   WHERE namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = $1 AND caller = $2)
 )
 SELECT coalesce((SELECT sum(size) FROM t), 0) + coalesce((SELECT sum(octet_length(e.data))
-  FROM {s}.events e JOIN t ON t.key = e.task AND t.snap = 0), 0)"""
+  FROM {s}.events e JOIN t ON t.key = e.task AND t.snap = 0), 0)
+  + coalesce((SELECT sum(octet_length(data)) FROM {s}.states
+  WHERE namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = $1 AND caller = $2)), 0)"""
 
 
 class PostgresStore:
@@ -474,6 +477,16 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
         )
         return Idempotency(namespace, key, *rows[0]) if rows else None
 
+    async def conversation_state(
+        self, namespace: Namespace, context_id: str
+    ) -> ConversationState | None:
+        rows = await self.fetch(
+            "SELECT n, data FROM {s}.states WHERE namespace = $1 AND context = $2",
+            number(namespace),
+            context_id,
+        )
+        return ConversationState(*rows[0]) if rows else None
+
     async def page(self, query: Query) -> Page:
         return await page(self.fetch, self.options.schema, query)
 
@@ -652,19 +665,21 @@ RETURNING t.key, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
         old = await db.fetch(
             f"DELETE FROM {s}.tasks WHERE key IN (SELECT key FROM {s}.tasks WHERE folded "
             f"AND state IN ({_ENDED}) AND at_ms < $1 AND owner IS NULL "
-            "ORDER BY at_ms, key LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING key, namespace, state",
+            "ORDER BY at_ms, key LIMIT $2 FOR UPDATE SKIP LOCKED) "
+            "RETURNING key, namespace, state, context",
             ages.tasks_ms,
             limit,
         )
-        gone = [key for key, _, _ in old]
+        gone = [key for key, *_ in old]
         for table in ("events", "posts", "pushes", "dead_letters"):
             await db.execute(f"DELETE FROM {s}.{table} WHERE task = ANY ($1::bigint[])", gone)
         await db.execute(
             f"INSERT INTO {s}.deltas SELECT namespace, state, -count(*) "
             "FROM unnest($1::bigint[], $2::smallint[]) AS u (namespace, state) GROUP BY 1, 2",
-            [namespace for _, namespace, _ in old],
-            [state for _, _, state in old],
+            [namespace for _, namespace, _, _ in old],
+            [state for _, _, state, _ in old],
         )
+        await self._forget_states(db, {(namespace, context) for _, namespace, _, context in old})
         point("purge.tasks")
         keys = await db.fetch(
             f"DELETE FROM {s}.keys WHERE (namespace, key) IN (SELECT namespace, key FROM {s}.keys "
@@ -681,6 +696,28 @@ RETURNING t.key, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
         )
         await self._forget(db, limit)
         return len(folded) + len(old) + len(keys) + len(letters)
+
+    async def _forget_states(self, db: Any, contexts: Collection[tuple[int, str]]) -> None:
+        """Delete the states of those conversations that have no task left; not one that a turn
+        writes at the same moment.
+        """
+        s = self.options.schema
+        found = await db.fetch(
+            f"SELECT o.namespace, o.context, o.n FROM {s}.states o "
+            "JOIN unnest($1::bigint[], $2::text[]) AS u (namespace, context) "
+            "USING (namespace, context) "
+            f"WHERE NOT EXISTS (SELECT FROM {s}.tasks t WHERE t.namespace = o.namespace "
+            "AND t.context = o.context)",
+            [namespace for namespace, _ in contexts],
+            [context for _, context in contexts],
+        )
+        if found:
+            await db.execute(
+                f"DELETE FROM {s}.states o "
+                "USING unnest($1::bigint[], $2::text[], $3::int[]) AS u (namespace, context, n) "
+                "WHERE o.namespace = u.namespace AND o.context = u.context AND o.n = u.n",
+                *([row[i] for row in found] for i in range(3)),
+            )
 
     async def _forget(self, db: Any, limit: int) -> None:
         """Delete what dead replicas left that no task names."""

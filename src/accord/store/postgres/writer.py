@@ -12,6 +12,7 @@ import asyncpg
 from ...model import now_ms
 from ..contract import CommitFailed, Fenced, Idempotency, Item, Namespace, Post
 from ..failpoints import point
+from ..rules import log_overwritten
 from .commit import Group, groups_of
 from .connect import BROKEN, close, connect, is_content, kill, reason, uncancelled
 from .namespaces import NumberTaken, number
@@ -156,7 +157,9 @@ class CommitWriter:
                 watched, watchers, tasks, owners = await self._concerned(group)
                 is_due = True
             else:
-                refused, is_due, watched, watchers, tasks, owners = row
+                refused, is_due, watched, watchers, tasks, owners, overwritten = row
+                for context_id in overwritten or ():
+                    log_overwritten(context_id)
             break
         if refused is None:  # the gate is closed
             refused = await self._found(self._n + 1)

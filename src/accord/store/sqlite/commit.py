@@ -14,7 +14,7 @@ import msgspec
 
 from ..contract import MAX_POSTS, Append, Create, Idempotency, Item, Leaves, Namespace, Post
 from ..failpoints import point
-from ..rules import is_released
+from ..rules import is_released, log_overwritten
 from .large_values import split
 from .pushes import grow
 from .rows import blob, insert, select_in
@@ -49,6 +49,10 @@ _NEW = (
 )
 _LOGGED = "INSERT OR FAIL INTO events VALUES (?,?,?,?,?)"
 _POSTED = "INSERT OR FAIL INTO posts VALUES (?,?,?,?,?)"
+_STATE = (
+    "INSERT INTO states VALUES (?,?,1,?,?) ON CONFLICT DO UPDATE SET n = n + 1, "
+    "task = excluded.task, data = excluded.data"
+)
 _KEY = "INSERT OR REPLACE INTO keys VALUES (?,?,?,?,?,?,?,?)"
 
 # What is set, even to the same, is written to every index it is in: a task is moved only if it has
@@ -113,6 +117,7 @@ class Commit:
         self._read(items)
         outcomes = [self._decide(item) for item in items]
         self._write()
+        self._remember(items, outcomes)
         is_due = self._push(items, outcomes)
         posted = {post[0] for post in self._posts}
         written = {row[-1] for rows in self._updates.values() for row in rows}
@@ -310,6 +315,20 @@ class Commit:
         if self._keys:
             db.executemany(_KEY, self._keys)
             point("commit.keys")
+
+    def _remember(self, items: Sequence[Item], outcomes: list[bool]) -> None:
+        """Store the states of conversations that came with items."""
+        for item, is_stored in zip(items, outcomes, strict=True):
+            if not is_stored or not isinstance(item, Create | Append) or item.conversation is None:
+                continue
+            write, namespace = item.conversation, self._number(item.namespace)
+            there = self._db.execute(
+                "SELECT n, task FROM states WHERE namespace=? AND context=?",
+                (namespace, write.context_id),
+            ).fetchone()
+            if there is not None and there[0] != write.read and there[1] != item.key:
+                log_overwritten(write.context_id)
+            self._db.execute(_STATE, (namespace, write.context_id, item.key, write.data))
 
     def _push(self, items: Sequence[Item], outcomes: list[bool]) -> bool:
         """Webhooks: those that came with an item are registered, those of its task have more to

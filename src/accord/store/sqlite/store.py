@@ -21,6 +21,7 @@ from ..contract import (
     Ages,
     Can,
     CommitFailed,
+    ConversationState,
     Fenced,
     Idempotency,
     Item,
@@ -86,6 +87,14 @@ _STORED = (
     f"SELECT sum(length(head) + length(artifacts)) FROM {_OF_CALLER}",
     f"SELECT sum(length(data)) FROM pieces WHERE task IN (SELECT key FROM {_OF_CALLER})",
     f"SELECT sum(length(data)) FROM events WHERE task IN (SELECT key FROM {_OF_CALLER} AND snap=0)",
+    "SELECT sum(length(data)) FROM states WHERE namespace IN "
+    "(SELECT namespace FROM namespaces WHERE agent=? AND caller=?)",
+)
+# The state of a conversation without tasks. Those that are worked on are in another index.
+_FORGET_STATE = (
+    "DELETE FROM states WHERE namespace=?1 AND context=?2 AND NOT EXISTS "
+    "(SELECT 1 FROM tasks WHERE namespace=?1 AND context=?2 AND state NOT IN (1, 2)) "
+    "AND NOT EXISTS (SELECT 1 FROM tasks WHERE namespace=?1 AND state IN (1, 2) AND context=?2)"
 )
 
 
@@ -424,6 +433,16 @@ class SqliteStore:
             ).fetchone()
         return Idempotency(namespace, key, *row) if row is not None else None
 
+    async def conversation_state(
+        self, namespace: Namespace, context_id: str
+    ) -> ConversationState | None:
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT n, data FROM states WHERE namespace=? AND context=?",
+                (self._namespaces.get(namespace), context_id),
+            ).fetchone()
+        return ConversationState(*row) if row is not None else None
+
     async def page(self, query: Query) -> Page:
         def work() -> Page:
             with self._snapshot() as db:
@@ -587,12 +606,14 @@ class SqliteStore:
             point("purge.events")
             old = self._old(db, 1, ages.tasks_ms, limit)
             gone: Counter[tuple[int, int]] = Counter()
+            contexts: set[tuple[int, str]] = set()
             for (key,) in old:
-                gone.update(
-                    db.execute(
-                        "DELETE FROM tasks WHERE key=? RETURNING namespace, state", (key,)
-                    ).fetchall()
-                )
+                for namespace, state, context in db.execute(
+                    "DELETE FROM tasks WHERE key=? RETURNING namespace, state, context", (key,)
+                ).fetchall():
+                    gone[namespace, state] += 1
+                    contexts.add((namespace, context))
+            db.executemany(_FORGET_STATE, list(contexts))
             for table in ("events", "pieces", "posts"):
                 db.executemany(f"DELETE FROM {table} WHERE task=?", old)
             forget(db, old)

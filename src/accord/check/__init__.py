@@ -1,0 +1,36 @@
+"""Conformance checks of any agent, as a table, and free probes of whether it answers."""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .probing import Category as Category
+    from .probing import InterfaceProbe as InterfaceProbe
+    from .probing import ProbeReport as ProbeReport
+    from .probing import probe as probe
+    from .probing import probe_message as probe_message
+    from .report import CheckReport as CheckReport
+    from .report import CheckResult as CheckResult
+    from .report import junit as junit
+    from .run import run_checks as run_checks
+    from .table import CHECKS as CHECKS
+    from .table import GROUPS as GROUPS
+
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "CHECKS": "table",
+            "Category": "probing",
+            "CheckReport": "report",
+            "CheckResult": "report",
+            "GROUPS": "table",
+            "InterfaceProbe": "probing",
+            "ProbeReport": "probing",
+            "junit": "report",
+            "probe": "probing",
+            "probe_message": "probing",
+            "run_checks": "run",
+        },
+    )

@@ -1,0 +1,139 @@
+"""accord check: how well an agent keeps to the protocol."""
+
+import asyncio
+import functools
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ..check import GROUPS, CheckReport, CheckResult, junit, run_checks
+from ..client import AgentFault
+from ..model import A2AError
+from .advice import advised
+from .settings import Setting
+from .show import clean
+from .target import AgentTarget, agent_options, agent_words
+
+__all__ = ["check"]
+
+_MARKS = {"pass": "ok  ", "fail": "FAIL", "skip": "-   "}
+_COLORS = {"pass": "green", "fail": "red", "skip": "bright_black"}
+_TIMEOUT_S = 30.0
+_UNREACHABLE = ("DNS", "REFUSED", "TLS", "TIMEOUT", "NOT_FOUND")
+_OUTPUT = click.option("-o", "--output", cls=Setting, default="text", show_default=True,
+                       type=click.Choice(["text", "json", "junit", "fields"]),
+                       metavar="[text|json|junit]", help="A line per check; JSON for programs; "
+                       "or XML for CI servers.")  # fmt: skip
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="URL")
+@click.option("--message", default="", help="The text to send. Default: Hello, what can you do?")
+@click.option("--skill", default="", help="The skill to send it to.")
+@functools.partial(agent_options, output=_OUTPUT)
+def check(target: AgentTarget, words: tuple[str, ...], message: str, skill: str) -> None:
+    """Check how well the agent at URL keeps to A2A.
+
+    Looks at its card, then calls every interface the card names; --transport and --a2a-version
+    choose some. Each interface is sent one message, and a second one if the agent streams. Each
+    failure says what was sent, what came back, and what to change. The score is the points got of
+    those that apply to the agent.
+
+    -o json prints everything found, -o junit the XML that CI servers read. --verbose prints the
+    request and the answer of each failure.
+
+    Exits with 0 if nothing failed, 1 if something did, 3 if the agent can't be reached, 4 if it
+    needs a credential.
+
+    \b
+    accord check http://localhost:8000
+    accord check https://hr.corp.example --token $TOKEN -o junit > report.xml
+    """
+    agent_words(target, words, 0, "one URL is enough")
+    is_live = target.output in ("text", "fields")
+    try:
+        report = asyncio.run(_run(target, message, skill, _progress() if is_live else None))
+    except (A2AError, AgentFault) as error:
+        raise advised(error, target.url, has_credential=target.has_credential) from error
+    match target.output:
+        case "json":
+            click.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
+        case "junit":
+            click.echo(junit(report))
+        case _:
+            _show(report, is_verbose=target.verbose)
+    code = _exit_code(report)
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+async def _run(
+    target: AgentTarget,
+    message: str,
+    skill: str,
+    on_result: Callable[[CheckResult], None] | None,
+) -> CheckReport:
+    options: dict[str, Any] = target.connect_options()
+    if message:
+        options["message"] = message
+    if target.transports:
+        options["binding"] = target.transports
+    if target.version:
+        options["version"] = target.version
+    with target.watched():
+        return await run_checks(
+            target.url,
+            skill=skill,
+            timeout_s=target.timeout_s or _TIMEOUT_S,
+            on_result=on_result,
+            **options,
+        )
+
+
+def _progress() -> Callable[[CheckResult], None]:
+    """Print each result as it comes: one line, under the name of what is checked."""
+    before = ""
+
+    def tell(result: CheckResult) -> None:
+        nonlocal before
+        about = result.interface or GROUPS["card"]
+        if about != before:
+            before = about
+            click.echo(f"\n{click.style(clean(about), bold=True)}")
+        mark = click.style(_MARKS[result.status], fg=_COLORS[result.status])
+        beside = f"   ({clean(result.reason)})" if result.status == "skip" else ""
+        click.echo(f"  {mark} {result.id:<17} {result.title}{beside}")
+        if result.status == "fail":
+            click.echo(f"       {clean(result.reason)}")
+            click.echo(f"       {clean(result.fix)}")
+        sys.stdout.flush()
+
+    return tell
+
+
+def _show(report: CheckReport, *, is_verbose: bool) -> None:
+    if is_verbose:
+        for result in report.failed:
+            click.echo(f"\n{result.id} {clean(result.interface)}")
+            for line in clean(f"{result.request}\n\n{result.answer}").splitlines():
+                click.echo(f"    {line}")
+    counts = dict.fromkeys(_MARKS, 0)
+    for result in report.results:
+        counts[result.status] += 1
+    said = f"{counts['pass']} ok, {counts['fail']} failed, {counts['skip']} not applicable"
+    score = click.style(f"Score: {report.score}", bold=True)
+    click.echo(f"\n{score} of 100   ({said})")
+
+
+def _exit_code(report: CheckReport) -> int:
+    """The specification's codes: the verdict is this command's job, as with `card get
+    --validate`.
+    """
+    if report.category == "LOCKED":
+        return 4
+    if report.category in _UNREACHABLE:
+        return 3
+    return 1 if report.failed else 0

@@ -1,0 +1,232 @@
+"""accord hub: serve a hub, and the verbs of its registry, which go over its REST interface."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .hub_client import HubClient, hub_options
+from .logs import FORMATS, set_up_log
+
+__all__ = ["hub"]
+
+_LEVELS = ["critical", "error", "warning", "info", "debug"]
+
+
+@click.group(invoke_without_command=True)
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on.  [default: 8080]")
+@click.option(
+    "--store",
+    help="Where the hub keeps everything: sqlite:///FILE, or postgresql://USER@HOST/DATABASE for "
+    "several hubs.  [default: sqlite:///.accord/hub.db]",
+)
+@click.option("--url", help="The address clients reach it at, if not the one it listens on.")
+@click.option("--grpc-port", type=click.IntRange(0, 65535), help="Serve gRPC too, on this port.")
+@click.option("--oidc", metavar="ISSUER", help="Take tokens of this OpenID Connect provider.")
+@click.option("--oidc-audience", help="For whom its tokens must be.  [default: --url]")
+@click.option(
+    "--guests",
+    type=click.Choice(["off", "see", "call"]),
+    help="What callers without a login may do with public agents.  [default: call on loopback, "
+    "off elsewhere]",
+)
+@click.option(
+    "--trust",
+    type=click.Choice(["off", "if-present", "require"]),
+    help="Whether cards must be signed by a trusted key.  [default: if-present]",
+)
+@click.option(
+    "--allow-host",
+    "allow",
+    multiple=True,
+    metavar="HOST",
+    help="A private host or network that agents may be in, like 10.0.0.0/8. May be repeated.",
+)
+@click.option(
+    "--approve-origin",
+    "approve",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Agents of this origin need no approval, like https://hr.corp.example. May be repeated.",
+)
+@click.option(
+    "--key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keys to seal credentials and sign with. By default in ACCORD_KEY, or beside the SQLite "
+    "file.",
+)
+@click.option("--no-console", is_flag=True, help="Leave out the web console at /console.")
+@click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True)
+@click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.pass_context
+def hub(
+    context: click.Context, /, no_console: bool, log_level: str, log_format: str, **given: Any
+) -> None:
+    """Serve a hub: one address for many agents. Or, with a verb, work with one that is running.
+
+    \b
+    accord hub                                   # serves http://127.0.0.1:8080
+    accord hub add https://hr.corp.example       # fetches the card and lists the agent
+    accord hub list
+
+    Every option can be set as ACCORD_HUB_..., as in ACCORD_HUB_PORT=9000.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from ..hub import Hub, HubSettings
+    from ..server.process import serve
+
+    set_up_log(log_level, log_format)
+    try:
+        if given.get("key_file"):
+            given["key_file"] = str(given["key_file"])
+        settings = HubSettings.of(given)
+        made = Hub(settings)
+        page = None
+        if not no_console:
+            from ..console import Console
+
+            page = Console(made.app)
+            page.attach(made.app)
+
+        def started(address: str) -> None:
+            base = settings.url or address
+            made.app.reached_at(base)
+            click.echo(
+                f"{click.style(settings.name, bold=True)} is served at {base}   (Ctrl-C stops it)"
+            )
+            click.echo(f"  agents   {base}/api/v1/agents")
+            click.echo(f"  kept in  {made.db.place}")
+            click.echo(f"  key      {made.admin_file} (an admin's: keep it to yourself)")
+            if page is not None:
+                click.echo(f"  console  {page.link(base)}   (opens once)")
+            click.echo(f"\nAdd an agent:  {click.style('accord hub add URL', bold=True)}")
+
+        serve(
+            made.app,
+            host=settings.host,
+            port=settings.port,
+            limits=made.app.limits,
+            log_level=log_level,
+            on_start=started,
+            grace_s=20.0,
+        )
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@hub.command()
+@click.argument("url", required=False)
+@click.option(
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with an address per line, or with one agent card.",
+)
+@click.option("--name", default="", help="The name of the entry. By default made from the card's.")
+@click.option(
+    "--visibility",
+    type=click.Choice(["public", "team", "private"]),
+    default="public",
+    show_default=True,
+    help="Who finds it.",
+)
+@click.option("--team", default="", help="The team it is for, with --visibility team.")
+@hub_options
+def add(
+    client: HubClient, url: str | None, file: Path | None, name: str, visibility: str, team: str
+) -> None:
+    """Add the agent at URL, or those in a file. An admin's entry is listed at once; others wait.
+
+    \b
+    accord hub add https://hr.corp.example
+    accord hub add --file agents.txt
+    """
+    if (url is None) == (file is None):
+        raise click.UsageError("give the address of an agent, or --file")
+    common = {"name": name, "visibility": visibility, "team": team}
+    new = [{"url": url}] if url is not None else _agents_in(file or Path())
+    failed = 0
+    for one in new:
+        try:
+            entry = client.call("POST", "/agents", one | common)
+        except click.ClickException:
+            if len(new) == 1:
+                raise
+            failed += 1
+            click.echo(f"{one.get('url', 'the card')}: not added", err=True)
+            continue
+        client.show(entry, _added)
+    if failed:
+        raise click.ClickException(f"{failed} of {len(new)} agents were not added")
+
+
+def _agents_in(file: Path) -> list[dict[str, Any]]:
+    text = file.read_text()
+    if text.lstrip().startswith("{"):
+        return [{"card": json.loads(text)}]
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    return [{"url": line} for line in lines if line]
+
+
+def _added(entry: dict[str, Any]) -> str:
+    said = f"{entry['name']} is {entry['state']}: {len(entry.get('skills', []))} skills"
+    if entry["state"] == "pending":
+        said += f"\nAn admin approves it with:  accord hub approve {entry['name']}"
+    for note in entry.get("notes", []):
+        said += f"\n  repaired: {note}"
+    return said
+
+
+@hub.command(name="list")
+@click.option("--state", type=click.Choice(["pending", "approved", "suspended"]))
+@click.option("--team", help="Only those of this team.")
+@hub_options
+def list_(client: HubClient, state: str | None, team: str | None) -> None:
+    """List the agents you may see."""
+    found = client.call("GET", "/agents", query={"state": state, "team": team, "limit": "500"})
+    client.show(found, _table)
+
+
+def _table(found: dict[str, Any]) -> str:
+    if not found["agents"]:
+        return "no agents yet; add one with:  accord hub add URL"
+    lines = [f"{'NAME':<24}{'STATE':<11}{'HEALTH':<10}{'SKILLS':<8}{'VISIBLE TO':<14}DESCRIPTION"]
+    for one in found["agents"]:
+        who = one["team"] if one["visibility"] == "team" else one["visibility"]
+        state = one["state"] + ("*" if one.get("waiting") else "")
+        health, skills = one["health"].get("state", "new"), len(one.get("skills", []))
+        said = " ".join(one["description"].split())[:60]
+        lines.append(f"{one['name']:<24}{state:<11}{health:<10}{skills:<8}{who:<14}{said}")
+    if any(one.get("waiting") for one in found["agents"]):
+        lines.append("* a changed card waits; see:  accord hub diff NAME")
+    return "\n".join(lines)
+
+
+@hub.command()
+@click.argument("name")
+@hub_options
+def show(client: HubClient, name: str) -> None:
+    """Show one agent."""
+    client.show(client.call("GET", f"/agents/{name}"), _details)
+
+
+def _details(entry: dict[str, Any]) -> str:
+    lines = [f"{entry['name']}   {entry['state']}, {entry['visibility']}", entry["description"]]
+    rows = {
+        "health": " ".join(
+            [entry["health"].get("state", "new"), entry["health"].get("sentence", "")]
+        ).strip(),
+        "card": entry.get("card_url", ""),
+        "signature": entry.get("signature", ""),
+        "version": f"{entry.get('approved', 0)} in use, {entry.get('latest', 0)} is the latest",
+        "owner": entry.get("owner", ""),
+        "team": entry.get("team", ""),
+    }
+    lines += [f"  {name:<10} {value}" for name, value in rows.items() if value]
+    for skill in entry.get("skills", []):
+        lines.append(f"  skill      {skill['id']}: {' '.join(skill['description'].split())[:80]}")
+    for note in entry.get("notes", []):
+        lines.append(f"  repaired   {note}")
+    return "\n".join(lines)

@@ -1,0 +1,42 @@
+"""The hub: one address for every agent. A registry of agents, who may see and call them, and the
+REST interface to it.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
+
+if TYPE_CHECKING:
+    from .db import Database as Database
+    from .db import open_database as open_database
+    from .entries import CardVersion as CardVersion
+    from .entries import Entry as Entry
+    from .entries import EntrySettings as EntrySettings
+    from .entries import EntryState as EntryState
+    from .entries import Health as Health
+    from .entries import Visibility as Visibility
+    from .hub import Hub as Hub
+    from .people import HubRole as HubRole
+    from .people import Person as Person
+    from .registry import Registry as Registry
+    from .settings import HubSettings as HubSettings
+
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "CardVersion": "entries",
+            "Database": "db",
+            "Entry": "entries",
+            "EntrySettings": "entries",
+            "EntryState": "entries",
+            "Health": "entries",
+            "Hub": "hub",
+            "HubSettings": "settings",
+            "Person": "people",
+            "Registry": "registry",
+            "HubRole": "people",
+            "Visibility": "entries",
+            "open_database": "db",
+        },
+    )

@@ -1,0 +1,24 @@
+"""The hub's REST interface: a table of routes, and what runs them."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .router import ApiCall as ApiCall
+    from .router import ApiRoute as ApiRoute
+    from .router import HubApi as HubApi
+    from .router import Routes as Routes
+    from .routes import ROUTES as ROUTES
+
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "ROUTES": "routes",
+            "HubApi": "router",
+            "ApiCall": "router",
+            "ApiRoute": "router",
+            "Routes": "router",
+        },
+    )

@@ -1,0 +1,121 @@
+"""Fetching and reading cards: through the guard, with limits, asking only for what has changed."""
+
+import hashlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..client import Budget
+from ..client.auth import AgentPlace, Signed, choose
+from ..client.discovery import Cards, card_of, get_card, read_json
+from ..model import A2AError, AgentCard
+from ..net import AgentFault, Guard, Http, Network, origin_of
+from .entries import SignatureReport
+from .errors import CannotAdd
+from .trust import TrustedKeys
+
+__all__ = ["CardReader", "ReadCard"]
+
+
+class ReadCard(msgspec.Struct, frozen=True, kw_only=True):
+    """A card that was fetched or handed over, and read."""
+
+    url: str  # where it was found; empty for one that was handed over
+    raw: bytes
+    card: AgentCard
+    notes: tuple[str, ...] = ()
+    signature: SignatureReport = SignatureReport()
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.raw).hexdigest()
+
+
+class CardReader:
+    """Reads cards of strangers."""
+
+    def __init__(
+        self, guard: Callable[[], Guard], trusted: TrustedKeys, budget: Budget | None = None
+    ) -> None:
+        self._guard = guard
+        self._trusted = trusted
+        self._budget = budget or Budget()
+        # Kept for their ETag alone: a card is asked for each time, whatever its server says of how
+        # long it is good for.
+        self._cards = Cards(4096, clock=lambda: math.inf)
+
+    def http(self) -> Http:
+        """Connects to places that strangers named."""
+        return Network(
+            connect_s=self._budget.connect_s, lost_s=self._budget.lost_s, guard=self._guard()
+        )
+
+    async def fetch(self, url: str, credential: Any = None) -> ReadCard:
+        """Return the card of the agent at `url`; `credential` is shown to its origin alone.
+
+        Raises:
+            CannotAdd: There is none, or none that can be used; says why.
+        """
+        notes: list[str] = []
+        try:
+            self._guard().check_url(url)
+            origin = origin_of(url)
+        except ValueError as error:
+            raise CannotAdd(
+                f"{url[:200]} can't be called: {error}",
+                fix="an admin allows private networks with: accord hub network add HOST",
+            ) from None
+        http = self.http()
+        try:
+            if credential is not None:
+                http = Signed(http, origin, choose(_NO_CARD, [credential], AgentPlace(origin)))
+            found = await get_card(url, http, self._budget, self._cards, notes)
+            return await self._read(found.body, found.place, notes)
+        except CannotAdd:
+            raise
+        except (AgentFault, A2AError) as error:
+            raise CannotAdd(
+                f"the card can't be had: {error}",
+                fix="check the address with: accord card get " + url[:200],
+            ) from error
+        finally:
+            await http.close()
+
+    async def read(self, raw: bytes) -> ReadCard:
+        """Return a card that was handed over. Raises CannotAdd."""
+        return await self._read(raw, "", [])
+
+    async def _read(self, raw: bytes, url: str, notes: list[str]) -> ReadCard:
+        try:
+            signature, value = await self._trusted.report(read_json(raw, url, self._budget), url)
+            card = card_of(value, url, notes)
+        except AgentFault as error:
+            raise CannotAdd(
+                f"the card can't be read: {error.fault}", fix="accord card get --validate shows why"
+            ) from error
+        if not card.supported_interfaces:
+            raise CannotAdd(
+                "the card names no interface that can be called",
+                fix="supportedInterfaces needs an entry with url, protocolBinding, protocolVersion",
+            )
+        return ReadCard(url=url, raw=raw, card=card, notes=tuple(notes), signature=signature)
+
+
+_NO_CARD = card_of(
+    {
+        "name": "agent",
+        "description": "",
+        "version": "",
+        "supportedInterfaces": [
+            {"url": "https://x/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        ],
+        "capabilities": {},
+        "defaultInputModes": [],
+        "defaultOutputModes": [],
+        "skills": [],
+    },
+    "",
+    [],
+)

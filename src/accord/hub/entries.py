@@ -1,0 +1,180 @@
+"""What the registry knows of an agent."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+from ..model import AgentCard
+from ..net import origin_of
+
+__all__ = [
+    "CardVersion",
+    "Difference",
+    "Entry",
+    "EntrySettings",
+    "EntryState",
+    "Health",
+    "Member",
+    "SignatureReport",
+    "Visibility",
+    "origins_of",
+]
+
+
+class EntryState(StrEnum):
+    """Where an entry stands: pending → approved ⇄ suspended → retired."""
+
+    PENDING = "pending"  # waits for an admin; nobody else sees or calls it
+    APPROVED = "approved"
+    SUSPENDED = "suspended"
+    RETIRED = "retired"  # for good; its name stays taken
+
+
+class Visibility(StrEnum):
+    """Who finds an approved entry."""
+
+    PUBLIC = "public"
+    TEAM = "team"
+    PRIVATE = "private"  # its owner and admins
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent was when it was last probed."""
+
+    state: Literal["new", "up", "degraded", "locked", "broken", "down", "gone"] = "new"
+    category: str = ""  # DNS, REFUSED, TLS, TIMEOUT, NOT_FOUND, ...
+    sentence: str = ""  # what is wrong, and what to do
+    at_ms: int = 0
+    since_ms: int = 0  # when the state began
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    uptime_30d: float | None = None
+    detail: dict[str, Any] = {}
+
+
+class EntrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an owner may set of an entry."""
+
+    # What a changed card does: `hold` lets notable changes pass and material ones wait, `follow`
+    # passes all while the origins stay, `pin` has everything wait.
+    changes: Literal["hold", "follow", "pin"] = "hold"
+    beats: bool = False  # the agent says by itself that it lives
+    honours_skill: bool = (
+        False  # it does what metadata.skill names, though its card does not say so
+    )
+    description: str = ""  # instead of the card's
+    tags: tuple[str, ...] = ()
+    probe: Literal["on", "free", "off"] = "on"  # free: no message is sent, only free probes
+    probe_message: str = ""
+    keep: Literal["tasks", "none"] = "tasks"
+    tasks_days: float = 30.0
+    limits: dict[str, int] = {}  # calls_per_minute, open_tasks, open_streams, bytes
+    extra: dict[str, Any] = {}
+
+
+class SignatureReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a card's signatures."""
+
+    status: Literal["unsigned", "trusted", "unknown key", "invalid"] = "unsigned"
+    key_id: str = ""
+    key_from: str = ""
+    why: str = ""
+
+    @property
+    def sentence(self) -> str:
+        match self.status:
+            case "trusted":
+                return f"signed by {self.key_id}, key from {self.key_from}, trusted"
+            case "unknown key":
+                return f"signed by {self.key_id or 'a key without an id'}, which nobody has trusted"
+            case "invalid":
+                return f"invalid: {self.why}"
+        return "unsigned"
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One difference between two cards."""
+
+    weight: Literal["material", "notable", "cosmetic"]
+    kind: str  # of the table in change.py
+    where: str
+    before: Any = None
+    after: Any = None
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.kind}: {self.where}" if self.where else self.kind
+
+
+class CardVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A card as it was once seen."""
+
+    n: int
+    sha256: str
+    raw: bytes
+    card: AgentCard  # in the form of 1.0
+    notes: tuple[str, ...] = ()  # what had to be repaired to read it
+    signature: SignatureReport = SignatureReport()
+    differences: tuple[Difference, ...] = ()  # from the version that was approved then
+    decision: Literal["approved", "waiting", "rejected", "replaced"] = "waiting"
+    first_ms: int = 0
+    last_ms: int = 0
+
+
+class Member(msgspec.Struct, frozen=True):
+    """Another address of the same agent."""
+
+    card_url: str
+    added_ms: int
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent in the registry. `card` is the approved one; only while none is, the latest."""
+
+    id: str
+    name: str
+    state: EntryState
+    visibility: Visibility
+    team: str
+    owner: str  # the identity of the caller who added it
+    card_url: str  # empty for a card that was pasted
+    card: AgentCard
+    card_raw: bytes
+    card_sha256: str
+    approved: int  # the number of the approved version; 0 if none is
+    latest: int
+    signature: SignatureReport
+    notes: tuple[str, ...]
+    origins: tuple[str, ...]  # where its credentials may go: those of the approved card
+    members: tuple[Member, ...]
+    settings: EntrySettings
+    health: Health
+    score: int | None
+    beat_ms: int  # when it last said that it lives
+    created_ms: int
+    revision: int
+    changed: int
+
+    @property
+    def is_callable(self) -> bool:
+        return self.state is EntryState.APPROVED and self.approved > 0
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.id}.{self.revision}"'
+
+
+def origins_of(card: AgentCard, card_url: str) -> tuple[str, ...]:
+    """The origins of a card's address and of its interfaces."""
+    found: list[str] = []
+    for url in (card_url, *(interface.url for interface in card.supported_interfaces)):
+        try:
+            # gRPC has bare addresses, which are as secure as the card they came with.
+            scheme = "https" if not card_url or card_url.startswith("https") else "http"
+            origin = origin_of(url if "://" in url else f"{scheme}://{url}") if url else ""
+        except ValueError:
+            continue
+        if origin and origin not in found:
+            found.append(origin)
+    return tuple(found)

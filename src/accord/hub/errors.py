@@ -1,0 +1,46 @@
+"""Errors of the hub's own: each says what is wrong and what helps."""
+
+from typing import Any
+
+from ..model import A2AError
+
+__all__ = ["CannotAdd", "Conflict", "EntryNotFound", "HubError", "Outdated"]
+
+
+class HubError(A2AError):
+    """The hub can't do that."""
+
+    status, reason, grpc, code = 400, "INVALID_REQUEST", "INVALID_ARGUMENT", -32600
+    fix = ""
+
+    def __init__(self, message: str, *, fix: str = "", **more: Any) -> None:
+        super().__init__(message, **more)
+        self.fix = fix
+
+
+class EntryNotFound(HubError):
+    """There is none, or none that this caller may see: the two look the same."""
+
+    status, reason, grpc, code = 404, "NOT_FOUND", "NOT_FOUND", -32601
+
+    @classmethod
+    def of_agent(cls, name: str) -> "EntryNotFound":
+        return cls(f"there is no agent {name[:80]!r}", fix="GET /api/v1/agents lists them")
+
+
+class Conflict(HubError):
+    """It does not go with what is there."""
+
+    status, reason, grpc = 409, "CONFLICT", "FAILED_PRECONDITION"
+
+
+class Outdated(HubError):
+    """Somebody else has changed it meanwhile."""
+
+    status, reason, grpc = 412, "OUTDATED", "FAILED_PRECONDITION"
+
+
+class CannotAdd(HubError):
+    """An agent can't be added: its card is not there, can't be read, or is not allowed."""
+
+    status, reason = 422, "CANNOT_ADD"

@@ -1,0 +1,165 @@
+"""The hub: its parts, put together, and the app that serves them."""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from ..agent import Agent
+from ..app import App
+from ..auth import Authenticator, Caller, digest_of
+from ..model import A2AError, Limits
+from ..server import HttpRequest
+from ..server.process import is_loopback
+from .api import ROUTES, HubApi, Routes
+from .audit import Audit
+from .cards import CardReader
+from .changes import Changes
+from .db import open_database
+from .inbox import Inbox
+from .networks import LOOPBACK, Networks
+from .people import CONSOLE, HubRole, People
+from .policy import Policy
+from .registry import Registry
+from .settings import HubSettings
+from .trust import TrustedKeys
+
+__all__ = ["Hub"]
+
+log_ = logging.getLogger("accord.hub")
+
+ADMIN = Caller("console", scopes=frozenset([f"role:{HubRole.ADMIN}"]), scheme=CONSOLE)
+
+
+class Hub:
+    """One address for every agent.
+
+    Hub(HubSettings(store="sqlite:///hub.db")).app is the app to serve; `accord hub` serves it.
+    Other parts join by `routes.add(...)`, `app.mount(...)` and `every(...)` before it is opened.
+    """
+
+    def __init__(self, settings: HubSettings, limits: Limits | None = None) -> None:
+        is_local = is_loopback(settings.host)
+        self.settings = settings
+        self.db = open_database(settings.store)
+        self.changes = Changes(self.db, settings.poll_s)
+        self.audit = Audit(self.db)
+        self.inbox = Inbox(self.db)
+        allowed = (*settings.allow, *(LOOPBACK if is_local else ()))
+        self.networks = Networks(self.db, self.changes, self.audit, allowed)
+        self.agent = Agent(settings.name, description="One address for every agent.")
+        self.agent.skill(self.list_agents)
+        guests = settings.guests or ("call" if is_local else "off")
+        self.people = People(self.db, self.changes, settings, guests)
+        self.agent.auth = auth = self.people.auth()
+        self.app: App = self.agent.app(
+            store=settings.task_store,
+            url=settings.url or None,
+            limits=limits,
+            key_file=settings.key_file or None,
+            allow_hosts=settings.allow,
+            grpc_port=settings.grpc_port,
+            grpc_host=settings.host,
+        )
+        self.people.keys = self.app.engine.tasks.store.keys
+        self.policy = Policy(self.db, self.changes, self.people, self.audit)
+        self.trusted = TrustedKeys(self.db, self.changes, self.audit, self.networks.guard)
+        self.cards = CardReader(self.networks.guard, self.trusted)
+        self.registry = Registry(
+            *(self.db, self.changes, self.policy, self.audit, self.inbox),
+            *(self.cards, self.trusted, settings),
+        )
+        self.routes = Routes()
+        self.api = HubApi(self, self.routes, Authenticator(auth, settings.name, limits or Limits()))
+        self.admin_key = ""  # of whoever may read the hub's folder
+        self._rounds: list[tuple[float, Callable[[], Awaitable[None]]]] = []
+        self._running: list[asyncio.Task[None]] = []
+        self.routes.add(*ROUTES)
+        self.app.mount("/api/v1", self.api.answer)
+        self.app.add_part(self)
+        self.every(settings.beat_s / 2, self.registry.miss_beats)
+
+    def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Have something done again and again while the hub is open. A failure is logged."""
+        self._rounds.append((seconds, work))
+
+    def session_caller(self, request: HttpRequest) -> Caller | None:
+        """Who a browser's session stands for: whoever opened the admin link is an admin."""
+        found = self.app.session_caller(request) if self.app.session_caller is not None else None
+        return ADMIN if found is not None else None
+
+    async def list_agents(self, caller: Caller) -> list[dict[str, str]]:
+        """List the agents you may see."""
+        found = self.registry.visible_to(caller)
+        return [{"name": one.name, "description": one.card.description} for one in found]
+
+    # A part of the app: opened with it, closed after its work has ended.
+
+    async def open(self) -> None:
+        await self.db.open()
+        try:
+            await self.changes.open()
+            self.admin_key = await self._local_key()
+            self._running = [
+                asyncio.create_task(self._round(seconds, work)) for seconds, work in self._rounds
+            ]
+        except BaseException:
+            await self.close()
+            raise
+
+    async def drain(self) -> None:
+        for task in self._running:
+            task.cancel()
+        for task in self._running:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._running = []
+
+    async def close(self) -> None:
+        await self.drain()
+        await self.changes.close()
+        await self.db.close()
+
+    @property
+    def trouble(self) -> str:
+        return self.changes.trouble
+
+    async def _round(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await work()
+            except A2AError as error:
+                log_.warning("%s failed: %s", work.__name__, error)
+            except Exception:
+                log_.exception("%s failed", work.__name__)
+
+    @property
+    def admin_file(self) -> Path:
+        return Path(self.settings.folder) / "hub.admin"
+
+    async def _local_key(self) -> str:
+        """The key of an admin on this machine, in a file for its owner alone: `accord hub add` and
+        the others find it there.
+        """
+        file = self.admin_file
+        with contextlib.suppress(OSError):
+            text = file.read_text().strip()
+            id_ = text.split("_")[1] if text.count("_") == 2 else ""
+            known = await self.people.keys.find(id_) if id_ else None
+            if known is not None and known.digest == digest_of(text) and not known.revoked_ms:
+                return text
+        _, text = await self.people.new_key("local-admin", HubRole.ADMIN)
+        try:
+            _write_private(file, text + "\n")
+        except OSError as error:
+            log_.warning("the admin's key can't be kept in %s: %s", file, error.strerror)
+        return text
+
+
+def _write_private(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+        out.write(text)

@@ -1,0 +1,78 @@
+"""What waits for a person, and what they should know of."""
+
+import secrets
+from typing import Any
+
+import msgspec
+
+from ..model import now_ms
+from .db import Database, Row, Transaction
+from .errors import EntryNotFound
+
+__all__ = ["Alert", "Inbox"]
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """Something for a person. `approval` and `card` wait for a decision, the others are news."""
+
+    id: str
+    at_ms: int
+    kind: str
+    agent: str
+    said: str
+    detail: Any
+    done_ms: int  # 0: still open
+
+
+class Inbox:
+    """Alerts, in the database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def add(
+        self,
+        kind: str,
+        agent: str,
+        said: str,
+        detail: Any = None,
+        *,
+        within: Transaction | None = None,
+    ) -> None:
+        if within is None:
+            async with self._db.transaction() as db:
+                await self.add(kind, agent, said, detail, within=db)
+            return
+        await within.execute(
+            "INSERT INTO alerts (id, at_ms, kind, agent, said, detail, done_ms) "
+            "VALUES (?,?,?,?,?,?,0)",
+            *(secrets.token_hex(8), now_ms(), kind, agent, said),
+            msgspec.json.encode(detail).decode(),
+        )
+
+    async def close(self, agent: str, kind: str, *, within: Transaction) -> None:
+        """What waited for a decision is decided."""
+        await within.execute(
+            "UPDATE alerts SET done_ms = ? WHERE agent = ? AND kind = ? AND done_ms = 0",
+            *(now_ms(), agent, kind),
+        )
+
+    async def dismiss(self, id: str) -> None:
+        count = await self._db.execute(
+            "UPDATE alerts SET done_ms = ? WHERE id = ? AND done_ms = 0", now_ms(), id
+        )
+        if not count:
+            raise EntryNotFound(f"there is no open alert {id[:80]!r}", fix="accord hub inbox")
+
+    async def open_alerts(self, limit: int = 200) -> list[Alert]:
+        """Return what is open, the newest first."""
+        rows = await self._db.fetch(
+            "SELECT id, at_ms, kind, agent, said, detail, done_ms FROM alerts WHERE done_ms = 0 "
+            "ORDER BY at_ms DESC, id LIMIT ?",
+            limit,
+        )
+        return [_alert_of(row) for row in rows]
+
+
+def _alert_of(row: Row) -> Alert:
+    return msgspec.convert({**row, "detail": msgspec.json.decode(row["detail"])}, Alert)

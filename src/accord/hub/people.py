@@ -1,0 +1,158 @@
+"""Who asks: their role and teams.
+
+A key names its role and teams in its scopes (`role:publisher`, `team:hr`). People who come with a
+token have the role an admin gave them, `user` unless told otherwise, and teams by hand or by a
+claim of the token. What a token's scopes say of roles is not read: whoever asks for a token
+chooses them.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+from ..auth import OIDC, ApiKeys, Auth, Caller, Credentials, digest_of, new_api_key
+from ..auth import Scheme as AuthScheme
+from ..model import HTTPAuthSecurityScheme as HttpScheme
+from ..model import InvalidParams, SecurityScheme, now_ms
+from ..store import KeyStore, StoredApiKey
+from .changes import Changes
+from .db import Database
+from .settings import HubSettings
+
+__all__ = ["GUEST", "SYSTEM", "HubRole", "People", "Person"]
+
+KEYS, CONSOLE, GUESTS = "apiKey", "console", "guest"
+
+
+class HubRole(StrEnum):
+    ADMIN = "admin"
+    PUBLISHER = "publisher"
+    USER = "user"
+    GUEST = "guest"
+
+    @property
+    def rank(self) -> int:
+        return _RANKS[self]
+
+
+_RANKS = {HubRole.GUEST: 0, HubRole.USER: 1, HubRole.PUBLISHER: 2, HubRole.ADMIN: 3}
+
+
+class Person(msgspec.Struct, frozen=True):
+    """A caller as the hub sees them: a person or a program."""
+
+    name: str
+    identity: str  # what they own is stored under this
+    role: HubRole
+    teams: frozenset[str] = frozenset()
+
+    @property
+    def is_admin(self) -> bool:
+        return self.role is HubRole.ADMIN
+
+
+class User(msgspec.Struct, frozen=True):
+    """What an admin said of somebody."""
+
+    name: str
+    role: HubRole
+    teams: tuple[str, ...] = ()
+
+
+GUEST = Caller(GUESTS, scheme=GUESTS)
+SYSTEM = Person("hub", "hub", HubRole.ADMIN)  # what the hub does by itself
+
+
+class Guests(AuthScheme):
+    """Callers who show nothing, where the hub allows them."""
+
+    is_guessable = False
+    is_declared = False
+    is_ambient = True  # so that pages of other sites can't use the hub through a browser
+
+    def __init__(self) -> None:
+        super().__init__(GUESTS)
+
+    def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
+        return SecurityScheme(http_auth_security_scheme=HttpScheme(scheme="None"))
+
+    def read(self, credentials: Credentials) -> str:
+        shown = credentials.header("authorization") or credentials.header("x-api-key")
+        return "" if shown else "guest"  # who shows something wrong is refused, not a guest
+
+    def recall(self, shown: str) -> Caller | None:
+        return GUEST
+
+    async def authenticate(self, shown: str, credentials: Credentials) -> Caller:
+        return GUEST
+
+
+class People:
+    """Callers, users, teams and keys."""
+
+    keys: KeyStore  # of the store of tasks, which the app opens
+
+    def __init__(self, db: Database, changes: Changes, settings: HubSettings, guests: str) -> None:
+        self._db = db
+        self._changes = changes
+        self._settings = settings
+        self.guests = guests
+        self._users: dict[str, User] = {}
+        changes.watch(self._load)
+
+    def auth(self) -> Auth:
+        """What the hub asks of callers."""
+        found: Auth = ApiKeys(name=KEYS)
+        if self._settings.oidc:
+            audience = self._settings.oidc_audience or self._settings.url
+            if not audience:
+                raise ValueError(
+                    "tokens have to name the hub they are for: give --oidc-audience, or --url"
+                )
+            found = found | OIDC(self._settings.oidc, audience=audience)
+        return found if self.guests == "off" else found | Guests()
+
+    def person(self, caller: Caller) -> Person:
+        """Return the role and teams of a caller."""
+        if caller.is_anonymous or caller.scheme == GUESTS:
+            return Person("guest", "", HubRole.GUEST)
+        if caller.scheme in (KEYS, CONSOLE):  # the hub itself wrote these scopes
+            role = _role(scope[5:] for scope in caller.scopes if scope.startswith("role:"))
+            teams = frozenset(s[5:] for s in caller.scopes if s.startswith("team:"))
+            return Person(caller.name, caller.identity, role, teams)
+        user = self._users.get(caller.identity) or self._users.get(caller.name)
+        claimed = caller.claims.get(self._settings.team_claim)
+        groups = [g for g in claimed if isinstance(g, str)] if isinstance(claimed, list) else []
+        return Person(
+            caller.name,
+            caller.identity,
+            user.role if user is not None else HubRole.USER,
+            frozenset([*groups, *(user.teams if user is not None else ())]),
+        )
+
+    async def new_key(
+        self, name: str, role: HubRole, teams: Iterable[str] = (), expires_ms: int = 0
+    ) -> tuple[str, str]:
+        """Make a key; return its id and the key itself, which is stored nowhere."""
+        if not name.strip() or not name.isprintable():
+            raise InvalidParams("the name of a caller is printable text")
+        id_, text = new_api_key()
+        scopes = (f"role:{role}", *(f"team:{team}" for team in sorted(set(teams))))
+        await self.keys.add(
+            StoredApiKey(id_, name, digest_of(text), now_ms(), "", scopes, expires_ms)
+        )
+        return id_, text
+
+    async def _load(self) -> None:
+        rows = await self._db.fetch("SELECT name, role, teams FROM users")
+        self._users = {
+            row["name"]: User(row["name"], HubRole(row["role"]), tuple(row["teams"].split()))
+            for row in rows
+        }
+
+
+def _role(words: Iterable[str]) -> HubRole:
+    """The highest of the roles named; a key that names none may do what a guest may."""
+    known = [HubRole(word) for word in words if word in list(HubRole)]
+    return max(known, key=lambda role: role.rank, default=HubRole.GUEST)

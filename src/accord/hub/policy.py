@@ -1,0 +1,271 @@
+"""Who may see and call what: visibility, and rules by agent, skill and tag.
+
+`decide` is the one function every face of the hub asks. A rule is
+`{who, what, may, effect, limit}`; `deny` counts before `ask`, `ask` before `allow`. Without a rule
+visibility decides.
+
+An A2A message has no place for a skill. A rule by skill binds only at agents that do what
+`metadata.skill` names; a caller who may use some of another agent's skills may not call it at all
+(`choose_skill`).
+"""
+
+import re
+import secrets
+from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ..auth import Caller
+from ..model import SCHEMA, InvalidParams, now_ms
+from .audit import Audit
+from .changes import Changes
+from .db import Database
+from .entries import Entry, EntryState, Visibility
+from .errors import EntryNotFound
+from .people import KEYS, HubRole, People, Person
+
+__all__ = ["Decision", "Effect", "Policy", "PolicyRule", "SkillChoice"]
+
+Effect: TypeAlias = Literal["allow", "ask", "deny"]
+May: TypeAlias = Literal["see", "call"]
+
+_ORDER: tuple[Effect, ...] = ("deny", "ask", "allow")
+_WHO = re.compile(r"!?(anyone|signed-in|(user|team|role|key):[^\s]+|claim:[^\s=]+=\S+)")
+_WHAT = re.compile(r"\*|agent:[^\s/]+|skill:[^\s/]+/\S+|tag:\S+")
+
+
+class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One rule. Globs (`*`, `?`) may stand in `what`; `!` before `who` means everyone else."""
+
+    who: str  # anyone, signed-in, user:ada, team:hr, role:publisher, key:ci, claim:dept=hr
+    what: str  # *, agent:hr-*, skill:hr/fire*, tag:payroll
+    may: May = "call"
+    effect: Effect = "deny"
+    limit: int = 0  # calls per minute of each caller it allows; 0: none
+    team: str = ""  # who is asked, if the effect is `ask`
+    id: str = ""
+
+    def __post_init__(self) -> None:
+        if not _WHO.fullmatch(self.who):
+            raise ValueError(
+                f"who: {self.who!r} is none of anyone, signed-in, user:NAME, team:NAME, role:NAME, "
+                "key:NAME, claim:NAME=VALUE (with ! in front: everyone else)"
+            )
+        if not _WHAT.fullmatch(self.what):
+            raise ValueError(
+                f"what: {self.what!r} is none of *, agent:NAME, skill:AGENT/SKILL, tag:TAG"
+            )
+        if self.effect == "ask" and self.may != "call":
+            raise ValueError("effect: `ask` is for calls; what is seen is not asked for each time")
+
+    @property
+    def words(self) -> str:
+        return f"{self.effect} {self.who} {self.may} {self.what}"
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What was decided, and why. `is_hidden`: say that there is no such agent."""
+
+    effect: Effect
+    reason: str
+    rule: PolicyRule | None = None
+    is_hidden: bool = False
+    limit: int = 0
+
+    @property
+    def is_allowed(self) -> bool:
+        return self.effect == "allow"
+
+
+class SkillChoice(msgspec.Struct, frozen=True):
+    """Which skill a message may use: `skill` is passed on as metadata.skill; empty for none."""
+
+    decision: Decision
+    skill: str = ""
+    allowed: tuple[str, ...] = ()  # those the caller may call, if they are not all
+
+
+class Policy:
+    """The rules, and what they say."""
+
+    def __init__(self, db: Database, changes: Changes, people: People, audit: Audit) -> None:
+        self._db = db
+        self._changes = changes
+        self._people = people
+        self._audit = audit
+        self._rules: list[PolicyRule] | None = None  # None: not loaded, so everything is denied
+        changes.watch(self._load)
+
+    @property
+    def rules(self) -> list[PolicyRule]:
+        return list(self._rules or ())
+
+    def decide(self, caller: Caller, entry: Entry, skill: str | None, may: May) -> Decision:
+        """Return whether a caller may see or call an entry, or one skill of it."""
+        if self._rules is None:
+            return Decision("deny", "the hub's rules can't be read", is_hidden=True)
+        person = self._people.person(caller)
+        seen = self._sees(person, caller, entry, None)
+        if seen.effect != "allow":
+            return seen
+        if may == "see":
+            return self._sees(person, caller, entry, skill) if skill is not None else seen
+        if not entry.is_callable:
+            return Decision("deny", f"{entry.name} is {entry.state}")
+        if person.role is HubRole.GUEST and self._people.guests != "call":
+            return Decision("deny", "callers without a login may not call agents here")
+        rule = self._strongest(person, caller, entry, skill, "call")
+        if rule is None:
+            return Decision("allow", "no rule says otherwise")
+        return Decision(rule.effect, f"rule: {rule.words}", rule, limit=rule.limit)
+
+    def choose_skill(self, caller: Caller, entry: Entry, named: str = "") -> SkillChoice:
+        """Return which skill a message to an agent may use; `named` is the one it names itself."""
+        whole = self.decide(caller, entry, None, "call")
+        if whole.effect == "deny":
+            return SkillChoice(whole)
+        skills = [skill.id for skill in entry.card.skills]
+        each = {id_: self.decide(caller, entry, id_, "call") for id_ in skills}
+        allowed = tuple(id_ for id_, decision in each.items() if decision.effect != "deny")
+        if len(allowed) == len(skills):  # not restricted
+            return SkillChoice(
+                each.get(named, whole) if named else _most_careful(each, whole), named
+            )
+        if not honours_skill(entry):
+            reason = (
+                f"{entry.name} does not say that it keeps to metadata.skill, so a caller who may "
+                "use only some of its skills can't be held to them and may not call it"
+            )
+            return SkillChoice(Decision("deny", reason), allowed=allowed)
+        if named:
+            found = each.get(named) or Decision("deny", f"{entry.name} has no skill {named!r:.80}")
+            return SkillChoice(found, named, allowed)
+        if len(allowed) == 1:
+            return SkillChoice(each[allowed[0]], allowed[0], allowed)
+        reason = (
+            f"name the skill in metadata.skill: {', '.join(allowed)}"
+            if allowed
+            else f"no skill of {entry.name} is allowed to this caller"
+        )
+        return SkillChoice(Decision("deny", reason), allowed=allowed)
+
+    async def add(self, by: Person, rule: PolicyRule) -> PolicyRule:
+        made = msgspec.structs.replace(rule, id=secrets.token_hex(6))
+        async with self._db.transaction() as db:
+            await db.change()
+            await db.execute(
+                "INSERT INTO policies (id, rule, created_ms) VALUES (?,?,?)",
+                *(made.id, msgspec.json.encode(made).decode(), now_ms()),
+            )
+            await self._audit.write(by.name, "policy.add", made.id, made.words, within=db)
+        await self._changes.sync()
+        return made
+
+    async def remove(self, by: Person, id: str) -> None:
+        async with self._db.transaction() as db:
+            await db.change()
+            if not await db.execute("DELETE FROM policies WHERE id = ?", id):
+                raise EntryNotFound(f"there is no rule {id[:80]!r}", fix="accord hub policy list")
+            await self._audit.write(by.name, "policy.remove", id, within=db)
+        await self._changes.sync()
+
+    async def _load(self) -> None:
+        self._rules = None  # until they are read: then everything is denied
+        rows = await self._db.fetch("SELECT rule FROM policies ORDER BY created_ms, id")
+        self._rules = [msgspec.json.decode(row["rule"], type=PolicyRule) for row in rows]
+
+    def _sees(self, person: Person, caller: Caller, entry: Entry, skill: str | None) -> Decision:
+        if person.is_admin:
+            return Decision("allow", "admins see every agent")
+        if person.identity and person.identity == entry.owner:
+            return Decision("allow", "it is this caller's own")
+        if entry.state is not EntryState.APPROVED:
+            return Decision("deny", f"it is {entry.state}", is_hidden=True)
+        rule = self._strongest(person, caller, entry, skill, "see")
+        if rule is not None:
+            return Decision(
+                rule.effect, f"rule: {rule.words}", rule, is_hidden=rule.effect == "deny"
+            )
+        match entry.visibility:
+            case Visibility.PUBLIC:
+                return Decision("allow", "it is public")
+            case Visibility.TEAM if entry.team in person.teams:
+                return Decision("allow", f"it is for team {entry.team}")
+        return Decision("deny", f"it is {entry.visibility}", is_hidden=True)
+
+    def _strongest(
+        self, person: Person, caller: Caller, entry: Entry, skill: str | None, may: May
+    ) -> PolicyRule | None:
+        fitting = [
+            rule
+            for rule in self._rules or ()
+            if rule.may == may and _is_for(rule, entry, skill) and _is_who(rule, person, caller)
+        ]
+        return min(fitting, key=lambda rule: _ORDER.index(rule.effect), default=None)
+
+
+def honours_skill(entry: Entry) -> bool:
+    """Whether an agent does what `metadata.skill` names."""
+    declared = any(one.uri == SCHEMA for one in entry.card.capabilities.extensions)
+    return declared or entry.settings.honours_skill
+
+
+def _most_careful(each: dict[str, Decision], whole: Decision) -> Decision:
+    """A message that names no skill may become any of them."""
+    return min((whole, *each.values()), key=lambda decision: _ORDER.index(decision.effect))
+
+
+def _is_for(rule: PolicyRule, entry: Entry, skill: str | None) -> bool:
+    kind, _, name = rule.what.partition(":")
+    match kind:
+        case "*":
+            return True
+        case "agent":
+            return fnmatchcase(entry.name, name)
+        case "tag":
+            tags = list(entry.settings.tags)
+            for one in entry.card.skills:
+                if skill is None or one.id == skill:
+                    tags += one.tags
+            # Of an agent as a whole a tag says something only if all its skills have it.
+            if skill is None and not any(fnmatchcase(tag, name) for tag in entry.settings.tags):
+                return bool(entry.card.skills) and all(
+                    any(fnmatchcase(tag, name) for tag in one.tags) for one in entry.card.skills
+                )
+            return any(fnmatchcase(tag, name) for tag in tags)
+    agent, _, wanted = name.partition("/")
+    return skill is not None and fnmatchcase(entry.name, agent) and fnmatchcase(skill, wanted)
+
+
+def _is_who(rule: PolicyRule, person: Person, caller: Caller) -> bool:
+    found = _is_named(rule.who.removeprefix("!"), person, caller)
+    return not found if rule.who.startswith("!") else found
+
+
+def _is_named(who: str, person: Person, caller: Caller) -> bool:
+    kind, _, name = who.partition(":")
+    match kind:
+        case "anyone":
+            return True
+        case "signed-in":
+            return person.role is not HubRole.GUEST
+        case "user":
+            return bool(person.identity) and name in (person.name, person.identity)
+        case "team":
+            return name in person.teams
+        case "role":
+            return name == person.role
+        case "key":
+            return caller.scheme == KEYS and caller.name == name
+    claim, _, value = name.partition("=")
+    held = caller.claims.get(claim)
+    return value in held if isinstance(held, list) else held is not None and str(held) == value
+
+
+def read_rule(value: object) -> PolicyRule:
+    """Return a rule that somebody wrote. Raises InvalidParams."""
+    try:
+        return msgspec.convert(value, PolicyRule)
+    except msgspec.ValidationError as error:
+        raise InvalidParams(f"this is no rule: {error}") from None

@@ -1,0 +1,648 @@
+"""The entries: agents that were added, the versions of their cards, and what became of them.
+
+Approved means pinned: `Entry.card` is the version that was approved, whatever the agent's server
+gives today. A changed card becomes a version; what matters in it waits for an admin.
+"""
+
+import logging
+import re
+import secrets
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ..auth import Caller
+from ..model import AgentCard, PermissionDenied, now_ms
+from .audit import Audit
+from .cards import CardReader, ReadCard
+from .change import Side, differences, passes, worst
+from .changes import Changes
+from .db import Database, Row, Transaction
+from .entries import (
+    CardVersion,
+    Difference,
+    Entry,
+    EntrySettings,
+    EntryState,
+    Health,
+    Member,
+    SignatureReport,
+    Visibility,
+    origins_of,
+)
+from .errors import CannotAdd, Conflict, EntryNotFound, HubError, Outdated
+from .inbox import Inbox
+from .people import SYSTEM, Person
+from .policy import Policy
+from .settings import HubSettings
+from .trust import TrustedKeys
+
+__all__ = ["RESERVED", "Registry"]
+
+log_ = logging.getLogger("accord.hub")
+
+Callback: TypeAlias = Callable[[Entry], None]
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+# Paths of the hub itself, which an agent addressed by tenant would take.
+RESERVED = frozenset(
+    ["agents", "api", "ard", "console", "healthz", "hub", "mcp", "metrics", "readyz", "tasks", "v1"]
+)
+_SEEN_MS = 60_000  # how exact the time is at which a card was last seen unchanged
+
+_COLUMNS = (
+    "id, name, state, visibility, team, owner, card_url, approved, latest, settings, health, "
+    "score, beat_ms, created_ms, revision, changed"
+)
+_CARD = "agent, n, raw, sha256, card, notes, signature, differences, decision, first_ms, last_ms"
+
+
+class Registry:
+    """Entries, from a cache in memory; what is written goes to the database first."""
+
+    def __init__(
+        self,
+        db: Database,
+        changes: Changes,
+        policy: Policy,
+        audit: Audit,
+        inbox: Inbox,
+        reader: CardReader,
+        trusted: TrustedKeys,
+        settings: HubSettings,
+    ) -> None:
+        self._db = db
+        self._changes = changes
+        self._policy = policy
+        self._audit = audit
+        self._inbox = inbox
+        self._reader = reader
+        self._trusted = trusted
+        self._settings = settings
+        self._by_id: dict[str, Entry] = {}
+        self._entries: dict[str, Entry] = {}  # by name; retired ones are not here
+        self._seen = 0  # the newest change that is in `_entries`
+        self._callbacks: list[Callback] = []
+        self.credential_of: Callable[[Entry], Any] = lambda entry: None  # for protected cards
+        changes.watch(self._load)
+
+    # Reading
+
+    def get(self, name: str) -> Entry | None:
+        """Return an entry by its name, whoever asks. Retired ones are gone."""
+        return self._entries.get(name)
+
+    def all(self) -> list[Entry]:
+        """Return all entries that are not retired, by name."""
+        return sorted(self._entries.values(), key=lambda entry: entry.name)
+
+    def visible_to(self, caller: Caller) -> list[Entry]:
+        """Return the entries a caller may see, by name."""
+        return [e for e in self.all() if self._policy.decide(caller, e, None, "see").is_allowed]
+
+    def on_change(self, callback: Callback) -> None:
+        """Have `callback` called with every entry that was added or has changed, here or at another
+        replica; at the start with all.
+        """
+        self._callbacks.append(callback)
+
+    async def versions(self, entry: Entry) -> list[CardVersion]:
+        """Return the versions of an entry's card, the newest first."""
+        rows = await self._db.fetch(
+            f"SELECT {_CARD} FROM cards WHERE agent = ? ORDER BY n DESC", entry.id
+        )
+        return [_version_of(row) for row in rows]
+
+    async def version(self, entry: Entry, n: int) -> CardVersion:
+        """Return one version of an entry's card. Raises EntryNotFound."""
+        row = await self._db.fetch_one(
+            f"SELECT {_CARD} FROM cards WHERE agent = ? AND n = ?", entry.id, n
+        )
+        if row is None:
+            raise EntryNotFound(
+                f"{entry.name} has no card version {n}", fix=f"accord hub show {entry.name}"
+            )
+        return _version_of(row)
+
+    # Adding
+
+    async def add(
+        self,
+        by: Person,
+        *,
+        url: str = "",
+        card: bytes = b"",
+        name: str = "",
+        visibility: Visibility = Visibility.PUBLIC,
+        team: str = "",
+        settings: EntrySettings | None = None,
+    ) -> Entry:
+        """Add an agent by its address or its card, and return its entry. The same address twice is
+        the same entry; another address under a name of one's own is a member of it.
+
+        Raises:
+            CannotAdd: There is no card, or none that may be used.
+            Conflict: The name or the address is somebody else's.
+        """
+        if bool(url) == bool(card):
+            raise CannotAdd("give the agent's address or its card", fix="accord hub add URL")
+        if name and (not _NAME.fullmatch(name) or name in RESERVED):
+            raise CannotAdd(
+                f"{name[:80]!r} is no name for an entry",
+                fix="use letters a-z, digits and -, at most 63; the hub's own paths are reserved",
+            )
+        if visibility is Visibility.TEAM and not team:
+            raise CannotAdd("an entry for a team needs the team's name", fix="add --team NAME")
+        if team and not by.is_admin and team not in by.teams:
+            raise PermissionDenied(f"only members of team {team[:80]!r} add entries for it")
+        found = await (self._reader.fetch(url) if url else self._reader.read(card))
+        refusal = self._trusted.refusal(found.signature, self._settings.trust)
+        if refusal:
+            raise CannotAdd(
+                f"the card of {found.card.name[:80]!r} is refused: {refusal}",
+                fix="an admin trusts its key with: accord hub trust add",
+            )
+        known = next((e for e in self.all() if found.url and e.card_url == found.url), None)
+        if known is not None:
+            return await self._added_again(by, known, found)
+        namesake = self.get(name) if name else None
+        if namesake is not None:
+            return await self._add_member(by, namesake, found)
+        settings = settings or EntrySettings()
+        return await self._insert(by, found, name, visibility, team, settings)
+
+    async def _added_again(self, by: Person, entry: Entry, found: ReadCard) -> Entry:
+        if not by.is_admin and by.identity != entry.owner:
+            raise Conflict(
+                f"the agent at {found.url[:200]} is in the registry already",
+                fix="ask an admin to show it to you",
+            )
+        return await self._take(entry, found)
+
+    async def _insert(
+        self,
+        by: Person,
+        found: ReadCard,
+        name: str,
+        visibility: Visibility,
+        team: str,
+        settings: EntrySettings,
+    ) -> Entry:
+        approval = self._approval(by, found)
+        now, id_ = now_ms(), secrets.token_hex(8)
+        async with self._db.transaction() as db:
+            n = await db.change()
+            name = await _free_name(db, name or _slug(found.card.name))
+            state = EntryState.APPROVED if approval else EntryState.PENDING
+            await db.execute(
+                f"INSERT INTO agents ({_COLUMNS}) VALUES ({', '.join('?' * 16)})",
+                *(id_, name, state, visibility, team, by.identity, found.url),
+                *(1 if approval else 0, 1, _json(settings), _json(Health())),
+                *(None, now if settings.beats else 0, now, 1, n),
+            )
+            decision = "approved" if approval else "waiting"
+            await _insert_card(db, id_, 1, found, (), decision, now)
+            await self._audit.write(
+                by.name, "agent.add", name, {"url": found.url, "state": state}, within=db
+            )
+            if not approval:
+                said = f"{name} was added by {by.name} and waits for approval"
+                await self._inbox.add("approval", name, said, {"version": 1}, within=db)
+        await self._changes.sync()
+        return self._by_id[id_]
+
+    def _approval(self, by: Person, found: ReadCard) -> str:
+        """Why an entry needs no admin's approval; empty if it does."""
+        if by.is_admin:
+            return "an admin added it"
+        if found.signature.status == "trusted":
+            return "a trusted key signed it"
+        origins = origins_of(found.card, found.url)
+        if origins and all(origin in self._settings.approve for origin in origins):
+            return "its origin needs no approval"
+        return ""
+
+    async def _add_member(self, by: Person, entry: Entry, found: ReadCard) -> Entry:
+        if not by.is_admin and by.identity != entry.owner:
+            raise Conflict(f"the name {entry.name!r} is taken", fix="choose another with --name")
+        if not found.url:
+            raise Conflict(f"the name {entry.name!r} is taken", fix="choose another with --name")
+        same = {skill.id for skill in found.card.skills} == {s.id for s in entry.card.skills}
+        if not same:
+            raise Conflict(
+                f"{found.url[:200]} has other skills than {entry.name} and can't stand in for it",
+                fix="add it under a name of its own with --name",
+            )
+        async with self._db.transaction() as db:
+            n = await db.change()
+            await db.execute(
+                "INSERT INTO members (agent, card_url, added_ms) VALUES (?,?,?) "
+                "ON CONFLICT (agent, card_url) DO NOTHING",
+                *(entry.id, found.url, now_ms()),
+            )
+            await _touch(db, entry, n)
+            await self._audit.write(by.name, "member.add", entry.name, found.url, within=db)
+        await self._changes.sync()
+        return self._by_id[entry.id]
+
+    async def remove_member(self, by: Person, entry: Entry, card_url: str) -> Entry:
+        async with self._db.transaction() as db:
+            n = await db.change()
+            gone = await db.execute(
+                "DELETE FROM members WHERE agent = ? AND card_url = ?", entry.id, card_url
+            )
+            if not gone:
+                raise EntryNotFound(f"{card_url[:200]} is no member of {entry.name}")
+            await _touch(db, entry, n)
+            await self._audit.write(by.name, "member.remove", entry.name, card_url, within=db)
+        await self._changes.sync()
+        return self._by_id[entry.id]
+
+    # Cards that change
+
+    async def refresh(self, name: str) -> Entry:
+        """Fetch an entry's card again. What has changed is taken or waits, as the entry's settings
+        say. Raises CannotAdd if the card can't be had or read: then nothing changes.
+        """
+        entry = self._living(name)
+        if not entry.card_url:
+            return entry
+        found = await self._reader.fetch(entry.card_url, self.credential_of(entry))
+        return await self._take(entry, found)
+
+    async def paste(self, by: Person, name: str, card: bytes) -> Entry:
+        """Take a new card for an entry that has no address of its own."""
+        entry = self._living(name)
+        if entry.card_url:
+            raise Conflict(f"{name} has a card of its own at {entry.card_url}")
+        return await self._take(entry, await self._reader.read(card))
+
+    async def _take(self, entry: Entry, found: ReadCard) -> Entry:
+        latest = await self.version(entry, entry.latest)
+        now = now_ms()
+        if found.sha256 == latest.sha256 and found.signature == latest.signature:
+            if now - latest.last_ms > _SEEN_MS:
+                await self._db.execute(
+                    "UPDATE cards SET last_ms = ? WHERE agent = ? AND n = ?",
+                    *(now, entry.id, latest.n),
+                )
+            return entry
+        base = latest if not entry.approved else await self.version(entry, entry.approved)
+        changed = differences(
+            Side(base.card, entry.card_url, base.signature),
+            Side(found.card, found.url or entry.card_url, found.signature),
+        )
+        refusal = self._trusted.refusal(found.signature, self._settings.trust)
+        is_taken = bool(entry.approved) and not refusal and passes(changed, entry.settings)
+        async with self._db.transaction() as db:
+            n = await db.change()
+            version = entry.latest + 1
+            taken = await db.execute(
+                "UPDATE agents SET latest = ?, approved = ?, revision = revision + 1, changed = ? "
+                "WHERE id = ? AND latest = ?",
+                *(version, version if is_taken else entry.approved, n, entry.id, entry.latest),
+            )
+            if not taken:
+                raise Conflict(f"{entry.name} was changed by somebody else", fix="try again")
+            await db.execute(
+                "UPDATE cards SET decision = 'replaced' WHERE agent = ? AND decision = 'waiting'",
+                entry.id,
+            )
+            decision = "approved" if is_taken else "waiting"
+            await _insert_card(db, entry.id, version, found, changed, decision, now)
+            await self._tell_change(db, entry, version, changed, refusal, is_taken=is_taken)
+        await self._changes.sync()
+        return self._by_id[entry.id]
+
+    async def _tell_change(
+        self,
+        db: Transaction,
+        entry: Entry,
+        version: int,
+        changed: tuple[Difference, ...],
+        refusal: str,
+        *,
+        is_taken: bool,
+    ) -> None:
+        kinds = sorted({one.kind for one in changed}) or ["no difference that is read"]
+        what = ", ".join(kinds)
+        detail = {"version": version, "kinds": kinds, "weight": worst(changed), "why": refusal}
+        await self._audit.write(
+            SYSTEM.name, "card.changed", entry.name, detail | {"taken": is_taken}, within=db
+        )
+        await self._inbox.close(entry.name, "card", within=db)
+        if is_taken:
+            said = f"the card of {entry.name} has changed and is in use: {what}"
+            await self._inbox.add("news", entry.name, said, detail, within=db)
+        else:
+            said = f"the card of {entry.name} has changed and waits for approval: {what}"
+            await self._inbox.add(
+                "card", entry.name, f"{said}. {refusal}".strip(". "), detail, within=db
+            )
+
+    async def approve(self, by: Person, name: str, n: int = 0) -> Entry:
+        """Approve a version of a card, the latest if none is named: it is the one in use from now
+        on. A pending entry is approved with it.
+        """
+        entry = self._living(name)
+        version = await self.version(entry, n or entry.latest)
+        if version.decision in ("rejected", "replaced") and n == 0:
+            raise Conflict(f"version {version.n} of {name} was {version.decision}")
+        state = EntryState.APPROVED if entry.state is EntryState.PENDING else entry.state
+        async with self._db.transaction() as db:
+            await self._write(db, entry, state=state, approved=version.n)
+            await _decide(db, entry, version.n, "approved")
+            for kind in ("approval", "card"):
+                await self._inbox.close(name, kind, within=db)
+            detail = {"version": version.n, "sha256": version.sha256}
+            await self._audit.write(by.name, "card.approve", name, detail, within=db)
+        await self._changes.sync()
+        return self._by_id[entry.id]
+
+    async def reject(self, by: Person, name: str, n: int = 0) -> Entry:
+        """Refuse a version of a card; a pending entry is retired with it."""
+        entry = self._living(name)
+        version = await self.version(entry, n or entry.latest)
+        if version.n == entry.approved:
+            raise Conflict(
+                f"version {version.n} of {name} is in use",
+                fix=f"approve another one, or: accord hub suspend {name}",
+            )
+        async with self._db.transaction() as db:
+            is_pending = entry.state is EntryState.PENDING
+            to = EntryState.RETIRED if is_pending else entry.state
+            await self._write(db, entry, **_moved(entry, to))
+            await _decide(db, entry, version.n, "rejected")
+            for kind in ("approval", "card"):
+                await self._inbox.close(name, kind, within=db)
+            await self._audit.write(by.name, "card.reject", name, {"version": version.n}, within=db)
+        await self._changes.sync()
+        return self._by_id[entry.id]
+
+    # The life of an entry
+
+    async def suspend(self, by: Person, name: str) -> Entry:
+        """Stop calls to an agent until it is resumed."""
+        return await self._move(by, name, EntryState.SUSPENDED, from_=EntryState.APPROVED)
+
+    async def resume(self, by: Person, name: str) -> Entry:
+        return await self._move(by, name, EntryState.APPROVED, from_=EntryState.SUSPENDED)
+
+    async def retire(self, by: Person, name: str) -> Entry:
+        """Remove an agent for good. Its name is free for another entry."""
+        return await self._move(by, name, EntryState.RETIRED, from_=None)
+
+    async def _move(
+        self, by: Person, name: str, to: EntryState, *, from_: EntryState | None
+    ) -> Entry:
+        entry = self._living(name)
+        if entry.state is to:
+            return entry
+        if from_ is not None and entry.state is not from_:
+            raise Conflict(
+                f"{name} is {entry.state}; only an entry that is {from_} becomes {to}",
+                fix=f"accord hub approve {name}" if entry.state is EntryState.PENDING else "",
+            )
+        async with self._db.transaction() as db:
+            await self._write(db, entry, **_moved(entry, to))
+            if to is EntryState.RETIRED:
+                await db.execute("DELETE FROM credentials WHERE agent = ?", entry.id)
+            await self._audit.write(by.name, f"agent.{to}", name, within=db)
+        await self._changes.sync()
+        return self._by_id[entry.id]
+
+    async def change(
+        self,
+        by: Person,
+        name: str,
+        *,
+        visibility: Visibility | None = None,
+        team: str | None = None,
+        owner: str | None = None,
+        settings: EntrySettings | None = None,
+        if_revision: int | None = None,
+    ) -> Entry:
+        """Change what an owner may set. With `if_revision` only if nobody has changed it since.
+
+        Raises:
+            Outdated: Somebody has.
+        """
+        entry = self._living(name)
+        changed = {
+            "visibility": visibility or entry.visibility,
+            "team": entry.team if team is None else team,
+            "owner": owner or entry.owner,
+            "settings": _json(settings or entry.settings),
+        }
+        if changed["visibility"] is Visibility.TEAM and not changed["team"]:
+            raise HubError("an entry for a team needs the team's name", fix="give team too")
+        async with self._db.transaction() as db:
+            await self._write(db, entry, if_revision=if_revision, **changed)
+            await self._audit.write(by.name, "agent.change", name, changed, within=db)
+        await self._changes.sync()
+        return self._by_id[entry.id]
+
+    async def set_health(self, name: str, health: Health, score: int | None = None) -> Entry:
+        """Store how an agent was when it was probed; a new state is told in the inbox."""
+        entry = self._living(name)
+        if health.state != entry.health.state:
+            health = msgspec.structs.replace(health, since_ms=health.since_ms or now_ms())
+        else:
+            health = msgspec.structs.replace(health, since_ms=entry.health.since_ms)
+        async with self._db.transaction() as db:
+            n = await db.change()
+            await db.execute(
+                "UPDATE agents SET health = ?, score = ?, changed = ? WHERE id = ?",
+                *(_json(health), entry.score if score is None else score, n, entry.id),
+            )
+            if health.state != entry.health.state and entry.health.state != "new":
+                said = f"{name} is {health.state}, was {entry.health.state}. {health.sentence}"
+                await self._inbox.add("health", name, said.strip(), within=db)
+        await self._changes.sync()
+        return self._by_id[entry.id]
+
+    async def beat(self, name: str, *, is_leaving: bool = False) -> Entry:
+        """An agent that registered itself says that it lives, or that it goes."""
+        entry = self._living(name)
+        now = now_ms()
+        await self._db.execute(
+            "UPDATE agents SET beat_ms = ? WHERE id = ?", 0 if is_leaving else now, entry.id
+        )
+        entry = msgspec.structs.replace(entry, beat_ms=0 if is_leaving else now)
+        self._by_id[entry.id] = self._entries[name] = entry
+        if is_leaving:
+            left = Health(state="down", category="LEFT", sentence="It has left.", at_ms=now)
+            return await self.set_health(name, left)
+        if entry.health.state in ("new", "down"):
+            return await self.set_health(name, Health(state="up", at_ms=now))
+        return entry
+
+    async def miss_beats(self) -> None:
+        """Mark as down what has not said for too long that it lives."""
+        wait_s = self._settings.beat_s * self._settings.missed_beats
+        rows = await self._db.fetch(
+            "SELECT name, settings FROM agents WHERE beat_ms > 0 AND beat_ms < ?",
+            now_ms() - int(wait_s * 1000),
+        )
+        for row in rows:
+            entry = self.get(row["name"])
+            if entry is None or not entry.settings.beats or entry.health.state == "down":
+                continue
+            sentence = (
+                f"It registered itself and has not been heard of for {wait_s:g} s: its process was "
+                "killed, or can't reach the hub."
+            )
+            missed = Health(state="down", category="BEATS", sentence=sentence, at_ms=now_ms())
+            await self.set_health(entry.name, missed)
+
+    # The database
+
+    def _living(self, name: str) -> Entry:
+        entry = self.get(name)
+        if entry is None:
+            raise EntryNotFound.of_agent(name)
+        return entry
+
+    async def _write(
+        self, db: Transaction, entry: Entry, *, if_revision: int | None = None, **columns: Any
+    ) -> None:
+        n = await db.change()
+        sets = ", ".join(f"{name} = ?" for name in columns)
+        count = await db.execute(
+            f"UPDATE agents SET {sets}, revision = revision + 1, changed = ? "
+            "WHERE id = ? AND (revision = ? OR ? < 0)",
+            *(*columns.values(), n, entry.id),
+            *((-1, -1) if if_revision is None else (if_revision, if_revision)),
+        )
+        if not count:
+            raise Outdated(
+                f"{entry.name} was changed by somebody else",
+                fix="read it again, and send its new ETag as If-Match",
+            )
+
+    async def _load(self) -> None:
+        rows = await self._db.fetch(f"SELECT {_COLUMNS} FROM agents WHERE changed > ?", self._seen)
+        for row in sorted(rows, key=lambda row: int(row["changed"])):
+            entry = self._by_id[row["id"]] = await self._entry_of(row)
+            if entry.state is not EntryState.RETIRED:
+                self._entries[entry.name] = entry
+            elif self._entries.get(entry.name, entry).id == entry.id:
+                self._entries.pop(entry.name, None)
+            self._seen = max(self._seen, entry.changed)
+            for callback in self._callbacks:
+                try:
+                    callback(entry)
+                except Exception:
+                    log_.exception("a change of %s was not taken up", entry.name)
+
+    async def _entry_of(self, row: Row) -> Entry:
+        n = row["approved"] or row["latest"]
+        before = self._by_id.get(row["id"])
+        if before is not None and (before.approved or before.latest) == n:
+            sha256, raw, card = before.card_sha256, before.card_raw, before.card
+            signature, notes = before.signature, before.notes
+        else:
+            found = await self._db.fetch_one(
+                f"SELECT {_CARD} FROM cards WHERE agent = ? AND n = ?", row["id"], n
+            )
+            assert found is not None  # it was stored with the entry
+            version = _version_of(found)
+            sha256, raw, card = version.sha256, version.raw, version.card
+            signature, notes = version.signature, version.notes
+        members = await self._db.fetch(
+            "SELECT card_url, added_ms FROM members WHERE agent = ? ORDER BY added_ms", row["id"]
+        )
+        return Entry(
+            id=row["id"],
+            name=row["name"].partition("~")[0],
+            state=EntryState(row["state"]),
+            visibility=Visibility(row["visibility"]),
+            team=row["team"],
+            owner=row["owner"],
+            card_url=row["card_url"],
+            card=card,
+            card_raw=raw,
+            card_sha256=sha256,
+            approved=row["approved"],
+            latest=row["latest"],
+            signature=signature,
+            notes=notes,
+            origins=origins_of(card, row["card_url"]),
+            members=tuple(Member(one["card_url"], one["added_ms"]) for one in members),
+            settings=msgspec.json.decode(row["settings"], type=EntrySettings),
+            health=msgspec.json.decode(row["health"], type=Health),
+            score=row["score"],
+            beat_ms=row["beat_ms"],
+            created_ms=row["created_ms"],
+            revision=row["revision"],
+            changed=row["changed"],
+        )
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _moved(entry: Entry, to: EntryState) -> dict[str, Any]:
+    """The columns of an entry in another state. A retired one gives its name back."""
+    if to is EntryState.RETIRED:
+        return {"state": to, "name": f"{entry.name}~{entry.id}"}
+    return {"state": to}
+
+
+def _slug(name: str) -> str:
+    found = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:50].strip("-") or "agent"
+    return f"{found}-agent" if found in RESERVED else found
+
+
+async def _free_name(db: Transaction, name: str) -> str:
+    """The name, or the first of name-2, name-3, ... that is free."""
+    n, found = 1, name
+    while await db.fetch_one("SELECT id FROM agents WHERE name = ?", found) is not None:
+        n += 1
+        found = f"{name[:58]}-{n}"
+    return found
+
+
+async def _touch(db: Transaction, entry: Entry, n: int) -> None:
+    await db.execute(
+        "UPDATE agents SET revision = revision + 1, changed = ? WHERE id = ?", n, entry.id
+    )
+
+
+async def _decide(db: Transaction, entry: Entry, n: int, decision: str) -> None:
+    await db.execute(
+        "UPDATE cards SET decision = ? WHERE agent = ? AND n = ?", decision, entry.id, n
+    )
+
+
+async def _insert_card(
+    db: Transaction,
+    agent: str,
+    n: int,
+    found: ReadCard,
+    changed: tuple[Difference, ...],
+    decision: str,
+    now: int,
+) -> None:
+    await db.execute(
+        f"INSERT INTO cards ({_CARD}) VALUES ({', '.join('?' * 11)})",
+        *(agent, n, found.raw, found.sha256, _json(found.card), _json(found.notes)),
+        *(_json(found.signature), _json(changed), decision, now, now),
+    )
+
+
+def _version_of(row: Row) -> CardVersion:
+    return CardVersion(
+        n=row["n"],
+        sha256=row["sha256"],
+        raw=bytes(row["raw"]),
+        card=msgspec.json.decode(row["card"], type=AgentCard),
+        notes=tuple(msgspec.json.decode(row["notes"])),
+        signature=msgspec.json.decode(row["signature"], type=SignatureReport),
+        differences=msgspec.json.decode(row["differences"], type=tuple[Difference, ...]),
+        decision=row["decision"],
+        first_ms=row["first_ms"],
+        last_ms=row["last_ms"],
+    )

@@ -1,0 +1,111 @@
+"""The hub's tables, by number: a release adds the next ones and changes none.
+
+On PostgreSQL INTEGER reads BIGINT and BLOB reads BYTEA. Nothing here has a `;` or a `?` inside.
+"""
+
+__all__ = ["MIGRATIONS"]
+
+_FIRST = """
+CREATE TABLE changes (n INTEGER NOT NULL);
+INSERT INTO changes (n) VALUES (1);
+
+CREATE TABLE agents (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    state TEXT NOT NULL,
+    visibility TEXT NOT NULL,
+    team TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    card_url TEXT NOT NULL,
+    approved INTEGER NOT NULL,
+    latest INTEGER NOT NULL,
+    settings TEXT NOT NULL,
+    health TEXT NOT NULL,
+    score INTEGER,
+    beat_ms INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    changed INTEGER NOT NULL
+);
+CREATE INDEX agents_url ON agents (card_url);
+CREATE INDEX agents_changed ON agents (changed);
+
+CREATE TABLE cards (
+    agent TEXT NOT NULL,
+    n INTEGER NOT NULL,
+    raw BLOB NOT NULL,
+    sha256 TEXT NOT NULL,
+    card TEXT NOT NULL,
+    notes TEXT NOT NULL,
+    signature TEXT NOT NULL,
+    differences TEXT NOT NULL,
+    decision TEXT NOT NULL,
+    first_ms INTEGER NOT NULL,
+    last_ms INTEGER NOT NULL,
+    PRIMARY KEY (agent, n)
+);
+
+CREATE TABLE members (
+    agent TEXT NOT NULL,
+    card_url TEXT NOT NULL,
+    added_ms INTEGER NOT NULL,
+    PRIMARY KEY (agent, card_url)
+);
+
+CREATE TABLE users (
+    name TEXT PRIMARY KEY,
+    role TEXT NOT NULL,
+    teams TEXT NOT NULL
+);
+CREATE TABLE teams (
+    name TEXT PRIMARY KEY,
+    description TEXT NOT NULL
+);
+CREATE TABLE policies (
+    id TEXT PRIMARY KEY,
+    rule TEXT NOT NULL,
+    created_ms INTEGER NOT NULL
+);
+CREATE TABLE credentials (
+    agent TEXT NOT NULL,
+    scheme TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    sealed BLOB NOT NULL,
+    created_ms INTEGER NOT NULL,
+    PRIMARY KEY (agent, scheme, owner)
+);
+CREATE TABLE trusted_keys (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    jwks TEXT NOT NULL,
+    url TEXT NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    created_ms INTEGER NOT NULL
+);
+CREATE TABLE networks (
+    what TEXT PRIMARY KEY,
+    why TEXT NOT NULL,
+    created_ms INTEGER NOT NULL
+);
+CREATE TABLE alerts (
+    id TEXT PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    said TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    done_ms INTEGER NOT NULL
+);
+CREATE TABLE audit (
+    n INTEGER PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    who TEXT NOT NULL,
+    did TEXT NOT NULL,
+    what TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    hash TEXT NOT NULL
+)
+"""
+
+MIGRATIONS = {1: _FIRST}

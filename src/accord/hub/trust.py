@@ -1,0 +1,191 @@
+"""Whose signatures on cards count, and what is known of those on a card."""
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..auth import InvalidSignature, Trust, UnknownKey, header_of, public_jwk
+from ..client import BadCard, UntrustedCard
+from ..client.discovery import verify_card
+from ..model import InvalidParams, now_ms
+from ..net import Guard
+from .audit import Audit
+from .changes import Changes
+from .db import Database
+from .entries import SignatureReport
+from .errors import EntryNotFound
+from .people import Person
+
+__all__ = ["TrustedKey", "TrustedKeys"]
+
+
+class TrustedKey(msgspec.Struct, frozen=True):
+    """Keys whose signatures count: a JWK set, or the address of one."""
+
+    id: str
+    name: str
+    jwks: str  # JSON; empty if there is a URL
+    url: str
+    expires_ms: int  # 0: never
+    created_ms: int
+
+
+class TrustedKeys:
+    """The keys an admin trusts."""
+
+    def __init__(
+        self, db: Database, changes: Changes, audit: Audit, guard: Callable[[], Guard]
+    ) -> None:
+        self._db = db
+        self._changes = changes
+        self._audit = audit
+        self._guard = guard
+        self._keys: dict[str, tuple[TrustedKey, Trust]] = {}
+        changes.watch(self._load)
+
+    @property
+    def keys(self) -> list[TrustedKey]:
+        return [key for key, _ in self._keys.values()]
+
+    async def report(self, card: Any, url: str) -> tuple[SignatureReport, Any]:
+        """Return what is known of the signatures on a card, given as JSON, and what of the card
+        counts: of one that is trusted, what is signed.
+        """
+        signatures = card.get("signatures") if isinstance(card, dict) else None
+        if not signatures:
+            return SignatureReport(), card
+        kid = _kid(signatures)
+        unknown, why = True, ""
+        for key, trust in self._living():
+            try:
+                signed = await verify_card(card, url, trust, "", None)
+            except UntrustedCard as error:
+                if not isinstance(error.__cause__, UnknownKey):
+                    unknown, why = False, error.fault
+            except BadCard as error:
+                return SignatureReport(status="invalid", key_id=kid, why=error.fault), card
+            else:
+                where = key.url or f"the trusted key {key.name}"
+                return SignatureReport(status="trusted", key_id=kid, key_from=where), signed
+        fault = "" if unknown else why
+        if not fault:
+            fault = _malformed(signatures)
+        if fault:
+            return SignatureReport(status="invalid", key_id=kid, why=fault[:300]), card
+        return SignatureReport(status="unknown key", key_id=kid), card
+
+    def refusal(self, report: SignatureReport, policy: str) -> str:
+        """Why a card may not be used; empty if it may."""
+        if policy == "off" or report.status == "trusted":
+            return ""
+        if report.status == "invalid":
+            return f"its signature is {report.sentence}"
+        if policy == "require":
+            return f"it is {report.sentence}, and this hub takes only cards signed by a trusted key"
+        return ""
+
+    async def add(
+        self,
+        by: Person,
+        name: str,
+        *,
+        jwks: Any = None,
+        pem: str = "",
+        url: str = "",
+        expires_ms: int,
+    ) -> TrustedKey:
+        """Trust a key: a JWK or JWK set, a public key in PEM, or the address of a JWK set."""
+        if sum(bool(one) for one in (jwks, pem, url)) != 1:
+            raise InvalidParams("give one of jwk, pem and url")
+        try:
+            keys = _jwk_set(jwks, pem) if not url else None
+            key = TrustedKey(
+                secrets.token_hex(6),
+                name,
+                msgspec.json.encode(keys).decode() if keys is not None else "",
+                url,
+                expires_ms,
+                now_ms(),
+            )
+            self._trust(key)
+        except ValueError as error:
+            raise InvalidParams(f"this key can't be trusted: {error}") from None
+        async with self._db.transaction() as db:
+            await db.change()
+            await db.execute(
+                "INSERT INTO trusted_keys (id, name, jwks, url, expires_ms, created_ms) "
+                "VALUES (?,?,?,?,?,?)",
+                *(key.id, key.name, key.jwks, key.url, key.expires_ms, key.created_ms),
+            )
+            await self._audit.write(by.name, "trust.add", key.id, name, within=db)
+        await self._changes.sync()
+        return key
+
+    async def remove(self, by: Person, id: str) -> None:
+        async with self._db.transaction() as db:
+            await db.change()
+            if not await db.execute("DELETE FROM trusted_keys WHERE id = ?", id):
+                raise EntryNotFound(f"no key {id[:80]!r} is trusted", fix="accord hub trust list")
+            await self._audit.write(by.name, "trust.remove", id, within=db)
+        await self._changes.sync()
+
+    async def _load(self) -> None:
+        rows = await self._db.fetch("SELECT * FROM trusted_keys ORDER BY created_ms, id")
+        found = [msgspec.convert(row, TrustedKey) for row in rows]
+        self._keys = {key.id: self._keys.get(key.id) or (key, self._trust(key)) for key in found}
+
+    def _living(self) -> list[tuple[TrustedKey, Trust]]:
+        now = now_ms()
+        return [
+            (key, trust)
+            for key, trust in self._keys.values()
+            if not key.expires_ms or key.expires_ms > now
+        ]
+
+    def _trust(self, key: TrustedKey) -> Trust:
+        if key.jwks:
+            return Trust(msgspec.json.decode(key.jwks))
+        # The set itself, for signatures that only name a key; and signatures that name this set.
+        return Trust(key.url, key_urls=[key.url], guard=self._guard())
+
+
+def _jwk_set(jwks: Any, pem: str) -> dict[str, Any]:
+    if pem:
+        jwks = public_jwk(pem)
+    if not isinstance(jwks, dict):
+        raise ValueError("a JWK is a JSON object")
+    return jwks if "keys" in jwks else {"keys": [jwks]}
+
+
+def _kid(signatures: Any) -> str:
+    """The key the first readable signature names."""
+    for one in signatures if isinstance(signatures, list) else ():
+        try:
+            kid = header_of(one["protected"]).get("kid")
+        except (InvalidSignature, TypeError, KeyError):
+            continue
+        if isinstance(kid, str):
+            return kid[:200]
+    return ""
+
+
+def _malformed(signatures: Any) -> str:
+    """What is wrong with signatures of unknown keys, as far as that can be told without the key."""
+    if not isinstance(signatures, list):
+        return "signatures is not a list"
+    why = ""
+    for one in signatures:
+        try:
+            header = header_of(one["protected"])
+        except (InvalidSignature, TypeError, KeyError):
+            why = why or "a signature without a header that can be read"
+            continue
+        if not isinstance(header.get("kid"), str):
+            why = why or "the header does not say with which key (kid)"
+        elif str(header.get("alg", "")).lower() == "none" or str(header["alg"]).startswith("HS"):
+            why = why or f"the algorithm {header['alg']!r:.20} is not one that is accepted"
+        else:
+            return ""
+    return why
