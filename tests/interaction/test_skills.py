@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from accord import Agent, Artifact, Ask, Caller, Context, File, Message, Part, Reply
+from accord import Agent, Artifact, Ask, Caller, Context, File, Message, Part, Reply, StatusMessage
 from accord.model import Role
 from tests.drive import kinds, refusal_of, say, state_of, text_of
 
@@ -69,8 +69,8 @@ async def test_nothing_returned_is_nothing_made(connect):
 
 @pytest.mark.parametrize(
     "word",
-    [Reply("bye"), Message(message_id="x", role=Role.AGENT, parts=[Part(text="bye")])],
-    ids=["Reply", "Message"],
+    [StatusMessage("bye"), Message(message_id="x", role=Role.AGENT, parts=[Part(text="bye")])],
+    ids=["StatusMessage", "Message"],
 )
 async def test_a_message_returned_by_a_task_is_its_last_word(connect_rpc, word):
     """It becomes the completing status message, and no artifact (design, rule 8)."""
@@ -82,6 +82,17 @@ async def test_a_message_returned_by_a_task_is_its_last_word(connect_rpc, word):
         task = (await client.send("go"))["task"]
         assert (state_of(task), text_of(task["status"]["message"])) == ("completed", "bye")
         assert "artifacts" not in task
+
+
+async def test_a_reply_of_a_skill_with_a_task_is_a_mistake(connect_rpc, caplog):
+    """`Reply` has one meaning: an answer without a task (design, rule 8)."""
+
+    async def leave(request: str):
+        return Reply("bye")
+
+    async with connect_rpc(leave) as client:
+        assert state_of((await client.send("go"))["task"]) == "failed"
+        assert "annotate it -> Reply, or say StatusMessage(...)" in caplog.text
 
 
 async def test_skills_may_be_plain_functions(connect):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from accord import Ask, Context, Reply
+from accord import Ask, Context, StatusMessage
 from accord.model import Limits
 from tests.drive import heard, refusal_of, say, state_of, text_of
 
@@ -105,7 +105,7 @@ async def test_task_size_of_words(connect, verb):
             elif verb == "ask":
                 await ctx.ask("x" * 30_000)
             else:
-                return Reply("x" * 30_000)
+                return StatusMessage("x" * 30_000)
 
     async with connect(talk, limits=Limits(task_size=22_000)) as client:
         task = (await client.send("go"))["task"]

@@ -134,6 +134,8 @@ def advised(
             hint = f"The agent may have started. To get this answer and not start again:  {again}"
         case Unreachable() if "no secure connection" in said:
             hint = "If the agent has no TLS, its address begins with http://, not https://."
+        case Unreachable() if "the card of" in said:
+            pass  # the agent is there; what to change is said
         case Unreachable():
             hint = "Start one with:  accord serve FILE"
         case UntrustedCard():

@@ -278,11 +278,13 @@ def greet(
     file: str = "",
 ) -> None:
     """Say what is served where, and what to type to try it."""
-    base = url or bound
+    base = (url or bound).rstrip("/")
     kept = (
         "forgotten when the server stops" if store.startswith("memory") else "kept through a crash"
     )
     click.echo(f"{click.style(agent.name, bold=True)} is served at {base}   (Ctrl-C stops it)")
+    if base != bound:
+        click.echo(f"  listens  {bound}")
     click.echo(f"  card     {base}/.well-known/agent-card.json")
     if grpc:
         click.echo(f"  grpc     {grpc}")

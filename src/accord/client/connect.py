@@ -257,7 +257,7 @@ def connect(
                 await binding.close()
             await http.close()
 
-        return FoundAgent(card, interfaces, bind, notes, close, http, is_met)
+        return FoundAgent(card, interfaces, bind, notes, close, http, is_met, origin)
 
     return Client(AgentConnection(find, options))
 

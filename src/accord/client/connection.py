@@ -20,7 +20,7 @@ from ..model import (
     MethodNotFound,
     VersionNotSupported,
 )
-from ..net import Http
+from ..net import Http, origin_of
 from ..observe import NO_TRACE, outgoing
 from .bindings import Binding, Extra, Items
 from .budget import Budget
@@ -57,6 +57,7 @@ class FoundAgent(msgspec.Struct):
     http: Http  # what its HTTP interfaces are called with, credentials included
     # it told its card itself; one that was handed over says nothing of whether anybody is there
     is_met: bool = True
+    origin: str = ""  # where its card was found; empty if it was handed over
 
 
 class AgentConnection:
@@ -293,9 +294,17 @@ class AgentConnection:
     @property
     def _is_met(self) -> bool:
         """Somebody has answered there before."""
-        return (
-            (self._found is not None and self._found.is_met) or self._is_proven or self._is_reached
-        )
+        if self._is_proven or self._is_reached:
+            return True
+        return self._found is not None and self._found.is_met and not self._is_elsewhere
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """The card sends callers to another place than its own."""
+        found, interface = self._found, self._interface
+        if found is None or interface is None or not found.origin:
+            return False
+        return interface.protocol_binding != "GRPC" and origin_of(interface.url) != found.origin
 
     async def pause(self, pause: Pause) -> None:
         """Wait before the next attempt. While nobody was there, that begins with the preferred
@@ -324,10 +333,23 @@ class AgentConnection:
         if isinstance(error, AgentFault):
             if self._found is not None:
                 error.agent = self.name
+                self._explain(error, self._found)
         elif not getattr(error, "__notes__", None):
             error.agent = self.name
             error.add_note(f"said by {self.name}")
         return error
+
+    def _explain(self, error: AgentFault, found: FoundAgent) -> None:
+        """Say so if it is the card that leads to where nothing answers."""
+        if not isinstance(error, Unreachable) or self._is_proven or not self._is_elsewhere:
+            return
+        place = origin_of(self.interface.url)
+        if not error.fault.startswith("the card of"):
+            error.fault = (
+                f"the card of {found.origin} names {place}, where nothing answers ({error.fault}); "
+                f"if its server is at {found.origin}, it has to say so: accord serve --url "
+                f"{found.origin}"
+            )
 
     # Choosing
 

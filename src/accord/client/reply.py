@@ -121,7 +121,7 @@ class ClientReply:
         )
 
     def __repr__(self) -> str:
-        return f"Reply({self.state.word}, {self.text[:60]!r})"
+        return f"ClientReply({self.state.word}, {self.text[:60]!r})"
 
 
 def parts_of(content: Content) -> list[Part]:

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from .base import Metadata, Model
+from .base import Metadata, Model, brief
 
 __all__ = [
     "MAX_SIGNATURES",
@@ -183,3 +183,9 @@ class AgentCard(Model):
     security_requirements: list[SecurityRequirement] = []
     signatures: list[AgentCardSignature] = []
     icon_url: str | None = None
+
+    def __repr__(self) -> str:
+        skills = ", ".join(skill.id for skill in self.skills)
+        places = self.supported_interfaces
+        where = f", at {places[0].url}" if places else ""
+        return f"AgentCard({self.name!r} {self.version}, skills {brief(skills)}{where})"

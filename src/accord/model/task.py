@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from .base import Metadata, Model
+from .base import Metadata, Model, brief
 from .errors import InvalidAgentResponse
 from .limits import Limits
 
@@ -93,6 +93,32 @@ class Part(Model):
         ) != 3:
             raise ValueError("a part holds exactly one of text, raw, url, data")
 
+    def __repr__(self) -> str:
+        return f"Part({_shown(self)})"
+
+
+def _shown(part: Part) -> str:
+    """A part in a few words."""
+    if isinstance(part.text, str):
+        return brief(part.text)
+    if part.data is not UNSET:
+        return f"data={brief(part.data)}"
+    name = f"{part.filename} " if part.filename else ""
+    kind = f", {part.media_type}" if part.media_type else ""
+    if isinstance(part.url, str):
+        return f"file {name}at {part.url}{kind}"
+    size = len(part.raw) if isinstance(part.raw, bytes) else 0
+    return f"file {name}of {size} byte{'' if size == 1 else 's'}{kind}"
+
+
+def _all_shown(parts: list[Part]) -> str:
+    """Parts in a few words: their text, and what else there is."""
+    text = "".join(part.text for part in parts if isinstance(part.text, str))
+    others = [part for part in parts if not isinstance(part.text, str)]
+    shown = [brief(text)] if text or not others else []
+    shown += [_shown(part) for part in others[:3]]
+    return ", ".join(shown) + (f", … {len(others)} in all" if len(others) > 3 else "")
+
 
 def join_text(parts: list[Part]) -> list[Part]:
     """Return `parts` with adjacent plain texts as one.
@@ -137,6 +163,9 @@ class Message(Model):
         """All text parts, joined with a newline."""
         return "\n".join(part.text for part in self.parts if isinstance(part.text, str))
 
+    def __repr__(self) -> str:
+        return f"Message({self.role.value.removeprefix('ROLE_').lower()}, {_all_shown(self.parts)})"
+
 
 class Artifact(Model):
     """Something the agent made, in one or more parts: the result, or one of several."""
@@ -153,6 +182,9 @@ class Artifact(Model):
         """All text parts as one: chunks of a stream are not separated."""
         return "".join(part.text for part in self.parts if isinstance(part.text, str))
 
+    def __repr__(self) -> str:
+        return f"Artifact({brief(self.name or self.artifact_id)}, {_all_shown(self.parts)})"
+
     def extend(self, chunk: "Artifact") -> None:
         """Add a further chunk of this artifact; what it says of the whole is newer."""
         self.parts.extend(chunk.parts)
@@ -166,6 +198,14 @@ class TaskStatus(Model):
     state: TaskState
     message: Message | None = None
     timestamp: str = ""
+
+    def __repr__(self) -> str:
+        return f"TaskStatus({self._shown})"
+
+    @property
+    def _shown(self) -> str:
+        said = f", {_all_shown(self.message.parts)}" if self.message is not None else ""
+        return f"{self.state.word}{said}"
 
 
 class Task(Model):
@@ -185,6 +225,11 @@ class Task(Model):
     @property
     def state(self) -> TaskState:
         return self.status.state
+
+    def __repr__(self) -> str:
+        made = [f"{len(self.artifacts)} artifacts" if len(self.artifacts) > 1 else ""]
+        made += [_all_shown(one.parts) for one in self.artifacts[:1]]
+        return ", ".join(filter(None, [f"Task({self.id}", self.status._shown, *made])) + ")"
 
     def apply(self, event: "Event", limits: Limits = _DEFAULT) -> None:
         """Bring this task, the draft its run owns, to where it stands once `event` has happened.
@@ -260,6 +305,9 @@ class StatusUpdate(Model):
     status: TaskStatus
     metadata: Metadata | None = None
 
+    def __repr__(self) -> str:
+        return f"StatusUpdate({self.status._shown}, task={self.task_id})"
+
 
 class ArtifactUpdate(Model):
     """A whole artifact or, with `append`, a further chunk of one."""
@@ -270,6 +318,12 @@ class ArtifactUpdate(Model):
     append: bool = False
     last_chunk: bool = False
     metadata: Metadata | None = None
+
+    def __repr__(self) -> str:
+        marks = [name for name in ("append", "last_chunk") if getattr(self, name)]
+        what = [brief(self.artifact.name or self.artifact.artifact_id), *marks]
+        shown = _all_shown(self.artifact.parts)
+        return f"ArtifactUpdate({shown}, artifact={' '.join(what)}, task={self.task_id})"
 
 
 Event: TypeAlias = Task | StatusUpdate | ArtifactUpdate

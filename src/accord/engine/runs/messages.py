@@ -7,7 +7,7 @@ import msgspec
 from ...model import Message, Metadata, Part, Role, TaskState, new_id
 from ...schema import Shape
 from ..log import Log
-from ..skills import Reply, to_parts
+from ..skills import Reply, StatusMessage, to_parts
 
 __all__ = ["agent_message", "read_answer", "set_status"]
 
@@ -25,7 +25,7 @@ def agent_message(word: Any, task_id: str, context_id: str) -> Message:
         return msgspec.structs.replace(
             word, role=Role.AGENT, task_id=task_id, context_id=context_id
         )
-    if isinstance(word, Reply):
+    if isinstance(word, (Reply, StatusMessage)):
         return word.message(context_id, task_id)
     parts = (
         word if isinstance(word, list) and word and isinstance(word[0], Part) else to_parts(word)

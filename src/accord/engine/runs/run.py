@@ -45,7 +45,7 @@ from ..durable import (
     position_in,
 )
 from ..log import NO_ORIGIN, ArtifactChanged, Entry, Log, Origin, Released, RunStarted, Turn, Worked
-from ..skills import Ask, Context, Fail, Reject, Reply, Skill, to_parts
+from ..skills import Ask, Context, Fail, Reject, Reply, Skill, StatusMessage, to_parts
 from ..threads import Threads
 from .conversation_state import StateOfConversation
 from .first_word import FirstWord
@@ -366,7 +366,7 @@ class Run:
             self._rest_with(status.state, status.message, self._left_open.metadata)
             return
         word = self._last_message
-        if isinstance(value, (Reply, Message)):
+        if isinstance(value, (Reply, StatusMessage, Message)):
             if self._answer(value):
                 return
             word = self._message(value)
@@ -514,10 +514,18 @@ class Run:
         if self._first_word is not None:
             await asyncio.wait({self._first_word.said})
 
-    def _answer(self, word: Reply | Message) -> bool:
-        """The function's first word is a message. Return whether that is the answer; else there is
-        a task, and it is a word of that.
+    def _answer(self, word: Reply | StatusMessage | Message) -> bool:
+        """Return whether a message is the answer: the first word of a function that may have no
+        task. Else there is a task, and it is the message of its last status.
         """
+        skill = self.skill
+        if isinstance(word, Reply) and skill.makes_task and not skill.has_first_word:
+            raise TypeError(
+                f"{skill.function.__qualname__} has a task, and a Reply is an answer without one; "
+                "annotate it -> Reply, or say StatusMessage(...)"
+            )
+        if isinstance(word, StatusMessage):
+            return False
         first = self._first_word
         if first is None or first.always_task:
             return False
@@ -589,7 +597,7 @@ class Run:
         """Add what was yielded or returned: an Artifact is its own, anything else is a chunk of the
         branch's one.
         """
-        if isinstance(value, (Reply, Message)):
+        if isinstance(value, (Reply, StatusMessage, Message)):
             if not self._answer(value):
                 self._last_message = self._message(value)
             return

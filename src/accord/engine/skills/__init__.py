@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .values import Ask as Ask
     from .values import File as File
     from .values import Reply as Reply
+    from .values import StatusMessage as StatusMessage
     from .values import to_parts as to_parts
 
 if not TYPE_CHECKING:  # else every name would seem to exist
@@ -32,6 +33,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "File": "values",
             "Reject": "context",
             "Reply": "values",
+            "StatusMessage": "values",
             "edited": "card",
             "Skill": "skill",
             "current": "context",

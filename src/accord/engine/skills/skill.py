@@ -18,7 +18,7 @@ from ...model import AgentSkill, Message, Part
 from ...schema import json_schema
 from .context import Context
 from .signature import Parameters, bind
-from .values import Ask, File, Reply
+from .values import Ask, File, Reply, StatusMessage
 
 __all__ = ["Skill"]
 
@@ -107,7 +107,7 @@ def _output_schema(type_: Any) -> dict[str, Any] | None:
 
 
 _STREAMS = (AsyncIterator, AsyncGenerator, Iterator, Generator, AsyncIterable, Iterable)
-_NO_VALUES = (Any, types.NoneType, Reply, Ask, Message, Part, File, bytes)
+_NO_VALUES = (Any, types.NoneType, Reply, StatusMessage, Ask, Message, Part, File, bytes)
 
 
 def _kind(function: Callable[..., Any]) -> str:

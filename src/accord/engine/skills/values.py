@@ -7,15 +7,11 @@ from msgspec import UNSET
 from ...model import File, Message, Part, Role, new_id
 from ...schema import to_builtins
 
-__all__ = ["Ask", "File", "Reply", "files_of", "to_parts"]
+__all__ = ["Ask", "File", "Reply", "StatusMessage", "files_of", "to_parts"]
 
 
-class Reply:
-    """An answer that is just a message: no task is kept of it.
-
-    A skill annotated `-> Reply` runs without a task. Returned by any other skill, it becomes the
-    message of the completing status.
-    """
+class _Said:
+    """Values that an agent says in a message."""
 
     __slots__ = ("metadata", "parts")
 
@@ -32,6 +28,26 @@ class Reply:
             task_id=task_id,
             metadata=self.metadata,
         )
+
+
+class Reply(_Said):
+    """An answer that is just a message: no task is kept of it.
+
+    For skills annotated `-> Reply`, which run without a task, and as the first output of those with
+    `first_word=True`. A skill that has a task ends it with `StatusMessage`.
+    """
+
+    __slots__ = ()
+
+
+class StatusMessage(_Said):
+    """What a skill says when its task is completed: the message of the last status.
+
+    Returned or yielded: `return StatusMessage("Booked", {"seat": "12A"})`. It is no artifact: it is
+    for words about the work, where the work itself is in artifacts.
+    """
+
+    __slots__ = ()
 
 
 class Ask:
@@ -60,7 +76,7 @@ def to_parts(value: Any) -> list[Part]:
             return [Part(raw=value, media_type="application/octet-stream")]
         case Message():
             return value.parts
-        case Reply():
+        case _Said():
             return value.parts
         case list() | tuple() if value and all(isinstance(item, (Part, File)) for item in value):
             return [part for item in value for part in to_parts(item)]
