@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from ..server.process import LOG_FORMATS, set_up_log
 from .hub_client import HubClient, hub_options
-from .logs import FORMATS, set_up_log
 
 __all__ = ["hub"]
 
@@ -59,7 +59,7 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 )
 @click.option("--no-console", is_flag=True, help="Leave out the web console at /console.")
 @click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True)
-@click.option("--log-format", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("--log-format", type=click.Choice(LOG_FORMATS), default="text", show_default=True)
 @click.pass_context
 def hub(
     context: click.Context, /, no_console: bool, log_level: str, log_format: str, **given: Any
@@ -109,7 +109,6 @@ def hub(
             host=settings.host,
             port=settings.port,
             limits=made.app.limits,
-            log_level=log_level,
             on_start=started,
             grace_s=20.0,
         )
