@@ -170,7 +170,8 @@ def _agents_in(file: Path) -> list[dict[str, Any]]:
 
 
 def _added(entry: dict[str, Any]) -> str:
-    said = f"{entry['name']} is {entry['state']}: {len(entry.get('skills', []))} skills"
+    count = len(entry.get("skills", []))
+    said = f"{entry['name']} is {entry['state']}: {count} skill{'s' if count != 1 else ''}"
     if entry["state"] == "pending":
         said += f"\nAn admin approves it with:  accord hub approve {entry['name']}"
     for note in entry.get("notes", []):

@@ -70,7 +70,7 @@ class CardReader:
         http = self.http()
         try:
             if credential is not None:
-                http = Signed(http, origin, choose(_NO_CARD, [credential], AgentPlace(origin)))
+                http = Signed(http, origin, choose(_NO_CARD, credential, AgentPlace(origin)))
             found = await get_card(url, http, self._budget, self._cards, notes)
             return await self._read(found.body, found.place, notes)
         except CannotAdd:

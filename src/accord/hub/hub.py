@@ -6,11 +6,13 @@ import logging
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from ..agent import Agent
 from ..app import App
 from ..auth import Authenticator, Caller, digest_of
 from ..model import A2AError, Limits
+from ..net import origin_of
 from ..server import HttpRequest
 from ..server.process import is_loopback
 from .api import ROUTES, HubApi, Routes
@@ -18,6 +20,7 @@ from .audit import Audit
 from .cards import CardReader
 from .changes import Changes
 from .db import open_database
+from .entries import Entry
 from .inbox import Inbox
 from .networks import LOOPBACK, Networks
 from .people import CONSOLE, HubRole, People
@@ -25,6 +28,7 @@ from .policy import Policy
 from .registry import Registry
 from .settings import HubSettings
 from .trust import TrustedKeys
+from .vault import Vault
 
 __all__ = ["Hub"]
 
@@ -66,11 +70,13 @@ class Hub:
         self.people.keys = self.app.engine.tasks.store.keys
         self.policy = Policy(self.db, self.changes, self.people, self.audit)
         self.trusted = TrustedKeys(self.db, self.changes, self.audit, self.networks.guard)
+        self.vault = Vault(self.db, self.changes, self.audit, lambda: self.app.keyring)
         self.cards = CardReader(self.networks.guard, self.trusted)
         self.registry = Registry(
             *(self.db, self.changes, self.policy, self.audit, self.inbox),
             *(self.cards, self.trusted, settings),
         )
+        self.registry.credential_of = self._card_credential
         self.routes = Routes()
         self.api = HubApi(self, self.routes, Authenticator(auth, settings.name, limits or Limits()))
         self.admin_key = ""  # of whoever may read the hub's folder
@@ -95,12 +101,17 @@ class Hub:
         found = self.registry.visible_to(caller)
         return [{"name": one.name, "description": one.card.description} for one in found]
 
+    def _card_credential(self, entry: Entry) -> Any:
+        """What is shown to an agent for its card."""
+        return self.vault.for_origin(entry, origin_of(entry.card_url), None)
+
     # A part of the app: opened with it, closed after its work has ended.
 
     async def open(self) -> None:
         await self.db.open()
         try:
             await self.changes.open()
+            self.vault.check()
             self.admin_key = await self._local_key()
             self._running = [
                 asyncio.create_task(self._round(seconds, work)) for seconds, work in self._rounds

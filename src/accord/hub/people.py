@@ -16,8 +16,10 @@ from ..auth import Scheme as AuthScheme
 from ..model import HTTPAuthSecurityScheme as HttpScheme
 from ..model import InvalidParams, SecurityScheme, now_ms
 from ..store import KeyStore, StoredApiKey
+from .audit import Audit
 from .changes import Changes
 from .db import Database
+from .errors import EntryNotFound
 from .settings import HubSettings
 
 __all__ = ["GUEST", "SYSTEM", "HubRole", "People", "Person"]
@@ -99,6 +101,7 @@ class People:
         self._settings = settings
         self.guests = guests
         self._users: dict[str, User] = {}
+        self._teams: list[dict[str, str]] = []
         changes.watch(self._load)
 
     def auth(self) -> Auth:
@@ -144,7 +147,50 @@ class People:
         )
         return id_, text
 
+    @property
+    def users(self) -> list[User]:
+        return list(self._users.values())
+
+    @property
+    def teams(self) -> list[dict[str, str]]:
+        return self._teams
+
+    async def set_user(
+        self, by: Person, audit: Audit, name: str, role: HubRole, teams: Iterable[str]
+    ) -> None:
+        """Say what somebody who comes with a token may do; `name` is their name or identity."""
+        async with self._db.transaction() as db:
+            await db.change()
+            await db.execute(
+                "INSERT INTO users (name, role, teams) VALUES (?,?,?) "
+                "ON CONFLICT (name) DO UPDATE SET role = excluded.role, teams = excluded.teams",
+                *(name, role, " ".join(teams)),
+            )
+            detail = {"role": role, "teams": list(teams)}
+            await audit.write(by.name, "user.set", name, detail, within=db)
+        await self._changes.sync()
+
+    async def add_team(self, by: Person, audit: Audit, name: str, description: str) -> None:
+        async with self._db.transaction() as db:
+            await db.change()
+            await db.execute(
+                "INSERT INTO teams (name, description) VALUES (?,?) "
+                "ON CONFLICT (name) DO UPDATE SET description = excluded.description",
+                *(name, description),
+            )
+            await audit.write(by.name, "team.add", name, within=db)
+        await self._changes.sync()
+
+    async def remove_team(self, by: Person, audit: Audit, name: str) -> None:
+        async with self._db.transaction() as db:
+            await db.change()
+            if not await db.execute("DELETE FROM teams WHERE name = ?", name):
+                raise EntryNotFound(f"there is no team {name[:80]!r}", fix="accord hub team list")
+            await audit.write(by.name, "team.remove", name, within=db)
+        await self._changes.sync()
+
     async def _load(self) -> None:
+        self._teams = await self._db.fetch("SELECT name, description FROM teams ORDER BY name")
         rows = await self._db.fetch("SELECT name, role, teams FROM users")
         self._users = {
             row["name"]: User(row["name"], HubRole(row["role"]), tuple(row["teams"].split()))

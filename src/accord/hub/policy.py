@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ..auth import Caller
-from ..model import SCHEMA, InvalidParams, now_ms
+from ..model import SCHEMA, now_ms
 from .audit import Audit
 from .changes import Changes
 from .db import Database
@@ -25,7 +25,16 @@ from .entries import Entry, EntryState, Visibility
 from .errors import EntryNotFound
 from .people import KEYS, HubRole, People, Person
 
-__all__ = ["Decision", "Effect", "Policy", "PolicyRule", "SkillChoice"]
+__all__ = [
+    "Decision",
+    "Effect",
+    "May",
+    "Policy",
+    "PolicyRule",
+    "SkillChoice",
+    "applies",
+    "honours_skill",
+]
 
 Effect: TypeAlias = Literal["allow", "ask", "deny"]
 May: TypeAlias = Literal["see", "call"]
@@ -200,7 +209,7 @@ class Policy:
         fitting = [
             rule
             for rule in self._rules or ()
-            if rule.may == may and _is_for(rule, entry, skill) and _is_who(rule, person, caller)
+            if rule.may == may and applies(rule, entry, skill) and _is_who(rule, person, caller)
         ]
         return min(fitting, key=lambda rule: _ORDER.index(rule.effect), default=None)
 
@@ -216,7 +225,8 @@ def _most_careful(each: dict[str, Decision], whole: Decision) -> Decision:
     return min((whole, *each.values()), key=lambda decision: _ORDER.index(decision.effect))
 
 
-def _is_for(rule: PolicyRule, entry: Entry, skill: str | None) -> bool:
+def applies(rule: PolicyRule, entry: Entry, skill: str | None) -> bool:
+    """Whether a rule is about an agent, or one skill of it."""
     kind, _, name = rule.what.partition(":")
     match kind:
         case "*":
@@ -261,11 +271,3 @@ def _is_named(who: str, person: Person, caller: Caller) -> bool:
     claim, _, value = name.partition("=")
     held = caller.claims.get(claim)
     return value in held if isinstance(held, list) else held is not None and str(held) == value
-
-
-def read_rule(value: object) -> PolicyRule:
-    """Return a rule that somebody wrote. Raises InvalidParams."""
-    try:
-        return msgspec.convert(value, PolicyRule)
-    except msgspec.ValidationError as error:
-        raise InvalidParams(f"this is no rule: {error}") from None

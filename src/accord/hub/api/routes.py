@@ -1,7 +1,13 @@
 """All routes of the REST interface."""
 
-from . import agents
+from . import admin, agents, openapi, secrets, transfer
 
 __all__ = ["ROUTES"]
 
-ROUTES = (*agents.ROUTES,)
+ROUTES = (
+    *agents.ROUTES,
+    *secrets.ROUTES,
+    *admin.ROUTES,
+    *transfer.ROUTES,
+    *openapi.ROUTES,
+)
