@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 DEV    := $(VENV)/.dev
 RUN    := $(VENV)/.run
 FUZZ   := $(VENV)/.fuzz
-OLD    := .venv-03/.done
+OLD    := .venv-02/.done .venv-03/.done
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
@@ -26,10 +26,10 @@ $(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@ $(RUN)
 
-# Real clients of old versions, for the tests: a2a-sdk 0.3 in an environment of its own, and, where there is Node, @a2a-js/sdk.
-$(OLD): tests/legacy/sdk03.txt
-	$(PYTHON) -m venv .venv-03
-	.venv-03/bin/python -m pip install --quiet --disable-pip-version-check -r tests/legacy/sdk03.txt
+# Old releases of a2a-sdk, for the tests, in environments of their own; and, where there is Node, @a2a-js/sdk.
+$(OLD): .venv-%/.done: tests/legacy/sdk%.txt tests/legacy/accord.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -r tests/legacy/accord.txt
 	@touch $@
 
 # Likewise an OpenID provider.

@@ -13,6 +13,7 @@ __all__ = ["main"]
 
 _VERBS = {
     "serve": ("serve", "serve"),
+    "run": ("run", "run"),
     "send": ("send", "send"),
     "chat": ("chat", "chat"),
     "task": ("task", "task"),

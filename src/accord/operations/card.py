@@ -21,7 +21,7 @@ async def get_extended_card(
         raise UnsupportedOperation(
             "this agent has no extended card; the public one is at /.well-known/agent-card.json"
         )
-    if call.caller.is_anonymous:
+    if call.caller.is_anonymous and not service.engine.agent.is_extended_card_public:
         raise Unauthenticated("the extended card is for authenticated callers")
     # The user's function may change what it is given.
     card = msgspec.convert(msgspec.to_builtins(service.card), AgentCard)

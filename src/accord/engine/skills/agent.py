@@ -99,6 +99,8 @@ class AgentBase:
         self.router: Callable[[Message], Any] | None = None
         self.edit_card: Callable[[AgentCard], AgentCard | None] | None = None
         self.extend_card: Callable[[AgentCard, Caller], Any] | None = None
+        # True for programs that decide themselves who may see it, before the agent is reached
+        self.is_extended_card_public = False
 
     @overload
     def skill(

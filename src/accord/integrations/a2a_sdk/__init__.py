@@ -1,0 +1,12 @@
+"""Programs written for a2a-sdk 0.2, 0.3 or 1.x: their executors as skills, and whole programs."""
+
+from typing import TYPE_CHECKING
+
+from ...lazy import lazy
+
+if TYPE_CHECKING:
+    from .executor import agent_of as agent_of
+    from .program import run_program as run_program
+
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(__name__, {"agent_of": "executor", "run_program": "program"})

@@ -1,0 +1,214 @@
+"""An `AgentExecutor` of a2a-sdk as an agent: its `execute` is called where a skill would be."""
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+from ...agent import Agent
+from ...engine.skills import Context
+from ...model import (
+    FINAL,
+    INTERRUPTED,
+    AgentCapabilities,
+    AgentCard,
+    ArtifactUpdate,
+    Message,
+    SendConfiguration,
+    SendMessageRequest,
+    StatusUpdate,
+    Task,
+    TaskState,
+)
+from .generations import Said, SdkGeneration, a2a_error, installed
+
+__all__ = ["agent_of"]
+
+log_ = logging.getLogger("accord")
+
+CANCEL_S = 3.0  # what an executor's `cancel` may take; then its `execute` is cancelled
+
+
+def agent_of(executor: Any, card: Any = None, *, name: str = "", description: str = "") -> Agent:
+    """Return an agent that runs an `AgentExecutor`, unchanged.
+
+    Args:
+        executor: Of a2a-sdk 0.2, 0.3 or 1.x, whichever is installed.
+        card: The SDK's card. Its skills become the agent's, and all of them run the executor.
+        name: What people call it, if there is no card; the executor's class by default.
+        description: What it is for, likewise.
+    """
+    sdk = installed()
+    told = _no_card() if card is None else sdk.card(card)
+    agent = Agent(
+        name or told.name or type(executor).__name__,
+        description=description or told.description,
+        version=told.version or "0.1.0",
+        provider=told.provider,
+        documentation_url=told.documentation_url,
+        icon_url=told.icon_url,
+        input_modes=told.default_input_modes or None,
+        output_modes=told.default_output_modes or None,
+        extensions=told.capabilities.extensions,
+    )
+    runner = _Runner(executor, sdk)
+    for skill in told.skills:
+        agent.skill(
+            id=skill.id,
+            name=skill.name,
+            description=skill.description,
+            tags=skill.tags,
+            examples=skill.examples,
+            input_modes=skill.input_modes,
+            output_modes=skill.output_modes,
+            first_word=True,
+        )(runner.run)
+    if not told.skills:
+        agent.skill(id="execute", description=agent.description, first_word=True)(runner.run)
+
+    @agent.card
+    def secured(made: AgentCard) -> AgentCard:
+        """What the program's own middleware enforces is declared as the program declares it."""
+        made.security_schemes = told.security_schemes or made.security_schemes
+        made.security_requirements = told.security_requirements or made.security_requirements
+        return made
+
+    return agent
+
+
+def _no_card() -> AgentCard:
+    return AgentCard("", "", [], "", AgentCapabilities(), [], [], [])
+
+
+class _Runner:
+    """Calls the executor for every message."""
+
+    def __init__(self, executor: Any, sdk: SdkGeneration) -> None:
+        self._executor = executor
+        self._sdk = sdk
+
+    async def run(self, message: Message, ctx: Context) -> None:
+        """Run the executor."""
+        queue = _queue(self._sdk, ctx)
+        context = self._context(message, ctx)
+        # A child: when the task is cancelled, the executor's own `cancel` comes first.
+        executing = asyncio.ensure_future(self._executor.execute(context, queue))
+        try:
+            await asyncio.shield(executing)
+        except asyncio.CancelledError:
+            if not executing.done():
+                if ctx.is_canceled:
+                    await self._cancel(context, queue)
+                executing.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await executing
+            raise
+        except Exception as error:
+            refusal = a2a_error(error)
+            if refusal is None:
+                raise
+            raise refusal from error
+        if not queue.has_said:
+            log_.warning(
+                "%s returned without an event; its task is completed",
+                type(self._executor).__name__,
+            )
+        elif not queue.is_settled:
+            log_.warning("%s left its task working; it is completed", type(self._executor).__name__)
+
+    async def _cancel(self, context: Any, queue: Any) -> None:
+        try:
+            await asyncio.wait_for(self._executor.cancel(context, queue), CANCEL_S)
+        except TimeoutError:
+            log_.warning("%s.cancel took too long", type(self._executor).__name__)
+        except Exception as error:  # "not supported", in most programs: its work is cancelled
+            log_.info("%s.cancel: %s", type(self._executor).__name__, error)
+
+    def _context(self, message: Message, ctx: Context) -> Any:
+        from a2a.server.context import ServerCallContext
+
+        facts = {
+            "state": {"headers": dict(ctx.headers)},
+            "user": _User(ctx.caller.name, not ctx.caller.is_anonymous),
+            "requested_extensions": set(ctx.extensions),
+            "tenant": ctx.tenant,
+        }
+        known = getattr(ServerCallContext, "model_fields", {})
+        call = ServerCallContext(**{name: facts[name] for name in facts if name in known})
+        task = ctx.task
+        is_first = len(task.history) <= 1 and not task.artifacts
+        request = SendMessageRequest(
+            message=message,
+            configuration=SendConfiguration(accepted_output_modes=list(ctx.accepted_output_modes)),
+            metadata=message.metadata,
+        )
+        # The executor says "here is a new task" if it is given none, so the first turn has none.
+        return self._sdk.request_context(
+            request, None if is_first else task, ctx.task_id, ctx.context_id, call
+        )
+
+
+def _User(name: str, is_authenticated: bool) -> Any:  # noqa: N802  it makes an object of a class
+    from a2a.auth.user import User
+
+    class CallingUser(User):  # type: ignore[misc]  # other releases have other types
+        """The caller, as the SDK's programs see it."""
+
+        @property
+        def is_authenticated(self) -> bool:
+            return is_authenticated
+
+        @property
+        def user_name(self) -> str:
+            return name
+
+    return CallingUser()
+
+
+def _queue(sdk: SdkGeneration, ctx: Context) -> Any:
+    """The SDK's `EventQueue`, but what is put into it is said at once."""
+    from a2a.server.events import EventQueue
+
+    class RunQueue(EventQueue):  # type: ignore[misc]  # other releases have other types
+        def __init__(self) -> None:
+            self.has_said = False
+            self.is_settled = False  # it has said how its turn ends
+            self._is_over = False
+
+        async def enqueue_event(self, event: Any) -> None:
+            if self._is_over:
+                return
+            for said in _said(sdk.event(event), is_first=not self.has_said):
+                state = said.status.state if isinstance(said, StatusUpdate) else None
+                self._is_over = isinstance(said, Message) or state in FINAL
+                self.is_settled = self._is_over or state in INTERRUPTED
+                self.has_said = True
+                await ctx.say(said)
+
+        def is_closed(self) -> bool:
+            return self._is_over
+
+        async def close(self, immediate: bool = False) -> None:
+            pass
+
+        def task_done(self) -> None:
+            pass
+
+    return RunQueue()
+
+
+def _said(said: Said, *, is_first: bool) -> list[Any]:
+    """What there is to say of an executor's event: a whole task is its artifacts and its status.
+    That it is submitted is news only at first.
+    """
+    events: list[Any] = [said]
+    if isinstance(said, Task):
+        events = [
+            ArtifactUpdate(said.id, said.context_id, artifact, last_chunk=True)
+            for artifact in said.artifacts
+        ]
+        events.append(StatusUpdate(said.id, said.context_id, said.status))
+    last = events[-1]
+    if isinstance(last, StatusUpdate) and last.status.state is TaskState.SUBMITTED:
+        return events if is_first and len(events) == 1 else events[:-1]
+    return events
