@@ -20,7 +20,7 @@ ORDER = [
     {"engine", "push", "client"},
     {"operations"},
     {"server"},
-    {"delegate"},
+    {"delegate", "served"},
     {"app"},
     {"console"},
     {"agent"},

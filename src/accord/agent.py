@@ -1,7 +1,6 @@
 """The agent a user makes: functions, and two ways to serve them."""
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -18,14 +17,16 @@ if TYPE_CHECKING:
     from .server.transport import Tls
     from .store import Store
 
-__all__ = ["Agent"]
+__all__ = ["SHARED_STORE", "Agent"]
 
 MAX_WORKERS = 64
+SHARED_STORE = "sqlite:///.accord/agents.db"  # of several agents
 
 
 class AppOptions(TypedDict, total=False):
     """Keywords of `Agent.app` that `Agent.serve` passes on."""
 
+    beside: "Sequence[Agent]"
     rpc: str
     rest: str
     limits: Limits | None
@@ -53,6 +54,7 @@ class Agent(AgentBase):
     def app(
         self,
         *,
+        beside: "Sequence[Agent]" = (),
         store: "str | Store" = "memory://",
         url: str | None = None,
         rpc: str = "/",
@@ -74,6 +76,8 @@ class Agent(AgentBase):
         or FastAPI.
 
         Args:
+            beside: Other agents to serve on the same engine and store. Each is then below a path
+              made from its name, and `/` says which there are.
             store: Where tasks are kept: `memory://`, `sqlite:///file`, or a store.
             url: The address clients reach it at, for the agent card. Without it, the address they
               used.
@@ -105,6 +109,7 @@ class Agent(AgentBase):
 
         app = App(
             self,
+            beside=beside,
             store=store,
             url=url,
             rpc=rpc,
@@ -127,14 +132,14 @@ class Agent(AgentBase):
     @property
     def default_store(self) -> str:
         """The file `run` and `accord serve` keep this agent's tasks in, unless told otherwise."""
-        name = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-") or "agent"
-        return f"sqlite:///.accord/{name}.db"
+        return f"sqlite:///.accord/{self.slug}.db"
 
     def run(
         self,
         host: str = "127.0.0.1",
         port: int = 8000,
         *,
+        beside: "Sequence[Agent]" = (),
         store: "str | Store | None" = None,
         url: str | None = None,
         limits: Limits | None = None,
@@ -169,8 +174,11 @@ class Agent(AgentBase):
             host: The address to listen on. Other than loopback only if the agent has `auth`, or
               with `no_auth`.
             port: The port to listen on; 0 for any free one.
+            beside: Other agents to serve on the same port, engine and store. Each is then below a
+              path made from its name, and `/` says which there are.
             store: Where tasks are kept: `sqlite:///file`, `memory://` to forget them when the
-              server stops, or a store. By default a file in `./.accord/` named after the agent.
+              server stops, or a store. By default a file in `./.accord/` named after the agent,
+              `agents.db` for several.
             url: The address clients reach it at, for the agent card. Without it, the address they
               used.
             rpc: The path of the JSON-RPC binding.
@@ -226,14 +234,15 @@ class Agent(AgentBase):
                 "agent.run() starts an event loop of its own, and one is running here; write "
                 "await agent.serve(...), with the same keywords"
             )
-        self._check_reach(host, grace_s=grace_s, no_auth=no_auth)
+        self._check_reach(host, beside, grace_s=grace_s, no_auth=no_auth)
         if not 1 <= workers <= MAX_WORKERS:
             raise ValueError(f"workers is {workers}; give a number from 1 to {MAX_WORKERS}")
         set_up_log(log_level, log_format)
 
         def make_app() -> "App":
             return self.app(
-                store=self.default_store if store is None else store,
+                beside=beside,
+                store=(SHARED_STORE if beside else self.default_store) if store is None else store,
                 url=url,
                 rpc=rpc,
                 rest=rest,
@@ -293,7 +302,7 @@ class Agent(AgentBase):
                 work,
                 grace_s=grace_s,
                 on_start=lambda: self._tell(
-                    url_of(sockets, is_secure=tls is not None), url, on_start
+                    url_of(sockets, is_secure=tls is not None), url, on_start, len(app.agents)
                 ),
             )
         finally:
@@ -328,9 +337,11 @@ class Agent(AgentBase):
         """
         from .server.process import serve_here
 
-        self._check_reach(host, grace_s=grace_s, no_auth=no_auth)
+        self._check_reach(host, options.get("beside", ()), grace_s=grace_s, no_auth=no_auth)
         options.setdefault("grpc_host", host)
-        app = self.app(store=self.default_store if store is None else store, url=url, **options)
+        if store is None:
+            store = SHARED_STORE if options.get("beside") else self.default_store
+        app = self.app(store=store, url=url, **options)
         await serve_here(
             app,
             host=host,
@@ -341,19 +352,24 @@ class Agent(AgentBase):
             grace_s=grace_s,
         )
 
-    def _check_reach(self, host: str, *, grace_s: float, no_auth: bool) -> None:
+    def _check_reach(
+        self, host: str, beside: "Sequence[Agent]", *, grace_s: float, no_auth: bool
+    ) -> None:
         """Raise ValueError if anyone could call who was not meant to."""
         from .server.process import is_loopback
 
         if not 0 <= grace_s < math.inf:
             raise ValueError(f"grace_s is {grace_s}; give seconds, 0 or more")
-        if self.auth is None and not no_auth and not is_loopback(host):
+        agents = (self, *beside)
+        is_open = [agent for agent in agents if agent.auth is None]
+        if is_open and not no_auth and not is_loopback(host):
+            of_whom = f" for agent {is_open[0].name!r}" if beside else ""
             raise ValueError(
-                f"no authentication is configured, and {host} can be reached from other machines; "
-                "give the agent auth=, as in Agent(..., auth=ApiKeys()), serve 127.0.0.1 only, or "
-                "let anyone call: --no-auth, no_auth=True"
+                f"no authentication is configured{of_whom}, and {host} can be reached from other "
+                "machines; give the agent auth=, as in Agent(..., auth=ApiKeys()), serve 127.0.0.1 "
+                "only, or let anyone call: --no-auth, no_auth=True"
             )
-        if self.auth is not None and no_auth:
+        if no_auth and not is_open:
             raise ValueError(
                 f"agent {self.name!r} declares auth=, which --no-auth would not switch off; leave "
                 "one of them out"
@@ -373,7 +389,9 @@ class Agent(AgentBase):
         page = None
         # Who takes the address of the agent is asked to take the link of the console too.
         tells = console is True and on_start is None
-        if (self.auth is not None or is_loopback(host)) and (tells or callable(console)):
+        # The console shows one agent.
+        is_shown = not app.agents and (self.auth is not None or is_loopback(host))
+        if is_shown and (tells or callable(console)):
             from .console import Console  # the page, which most apps have no need of
 
             page = Console(app)
@@ -381,7 +399,7 @@ class Agent(AgentBase):
 
         def started(address: str) -> None:
             app.reached_at(url or address)
-            self._tell(address, url, on_start)
+            self._tell(address, url, on_start, len(app.agents))
             if page is None:
                 return
             link = page.link(url or address)
@@ -392,8 +410,11 @@ class Agent(AgentBase):
 
         return started
 
-    def _tell(self, address: str, url: str | None, on_start: Callable[[str], None] | None) -> None:
+    def _tell(
+        self, address: str, url: str | None, on_start: Callable[[str], None] | None, agents: int
+    ) -> None:
         if on_start is not None:
             on_start(address)
         else:
-            print(f"{self.name} is served at {url or address}   (Ctrl-C stops it)", flush=True)
+            what = f"{agents} agents are" if agents else f"{self.name} is"
+            print(f"{what} served at {url or address}   (Ctrl-C stops it)", flush=True)

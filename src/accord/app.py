@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import logging
-import math
 import signal
-import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,24 +11,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from .auth import ApiKeys, Authenticator, Resources
+from .auth import Authenticator, Resources
 from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
-from .engine.skills import AgentBase, Skill, edited
-from .model import (
-    PROBE,
-    PUSH_ARTIFACTS,
-    AgentCapabilities,
-    AgentCard,
-    AgentExtension,
-    AgentInterface,
-    AgentSkill,
-    Limits,
-)
+from .engine.skills import AgentBase
+from .model import AgentCard, Limits
 from .net import Guard, egress_words
-from .operations import IDEMPOTENT, RESUME, SCHEMA, VERSIONS, Service, Version, served
+from .operations import VERSIONS, Service, Version
+from .operations import served as versions_served
+from .protocol.v1 import codec as v1
 from .push import Format, Notifier, PushSettings
-from .server.http import CardEndpoint, JsonRpcEndpoint, Receive, RestEndpoint, Router, Screen, Send
+from .served import AgentRouter, ServedAgent, Serving
+from .server import HttpRequest, HttpResponse
+from .server.http import CARD_PATH, Receive, Router, Send
 from .server.process import hearing
 from .server.transport import Tls, Unread
 from .store import Store, open_store
@@ -45,12 +38,6 @@ __all__ = ["App", "AppPart"]
 
 _log = logging.getLogger("accord")
 
-_PROBE = AgentExtension(
-    uri=PROBE, description="Echo a message whose metadata has probe: true; no skill is called."
-)
-_PUSH_ARTIFACTS = AgentExtension(
-    uri=PUSH_ARTIFACTS, description="Push artifact events too, to webhooks registered with it."
-)
 HOST_GRACE_S = 20.0  # for work that runs when a host is asked to stop, if the host is as patient
 
 
@@ -92,6 +79,7 @@ class App(Router):
         self,
         agent: AgentBase,
         *,
+        beside: Sequence[AgentBase] = (),
         store: str | Store,
         url: str | None,
         rpc: str,
@@ -107,13 +95,16 @@ class App(Router):
         cors_origins: Sequence[str] = (),
         push: bool | PushSettings = True,
     ) -> None:
-        self.agent = agent
+        self.agent = agent if not beside else self._directory()
         self.tls = tls
-        self._versions = served(versions)
+        self._versions = versions_served(versions)
         self._rpc_url = "/" + rpc.strip("/")
         self._rest_url = "/" + rest.strip("/") if rest.strip("/") else ""
-        self._url = url
+        self._url = url.rstrip("/") if url else None
+        self._address = self._url or "http://localhost"
         self._grpc: GrpcServer | None = None
+        self._tenants: dict[str, Service] = {}  # the agents below a path, by its last segment
+        self._authenticators: list[tuple[Authenticator, AgentBase]] = []
         self._key_file = key_file
         self._signs_card = sign_card
         self._keyring: Keyring | None = None
@@ -126,68 +117,161 @@ class App(Router):
                 ", ".join(allow_hosts),
             )
         self._store = open_store(store) if isinstance(store, str) else store
-        self._engine = Engine(agent, self._store, limits, retention)
+        self._engine = Engine([agent], self._store, limits, retention)
         self._engine.runs.delegates = self._delegates
-        self._authenticator = (
-            Authenticator(agent.auth, agent.name, limits) if agent.auth is not None else None
-        )
         self._notifier = self._new_notifier(push, limits)
-        self._service = service = Service(
-            self._engine, self.card(url or "http://localhost"), self._authenticator, self._notifier
-        )
-        self._check_enforceable()
         self.unread = unread = Unread(limits)
+        self._serving = Serving(
+            self._engine,
+            limits,
+            self._versions,
+            unread,
+            self._notifier,
+            self._rpc_url,
+            self._rest_url,
+            tls,
+            cors_origins,
+            _Signer(self) if sign_card else None,
+            self._jwks if sign_card or self._notifier is not None else None,
+            lambda: self.grpc_port,
+        )
+        if beside:
+            self._engine.add(self.agent)
+        self._root = root = ServedAgent(
+            self.agent, self._serving, self._new_authenticator(self.agent, limits), ""
+        )
+        self._service = root.service
         super().__init__(
-            JsonRpcEndpoint(service, limits, self._versions, unread),
-            RestEndpoint(service, limits, self._versions, unread, self._rest_url),
-            CardEndpoint(
-                self.card, url, time.time(), self._versions, _Signer(self) if sign_card else None
-            ),
+            root.rpc(),
+            root.rest(),
+            root.card_endpoint(url),
             rpc_path=self._rpc_url,
             limits=limits,
-            jwks=self._jwks if sign_card or self._notifier is not None else None,
-            screen=self._new_screen(url, cors_origins),
-            authenticator=self._authenticator,
-            is_card_public=agent.is_card_public,
+            jwks=self._serving.jwks,
+            screen=root.screen(url),
+            authenticator=root.authenticator,
+            is_card_public=self.agent.is_card_public,
         )
         self._parts: list[AppPart] = []
         self._opening: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        if beside:
+            self.index = self._list
+            for one in (agent, *beside):
+                self._put(one, one.slug, is_new=one is not agent)
+
+    # Several agents
+
+    @property
+    def agents(self) -> "dict[str, ServedAgent]":
+        """The agents below a path of this app, by that path."""
+        return {
+            path[1:]: r.served for path, r in self.routers.items() if isinstance(r, AgentRouter)
+        }
+
+    async def add(
+        self, agent: AgentBase, path: str = "", *, authenticator: Authenticator | None = None
+    ) -> ServedAgent:
+        """Serve another agent too, below a path of its own: its name, if none is given. Its last
+        segment is its tenant.
+
+        Args:
+            agent: The agent. Its name has to differ from that of every other.
+            path: Like `hr` or `agents/hr`.
+            authenticator: What finds out who calls it, if that is shared with others; else its own
+              `auth` says so.
+        """
+        served = self._put(agent, path or agent.slug, authenticator)
+        if self.is_open and served.authenticator is not None and authenticator is None:
+            await served.authenticator.open(self._resources(agent))
+        return served
+
+    async def remove(self, path: str) -> None:
+        """Serve the agent below this path no more. What runs goes on to its end, and its tasks stay
+        stored.
+        """
+        router = self.routers.pop(f"/{path}", None)
+        if isinstance(router, AgentRouter):
+            self._engine.remove(router.served.agent.name)
+            self._tenants.pop(path.rpartition("/")[2], None)
+
+    def _put(
+        self,
+        agent: AgentBase,
+        path: str,
+        authenticator: Authenticator | None = None,
+        *,
+        is_new: bool = True,
+    ) -> ServedAgent:
+        tenant = path.rpartition("/")[2]
+        if tenant in self._tenants or f"/{path}" in self._public:
+            raise ValueError(
+                f"the path /{path} is taken, so agent {agent.name!r} can't be there; give it "
+                "another name"
+            )
+        if is_new:
+            self._engine.add(agent)
+        served = ServedAgent(
+            agent,
+            self._serving,
+            authenticator or self._new_authenticator(agent, self.limits),
+            path,
+        )
+        self.routers[f"/{path}"] = AgentRouter(self, served, self._serving, self._url)
+        self._tenants[tenant] = served.service
+        self._service.tenants = self._tenants.get
+        return served
+
+    def _directory(self) -> AgentBase:
+        """The agent at the address itself, where others have paths: it says which there are."""
+        directory = AgentBase(
+            "Directory", description="Says which agents are served at this address."
+        )
+
+        @directory.skill
+        def agents() -> dict[str, list[dict[str, str]]]:
+            """The agents served at this address, and where their cards are."""
+            return {"agents": self.listing(self._address)}
+
+        return directory
+
+    def _list(self, request: HttpRequest) -> HttpResponse:
+        """What `/` shows: the agents whose card anyone may read."""
+        base = self._card.base(request)
+        return HttpResponse(200, v1.encode({"agents": self.listing(base)}))
+
+    def listing(self, base: str) -> list[dict[str, str]]:
+        return [
+            {
+                "name": served.agent.name,
+                "description": served.agent.description,
+                "card": f"{base}/{path}{CARD_PATH}",
+            }
+            for path, served in self.agents.items()
+            if served.agent.is_card_public
+        ]
+
+    def _new_authenticator(self, agent: AgentBase, limits: Limits) -> Authenticator | None:
+        if agent.auth is None:
+            return None
+        authenticator = Authenticator(agent.auth, agent.name, limits)
+        self._authenticators.append((authenticator, agent))
+        return authenticator
 
     def _delegates(self) -> Delegates:
         from . import delegate  # brings the client, which most agents never need
 
         return delegate.ClientDelegates(self._egress_proxy)
 
-    def _new_screen(self, url: str | None, cors_origins: Sequence[str]) -> Screen:
-        schemes = self._authenticator.schemes if self._authenticator is not None else ()
-        return Screen(
-            url,
-            cors_origins,
-            trusts_names=bool(schemes) and not any(scheme.is_ambient for scheme in schemes),
-            key_headers=[s.key_name for s in schemes if isinstance(s, ApiKeys)],
-        )
-
-    def _check_enforceable(self) -> None:
-        """Raise ValueError for a scheme that is declared and could not be enforced."""
-        asks_certificates = self.tls is not None and self.tls.client_authority is not None
-        for scheme in self._authenticator.schemes if self._authenticator is not None else ():
-            if scheme.needs_certificate and not asks_certificates:
-                raise ValueError(
-                    f"agent {self.agent.name!r} declares mutual TLS, but no client would be asked "
-                    "for a certificate; give --tls-cert, --tls-key and --tls-client-ca "
-                    "(tls=Tls(certificate, key, client_authority))"
-                )
-
     @property
     def server_tls(self) -> Tls | None:
         """The TLS of the ports. Where a client may also authenticate otherwise, or read the card
         without that, it is asked for a certificate and may have none.
         """
-        if self.tls is None or self._authenticator is None:
+        if self.tls is None or not self._authenticators:
             return self.tls
-        ways = self._authenticator.auth.alternatives
+        ways = [way for one, _ in self._authenticators for way in one.auth.alternatives]
         declares = any(scheme.needs_certificate for way in ways for scheme in way)
         needs = all(any(scheme.needs_certificate for scheme in way) for way in ways)
         if not declares or (needs and not self.agent.is_card_public):
@@ -195,10 +279,7 @@ class App(Router):
         return msgspec.structs.replace(self.tls, is_optional=True)
 
     def _scopes(self) -> set[str]:
-        found = {scope for skill in self.agent.skills.values() for scope in skill.scopes}
-        for scheme in self._authenticator.schemes if self._authenticator is not None else ():
-            found |= scheme.scopes
-        return found
+        return self._root.scopes()
 
     def _new_notifier(self, push: bool | PushSettings, limits: Limits) -> Notifier | None:
         """What sends push notifications; None if they are off, or the store keeps no webhooks."""
@@ -206,7 +287,7 @@ class App(Router):
             return None
         return Notifier(
             self._engine.tasks,
-            self.agent.name,
+            self._engine.runs.agents,
             lambda: self.keyring,
             self.guard,
             {v.number: Format(v.push_type, v.push_codec) for v in VERSIONS},
@@ -309,7 +390,10 @@ class App(Router):
 
     def reached_at(self, address: str) -> None:
         """Say where HTTP is served, for cards that are not asked for over HTTP."""
+        self._address = address
         self._service.card = self.card(address)
+        for path, served in self.agents.items():
+            served.service.card = served.card(f"{address}/{path}")
 
     @property
     def grpc_port(self) -> int | None:
@@ -329,13 +413,12 @@ class App(Router):
         await self._engine.open()
         _log.info("addresses that strangers give are called %s", egress_words(self._egress_proxy))
         try:
-            if self._authenticator is not None:
-                await self._authenticator.open(self._resources())
+            for authenticator, agent in self._authenticators:
+                await authenticator.open(self._resources(agent))
             if self._grpc is not None:
                 await self._grpc.start()
-                self._service.card = self.card(
-                    self._url or "http://localhost"
-                )  # now with the port gRPC really has
+                # now with the port gRPC really has
+                self.reached_at(self._url or "http://localhost")
         except BaseException:
             await self._engine.close()
             raise
@@ -356,8 +439,8 @@ class App(Router):
         """Have something opened and closed with this app."""
         self._parts.append(part)
 
-    def _resources(self) -> Resources:
-        return Resources(self.agent.name, self._engine.tasks.store.keys, self.guard)
+    def _resources(self, agent: AgentBase) -> Resources:
+        return Resources(agent.name, self._engine.tasks.store.keys, self.guard)
 
     async def close(self, grace_s: float = 0.0) -> None:
         """Take no new work, give what runs `grace_s` to end, then end it and store everything;
@@ -376,8 +459,8 @@ class App(Router):
             await part.close()
 
     async def _close_rest(self) -> None:
-        if self._authenticator is not None:
-            await self._authenticator.close()
+        for authenticator, _ in self._authenticators:
+            await authenticator.close()
         if self._notifier is not None:
             await self._notifier.close()
         await self._engine.close()
@@ -456,87 +539,4 @@ class App(Router):
 
     def card(self, base: str) -> AgentCard:
         """Return the agent card of this app at `base`: only what is really served."""
-        agent = self.agent
-        card = AgentCard(
-            name=agent.name,
-            description=agent.description,
-            supported_interfaces=self._interfaces(base),
-            provider=agent.provider,
-            version=agent.version,
-            documentation_url=agent.documentation_url,
-            icon_url=agent.icon_url,
-            capabilities=AgentCapabilities(
-                streaming=True,
-                push_notifications=self._notifier is not None,
-                extended_agent_card=agent.extend_card is not None,
-                extensions=[*self._our_extensions(), *agent.extensions],
-            ),
-            default_input_modes=agent.input_modes,
-            default_output_modes=agent.output_modes,
-            skills=[self._skill_card(skill) for skill in agent.skills.values()],
-        )
-        if agent.auth is not None:
-            scopes = frozenset(self._scopes())
-            card.security_schemes = {
-                name: scheme.card(scopes)
-                for name, scheme in agent.auth.schemes.items()
-                if scheme.is_declared
-            }
-            card.security_requirements = agent.auth.requirements()
-        return card if agent.edit_card is None else edited(card, agent.edit_card)
-
-    def _skill_card(self, skill: Skill) -> AgentSkill:
-        if not skill.scopes or self.agent.auth is None:
-            return skill.card
-        needed = self.agent.auth.requirements(skill.scopes)
-        return msgspec.structs.replace(skill.card, security_requirements=needed)
-
-    def _our_extensions(self) -> list[AgentExtension]:
-        hours = self._engine.retention.keys_s / 3600
-        how_long = "for ever" if math.isinf(hours) else f"for {hours:g} hours"
-        return [
-            AgentExtension(
-                uri=RESUME, description="Resume a stream after the event named by Last-Event-ID."
-            ),
-            AgentExtension(
-                uri=IDEMPOTENT, description=f"The same messageId gives the same task {how_long}."
-            ),
-            *self._schemas(),
-            *([_PROBE] if self.agent.answers_probes else []),
-            *([_PUSH_ARTIFACTS] if self._notifier is not None else []),
-        ]
-
-    def _schemas(self) -> list[AgentExtension]:
-        schemas = {skill.id: skill.schemas() for skill in self.agent.skills.values()}
-        found = {name: schema for name, schema in schemas.items() if schema}
-        if not found:
-            return []
-        return [
-            AgentExtension(
-                uri=SCHEMA,
-                description="The JSON Schemas of what skills take and give.",
-                params={"skills": found},
-            )
-        ]
-
-    def _interfaces(self, base: str) -> list[AgentInterface]:
-        """Where each version is spoken, and how."""
-        places: list[AgentInterface] = []
-        for version in self._versions:
-            ways = []
-            if version.rest or len(self._versions) == 1:  # the oldest is listed only if it is alone
-                ways.append(("JSONRPC", base + self._rpc_url))
-            if version.rest:
-                ways.append(("HTTP+JSON", base + self._rest_url))
-            if version.grpc and self._grpc is not None:
-                ways.append(("GRPC", self._grpc_address(base, self._grpc.port)))
-            places += [
-                AgentInterface(url=url, protocol_binding=binding, protocol_version=version.number)
-                for binding, url in ways
-            ]
-        return places
-
-    def _grpc_address(self, base: str, port: int | None) -> str:
-        """gRPC has bare addresses: the host clients reach us at, and its own port."""
-        host = urlsplit(base).hostname or "localhost"
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return self._root.card(base)

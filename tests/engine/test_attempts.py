@@ -67,7 +67,7 @@ class Bomb:
 
 async def attempts(process: Process, task_id: str) -> list[int]:
     store = process.app._engine.tasks.store
-    log = await log_of(store, Namespace(process.app._engine.agent.name), task_id)
+    log = await log_of(store, Namespace(process.app.agent.name), task_id)
     return [entry.count for entry in log if isinstance(entry, Attempt)]
 
 

@@ -116,7 +116,8 @@ async def test_a_message_that_reopens_its_task_is_not_refused_because_the_task_e
 
     async with place.process(agent) as process:
         engine = process.app._engine
-        first = engine.runs.start(engine.agent.default, _request("one"), Namespace("Old"), NOBODY)
+        (agent,) = engine.runs.agents.values()
+        first = engine.runs.start(agent.default, _request("one"), Namespace("Old"), NOBODY)
         assert isinstance(first.task, Log)
         await first.task.stored()
         second = await engine.resume(

@@ -29,7 +29,7 @@ from tests.engine.processes import (
 
 async def entries(process: Process, task_id: str) -> list[Any]:
     tasks = process.app._engine.tasks
-    return await log_of(tasks.store, Namespace(process.app._engine.agent.name), task_id)
+    return await log_of(tasks.store, Namespace(process.app.agent.name), task_id)
 
 
 # The server stops

@@ -29,7 +29,7 @@ from tests.reliability.ways import Refused
 
 async def entries(process: Process, task_id: str) -> list[Any]:
     engine = process.app._engine
-    return await log_of(engine.tasks.store, Namespace(engine.agent.name), task_id)
+    return await log_of(engine.tasks.store, Namespace(*engine.runs.agents), task_id)
 
 
 @pytest.mark.parametrize("grace_s", [0.0, 5.0])

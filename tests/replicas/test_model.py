@@ -58,7 +58,7 @@ class Real:
             if action.kind == "claim":
                 await handle.claim(SPACE, ID)
             elif action.kind == "orphans":
-                await handle.orphans(9, Can("agent", ["echo"], 9))
+                await handle.orphans(9, Can({"agent": ["echo"]}, 9))
             elif action.kind == "post":
                 await handle.commit([Post(KEY, action.message, PostKind.MESSAGE, b"")])
             elif action.kind in ("say", "hear", "rest", "end"):

@@ -191,7 +191,7 @@ async def test_a_post_to_what_was_only_claimed_survives(box: Box) -> None:
     await box.store.claim(ME, "t1")
     assert await box.commit(box.post(first.key)) == [True]
     await box.crash()
-    (record,) = await box.store.orphans(9, Can("agent", {"echo"}, 2))
+    (record,) = await box.store.orphans(9, Can({"agent": {"echo"}}, 2))
     assert (record.id, len(await box.store.unread_posts(None))) == ("t1", 1)
 
 
@@ -216,7 +216,7 @@ async def test_a_post_to_what_was_to_be_reopened_survives(box: Box) -> None:
     await box.store.claim(ME, "t1", reopen=True)
     assert await box.commit(box.post(first.key)) == [True]
     await box.crash()
-    (record,) = await box.store.orphans(9, Can("agent", {"echo"}, 2))
+    (record,) = await box.store.orphans(9, Can({"agent": {"echo"}}, 2))
     assert (record.id, len(await box.store.unread_posts(None))) == ("t1", 1)
 
 
@@ -413,7 +413,7 @@ async def compare(place: Path | str, acts: list[tuple[Any, ...]]) -> None:
             else:
                 for box in boxes:
                     await box.crash()
-                can = Can("agent", {"echo"}, 2)
+                can = Can({"agent": {"echo"}}, 2)
                 orphans = [
                     [record.id for record in await box.store.orphans(9, can)] for box in boxes
                 ]

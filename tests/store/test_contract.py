@@ -269,7 +269,7 @@ async def test_a_store_that_was_closed_leaves_orphans(box: Box) -> None:
 
 
 def can(**more: Any) -> Can:
-    usual: dict[str, Any] = {"agent": "agent", "skills": {"echo"}, "format": 2}
+    usual: dict[str, Any] = {"agents": {"agent": {"echo"}}, "format": 2}
     return Can(**(usual | more))
 
 
@@ -350,7 +350,9 @@ async def test_orphans_of_another_agent_or_a_newer_format_are_left(box: Box) -> 
     await box.crash()
     assert [record.id for record in await box.store.orphans(9, can())] == ["mine"]
     assert [record.id for record in await box.store.orphans(9, can(format=3))] == ["newer"]
-    assert [record.id for record in await box.store.orphans(9, can(agent="another"))] == ["theirs"]
+    assert [
+        record.id for record in await box.store.orphans(9, can(agents={"another": {"echo"}}))
+    ] == ["theirs"]
 
 
 async def test_an_orphan_of_an_unknown_skill_waits_for_who_has_it(box: Box) -> None:

@@ -115,7 +115,7 @@ async def test_a_fenced_store_takes_a_new_number(postgres_box: Box) -> None:
     assert store.is_sure
     assert store.replica > before
     assert await postgres_box.commit(postgres_box.append(first)) == [False]
-    assert [r.id for r in await store.orphans(9, Can("agent", {"echo"}, 2))] == ["t1"]
+    assert [r.id for r in await store.orphans(9, Can({"agent": {"echo"}}, 2))] == ["t1"]
     assert await postgres_box.commit(postgres_box.append(first)) == [True]
 
 
@@ -216,7 +216,7 @@ async def test_who_stands_still_is_taken_for_dead_and_others_are_not(postgres_bo
     with pytest.raises(Fenced):
         await quiet.commit([postgres_box.append(first)])
     assert postgres_box.store.is_sure
-    can = Can("agent", {"echo"}, 2)
+    can = Can({"agent": {"echo"}}, 2)
     assert [record.id for record in await postgres_box.store.orphans(9, can)] == ["t1"]
 
 
@@ -407,7 +407,7 @@ async def test_orphans_are_shared_by_who_comes(postgres_box: Box) -> None:
 
     async def take(store: Any) -> list[str]:
         found: list[str] = []
-        while bite := await store.orphans(7, Can("agent", {"echo"}, 2)):
+        while bite := await store.orphans(7, Can({"agent": {"echo"}}, 2)):
             found += [record.id for record in bite]
         return found
 

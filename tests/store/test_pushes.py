@@ -44,7 +44,7 @@ def letter(of: Push, first: int, last: int, **more: Any) -> DeadLetter:
 
 
 async def take(box: Box, limit: int = 10, now: int = NOW, **more: Any) -> list[Push]:
-    return await box.store.pushes.take("agent", limit, now_ms=now, lease_ms=LEASE, **more)
+    return await box.store.pushes.take(["agent"], limit, now_ms=now, lease_ms=LEASE, **more)
 
 
 async def settle(box: Box, *outcomes: Outcome) -> None:
@@ -176,7 +176,7 @@ async def test_events_that_come_during_a_delivery_are_due_after_it(box: Box) -> 
     assert (due.sent, due.upto) == (1, 2)
     await settle(box, outcome(due, 2))
     assert await take(box) == []
-    assert await box.store.pushes.next_ms("agent") is None
+    assert await box.store.pushes.next_ms(["agent"]) is None
 
 
 async def test_a_failed_attempt_is_due_at_its_time_and_new_events_do_not_change_that(
@@ -188,7 +188,7 @@ async def test_a_failed_attempt_is_due_at_its_time_and_new_events_do_not_change_
     await settle(box, outcome(due, 0, due_ms=later, tries=1, failing_ms=7, error="500"))
     await box.commit(grown(box, first))
     assert await take(box) == []
-    assert await box.store.pushes.next_ms("agent") == later
+    assert await box.store.pushes.next_ms(["agent"]) == later
     [due] = await take(box, now=later)
     assert (due.tries, due.failing_ms, due.error, due.upto) == (1, 7, "500", 2)
 
@@ -218,19 +218,19 @@ async def test_the_longest_due_comes_first_and_endpoints_may_be_left_out(box: Bo
 async def test_an_endpoint_can_be_postponed(box: Box) -> None:
     """While its circuit breaker is open, what is due there stands in nobody's way."""
     await made(box)
-    await box.store.pushes.postpone("agent", "https://other", NOW + 50)
+    await box.store.pushes.postpone(["agent"], "https://other", NOW + 50)
     assert len(await take(box)) == 1
     await box.crash()
-    await box.store.pushes.postpone("agent", "https://hooks.example", NOW + LEASE + 50)
+    await box.store.pushes.postpone(["agent"], "https://hooks.example", NOW + LEASE + 50)
     assert await take(box, now=NOW + LEASE) == []
     assert len(await take(box, now=NOW + LEASE + 50)) == 1
 
 
 async def test_an_agent_takes_its_own_only(box: Box) -> None:
     await made(box)
-    taken = await box.store.pushes.take("another", 10, now_ms=NOW, lease_ms=LEASE)
+    taken = await box.store.pushes.take(["another"], 10, now_ms=NOW, lease_ms=LEASE)
     assert taken == []
-    assert await box.store.pushes.next_ms("another") is None
+    assert await box.store.pushes.next_ms(["another"]) is None
 
 
 # Giving up

@@ -123,7 +123,7 @@ async def test_a_broken_upkeep_goes_on(
 
     monkeypatch.setattr("accord.engine.runs.retention.BEAT_S", 0)
     monkeypatch.setattr(store, "beat", beat)
-    engine = Engine(an_agent(), store, Limits())
+    engine = Engine([an_agent()], store, Limits())
     await engine.open()
     try:
         await asyncio.wait_for(beats.wait(), timeout=10)

@@ -1,11 +1,12 @@
 """accord serve: put an agent on the network."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
 
-from ..agent import Agent
+from ..agent import SHARED_STORE, Agent
 from ..engine.runs import Retention
 from ..model import Limits
 from ..net import egress_words
@@ -33,7 +34,7 @@ class _Serve(click.Command):
 
 
 @click.command(cls=_Serve)
-@click.argument("file", metavar="FILE|MODULE[:NAME]")
+@click.argument("files", metavar="FILE|MODULE[:NAME]...", nargs=-1, required=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -161,7 +162,7 @@ class _Serve(click.Command):
     "--rest", default="/", show_default=True, help="The base path of the HTTP+JSON binding."
 )
 def serve(
-    file: str,
+    files: tuple[str, ...],
     host: str,
     port: int,
     store: str | None,
@@ -195,10 +196,12 @@ def serve(
     """Serve the agent in FILE, or in a module, until Ctrl-C.
 
     Without NAME it is the variable `agent`, or the only agent there is. Tasks are kept in
-    ./.accord/ and survive a crash.
+    ./.accord/ and survive a crash. Several agents share the port and the store: each is below a
+    path made from its name, and / says which there are.
 
     \b
     accord serve hello.py
+    accord serve hr.py it.py
     accord serve team.py:planner --port 9000 --store memory://
     accord serve team.planning:planner
     """
@@ -211,12 +214,13 @@ def serve(
         raise click.UsageError("--no-push can't be used with --push")
     if reloads:
         typed = click.get_current_context().meta["accord.typed"]
-        return serve_reloading([word for word in typed if word != "--reload"], folder_of(file))
-    agent = load_agent(file)
+        return serve_reloading([word for word in typed if word != "--reload"], folder_of(files[0]))
+    agent, *beside = [load_agent(file) for file in files]
     try:
         agent.run(
             host,
             port,
+            beside=beside,
             store=store,
             workers=workers,
             console=False if no_console else _show_console,
@@ -244,11 +248,12 @@ def serve(
             on_start=lambda bound: greet(
                 agent,
                 bound,
-                store or agent.default_store,
+                store or (SHARED_STORE if beside else agent.default_store),
+                beside=beside,
                 url=url,
                 grpc=f"{grpc_host or host}:{grpc_port}" if grpc_port else "",
                 egress_proxy=egress_proxy,
-                file=file.partition(":")[0],
+                file=files[0].partition(":")[0],
             ),
         )
     except (TypeError, ValueError, RuntimeError) as error:
@@ -272,6 +277,7 @@ def greet(
     bound: str,
     store: str,
     *,
+    beside: Sequence[Agent] = (),
     url: str | None = None,
     grpc: str = "",
     egress_proxy: str = "",
@@ -282,15 +288,25 @@ def greet(
     kept = (
         "forgotten when the server stops" if store.startswith("memory") else "kept through a crash"
     )
-    click.echo(f"{click.style(agent.name, bold=True)} is served at {base}   (Ctrl-C stops it)")
-    if base != bound:
-        click.echo(f"  listens  {bound}")
-    click.echo(f"  card     {base}/.well-known/agent-card.json")
+    if beside:
+        click.echo(f"{len(beside) + 1} agents are served at {base}   (Ctrl-C stops them)")
+        for one in (agent, *beside):
+            place = f"{base}/{one.slug}"
+            skills = ", ".join(one.skills)
+            click.echo(f"  {click.style(one.name, bold=True)}   {place}   ({skills})")
+        base = f"{base}/{agent.slug}"
+    else:
+        click.echo(f"{click.style(agent.name, bold=True)} is served at {base}   (Ctrl-C stops it)")
+        if base != bound:
+            click.echo(f"  listens  {bound}")
+        click.echo(f"  card     {base}/.well-known/agent-card.json")
+        click.echo(f"  skills   {', '.join(agent.skills)}")
     if grpc:
         click.echo(f"  grpc     {grpc}")
-    click.echo(f"  skills   {', '.join(agent.skills)}")
-    if agent.auth is not None:
-        click.echo(f"  callers  authenticated by {', '.join(agent.auth.schemes)}")
+    for one in (agent, *beside):
+        if one.auth is not None:
+            of_whom = f" of {one.name}" if beside else ""
+            click.echo(f"  callers{of_whom}  authenticated by {', '.join(one.auth.schemes)}")
     click.echo(f"  tasks    {_place(store)}, {kept}")
     click.echo(f"  egress   addresses of strangers: {egress_words(egress_proxy)}")
     if agent.skills:

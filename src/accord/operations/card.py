@@ -15,13 +15,13 @@ async def get_extended_card(
     service: Service, call: Call, request: GetExtendedCardRequest
 ) -> AgentCard:
     """Return the card as this caller may see it, who has to be authenticated."""
-    extend = service.engine.agent.extend_card
+    extend = service.agent.extend_card
     if extend is None:
         # and its card says so
         raise UnsupportedOperation(
             "this agent has no extended card; the public one is at /.well-known/agent-card.json"
         )
-    if call.caller.is_anonymous and not service.engine.agent.is_extended_card_public:
+    if call.caller.is_anonymous and not service.agent.is_extended_card_public:
         raise Unauthenticated("the extended card is for authenticated callers")
     # The user's function may change what it is given.
     card = msgspec.convert(msgspec.to_builtins(service.card), AgentCard)
@@ -39,6 +39,6 @@ async def get_card(service: Service, call: Call, request: GetExtendedCardRequest
     """Return the card this caller may see: the extended one if there is one, else the public
     one.
     """
-    if service.engine.agent.extend_card is None or call.caller.is_anonymous:
+    if service.agent.extend_card is None or call.caller.is_anonymous:
         return service.card
     return await get_extended_card(service, call, request)

@@ -136,7 +136,7 @@ async def _begin(
         )
         _register(service, call, push, accepted)
         return await _stored(service, accepted) if idempotency is not None else accepted
-    agent, message, task_id = engine.agent, request.message, semantics.new_task_id
+    agent, message, task_id = service.agent, request.message, semantics.new_task_id
     if not task_id and (namespace.caller or len(engine.tasks.working) >= service.limits.tasks):
         engine.tasks.check_capacity(caller=namespace.caller)
     is_plain = message.metadata is None and request.metadata is None and agent.router is None

@@ -1,11 +1,16 @@
 """What every operation works with."""
 
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
 from ..auth import ApiKeys, Authenticator
 from ..engine import offload
 from ..engine.log import NOBODY, Sender
 from ..engine.runs import Engine
-from ..engine.skills import Skill
-from ..model import AgentCard, ExtensionSupportRequired, PermissionDenied
+from ..engine.skills import AgentBase, Skill
+from ..model import AgentCard, ExtensionSupportRequired, InvalidParams, PermissionDenied
 from ..protocol import Codec, CodecChoice
 from ..push import Notifier
 from ..store import Namespace
@@ -23,6 +28,7 @@ class Service:
     def __init__(
         self,
         engine: Engine,
+        agent: AgentBase,
         card: AgentCard,
         authenticator: Authenticator | None = None,
         notifier: Notifier | None = None,
@@ -32,8 +38,9 @@ class Service:
         self._secret = frozenset(
             scheme.key_name.lower().encode() for scheme in schemes if isinstance(scheme, ApiKeys)
         )
-        self.has_scopes = any(skill.scopes for skill in engine.agent.skills.values())
+        self.has_scopes = any(skill.scopes for skill in agent.skills.values())
         self.engine = engine
+        self.agent = agent
         self.notifier = notifier  # None: this agent sends no push notifications
         self.limits = engine.limits
         self.card = card
@@ -42,6 +49,21 @@ class Service:
         self.sends = IdempotentSends(engine.tasks, engine.retention.keys_s)
         self.required = frozenset(e.uri for e in card.capabilities.extensions if e.required)
         self.offered = frozenset(e.uri for e in card.capabilities.extensions)
+        # finds the agent a tenant stands for, where several share an address
+        self.tenants: Callable[[str], Service | None] | None = None
+
+    def of_tenant(self, request: Any) -> "tuple[Service, Any]":
+        """Return the service a request is for, which names its agent as tenant, and the request as
+        that one gets it.
+
+        Raises:
+            InvalidParams: There is no such agent.
+        """
+        found = self.tenants(request.tenant) if self.tenants is not None else None
+        if found is None:
+            what = f"no agent {request.tenant!r:.80} here"
+            raise InvalidParams(what, violations=(("tenant", what),))
+        return found, msgspec.structs.replace(request, tenant="")
 
     async def choose(self, choice: CodecChoice, operation: str, params: bytes, call: Call) -> Codec:
         """Return the codec a request is in, where its name leaves that open: it tells, or the task
@@ -56,10 +78,10 @@ class Service:
         """Whose tasks a call is about."""
         caller = call.caller
         if not caller.name:
-            return Namespace(self.engine.agent.name, tenant, "")
+            return Namespace(self.agent.name, tenant, "")
         if caller.tenant and tenant and tenant != caller.tenant:
             raise PermissionDenied("these credentials are for another tenant")
-        return Namespace(self.engine.agent.name, tenant or caller.tenant, caller.identity)
+        return Namespace(self.agent.name, tenant or caller.tenant, caller.identity)
 
     def sender(self, call: Call) -> Sender:
         """What is recorded of who sends a message."""

@@ -1,6 +1,6 @@
-"""Push notifications of one agent: its webhooks and its outbox."""
+"""Push notifications of the agents of an app: their webhooks and the outbox."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ..engine.log import Tasks
@@ -25,7 +25,7 @@ class Notifier:
     def __init__(
         self,
         tasks: Tasks,
-        agent: str,
+        agents: Collection[str],
         keyring: Callable[[], "Keyring"],
         guard: Guard,
         formats: Mapping[str, Format],
@@ -39,7 +39,7 @@ class Notifier:
         self._network: Http | None = None
         self.hooks = Hooks(tasks.store.pushes, keyring, self._guard, self._http, settings, limits)
         deliverer = Deliverer(self._http, keyring, issuer, timeout_s=settings.timeout_s)
-        self.outbox = Outbox(tasks, agent, self.hooks, deliverer, formats, settings)
+        self.outbox = Outbox(tasks, agents, self.hooks, deliverer, formats, settings)
 
     def open(self) -> None:
         self.outbox.open()

@@ -10,7 +10,7 @@ import heapq
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from ..engine.log import Event, Tasks
@@ -52,7 +52,7 @@ class Outbox:
     def __init__(
         self,
         tasks: Tasks,
-        agent: str,
+        agents: Collection[str],  # a live view: others may be added
         hooks: Hooks,
         deliverer: Deliverer,
         formats: Mapping[str, Format],  # by version; the first is for versions that are gone
@@ -62,7 +62,7 @@ class Outbox:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._tasks = tasks
-        self._agent = agent
+        self._agents = agents
         self._hooks = hooks
         self._store = hooks.store
         self._deliverer = deliverer
@@ -153,7 +153,7 @@ class Outbox:
         }
         self._is_full = bool(shut)
         taken = await self._store.take(
-            self._agent,
+            self._agents,
             min(room, PER_ENDPOINT),
             now_ms=self._clock_ms(),
             lease_ms=LEASE_MS,
@@ -332,7 +332,7 @@ class Outbox:
         )
         until_ms = self._clock_ms() + self._open_ms(breaker)
         with contextlib.suppress(CommitFailed):
-            await self._store.postpone(self._agent, endpoint, until_ms)
+            await self._store.postpone(self._agents, endpoint, until_ms)
 
     # Storing how it went
 

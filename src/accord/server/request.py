@@ -87,6 +87,22 @@ class HttpRequest(msgspec.Struct):
     peer: Callable[[], Peer] = Peer
     caller: Caller = ANONYMOUS
 
+    def below(self, prefix: str) -> "HttpRequest":
+        """The same request as something at that path sees it."""
+        target, at = self.target, self.server_url
+
+        def server_url() -> ServerUrl:
+            url = at()
+            return url._replace(root=url.root + prefix)
+
+        inner = Target(
+            target.verb,
+            target.path.removeprefix(prefix) or "/",
+            target.raw.removeprefix(prefix) or "/",
+            target.query,
+        )
+        return msgspec.structs.replace(self, target=inner, server_url=server_url)
+
 
 class HttpResponse(msgspec.Struct):
     """An answer that is there as a whole. A server adds what is its own matter: the length, the

@@ -266,10 +266,9 @@ class Page(msgspec.Struct):
 
 
 class Can(NamedTuple):
-    """What this replica can take up: skills of its own agent, in a format it knows."""
+    """What this replica can take up: skills of its own agents, in a format it knows."""
 
-    agent: str
-    skills: Collection[str]
+    agents: Mapping[str, Collection[str]]  # by name: the skills it has
     format: int
     unanswered_ms: int = (
         0  # tasks that wait for their client since before then are taken up too, to be failed

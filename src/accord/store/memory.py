@@ -9,7 +9,7 @@ import heapq
 import itertools
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -179,13 +179,13 @@ class _State:
         ]
 
     def older(
-        self, states: Collection[int], before_ms: int, agent: str | None = None
+        self, states: Collection[int], before_ms: int, agents: Container[str] | None = None
     ) -> list[_Task]:
         """Tasks in these states since before then."""
         return [
             self.tasks[key]
             for namespace, index in self.indexes.items()
-            if agent in (None, namespace.agent)
+            if agents is None or namespace.agent in agents
             for state in states
             if state in index.by_state
             for _, key in itertools.takewhile(
@@ -430,7 +430,7 @@ class MemoryStore:
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
         state, found = self._state, list[Record]()
-        unanswered = {t.record.key for t in state.older(WAITING, can.unanswered_ms, can.agent)}
+        unanswered = {t.record.key for t in state.older(WAITING, can.unanswered_ms, can.agents)}
         lost = state.owned[self.replica].difference(can.held) if can.held is not None else ()
         for key in sorted(
             {
@@ -443,7 +443,8 @@ class MemoryStore:
                 break
             task = state.tasks[key]
             record, owner = task.record, task.record.owner
-            if record.namespace.agent != can.agent:
+            skills = can.agents.get(record.namespace.agent)
+            if skills is None:
                 continue
             if (
                 key not in unanswered
@@ -451,7 +452,7 @@ class MemoryStore:
                 and not task.unread_posts
             ):
                 state.give(record, 0)
-            elif record.skill in can.skills and record.format <= can.format:
+            elif record.skill in skills and record.format <= can.format:
                 state.give(record, self.replica)
                 found.append(task.seen())
                 if owner != self.replica:

@@ -102,7 +102,7 @@ class MemoryPushes:
 
     async def take(
         self,
-        agent: str,
+        agents: Collection[str],
         limit: int,
         *,
         now_ms: int,
@@ -113,7 +113,7 @@ class MemoryPushes:
             (push.due_ms or 0, push.task, push.id, push)
             for push in self._table.due.values()
             if (push.due_ms or 0) <= now_ms
-            and push.namespace.agent == agent
+            and push.namespace.agent in agents
             and push.endpoint not in skip
         )
         taken = []
@@ -137,17 +137,17 @@ class MemoryPushes:
                 n = next(table.numbers)
                 table.letters[n] = replace(one.letter, n=n)
 
-    async def postpone(self, agent: str, endpoint: str, until_ms: int) -> None:
+    async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:
         for push in self._table.due.values():
-            if push.namespace.agent == agent and push.endpoint == endpoint:
+            if push.namespace.agent in agents and push.endpoint == endpoint:
                 push.due_ms = max(push.due_ms or 0, until_ms)
 
-    async def next_ms(self, agent: str) -> int | None:
+    async def next_ms(self, agents: Collection[str]) -> int | None:
         return min(
             (
                 push.due_ms or 0
                 for push in self._table.due.values()
-                if push.namespace.agent == agent
+                if push.namespace.agent in agents
             ),
             default=None,
         )

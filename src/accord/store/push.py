@@ -100,7 +100,7 @@ class PushStore(Protocol):
 
     async def take(
         self,
-        agent: str,
+        agents: Collection[str],
         limit: int,
         *,
         now_ms: int,
@@ -116,11 +116,11 @@ class PushStore(Protocol):
         """Store how attempts went."""
         ...
 
-    async def postpone(self, agent: str, endpoint: str, until_ms: int) -> None:
+    async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:
         """Make nothing of an endpoint due before then."""
         ...
 
-    async def next_ms(self, agent: str) -> int | None:
+    async def next_ms(self, agents: Collection[str]) -> int | None:
         """Return when the next webhook is due; None if none is."""
         ...
 

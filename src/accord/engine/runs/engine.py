@@ -1,4 +1,5 @@
-"""The engine of one agent: messages in, runs started, everything logged.
+"""The engine of an agent, or of several on one store: messages in, runs started, everything
+logged.
 
 Operations call it; it knows no version, no binding and no wire.
 """
@@ -6,7 +7,7 @@ Operations call it; it knows no version, no binding and no wire.
 import asyncio
 import logging
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...model import (
     FINAL,
@@ -58,32 +59,58 @@ _WARNED: weakref.WeakSet[AgentBase] = weakref.WeakSet()
 
 
 class Engine:
-    """Runs an agent's skills on a store.
+    """Runs the skills of its agents on a store. Each agent's tasks are stored under its name.
 
     - A message is either refused with nothing stored, or logged before its sender hears of it.
     - A task has at most one run; messages for a busy one wait in order.
     """
 
     def __init__(
-        self, agent: AgentBase, store: Store, limits: Limits, retention: Retention | None = None
+        self,
+        agents: Sequence[AgentBase],
+        store: Store,
+        limits: Limits,
+        retention: Retention | None = None,
     ) -> None:
-        agent.resolve()
-        self.agent = agent
         self.limits = limits
-        self.runs = Runs(agent, store, limits)
+        self.runs = Runs(store, limits)
         self.tasks = self.runs.tasks
         self.retention = retention or Retention()
         self._recovery = Recovery(self)
         self._posts = Posts(self)
         self._upkeep = Upkeep(self.runs, self.retention, check=self._recovery.check)
         self._tending: list[asyncio.Task[None]] = []
+        for agent in agents:
+            self.add(agent)
+
+    # Agents
+
+    def add(self, agent: AgentBase) -> None:
+        """Run this agent's skills too. What a dead process left of its tasks is taken up within
+        seconds.
+
+        Raises:
+            ValueError: An agent of that name is there already, or something in it is wrong.
+            TypeError: A skill is not written as it has to be.
+        """
+        agent.resolve()
+        if agent.name in self.runs.agents:
+            raise ValueError(f"two agents are called {agent.name!r}; give one another name")
+        self.runs.agents[agent.name] = agent
+
+    def remove(self, name: str) -> None:
+        """Begin nothing of this agent any more: what runs goes on to its end, and its tasks stay
+        stored.
+        """
+        self.runs.agents.pop(name, None)
 
     # Opening and closing
 
     async def open(self) -> None:
         """Open the store and take up or end what a dead process left running."""
         await self.tasks.open()
-        await self.tasks.store.adopt(self.agent.name)
+        if self.runs.agents:
+            await self.tasks.store.adopt(next(iter(self.runs.agents)))
         self._warn()
         await self._recovery.open()
         self._posts.open()
@@ -94,13 +121,14 @@ class Engine:
 
     def _warn(self) -> None:
         """Say, once for each agent, if work is called durable and is not."""
-        durable = [skill.id for skill in self.agent.skills.values() if skill.is_durable]
-        if durable and not self.runs.can_go_on and self.agent not in _WARNED:
-            _WARNED.add(self.agent)
-            log_.warning(
-                "tasks are kept in memory: durable work (%s) ends with this process too",
-                ", ".join(durable),
-            )
+        for agent in self.runs.agents.values():
+            durable = [skill.id for skill in agent.skills.values() if skill.is_durable]
+            if durable and not self.runs.can_go_on and agent not in _WARNED:
+                _WARNED.add(agent)
+                log_.warning(
+                    "tasks are kept in memory: durable work (%s) ends with this process too",
+                    ", ".join(durable),
+                )
 
     async def drain(self, grace_s: float) -> None:
         """Take no new work, give up what can go on elsewhere, and give the rest `grace_s` to

@@ -116,7 +116,12 @@ class Recovery:
         if tasks.may_own_more or now >= self._audit_at:
             self._audit_at, tasks.may_own_more = now + AUDIT_S, False
             held = [log.key for log in tasks.live()] + [log.key for _, log in self._retries]
-        can = Can(engine.agent.name, list(engine.agent.skills), FORMAT, self._unanswered_ms, held)
+        can = Can(
+            {name: list(agent.skills) for name, agent in engine.runs.agents.items()},
+            FORMAT,
+            self._unanswered_ms,
+            held,
+        )
         try:
             while found := await tasks.store.orphans(min(_AT_ONCE, limit - len(orphans)), can):
                 orphans += found
@@ -207,7 +212,7 @@ class Recovery:
         """Go on with a run that was cut off, if its skill is durable; else fail it. Return whether
         it goes on.
         """
-        skill = self._engine.agent.skills.get(log.skill)
+        skill = self._engine.runs.find_skill(log)
         try:
             entries = await self._tasks.entries(log)
             history = read_history(entries, self._engine.limits)

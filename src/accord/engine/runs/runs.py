@@ -1,4 +1,4 @@
-"""The runs of an agent: started, and followed by the next when messages wait."""
+"""The runs of agents: started, and followed by the next when messages wait."""
 
 import asyncio
 import logging
@@ -42,10 +42,10 @@ class Accepted(NamedTuple):
 
 
 class Runs:
-    """Starts the runs of an agent, and holds what they share."""
+    """Starts the runs of the agents of an engine, and holds what they share."""
 
-    def __init__(self, agent: AgentBase, store: Store, limits: Limits) -> None:
-        self.agent = agent
+    def __init__(self, store: Store, limits: Limits) -> None:
+        self.agents: dict[str, AgentBase] = {}  # by name, which their tasks are stored under
         self.limits = limits
         self.tasks = Tasks(store, limits)
         self.threads = Threads()
@@ -199,9 +199,14 @@ class Runs:
         spoken = [log.run for log in self.tasks.live() if isinstance(log.run, Run)]
         return [*spoken, *self.unspoken.values()]
 
+    def find_skill(self, task: Log | Record) -> Skill | None:
+        """Return the skill a task was begun by; None if there is none any more."""
+        agent = self.agents.get(task.namespace.agent)
+        return agent.skills.get(task.skill) if agent is not None else None
+
     def skill_of(self, task: Log | Record) -> Skill:
         """Return the skill a task was begun by."""
-        skill = self.agent.skills.get(task.skill)
+        skill = self.find_skill(task)
         if skill is None:
             task_id = task.ids.task_id if isinstance(task, Log) else task.id
             raise UnsupportedOperation(

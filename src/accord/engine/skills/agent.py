@@ -1,6 +1,7 @@
 """An agent: a name, skills, and which of them a message is for."""
 
 import inspect
+import re
 import sys
 from collections.abc import Callable
 from fnmatch import fnmatch
@@ -101,6 +102,11 @@ class AgentBase:
         self.extend_card: Callable[[AgentCard, Caller], Any] | None = None
         # True for programs that decide themselves who may see it, before the agent is reached
         self.is_extended_card_public = False
+
+    @property
+    def slug(self) -> str:
+        """The name as it stands in paths: small letters, digits and hyphens."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-") or "agent"
 
     @overload
     def skill(

@@ -54,19 +54,18 @@ class GrpcEndpoint(Endpoint):
                 if operation.is_stream
                 else self._unary(rpc, operation, version)
             )
-            is_guarded = service.authenticator is not None and not self._is_public(operation)
+            is_guarded = (
+                service.authenticator is not None
+                and service.tenants is None
+                and not self._is_public(service, operation)
+            )
             self.methods[f"/{version.grpc_service}/{rpc.name}"] = GrpcMethod(
                 run, text=version.grpc_text, precheck=self._precheck if is_guarded else None
             )
 
     def _unary(self, plain: Rpc, operation: Operation, version: Version) -> Any:
         async def answer(exchange: GrpcCall) -> None:
-            call = self._call(exchange.head.metadata, version)
-            if self._service.authenticator is not None:
-                call.caller = exchange.caller = await self._caller(exchange, operation)
-            rpc = _for_caller(plain, version, exchange.head.metadata)
-            data = await exchange.message()
-            request, call.semantics = await offload(len(data), rpc.decode, data)
+            call, rpc, request = await self._read(exchange, plain, operation, version)
 
             async def encode(found: Any) -> bytes:
                 return await offload(encoded_size(found), rpc.result, found)
@@ -78,12 +77,7 @@ class GrpcEndpoint(Endpoint):
 
     def _streaming(self, plain: Rpc, operation: Operation, version: Version) -> Any:
         async def answer(exchange: GrpcCall) -> None:
-            call = self._call(exchange.head.metadata, version)
-            if self._service.authenticator is not None:
-                call.caller = exchange.caller = await self._caller(exchange, operation)
-            rpc = _for_caller(plain, version, exchange.head.metadata)
-            data = await exchange.message()
-            request, call.semantics = await offload(len(data), rpc.decode, data)
+            call, rpc, request = await self._read(exchange, plain, operation, version)
             found = await self._perform(operation, call, request)
             active = self._active(call, version)
             if isinstance(found, Message):
@@ -95,19 +89,46 @@ class GrpcEndpoint(Endpoint):
 
         return _logging_errors(answer, operation)
 
-    def _is_public(self, operation: Operation) -> bool:
-        return operation.is_public and self._service.engine.agent.is_card_public
+    async def _read(
+        self, exchange: GrpcCall, plain: Rpc, operation: Operation, version: Version
+    ) -> tuple[Call, Rpc, Any]:
+        """Return a call with its caller, how it is read and written, and its request.
+
+        With several agents the request names the one that says who the caller is.
+        """
+        service = self._service
+        call = self._call(exchange.head.metadata, version)
+        if service.tenants is None and service.authenticator is not None:
+            call.caller = exchange.caller = await self._caller(exchange, service, operation)
+        rpc = _for_caller(plain, version, exchange.head.metadata)
+        data = await exchange.message()
+        request, call.semantics = await offload(len(data), rpc.decode, data)
+        if service.tenants is not None:
+            if request.tenant:
+                service, _ = service.of_tenant(request)
+            if service.authenticator is not None:
+                call.caller = exchange.caller = await self._caller(exchange, service, operation)
+        return call, rpc, request
+
+    def _perform(self, operation: Operation, call: Call, request: Any) -> Awaitable[Any]:
+        service = self._service
+        if service.tenants is not None and request.tenant:
+            service, request = service.of_tenant(request)
+        return self._perform_at(service, operation, call, request)
+
+    def _is_public(self, service: Service, operation: Operation) -> bool:
+        return operation.is_public and service.agent.is_card_public
 
     def _precheck(self, exchange: GrpcCall) -> A2AError | None:
         assert self._service.authenticator is not None  # else there is nothing to check
         return self._service.authenticator.precheck(_credentials(exchange))
 
-    async def _caller(self, exchange: GrpcCall, operation: Operation) -> Caller:
+    async def _caller(self, exchange: GrpcCall, service: Service, operation: Operation) -> Caller:
         """Who makes a call. Of what is public, nobody has to say so."""
-        authenticator = self._service.authenticator
+        authenticator = service.authenticator
         assert authenticator is not None  # else everyone is anonymous
         credentials = _credentials(exchange)
-        if self._is_public(operation) and authenticator.precheck(credentials) is not None:
+        if self._is_public(service, operation) and authenticator.precheck(credentials) is not None:
             return ANONYMOUS
         return authenticator.recall(credentials) or await authenticator.authenticate(credentials)
 

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from .asgi import Scope as Scope
     from .asgi import Send as Send
     from .asgi import converse as converse
+    from .card import CARD_PATH as CARD_PATH
     from .card import CardEndpoint as CardEndpoint
+    from .card import CardSigner as CardSigner
     from .jsonrpc import JsonRpcEndpoint as JsonRpcEndpoint
     from .rest import RestEndpoint as RestEndpoint
     from .router import Endpoint as Endpoint
@@ -20,7 +22,9 @@ if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__ = lazy(
         __name__,
         {
+            "CARD_PATH": "card",
             "CardEndpoint": "card",
+            "CardSigner": "card",
             "Endpoint": "router",
             "Router": "router",
             "JsonRpcEndpoint": "jsonrpc",

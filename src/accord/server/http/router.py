@@ -66,7 +66,20 @@ class Endpoint:
         """Run an operation, to its end even if the caller is gone before, where half of it would be
         worse than none.
         """
-        work = operation.run(self._service, call, request)
+        service = self._service
+        if service.tenants is not None and request.tenant:
+            service, request = service.of_tenant(request)
+            if service.authenticator is not self._service.authenticator:
+                raise Unauthenticated(
+                    f"agent {service.agent.name!r} authenticates its own callers; use the "
+                    "address in its card"
+                )
+        return self._perform_at(service, operation, call, request)
+
+    def _perform_at(
+        self, service: Service, operation: Operation, call: Call, request: Any
+    ) -> Awaitable[Any]:
+        work = operation.run(service, call, request)
         if request_log.begin():
             work = request_log.logged(work, operation.name, call.caller, request)
         if operation.is_droppable and not (call.idempotency_key or IDEMPOTENT in call.extensions):
@@ -208,6 +221,8 @@ class Router(abc.ABC):
         self._hosts = screen.hosts
         self._authenticator = authenticator
         self._mounts: list[tuple[str, Mounted]] = []
+        self.routers: dict[str, Router] = {}  # of other agents, by the path they are below
+        self.index: Callable[[HttpRequest], HttpResponse] | None = None  # what `/` shows
         self.on_exchange: Watcher | None = None  # told of every request to the agent
         self.session_caller: SessionCaller | None = None  # who a page's session stands for
         self._public = frozenset(
@@ -253,6 +268,9 @@ class Router(abc.ABC):
         """Answer a request. Errors are answers too."""
         if not self.is_open:
             return self._prepared(request)
+        if self.routers and (found := self._below(request.target.raw)) is not None:
+            prefix, router = found
+            return router.answer(request.below(prefix))
         headers = request.headers
         if (
             headers.get(b"host") not in self._hosts
@@ -291,6 +309,17 @@ class Router(abc.ABC):
         watcher(request, answer, since_s)
         return answer
 
+    def _below(self, raw: str) -> "tuple[str, Router] | None":
+        """The agent a path belongs to, of those that are below one."""
+        end = raw.find("/", 1)
+        while end > 0:
+            router = self.routers.get(raw[:end])
+            if router is not None:
+                return raw[:end], router
+            end = raw.find("/", end + 1)
+        router = self.routers.get(raw)
+        return (raw, router) if router is not None else None
+
     def _mounted(self, path: str) -> "Mounted | None":
         for prefix, answer in self._mounts:
             if path == prefix or path.startswith(prefix + "/"):
@@ -299,7 +328,7 @@ class Router(abc.ABC):
 
     async def _prepared(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         await self.open()
-        return await self._screened(request)
+        return await self.answer(request)
 
     async def _screened(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request if it is for us and its caller may ask."""
@@ -339,6 +368,9 @@ class Router(abc.ABC):
         """Whether a request is refused for what its headers say, so that its body need not be read.
         It is answered all the same.
         """
+        if self.routers and (found := self._below(request.target.raw)) is not None:
+            prefix, router = found
+            return router.is_refused(request.below(prefix))
         path = request.target.path
         if path in self._public:
             return False
@@ -392,6 +424,8 @@ class Router(abc.ABC):
 
     async def _elsewhere(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         verb, path = request.target.verb, request.target.path
+        if path == "/" and verb in ("GET", "HEAD") and self.index is not None:
+            return self.index(request)
         if path.rstrip("/") == self._rpc_path:
             return self._not_rpc()
         if path == METADATA_PATH and verb in ("GET", "HEAD"):

@@ -41,12 +41,12 @@ _SELECT = (
     "p.n, t.id, t.context FROM {s}.pushes p JOIN {s}.namespaces n USING (namespace) "
     "JOIN {s}.tasks t ON t.key = p.task "
 )
-_OF_AGENT = "namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = $1)"
+_OF_AGENTS = "namespace IN (SELECT namespace FROM {s}.namespaces WHERE agent = ANY ($1::text[]))"
 
 _TAKE = f"""
 WITH due AS MATERIALIZED (
   SELECT task, id, due_ms FROM {{s}}.pushes
-  WHERE due_ms <= $2 AND endpoint <> ALL ($3::text[]) AND {_OF_AGENT}
+  WHERE due_ms <= $2 AND endpoint <> ALL ($3::text[]) AND {_OF_AGENTS}
   ORDER BY due_ms, task, id LIMIT $4 FOR UPDATE SKIP LOCKED
 )
 UPDATE {{s}}.pushes p SET claim = p.claim + 1, due_ms = $5 FROM due
@@ -132,14 +132,16 @@ class PostgresPushes:
 
     async def take(
         self,
-        agent: str,
+        agents: Collection[str],
         limit: int,
         *,
         now_ms: int,
         lease_ms: int,
         skip: Collection[str] = (),
     ) -> list[Push]:
-        taken = await self._db.fetch(_TAKE, agent, now_ms, list(skip), limit, now_ms + lease_ms)
+        taken = await self._db.fetch(
+            _TAKE, list(agents), now_ms, list(skip), limit, now_ms + lease_ms
+        )
         if not taken:
             return []
         rows = await self._db.fetch(
@@ -176,18 +178,19 @@ class PostgresPushes:
             [letter.error for _, letter in letters],
         )
 
-    async def postpone(self, agent: str, endpoint: str, until_ms: int) -> None:
+    async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:
         await self._db.fetch(
             f"UPDATE {{s}}.pushes SET due_ms = $3 WHERE due_ms < $3 AND endpoint = $2 "
-            f"AND {_OF_AGENT}",
-            agent,
+            f"AND {_OF_AGENTS}",
+            list(agents),
             endpoint,
             until_ms,
         )
 
-    async def next_ms(self, agent: str) -> int | None:
+    async def next_ms(self, agents: Collection[str]) -> int | None:
         rows = await self._db.fetch(
-            f"SELECT min(due_ms) FROM {{s}}.pushes WHERE due_ms IS NOT NULL AND {_OF_AGENT}", agent
+            f"SELECT min(due_ms) FROM {{s}}.pushes WHERE due_ms IS NOT NULL AND {_OF_AGENTS}",
+            list(agents),
         )
         found: int | None = rows[0][0]
         return found

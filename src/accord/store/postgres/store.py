@@ -65,7 +65,7 @@ _ENDED = ", ".join(map(str, ENDED))
 _WAITING = ", ".join(map(str, WAITING))
 _ORPHANED = (
     "t.owner IS NOT NULL AND t.owner = ANY ($1::bigint[]) AND t.namespace IN "
-    "(SELECT namespace FROM {s}.namespaces WHERE agent = $2)"
+    "(SELECT namespace FROM {s}.namespaces WHERE agent = ANY ($2::text[]))"
 )
 
 _FOLD = """
@@ -568,7 +568,7 @@ RETURNING t.pos, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
                 f"WHERE {_ORPHANED} AND posts = posts_read AND (state IN ({_ENDED}) OR "
                 f"(state = {INPUT_REQUIRED} AND at_ms >= $3)) FOR UPDATE SKIP LOCKED)",
                 dead,
-                can.agent,
+                list(can.agents),
                 can.unanswered_ms,
             )
             keys |= await self._take(_ORPHANED, limit, can, dead)
@@ -577,7 +577,7 @@ RETURNING t.pos, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
         if len(keys) < limit and can.unanswered_ms:
             waiting = (
                 f"t.owner IS NULL AND t.state IN ({_WAITING}) AND t.at_ms < $1 AND t.namespace IN "
-                "(SELECT namespace FROM {s}.namespaces WHERE agent = $2)"
+                "(SELECT namespace FROM {s}.namespaces WHERE agent = ANY ($2::text[]))"
             )
             keys |= await self._take(waiting, limit - len(keys), can, can.unanswered_ms)
         if not keys:
@@ -610,18 +610,23 @@ RETURNING t.pos, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
 
     async def _take(self, which: str, limit: int, can: Can, first: Any) -> dict[int, int]:
         """Make tasks ours. What another replica is about to take is left to it."""
+        pairs = [(agent, skill) for agent, skills in can.agents.items() for skill in skills]
         rows = await self.fetch(
             f"""
 WITH old AS MATERIALIZED (
   SELECT t.key, t.owner FROM {{s}}.tasks t
-  WHERE {which} AND t.skill = ANY ($3::text[]) AND t.format <= $4
-  ORDER BY t.key LIMIT $5 FOR UPDATE SKIP LOCKED
+  WHERE {which} AND t.format <= $5 AND EXISTS (
+    SELECT FROM {{s}}.namespaces n
+    JOIN unnest($3::text[], $4::text[]) AS can (agent, skill) ON n.agent = can.agent
+    WHERE n.namespace = t.namespace AND can.skill = t.skill)
+  ORDER BY t.key LIMIT $6 FOR UPDATE SKIP LOCKED
 )
-UPDATE {{s}}.tasks t SET owner = $6 FROM old WHERE t.key = old.key
+UPDATE {{s}}.tasks t SET owner = $7 FROM old WHERE t.key = old.key
 RETURNING t.key, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
             first,
-            can.agent,
-            list(can.skills),
+            list(can.agents),
+            [agent for agent, _ in pairs],
+            [skill for _, skill in pairs],
             can.format,
             limit,
             self.replica,

@@ -1,6 +1,7 @@
 """Webhooks in the tables of a `SqliteStore`."""
 
 import contextlib
+import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from pathlib import Path
@@ -50,7 +51,10 @@ _COLUMNS = (
     "upto, due_ms, tries, claim, failing_ms, error, disabled, n, t.id, t.context"
 )
 _FROM = "FROM pushes p JOIN namespaces USING (namespace) JOIN tasks t ON t.key=p.task"
-_AGENT = "namespace IN (SELECT namespace FROM namespaces WHERE agent=?)"
+_AGENTS = (
+    "namespace IN (SELECT namespace FROM namespaces "
+    "WHERE agent IN (SELECT value FROM json_each(?)))"
+)
 _SETTLE = (
     "UPDATE pushes SET sent=?1, tries=?2, failing_ms=?3, error=?4, disabled=?5, "
     "due_ms=CASE WHEN upto>?1 AND ?5='' THEN ?6 END WHERE task=?7 AND id=?8 AND claim=?9"
@@ -120,7 +124,7 @@ class SqlitePushes:
 
     async def take(
         self,
-        agent: str,
+        agents: Collection[str],
         limit: int,
         *,
         now_ms: int,
@@ -135,8 +139,8 @@ class SqlitePushes:
         with self._doors.reading() as db:
             due = db.execute(
                 f"SELECT task, id FROM pushes WHERE due_ms<=? AND endpoint NOT IN ({marks}) "
-                f"AND {_AGENT} ORDER BY due_ms LIMIT ?",
-                (now_ms, *skip, agent, limit + len(taken)),
+                f"AND {_AGENTS} ORDER BY due_ms LIMIT ?",
+                (now_ms, *skip, json.dumps(list(agents)), limit + len(taken)),
             )
             for place in [place for place in due if place not in taken][:limit]:
                 taken[place] = now_ms + lease_ms
@@ -159,21 +163,21 @@ class SqlitePushes:
         for one in outcomes:
             self._taken.pop((one.task, one.id), None)
 
-    async def postpone(self, agent: str, endpoint: str, until_ms: int) -> None:
+    async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:
         def work(db: sqlite3.Connection) -> None:
             db.execute(
-                f"UPDATE pushes SET due_ms=? WHERE due_ms<? AND endpoint=? AND {_AGENT}",
-                (until_ms, until_ms, endpoint, agent),
+                f"UPDATE pushes SET due_ms=? WHERE due_ms<? AND endpoint=? AND {_AGENTS}",
+                (until_ms, until_ms, endpoint, json.dumps(list(agents))),
             )
 
         await self._doors.write(work, False)
 
-    async def next_ms(self, agent: str) -> int | None:
+    async def next_ms(self, agents: Collection[str]) -> int | None:
         with self._doors.reading() as db:
             rows = db.execute(
-                f"SELECT due_ms, task, id FROM pushes WHERE due_ms IS NOT NULL AND {_AGENT} "
+                f"SELECT due_ms, task, id FROM pushes WHERE due_ms IS NOT NULL AND {_AGENTS} "
                 "ORDER BY due_ms LIMIT ?",
-                (agent, 1 + len(self._taken)),
+                (json.dumps(list(agents)), 1 + len(self._taken)),
             )
             return min(
                 (max(due_ms, self._taken.get((task, id_), 0)) for due_ms, task, id_ in rows),

@@ -7,6 +7,7 @@ thread with a connection of their own.
 """
 
 import contextlib
+import functools
 import logging
 import os
 import sqlite3
@@ -532,17 +533,21 @@ class SqliteStore:
         self._claimed.discard(key)
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
-        if can.agent not in self._orphans:
-            self._orphans[can.agent] = await self._in_writer(lambda: self._find_orphans(can))
-        left: list[int] = []
+        for agent in can.agents:
+            if agent not in self._orphans:
+                self._orphans[agent] = await self._in_writer(
+                    functools.partial(self._find_orphans, agent, can.unanswered_ms)
+                )
         found: list[Record] = []
         with self._reading() as db:
-            for key in self._orphans[can.agent]:
-                if key in self._claimed:
-                    continue
-                if len(found) == limit or not self._take_up(db, key, can, found):
-                    left.append(key)
-            self._orphans[can.agent] = left
+            for agent in can.agents:
+                left: list[int] = []
+                for key in self._orphans[agent]:
+                    if key in self._claimed:
+                        continue
+                    if len(found) == limit or not self._take_up(db, key, can, found):
+                        left.append(key)
+                self._orphans[agent] = left
             for state in WAITING:
                 unanswered = db.execute(_OLD, (0, state, can.unanswered_ms))
                 while len(found) < limit and (row := unanswered.fetchone()) is not None:
@@ -558,7 +563,7 @@ class SqliteStore:
             "SELECT agent, tenant, caller, format FROM tasks JOIN namespaces USING (namespace) WHERE key=?",  # noqa: E501
             (key,),
         ).fetchone()
-        if agent != can.agent or format_ > can.format:
+        if agent not in can.agents or format_ > can.format:
             return False
         record = self._found(db, Namespace(agent, tenant, caller), "key=?", key)
         assert record is not None  # it is there: open tasks are not purged
@@ -566,17 +571,17 @@ class SqliteStore:
         found.append(record)
         return True
 
-    def _find_orphans(self, can: Can) -> list[int]:
+    def _find_orphans(self, agent: str, unanswered_ms: int) -> list[int]:
         """The tasks of an agent that dead owners left. Those that only wait for input are left
         without an owner.
         """
         with self._transaction() as db:
             db.execute(
                 f"UPDATE tasks SET owner=NULL WHERE {_ORPHANED} AND state=? AND posts=heard AND at_ms>=?",  # noqa: E501
-                (can.agent, self.replica, INPUT_REQUIRED, can.unanswered_ms),
+                (agent, self.replica, INPUT_REQUIRED, unanswered_ms),
             )
             rows = db.execute(
-                f"SELECT key FROM tasks WHERE {_ORPHANED} ORDER BY key", (can.agent, self.replica)
+                f"SELECT key FROM tasks WHERE {_ORPHANED} ORDER BY key", (agent, self.replica)
             ).fetchall()
         return [key for (key,) in rows]
 

@@ -1,0 +1,260 @@
+"""One agent of an app: who may call it, its card, its service and its endpoints."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from .auth import ApiKeys, Authenticator
+from .engine.runs import Engine
+from .engine.skills import AgentBase, Skill, edited
+from .model import (
+    PROBE,
+    PUSH_ARTIFACTS,
+    AgentCapabilities,
+    AgentCard,
+    AgentExtension,
+    AgentInterface,
+    AgentSkill,
+    Limits,
+)
+from .operations import IDEMPOTENT, RESUME, SCHEMA, Service, Version
+from .push import Notifier
+from .server.http import (
+    CardEndpoint,
+    CardSigner,
+    JsonRpcEndpoint,
+    Receive,
+    RestEndpoint,
+    Router,
+    Screen,
+    Send,
+)
+from .server.transport import Tls, Unread
+
+__all__ = ["AgentRouter", "ServedAgent", "Serving"]
+
+_PROBE = AgentExtension(
+    uri=PROBE, description="Echo a message whose metadata has probe: true; no skill is called."
+)
+_PUSH_ARTIFACTS = AgentExtension(
+    uri=PUSH_ARTIFACTS, description="Push artifact events too, to webhooks registered with it."
+)
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """What the agents of an app share."""
+
+    engine: Engine
+    limits: Limits
+    versions: Sequence[Version]
+    unread: Unread
+    notifier: Notifier | None
+    rpc: str
+    rest: str
+    tls: Tls | None
+    cors_origins: Sequence[str]
+    signer: CardSigner | None
+    jwks: Callable[[], bytes] | None
+    grpc_port: Callable[[], int | None]
+
+
+class ServedAgent:
+    """An agent with its service. One beside others is below a path, which is its tenant too."""
+
+    def __init__(
+        self, agent: AgentBase, serving: Serving, authenticator: Authenticator | None, path: str
+    ) -> None:
+        self.agent = agent
+        self.path = path
+        self.authenticator = authenticator
+        self._serving = serving
+        self._check_enforceable()
+        self.service = Service(
+            serving.engine,
+            agent,
+            self.card("http://localhost"),
+            authenticator,
+            serving.notifier,
+        )
+
+    def _check_enforceable(self) -> None:
+        """Raise ValueError for a scheme that is declared and could not be enforced."""
+        tls = self._serving.tls
+        asks_certificates = tls is not None and tls.client_authority is not None
+        for scheme in self.authenticator.schemes if self.authenticator is not None else ():
+            if scheme.needs_certificate and not asks_certificates:
+                raise ValueError(
+                    f"agent {self.agent.name!r} declares mutual TLS, but no client would be asked "
+                    "for a certificate; give --tls-cert, --tls-key and --tls-client-ca "
+                    "(tls=Tls(certificate, key, client_authority))"
+                )
+
+    def scopes(self) -> set[str]:
+        """All scopes the agent's callers may need."""
+        found = {scope for skill in self.agent.skills.values() for scope in skill.scopes}
+        for scheme in self.authenticator.schemes if self.authenticator is not None else ():
+            found |= scheme.scopes
+        return found
+
+    # Its endpoints
+
+    def screen(self, url: str | None) -> Screen:
+        schemes = self.authenticator.schemes if self.authenticator is not None else ()
+        return Screen(
+            url,
+            self._serving.cors_origins,
+            trusts_names=bool(schemes) and not any(scheme.is_ambient for scheme in schemes),
+            key_headers=[s.key_name for s in schemes if isinstance(s, ApiKeys)],
+        )
+
+    def rpc(self) -> JsonRpcEndpoint:
+        to = self._serving
+        return JsonRpcEndpoint(self.service, to.limits, to.versions, to.unread)
+
+    def rest(self) -> RestEndpoint:
+        to = self._serving
+        return RestEndpoint(self.service, to.limits, to.versions, to.unread, to.rest)
+
+    def card_endpoint(self, url: str | None) -> CardEndpoint:
+        to = self._serving
+        return CardEndpoint(self.card, url, time.time(), to.versions, to.signer)
+
+    # Its card
+
+    def card(self, base: str) -> AgentCard:
+        """Return the agent card at `base`: only what is really served."""
+        agent, to = self.agent, self._serving
+        card = AgentCard(
+            name=agent.name,
+            description=agent.description,
+            supported_interfaces=self._interfaces(base),
+            provider=agent.provider,
+            version=agent.version,
+            documentation_url=agent.documentation_url,
+            icon_url=agent.icon_url,
+            capabilities=AgentCapabilities(
+                streaming=True,
+                push_notifications=to.notifier is not None,
+                extended_agent_card=agent.extend_card is not None,
+                extensions=[*self._our_extensions(), *agent.extensions],
+            ),
+            default_input_modes=agent.input_modes,
+            default_output_modes=agent.output_modes,
+            skills=[self._skill_card(skill) for skill in agent.skills.values()],
+        )
+        if agent.auth is not None:
+            scopes = frozenset(self.scopes())
+            card.security_schemes = {
+                name: scheme.card(scopes)
+                for name, scheme in agent.auth.schemes.items()
+                if scheme.is_declared
+            }
+            card.security_requirements = agent.auth.requirements()
+        return card if agent.edit_card is None else edited(card, agent.edit_card)
+
+    def _skill_card(self, skill: Skill) -> AgentSkill:
+        if not skill.scopes or self.agent.auth is None:
+            return skill.card
+        needed = self.agent.auth.requirements(skill.scopes)
+        return msgspec.structs.replace(skill.card, security_requirements=needed)
+
+    def _our_extensions(self) -> list[AgentExtension]:
+        hours = self._serving.engine.retention.keys_s / 3600
+        how_long = "for ever" if math.isinf(hours) else f"for {hours:g} hours"
+        return [
+            AgentExtension(
+                uri=RESUME, description="Resume a stream after the event named by Last-Event-ID."
+            ),
+            AgentExtension(
+                uri=IDEMPOTENT, description=f"The same messageId gives the same task {how_long}."
+            ),
+            *self._schemas(),
+            *([_PROBE] if self.agent.answers_probes else []),
+            *([_PUSH_ARTIFACTS] if self._serving.notifier is not None else []),
+        ]
+
+    def _schemas(self) -> list[AgentExtension]:
+        schemas = {skill.id: skill.schemas() for skill in self.agent.skills.values()}
+        found = {name: schema for name, schema in schemas.items() if schema}
+        if not found:
+            return []
+        return [
+            AgentExtension(
+                uri=SCHEMA,
+                description="The JSON Schemas of what skills take and give.",
+                params={"skills": found},
+            )
+        ]
+
+    def _interfaces(self, base: str) -> list[AgentInterface]:
+        """Where each version is spoken, and how. gRPC beside other agents needs a version with
+        tenants, which tell them apart.
+        """
+        to, port = self._serving, self._serving.grpc_port()
+        places: list[AgentInterface] = []
+        for version in to.versions:
+            ways = []
+            if version.rest or len(to.versions) == 1:  # the oldest is listed only if it is alone
+                ways.append(("JSONRPC", base + to.rpc, ""))
+            if version.rest:
+                ways.append(("HTTP+JSON", base + to.rest, ""))
+            if version.grpc and port is not None and (version.has_tenants or not self.path):
+                tenant = self.path.rpartition("/")[2]
+                ways.append(("GRPC", _grpc_address(base, port), tenant))
+            places += [
+                AgentInterface(
+                    url=url,
+                    protocol_binding=binding,
+                    protocol_version=version.number,
+                    tenant=tenant,
+                )
+                for binding, url, tenant in ways
+            ]
+        return places
+
+
+def _grpc_address(base: str, port: int) -> str:
+    """gRPC has bare addresses: the host clients reach us at, and its own port."""
+    host = urlsplit(base).hostname or "localhost"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class AgentRouter(Router):
+    """Routes HTTP requests to an agent below a path of an app, which opens and closes it."""
+
+    def __init__(self, app: Router, served: ServedAgent, serving: Serving, url: str | None) -> None:
+        url = f"{url}/{served.path}" if url else None
+        super().__init__(
+            served.rpc(),
+            served.rest(),
+            served.card_endpoint(url),
+            rpc_path=serving.rpc,
+            limits=serving.limits,
+            jwks=serving.jwks,
+            screen=served.screen(url),
+            authenticator=served.authenticator,
+            is_card_public=served.agent.is_card_public,
+        )
+        self.served = served
+        self.unread = serving.unread
+        self.is_open = True  # the app opens before it asks us
+        self._app = app
+
+    async def open(self) -> None:
+        await self._app.open()
+
+    async def close(self, grace_s: float = 0.0) -> None:
+        await self._app.close(grace_s)
+
+    @property
+    def trouble(self) -> str:
+        return self._app.trouble
+
+    async def live(self, receive: Receive, send: Send) -> None:
+        await self._app.live(receive, send)
+
+    def _scopes(self) -> set[str]:
+        return self.served.scopes()
