@@ -111,7 +111,7 @@ async def test_cancel_and_completion_never_both_win(kind: str, tmp_path: Path) -
     """D6: whoever asks afterwards, asks again, or opens the database later hears what the racers
     were told.
     """
-    races, at_once, seed = size(2_000, 20_000), 8, random.randrange(1 << 32)
+    races, at_once, seed = size(1_000, 20_000), 8, random.randrange(1 << 32)
     print(f"seed {seed}")
     chance, race = random.Random(seed), Race()
     url = "memory://" if kind == "memory" else f"sqlite:///{tmp_path / 'accord.db'}"
@@ -299,7 +299,7 @@ def test_no_sequence_of_calls_changes_an_end() -> None:
     """D6: a state machine tries sequences of sends, answers, cancels, races and restarts on both
     stores.
     """
-    share = size(500, 20_000) // PROCESSES
+    share = size(250, 20_000) // PROCESSES
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         done = list(pool.map(live, [share] * PROCESSES))
     sequences, calls = (sum(counts) for counts in zip(*done, strict=True))

@@ -237,7 +237,7 @@ async def test_received_log_equals_stored_log_through_cuts_and_kills(server: Ser
 
     A task a kill interrupts ends as failed, and that end arrives like any other event.
     """
-    streams, waves, seed = size(500, 2_000), 4, random.randrange(1 << 32)
+    streams, waves, seed = size(300, 2_000), 4, random.randrange(1 << 32)
     print(f"seed {seed}")
     chance, countdown = random.Random(seed), Countdown()
     params = [

@@ -13,7 +13,7 @@ import pytest
 from tests.replicas.simulator import Report, run
 
 IS_SOAK = bool(os.environ.get("ACCORD_SOAK"))
-SEEDS = 10_000 if IS_SOAK else 200
+SEEDS = 10_000 if IS_SOAK else 120
 PATIENCE_S = 7200 if IS_SOAK else 60
 
 FOUND = {

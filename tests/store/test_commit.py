@@ -365,9 +365,7 @@ def _told(record: Record | None) -> Any:
     return record.key, *stands, record.snap, record.head, record.artifacts, rows
 
 
-@settings(
-    max_examples=size(150, 5_000), deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=size(80, 5_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ACTS, max_size=12))
 def test_every_mix_of_items_has_the_outcome_of_the_reference(acts: list[tuple[Any, ...]]) -> None:
     """Creates, appends, posts and keys, good and bad beside each other, with claims, deaths and
@@ -379,7 +377,7 @@ def test_every_mix_of_items_has_the_outcome_of_the_reference(acts: list[tuple[An
 
 @settings(
     derandomize=True,
-    max_examples=size(40, 1_000),
+    max_examples=size(20, 1_000),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -338,7 +338,7 @@ def test_no_life_loses_what_another_acknowledged() -> None:
     lost, an end is final, replies agree with the store, durable work goes on, and no step is done
     twice except one that a crash cut off.
     """
-    share = size(200, 5_000) // PROCESSES
+    share = size(100, 5_000) // PROCESSES
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         parts = list(pool.map(live, [share] * PROCESSES))
     sequences, crashes = sum(part[0] for part in parts), sum(part[2] for part in parts)
