@@ -1,5 +1,6 @@
 """accord serve: put an agent on the network."""
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -34,7 +35,13 @@ class _Serve(click.Command):
 
 
 @click.command(cls=_Serve)
-@click.argument("files", metavar="FILE|MODULE[:NAME]...", nargs=-1, required=True)
+@click.argument("files", metavar="FILE|MODULE[:NAME]...", nargs=-1)
+@click.option(
+    "--mcp",
+    metavar="COMMAND|URL",
+    help="Instead of FILE: serve the tools of this MCP server as skills. Needs: pip install "
+    "'accord[mcp]'",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -163,6 +170,7 @@ class _Serve(click.Command):
 )
 def serve(
     files: tuple[str, ...],
+    mcp: str | None,
     host: str,
     port: int,
     store: str | None,
@@ -204,7 +212,10 @@ def serve(
     accord serve hr.py it.py
     accord serve team.py:planner --port 9000 --store memory://
     accord serve team.planning:planner
+    accord serve --mcp "uvx some-mcp-server"
     """
+    if bool(files) == bool(mcp):
+        raise click.UsageError("say what to serve: a FILE, or --mcp COMMAND")
     if url is not None and not url.startswith(("http://", "https://")):
         raise click.ClickException(
             f"--url {url} is not an address that clients can use; write it like "
@@ -212,10 +223,13 @@ def serve(
         )
     if no_push and push_settings:
         raise click.UsageError("--no-push can't be used with --push")
+    if reloads and mcp:
+        raise click.UsageError("--reload can't be used with --mcp")
     if reloads:
         typed = click.get_current_context().meta["accord.typed"]
         return serve_reloading([word for word in typed if word != "--reload"], folder_of(files[0]))
-    agent, *beside = [load_agent(file) for file in files]
+    found = [load_agent(file) for file in files] if mcp is None else [_agent_of_mcp(mcp)]
+    agent, *beside = found
     try:
         agent.run(
             host,
@@ -253,11 +267,22 @@ def serve(
                 url=url,
                 grpc=f"{grpc_host or host}:{grpc_port}" if grpc_port else "",
                 egress_proxy=egress_proxy,
-                file=files[0].partition(":")[0],
+                file=files[0].partition(":")[0] if files else "",
             ),
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _agent_of_mcp(server: str) -> Agent:
+    if importlib.util.find_spec("mcp") is None:
+        raise click.ClickException("this needs the MCP SDK: pip install 'accord[mcp]'")
+    from ..integrations.mcp import ToolFailed, agent_of_mcp  # the MCP SDK
+
+    try:
+        return agent_of_mcp(server)
+    except (ToolFailed, ValueError) as error:
+        raise click.ClickException(f"{server}: {error}") from None
 
 
 def _show_console(link: str) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .agent import add_skills as add_skills
+    from .agent import agent_of_mcp as agent_of_mcp
     from .server import MAX_TOOLS as MAX_TOOLS
     from .server import WAIT_S as WAIT_S
     from .server import make_server as make_server
@@ -24,6 +26,8 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "McpTools": "tools",
             "ToolFailed": "tools",
             "WAIT_S": "server",
+            "add_skills": "agent",
+            "agent_of_mcp": "agent",
             "make_server": "server",
             "serve_http": "server",
             "serve_stdio": "server",

@@ -6,11 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from msgspec import UNSET
+from ...model import Part
 
-from ...model import Message, Part
-
-__all__ = ["QuestionForm", "form_of", "read_form"]
+__all__ = ["QuestionForm", "form_of"]
 
 _ANSWER = "answer"
 _PLAIN = {"string", "number", "integer", "boolean"}
@@ -27,12 +25,6 @@ _WORDS = (
     "minimum",
     "maximum",
 )
-_IN_WORDS = {
-    "string": "text",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "number": "a number",
-}
 _FORMATS = {"email", "uri", "date", "date-time"}
 
 
@@ -99,55 +91,3 @@ def _field(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any] | None
     if found.get("format") not in _FORMATS:
         found.pop("format", None)
     return found
-
-
-def read_form(schema: Mapping[str, Any], answer: Message) -> dict[str, Any]:
-    """Return an answer as the content of a form: from a data part, from JSON as text, or, if the
-    form has one field only, from the bare text.
-
-    Raises:
-        ValueError: A field is missing or is of another type.
-    """
-    fields: dict[str, Any] = dict(schema.get("properties") or {})
-    given: Any = next((part.data for part in answer.parts if part.data is not UNSET), UNSET)
-    if given is UNSET:
-        try:
-            given = json.loads(answer.text)
-        except ValueError:
-            given = answer.text
-    if not isinstance(given, dict) and len(fields) == 1:
-        given = {next(iter(fields)): given}
-    if not isinstance(given, dict):
-        raise ValueError(f"answer with the fields {', '.join(fields)}, as JSON")
-    for name in schema.get("required") or ():
-        if name not in given:
-            raise ValueError(f"{name} is missing")
-    return {
-        name: _read_field(name, fields[name], value)
-        for name, value in given.items()
-        if name in fields
-    }
-
-
-def _read_field(name: str, field: Mapping[str, Any], value: Any) -> Any:
-    """Return a value of a field, as a person may write it."""
-    kind = field.get("type")
-    if kind == "string" and not isinstance(value, str):
-        value = json.dumps(value, ensure_ascii=False)
-    elif kind == "boolean" and isinstance(value, str):
-        value = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}.get(
-            value.strip().lower()
-        )
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    fits = {
-        "string": isinstance(value, str),
-        "boolean": isinstance(value, bool),
-        "integer": is_number and float(value).is_integer(),
-        "number": is_number,
-    }
-    if not fits.get(str(kind), True):
-        raise ValueError(f"{name} has to be {_IN_WORDS[str(kind)]}")
-    values = field.get("enum")
-    if isinstance(values, list) and value not in values:
-        raise ValueError(f"{name} has to be one of {', '.join(map(str, values))}")
-    return value

@@ -2,7 +2,7 @@
 
 import contextlib
 import shlex
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import mcp_types as mcp
@@ -13,16 +13,13 @@ from mcp.shared.exceptions import MCPError
 
 from ...engine.durable import RUN_POSITION
 from ...engine.skills import Context, Fail, current
-from ...model import Message, Part, Role, new_id
 from ...schema import to_builtins
 from ..functions import ToolParameter, identifier, make_function, parameters_of
 from .content import value_of
-from .forms import read_form
 
-__all__ = ["McpTools", "ToolFailed", "mcp_target"]
+__all__ = ["McpTools", "ToolFailed", "mcp_target", "tool_function"]
 
 _MAX_PAGES = 100  # of a list of tools: a server whose list never ends must not hold us up
-_SCHEMA_PART = "application/schema+json"
 
 
 class ToolFailed(Fail):
@@ -48,8 +45,25 @@ class McpTools(Mapping[str, Callable[..., Any]]):
     async def connected(cls, server: Any, options: dict[str, Any]) -> AsyncIterator["McpTools"]:
         """Give the tools of a server for as long as the connection is open."""
         options = {"elicitation_callback": _elicited} | options
-        async with McpClient(mcp_target(server), **options) as client:
-            yield cls(client, await _listed(client))
+        failure: Exception | None = None
+        async with contextlib.AsyncExitStack() as opened:
+            try:
+                client = await opened.enter_async_context(McpClient(mcp_target(server), **options))
+                tools = cls(client, await _listed(client))
+            except (MCPError, OSError, ExceptionGroup) as error:
+                raise ToolFailed(f"the MCP server gave no answer: {_leaf(error)}") from error
+            # The SDK would wrap what the caller raises in a group.
+            try:
+                yield tools
+            except Exception as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    @property
+    def server_info(self) -> mcp.Implementation | None:
+        """What the server calls itself."""
+        return self._client.server_info
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         if name not in self._functions:
@@ -86,20 +100,28 @@ class McpTools(Mapping[str, Callable[..., Any]]):
         return value_of(result)
 
     def _function(self, spec: mcp.Tool) -> Callable[..., Any]:
-        parameters = parameters_of(spec.input_schema)
-        is_loose = parameters is None  # a field can't be the name of a parameter
-
         async def call(arguments: dict[str, Any]) -> Any:
-            given = arguments["arguments"] if is_loose else arguments
-            return await self.call(
-                spec.name, {key: value for key, value in given.items() if value is not None}
-            )
+            return await self.call(spec.name, arguments)
 
-        if parameters is None:
-            what = "The fields that the tool takes."
-            parameters = [ToolParameter("arguments", dict[str, Any], what)]
-        name = identifier(spec.name, otherwise="tool")
-        return make_function(name, spec.description or spec.name, parameters, call, returns=Any)
+        return tool_function(spec, call)
+
+
+def tool_function(
+    spec: mcp.Tool, call: Callable[[dict[str, Any]], Awaitable[Any]]
+) -> Callable[..., Any]:
+    """Return a tool as a function; `call` gets its arguments, those left out excepted."""
+    parameters = parameters_of(spec.input_schema)
+    is_loose = parameters is None  # a field can't be the name of a parameter
+    if parameters is None:
+        what = "The fields that the tool takes."
+        parameters = [ToolParameter("arguments", dict[str, Any], what)]
+
+    async def given(arguments: dict[str, Any]) -> Any:
+        fields = arguments["arguments"] if is_loose else arguments
+        return await call({key: value for key, value in fields.items() if value is not None})
+
+    name = identifier(spec.name, otherwise="tool")
+    return make_function(name, spec.description or spec.name, parameters, given, returns=Any)
 
 
 def mcp_target(server: Any) -> Any:
@@ -111,6 +133,13 @@ def mcp_target(server: Any) -> Any:
             raise ValueError("the command of the MCP server is empty")
         return StdioServerParameters(command=server[0], args=list(server[1:]))
     return server
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The first error in a group of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _listed(client: McpClient) -> list[mcp.Tool]:
@@ -140,16 +169,15 @@ async def _elicited(
     if isinstance(params, mcp.ElicitRequestURLParams):
         await ctx.require_auth(f"{params.message}\n{params.url}")
         return mcp.ElicitResult(action="accept")
+    return mcp.ElicitResult(action="accept", content=await _filled(ctx, params))
+
+
+async def _filled(ctx: Context, params: mcp.ElicitRequestFormParams) -> dict[str, Any]:
+    """Ask for what a form asks for. One field alone is asked for without the object around it."""
     schema = params.requested_schema
-    said = params.message
-    while True:
-        question = Message(
-            message_id=new_id(),
-            role=Role.AGENT,
-            parts=[Part(text=said), Part(data=schema, media_type=_SCHEMA_PART)],
-        )
-        answer = await ctx.ask(question, Message)
-        try:
-            return mcp.ElicitResult(action="accept", content=read_form(schema, answer))
-        except ValueError as error:
-            said = f"That does not fit: {error}\n{params.message}"
+    fields = schema.get("properties") or {}
+    if len(fields) == 1:
+        [(name, field)] = fields.items()
+        return {name: await ctx.ask(params.message, dict(field))}
+    filled: dict[str, Any] = await ctx.ask(params.message, dict(schema))
+    return filled
