@@ -6,7 +6,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -15,8 +15,8 @@ from .auth import Authenticator, Resources
 from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
 from .engine.skills import AgentBase
-from .model import AgentCard, Limits
-from .net import Guard, egress_words
+from .model import AgentCard, InvalidParams, Limits
+from .net import AgentFault, Guard, egress_words, fetch_file, safe_url
 from .operations import VERSIONS, Service, Version
 from .operations import served as versions_served
 from .protocol.v1 import codec as v1
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import socket
 
     from .auth import Keyring
+    from .net import Network
     from .server.grpc import GrpcServer
 
 __all__ = ["App", "AppPart"]
@@ -119,6 +120,8 @@ class App(Router):
         self._store = open_store(store) if isinstance(store, str) else store
         self._engine = Engine([agent], self._store, limits, retention)
         self._engine.runs.delegates = self._delegates
+        self._engine.runs.open_url = self._open_url
+        self._files: Network | None = None
         self._notifier = self._new_notifier(push, limits)
         self.unread = unread = Unread(limits)
         self._serving = Serving(
@@ -258,6 +261,18 @@ class App(Router):
         authenticator = Authenticator(agent.auth, agent.name, limits)
         self._authenticators.append((authenticator, agent))
         return authenticator
+
+    async def _open_url(self, url: str, limit: int) -> IO[bytes]:
+        """Fetch a file that a caller names by its URL."""
+        if self._files is None:
+            from .net import Network  # brings aiohttp, which many agents never need
+
+            self._files = Network(connect_s=10.0, lost_s=30.0, guard=self.guard)
+        try:
+            return await fetch_file(self._files, url, limit)
+        except AgentFault as error:
+            what = f"the file at {safe_url(url)} can't be had: {error.fault}"
+            raise InvalidParams(what, violations=(("message.parts", what),)) from None
 
     def _delegates(self) -> Delegates:
         from . import delegate  # brings the client, which most agents never need
@@ -464,6 +479,8 @@ class App(Router):
         if self._notifier is not None:
             await self._notifier.close()
         await self._engine.close()
+        if self._files is not None:
+            await self._files.close()
         if self._grpc is not None:
             await self._grpc.stop()
 

@@ -22,7 +22,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     connect_s: float = 10.0
     call_s: float = 60.0  # one call that has only to look something up
     work_s: float = 600.0  # one send, from the first byte to the settled task
-    idle_s: float = 90.0  # a stream without a byte, keep-alives included, is taken for cut
+    idle_s: float = 90.0  # an SSE stream without a byte, keep-alives included, is taken for cut
     poll_s: float | None = None  # between two looks at a task; None: grows from 0.1 s to 2 s
     lost_s: float = (
         60.0  # a connection whose other side is gone without a word, whoever waits on it

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -20,7 +20,7 @@ from ..model import (
     MethodNotFound,
     VersionNotSupported,
 )
-from ..net import Http, origin_of
+from ..net import Http, fetch_file, origin_of
 from ..observe import NO_TRACE, outgoing
 from .bindings import Binding, Extra, Items
 from .budget import Budget
@@ -150,6 +150,11 @@ class AgentConnection:
         self._binding = self._interface = None
         if found is not None:
             await found.close()
+
+    async def open_url(self, url: str, limit: int) -> IO[bytes]:
+        """Fetch a file that the agent names. Credentials go to the agent's own address only."""
+        await self._open()
+        return await fetch_file(self.found.http, url, limit)
 
     # Streams
 

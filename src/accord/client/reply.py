@@ -79,7 +79,9 @@ class ClientReply:
 
     @property
     def files(self) -> list[File]:
-        return [file for part in self.parts if (file := _file(part)) is not None]
+        """Its files. `await file.read()` gives the bytes, also of one that is at a URL."""
+        found = [file for part in self.parts if (file := _file(part)) is not None]
+        return [file.opened_by(self._client.connection.open_url) for file in found]
 
     @property
     def state(self) -> TaskState:

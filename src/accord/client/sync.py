@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
+from ..model import File
 from .client import Client
 from .connect import Place, connect
 from .conversation import Conversation
@@ -115,6 +116,8 @@ class _Loop:
             value
         ):
             return Waiting(value, self)
+        if isinstance(value, list) and any(isinstance(item, File) for item in value):
+            return [Waiting(item, self) for item in value]
         if inspect.iscoroutine(value):
             return self.waiting(self.run(value))
         if inspect.ismethod(value):
@@ -123,7 +126,8 @@ class _Loop:
 
     def _calling(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
-            return self.waiting(method(*args, **options))
+            given = [arg._thing if isinstance(arg, Waiting) else arg for arg in args]
+            return self.waiting(method(*given, **options))
 
         call.__doc__, call.__name__ = method.__doc__, method.__name__
         return call

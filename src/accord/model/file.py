@@ -1,17 +1,27 @@
 """A file on its way in or out, as a user holds it."""
 
+import io
 import mimetypes
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import IO, TypeAlias
 
 from .task import Part
 
-__all__ = ["File"]
+__all__ = ["MAX_FETCHED", "File", "OpenUrl"]
+
+MAX_FETCHED = 25 << 20  # bytes of a file at a URL, unless more are asked for
+
+OpenUrl: TypeAlias = Callable[[str, int], Awaitable[IO[bytes]]]
 
 
 class File:
-    """A file sent or received: its bytes, or the URL where they are (which is not fetched)."""
+    """A file sent or received: its bytes (`data`), or the URL where they are (`url`).
 
-    __slots__ = ("data", "media_type", "name", "url")
+    `await file.read()` gives the bytes of either.
+    """
+
+    __slots__ = ("_open_url", "data", "media_type", "name", "url")
 
     def __init__(
         self,
@@ -27,9 +37,39 @@ class File:
         self.url = url
         self.name = name
         self.media_type = media_type or mimetypes.guess_type(name)[0] or "application/octet-stream"
+        self._open_url: OpenUrl | None = None
+
+    def opened_by(self, open_url: OpenUrl | None) -> "File":
+        """Have its URL opened by this function. For what receives files."""
+        self._open_url = open_url
+        return self
+
+    async def read(self, limit: int = MAX_FETCHED) -> bytes:
+        """Return the content, fetched if it is at a URL: each time, and from public addresses only.
+
+        Raises:
+            InvalidParams: In a skill: it can't be fetched, or is larger than `limit` bytes.
+            AgentFault: The same for a file of an answer.
+        """
+        if self.data is not None:
+            return self.data
+        with await self.open(limit) as file:
+            return file.read()
+
+    async def open(self, limit: int = MAX_FETCHED) -> IO[bytes]:
+        """Return the content as an open file, for what is too large for the memory: from 1 MiB on
+        it is on the disk. It is deleted when it is closed. Raises as `read` does.
+        """
+        if self.data is not None:
+            return io.BytesIO(self.data)
+        if self._open_url is None:
+            raise ValueError(
+                f"only a file that was received can be fetched; {self.url} is one to be sent"
+            )
+        return await self._open_url(self.url, limit)
 
     @classmethod
-    def read(cls, path: str | Path) -> "File":
+    def from_path(cls, path: str | Path) -> "File":
         """Return the file at `path`, named as it is on the disk."""
         path = Path(path)
         return cls(path.read_bytes(), name=path.name)
@@ -39,7 +79,8 @@ class File:
         """The content as UTF-8 text."""
         if self.data is None:
             raise ValueError(
-                f"the content of {self.name or self.url} is at {self.url}; it was not sent along"
+                f"the content of {self.name or self.url} is at {self.url}; fetch it with "
+                "await file.read()"
             )
         return self.data.decode()
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .errors import TooSlow as TooSlow
     from .errors import Unreachable as Unreachable
     from .errors import why as why
+    from .files import fetch_file as fetch_file
     from .guard import Guard as Guard
     from .guard import egress_words as egress_words
     from .guard import guard_beside as guard_beside
@@ -49,6 +50,7 @@ _WHERE = {
     "Url": "url",
     "client_tls": "tls",
     "egress_words": "guard",
+    "fetch_file": "files",
     "guard_beside": "guard",
     "host_of": "url",
     "is_allowed": "guard",

@@ -167,7 +167,9 @@ class Engine:
         values = skill.binding.values(request.message)
         context_id = request.message.context_id or new_id()
         tenant = request.tenant or sender.caller.tenant
-        return await call_reply(skill, values, sender, context_id, self.runs.threads, tenant)
+        return await call_reply(
+            skill, values, sender, context_id, self.runs.threads, tenant, self.runs.open_url
+        )
 
     async def resume(
         self,

@@ -4,7 +4,7 @@ import logging
 import secrets
 from typing import Any
 
-from ...model import A2AError, Message
+from ...model import A2AError, Message, OpenUrl
 from ..log import Sender
 from ..skills import Context, Fail, Reject, Skill
 from ..threads import Threads
@@ -22,6 +22,7 @@ async def call_reply(
     context_id: str,
     threads: Threads,
     tenant: str = "",
+    open_url: OpenUrl | None = None,
 ) -> Message:
     """Call a skill that answers without a task.
 
@@ -32,6 +33,8 @@ async def call_reply(
         values[skill.binding.context] = Context(None, sender, context_id, tenant)
     if skill.binding.caller:
         values[skill.binding.caller] = sender.caller
+    if skill.takes_files:
+        skill.binding.open_files(values, open_url)
     try:
         if skill.kind == "thread":
             value = await threads.run(lambda: skill.function(**values), skill.id)
@@ -40,7 +43,16 @@ async def call_reply(
         return agent_message(value, "", context_id)
     except (Reject, Fail) as reason:
         raise A2AError(str(reason)) from None
+    except A2AError as error:
+        if not error.agent:  # what another agent reported is a failure like any other
+            raise
+        raise _failed(skill) from None
     except Exception:
-        reference = secrets.token_hex(4)
-        log_.exception("skill %s failed, reference %s", skill.id, reference)
-        raise A2AError(f"The agent failed. Reference: {reference}", reference=reference) from None
+        raise _failed(skill) from None
+
+
+def _failed(skill: Skill) -> A2AError:
+    """What the caller is told of an exception; the log gets the rest. Call it in its handler."""
+    reference = secrets.token_hex(4)
+    log_.exception("skill %s failed, reference %s", skill.id, reference)
+    return A2AError(f"The agent failed. Reference: {reference}", reference=reference)

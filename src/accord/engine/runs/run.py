@@ -268,6 +268,8 @@ class Run:
             values[binding.context] = Context(self, self.sender, self.log.ids.context_id)
         if binding.caller:
             values[binding.caller] = self.sender.caller
+        if self.skill.takes_files:
+            binding.open_files(values, self._runs.open_url)
         try:
             if self.conversation is not None and not self._is_new_conversation:
                 await self.conversation.load()

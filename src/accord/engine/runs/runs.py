@@ -10,6 +10,7 @@ from ...model import (
     FINAL,
     A2AError,
     Limits,
+    OpenUrl,
     SendMessageRequest,
     Task,
     TaskState,
@@ -49,6 +50,7 @@ class Runs:
         self.limits = limits
         self.tasks = Tasks(store, limits)
         self.threads = Threads()
+        self.open_url: OpenUrl | None = None  # fetches files that callers name by a URL
         self.delegates: Callable[[], Delegates] | None = (
             None  # put in by the app, which knows the client
         )

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from ...auth import Caller
-from ...model import ContentTypeNotSupported, InvalidParams, Message, ParseError
+from ...model import ContentTypeNotSupported, InvalidParams, Message, OpenUrl, ParseError
 from ...protocol import text
 from ...schema import Shape, in_words, is_object_type, json_schema, to_builtins
 from .values import File, files_of
@@ -42,6 +42,15 @@ class Parameters(NamedTuple):
     context: str  # the name of the Context parameter, "" if it has none
     caller: str
     fields: "Fields | None" = None  # parameters that are the fields of one JSON object
+
+    def open_files(self, values: dict[str, Any], open_url: OpenUrl | None) -> None:
+        """Have files among the arguments fetched by this function."""
+        for slot in self.slots:
+            if slot.kind == "file" and slot.name in values:
+                values[slot.name].opened_by(open_url)
+            elif slot.kind == "files":
+                for file in values.get(slot.name) or ():
+                    file.opened_by(open_url)
 
     def values(self, message: Message) -> dict[str, Any]:
         """Return the arguments a message gives.

@@ -56,6 +56,7 @@ class Skill:
         self.kind = _kind(function)
         self.binding = Parameters((), "", "")
         self.makes_task = True
+        self.takes_files = False
         self._returns: Any = None  # the annotation
 
     def resolve(self) -> None:
@@ -65,6 +66,7 @@ class Skill:
         hints = typing.get_type_hints(self.function, localns=self._names, include_extras=True)
         self.binding = bind(self.function, hints, Context)
         self.makes_task = hints.get("return") is not Reply
+        self.takes_files = any(slot.kind in ("file", "files") for slot in self.binding.slots)
         self._returns = hints.get("return")
         if self.is_durable and self.kind in ("thread", "thread stream"):
             raise TypeError(

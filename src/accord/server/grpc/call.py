@@ -390,7 +390,7 @@ class GrpcCall(Http2Stream):
 
 
 def _too_large(most: int) -> BodyTooLarge:
-    return BodyTooLarge(f"the message is larger than {most} bytes")
+    return BodyTooLarge(f"the message is larger than {most} bytes; send large files as a url part")
 
 
 def _base64(data: bytes) -> bytes:
