@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import socket
     from pathlib import Path
 
-    from .app import App
+    from .app import App, AppPart
     from .engine.runs import Retention
     from .push import PushSettings
     from .server.transport import Tls
@@ -163,6 +163,7 @@ class Agent(AgentBase):
         rpc: str = "/",
         rest: str = "/",
         console: "bool | Callable[[str], None]" = True,
+        parts: "Sequence[AppPart]" = (),
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
         port.
@@ -212,6 +213,7 @@ class Agent(AgentBase):
             console: Serve the web console at `/console` too. The link that opens it is printed, or
               given to this function; with an `on_start` of your own it has to be a function. Only
               on loopback or with `auth`, and with one worker.
+            parts: What is opened and closed with the server, beside the agent.
             push: Whether push notifications are sent, or how.
 
         Raises:
@@ -261,6 +263,8 @@ class Agent(AgentBase):
             )
 
         def serve_app(app: "App", worker: WorkerProcess | None = None) -> None:
+            for part in parts:
+                app.add_part(part)
             if worker is None:
                 started: Callable[[str], None] = self._starting(app, host, url, on_start, console)
             else:

@@ -1,5 +1,6 @@
 """accord hub, as a person types it."""
 
+import asyncio
 import json
 import sys
 import time
@@ -7,8 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from accord.cli import main
+from accord.hub import HubRefused, RestClient
 from tests.cli.shell import accord, found, served
-from tests.processes import Process, start
+from tests.processes import Process, start, until_sync
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -45,3 +50,74 @@ def test_one_command_starts_a_hub_and_three_more_fill_it(tmp_path):
     away = accord("hub", "list", "--hub", url, cwd=tmp_path)
     assert away.code == 3
     assert "start one with:  accord hub" in away.err
+
+
+def health_of(url: str, name: str) -> str:
+    """How an agent is, as anybody sees it."""
+    try:
+        return str(
+            asyncio.run(RestClient(url, "").call("GET", f"/agents/{name}"))["health"]["state"]
+        )
+    except HubRefused:
+        return "missing"
+
+
+def test_an_agent_registers_itself_and_leaves_in_good_order(tmp_path, monkeypatch):
+    """Beats come ten times as often as usual, so that missing three of them does not take long."""
+    monkeypatch.setenv("ACCORD_HUB_BEAT_S", "1")
+    with hub_served(tmp_path) as (_, url):
+        echo = str(EXAMPLES / "echo.py")
+        with served(echo, "--hub", url, cwd=tmp_path) as (process, _):
+            began = time.monotonic()
+            until_sync(lambda: health_of(url, "echo") == "up")
+            print(f"\nlisted and up after {time.monotonic() - began:.1f} s")
+            assert process.stop_sync() == 0
+            assert health_of(url, "echo") == "gone"
+            print("gone as soon as its process had ended")
+        with served(echo, "--hub", url, cwd=tmp_path) as (process, _):
+            name = "echo-2"  # another port is another agent
+            until_sync(lambda: health_of(url, name) == "up")
+            process.kill()
+            began = time.monotonic()
+            until_sync(lambda: health_of(url, name) == "down")
+            print(f"down {time.monotonic() - began:.1f} s after kill -9, with beats of 1 s")
+
+
+def test_verbs_of_an_admin(tmp_path, monkeypatch):
+    """Every verb once, as typed: they are thin, and the tests of REST prove what they do."""
+    monkeypatch.chdir(tmp_path)
+    agent = served(str(EXAMPLES / "echo.py"), cwd=tmp_path)
+    with hub_served(tmp_path) as (_, url), agent as (_, echo):
+
+        def hub(*words: str, code: int = 0) -> str:
+            done = CliRunner().invoke(main, ["hub", *words, "--hub", url])
+            assert done.exit_code == code, done.output
+            return done.output
+
+        hub("add", echo)
+        assert "no differences" in hub("diff", "echo")
+        assert "suspended" in hub("suspend", "echo")
+        assert "approved" in hub("resume", "echo")
+        assert "version 1" in hub("refresh", "echo")
+        assert "team, hr" not in hub("set", "echo", "changes=pin", "--visibility", "private")
+        assert "hr" in hub("team", "add", "hr") + hub("team", "list")
+        text = hub("key", "new", "mia", "--role", "user", "--team", "hr")
+        assert "accord_" in text
+        assert "role:user" in hub("key", "list")
+        made = hub("policy", "add", "deny", "!team:hr", "call", "skill:echo/*")
+        rule = found(r"rule (\w+) is", made)
+        assert "deny" in hub("policy", "list")
+        assert hub("policy", "try", "echo", "--name", "x").startswith("deny")
+        hub("policy", "remove", rule)
+        hub("network", "add", "10.9.0.0/16", "--why", "the lab")
+        assert "the lab" in hub("network", "list")
+        hub("network", "remove", "10.9.0.0/16")
+        assert "network.add" in hub("audit")
+        assert "whole" in hub("audit", "--verify")
+        (tmp_path / "export.json").write_text(hub("export"))
+        assert "there is an entry of this name" in hub("import", "export.json")
+        assert "sealed anew: 0" in hub("rekey")
+        assert "none" in hub("inbox") + hub("credential", "list", "echo")
+        assert "in use" in hub("reject", "echo", "1", code=1)
+        assert "retired" in hub("remove", "echo")
+        assert "no agents yet" in hub("list")

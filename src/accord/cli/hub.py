@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ..server.process import LOG_FORMATS, set_up_log
+from .hub_admin import COMMANDS
 from .hub_client import HubClient, hub_options
 
 __all__ = ["hub"]
@@ -230,3 +231,123 @@ def _details(entry: dict[str, Any]) -> str:
     for note in entry.get("notes", []):
         lines.append(f"  repaired   {note}")
     return "\n".join(lines)
+
+
+@hub.command()
+@click.argument("name")
+@hub_options
+def remove(client: HubClient, name: str) -> None:
+    """Retire an agent, for good. Its credentials are deleted, its name is free."""
+    client.call("DELETE", f"/agents/{name}")
+    client.show({"name": name, "state": "retired"}, lambda _: f"{name} is retired")
+
+
+def _state(entry: dict[str, Any]) -> str:
+    version = entry.get("approved", 0)
+    return f"{entry['name']} is {entry['state']}, version {version} of its card in use"
+
+
+@hub.command()
+@click.argument("name")
+@click.argument("version", default="latest")
+@hub_options
+def approve(client: HubClient, name: str, version: str) -> None:
+    """Approve an agent, or a changed card of it: this VERSION is called from now on."""
+    client.show(client.call("POST", f"/agents/{name}/cards/{version}:approve"), _state)
+
+
+@hub.command()
+@click.argument("name")
+@click.argument("version", default="latest")
+@hub_options
+def reject(client: HubClient, name: str, version: str) -> None:
+    """Refuse a version of a card. An agent that was never approved is retired."""
+    client.show(client.call("POST", f"/agents/{name}/cards/{version}:reject"), _state)
+
+
+@hub.command()
+@click.argument("name")
+@hub_options
+def suspend(client: HubClient, name: str) -> None:
+    """Stop calls to an agent until it is resumed."""
+    client.show(client.call("POST", f"/agents/{name}:suspend"), _state)
+
+
+@hub.command()
+@click.argument("name")
+@hub_options
+def resume(client: HubClient, name: str) -> None:
+    """Allow calls to a suspended agent again."""
+    client.show(client.call("POST", f"/agents/{name}:resume"), _state)
+
+
+@hub.command()
+@click.argument("name")
+@hub_options
+def refresh(client: HubClient, name: str) -> None:
+    """Fetch an agent's card now, and take or hold what has changed."""
+    client.show(client.call("POST", f"/agents/{name}:refresh"), _state)
+
+
+@hub.command(name="set")
+@click.argument("name")
+@click.argument("settings", nargs=-1, metavar="FIELD=VALUE...")
+@click.option("--visibility", type=click.Choice(["public", "team", "private"]))
+@click.option("--team", help="The team it is for.")
+@hub_options
+def set_(
+    client: HubClient,
+    name: str,
+    settings: tuple[str, ...],
+    visibility: str | None,
+    team: str | None,
+) -> None:
+    """Change who finds an agent, or its settings.
+
+    \b
+    accord hub set hr --visibility team --team hr
+    accord hub set hr changes=pin probe=off
+    """
+    body: dict[str, Any] = {}
+    if visibility is not None:
+        body["visibility"] = visibility
+    if team is not None:
+        body["team"] = team
+    if settings:
+        body["settings"] = dict(_setting(one) for one in settings)
+    client.show(client.call("PATCH", f"/agents/{name}", body), _details)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"{text}: write a setting as FIELD=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+@hub.command()
+@click.argument("name")
+@click.argument("version", default="latest")
+@hub_options
+def diff(client: HubClient, name: str, version: str) -> None:
+    """Show what differs between a version of a card and the one that was in use."""
+    client.show(client.call("GET", f"/agents/{name}/cards/{version}"), _differences)
+
+
+def _differences(found: dict[str, Any]) -> str:
+    lines = [f"version {found['n']}: {found['decision']}, {found['signature']}"]
+    for one in found["differences"]:
+        lines.append(f"  {one['weight']:<9} {one['sentence']}")
+        for sign, side in (("-", one.get("before")), ("+", one.get("after"))):
+            if side is not None:
+                lines.append(f"      {sign} {json.dumps(side, ensure_ascii=False)[:200]}")
+    if not found["differences"]:
+        lines.append("  no differences")
+    return "\n".join(lines)
+
+
+for one in COMMANDS:
+    hub.add_command(one)

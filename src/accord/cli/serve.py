@@ -3,6 +3,7 @@
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -19,6 +20,9 @@ from .example import credential_words, example_words
 from .load import folder_of, load_agent
 from .reload import serve_reloading
 from .structs import read_struct
+
+if TYPE_CHECKING:
+    from ..hub import SelfRegistration
 
 __all__ = ["greet", "serve"]
 
@@ -143,6 +147,20 @@ class _Serve(click.Command):
     multiple=True,
     help="Web pages of this origin may use the agent, like https://app.example.com. Repeatable.",
 )
+@click.option(
+    "--hub",
+    default="",
+    metavar="URL",
+    help="Register at this hub, and tell it that the agent lives.",
+)
+@click.option(
+    "--hub-key",
+    default="",
+    metavar="KEY",
+    envvar="ACCORD_HUB_KEY",
+    help="A publisher's key of the hub. By default in ACCORD_HUB_KEY; at a hub that was started in "
+    "this folder, the admin's in ./.accord/",
+)
 @click.option("--no-console", is_flag=True, help="Leave out the web console at /console.")
 @click.option(
     "--log-level",
@@ -193,6 +211,8 @@ def serve(
     no_push: bool,
     push_settings: tuple[str, ...],
     no_auth: bool,
+    hub: str,
+    hub_key: str,
     no_console: bool,
     cors_origin: tuple[str, ...],
     log_level: str,
@@ -230,6 +250,23 @@ def serve(
         return serve_reloading([word for word in typed if word != "--reload"], folder_of(files[0]))
     found = [load_agent(file) for file in files] if mcp is None else [_agent_of_mcp(mcp)]
     agent, *beside = found
+    registrations = _registrations(hub, hub_key, workers, len(found))
+
+    def started(bound: str) -> None:
+        greet(
+            agent,
+            bound,
+            store or (SHARED_STORE if beside else agent.default_store),
+            beside=beside,
+            url=url,
+            grpc=f"{grpc_host or host}:{grpc_port}" if grpc_port else "",
+            egress_proxy=egress_proxy,
+            file=files[0].partition(":")[0] if files else "",
+        )
+        base = (url or bound).rstrip("/")
+        for registration, one in zip(registrations, (agent, *beside), strict=False):
+            registration.start(f"{base}/{one.slug}" if beside else base)
+
     try:
         agent.run(
             host,
@@ -259,16 +296,8 @@ def serve(
             log_format=log_format,
             no_auth=no_auth,
             cors_origins=cors_origin,
-            on_start=lambda bound: greet(
-                agent,
-                bound,
-                store or (SHARED_STORE if beside else agent.default_store),
-                beside=beside,
-                url=url,
-                grpc=f"{grpc_host or host}:{grpc_port}" if grpc_port else "",
-                egress_proxy=egress_proxy,
-                file=files[0].partition(":")[0] if files else "",
-            ),
+            on_start=started,
+            parts=registrations,
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
@@ -283,6 +312,21 @@ def _agent_of_mcp(server: str) -> Agent:
         return agent_of_mcp(server)
     except (ToolFailed, ValueError) as error:
         raise click.ClickException(f"{server}: {error}") from None
+
+
+def _registrations(hub: str, key: str, workers: int, agents: int) -> "list[SelfRegistration]":
+    """What registers each agent at a hub; none if there is no hub."""
+    if not hub:
+        return []
+    from ..hub import HubSettings, RestClient, SelfRegistration, find_key
+
+    if workers > 1:
+        raise click.UsageError(
+            "--hub can't be used with --workers: an agent of several processes is added once, "
+            "with:  accord hub add URL"
+        )
+    client = RestClient(hub, find_key(hub, key))
+    return [SelfRegistration(client, HubSettings.of({}).beat_s) for _ in range(agents)]
 
 
 def _show_console(link: str) -> None:

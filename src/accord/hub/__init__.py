@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from .hub import Hub as Hub
     from .people import HubRole as HubRole
     from .people import Person as Person
+    from .registration import SelfRegistration as SelfRegistration
     from .registry import Registry as Registry
+    from .rest import HubRefused as HubRefused
+    from .rest import RestClient as RestClient
+    from .rest import find_key as find_key
     from .settings import HubSettings as HubSettings
 
 if not TYPE_CHECKING:  # else every name would seem to exist
@@ -31,12 +35,16 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "EntrySettings": "entries",
             "EntryState": "entries",
             "Health": "entries",
+            "SelfRegistration": "registration",
             "Hub": "hub",
+            "HubRefused": "rest",
             "HubSettings": "settings",
             "Person": "people",
             "Registry": "registry",
+            "RestClient": "rest",
             "HubRole": "people",
             "Visibility": "entries",
+            "find_key": "rest",
             "open_database": "db",
         },
     )

@@ -472,9 +472,10 @@ class Registry:
         entry = msgspec.structs.replace(entry, beat_ms=0 if is_leaving else now)
         self._by_id[entry.id] = self._entries[name] = entry
         if is_leaving:
-            left = Health(state="down", category="LEFT", sentence="It has left.", at_ms=now)
+            left = Health(state="gone", category="LEFT", sentence="It has left.", at_ms=now)
             return await self.set_health(name, left)
-        if entry.health.state in ("new", "down"):
+        # What probes found out is theirs to take back.
+        if entry.health.state == "new" or entry.health.category in ("BEATS", "LEFT"):
             return await self.set_health(name, Health(state="up", at_ms=now))
         return entry
 

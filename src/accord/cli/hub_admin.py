@@ -1,0 +1,372 @@
+"""accord hub, the verbs of its admins: credentials, keys, rules, trust, networks, and the logs."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .hub_client import HubClient, hub_options
+
+__all__ = ["COMMANDS"]
+
+
+@click.group()
+def credential() -> None:
+    """Credentials the hub shows to agents: sealed, and never read back."""
+
+
+@credential.command(name="set")
+@click.argument("name")
+@click.argument("scheme")
+@click.option(
+    "--kind",
+    type=click.Choice(["api_key", "basic", "bearer", "client_credentials"]),
+    default="api_key",
+    show_default=True,
+)
+@click.option("--user", default="", help="The user of a password, or the id of an OAuth client.")
+@click.option("--issuer", default="", help="Where an OAuth client gets its tokens.")
+@click.option("--mine", is_flag=True, help="For your own calls only.")
+@hub_options
+def set_credential(
+    client: HubClient, name: str, scheme: str, kind: str, user: str, issuer: str, mine: bool
+) -> None:
+    """Give the credential for SCHEME of an agent's card. The secret is read from stdin, or asked.
+
+    \b
+    accord hub credential set hr apiKey < secret.txt
+    """
+    typed = sys.stdin
+    secret: str = (
+        click.prompt("Secret", hide_input=True, err=True)
+        if typed.isatty()
+        else typed.read().strip()
+    )
+    body = {"kind": kind, "secret": secret, "user": user, "issuer": issuer}
+    client.call("PUT", f"/agents/{name}/{_whose(mine)}/{scheme}", body)
+    said = f"{name}: {scheme} is set"
+    client.show({"agent": name, "scheme": scheme, "kind": kind}, lambda _: said)
+
+
+def _whose(mine: bool) -> str:
+    return "my-credentials" if mine else "credentials"
+
+
+@credential.command(name="list")
+@click.argument("name")
+@click.option("--mine", is_flag=True, help="Your own.")
+@hub_options
+def list_credentials(client: HubClient, name: str, mine: bool) -> None:
+    """List the credentials there are for an agent."""
+    found = client.call("GET", f"/agents/{name}/{_whose(mine)}")
+    client.show(found, lambda _: _rows(found["credentials"], "scheme", "kind", "owner"))
+
+
+@credential.command(name="remove")
+@click.argument("name")
+@click.argument("scheme")
+@click.option("--mine", is_flag=True, help="Your own.")
+@hub_options
+def remove_credential(client: HubClient, name: str, scheme: str, mine: bool) -> None:
+    """Remove the credential for SCHEME."""
+    client.call("DELETE", f"/agents/{name}/{_whose(mine)}/{scheme}")
+    client.show({"removed": scheme}, lambda _: f"{name}: {scheme} is removed")
+
+
+def _rows(rows: list[dict[str, Any]], *names: str) -> str:
+    """A table of the named fields."""
+    texts = [[_cell(row.get(name)) for name in names] for row in rows]
+    if not texts:
+        return "none"
+    heads = [name.upper().replace("_", " ") for name in names]
+    widths = [max(len(line[i]) for line in [heads, *texts]) + 2 for i in range(len(names))]
+    return "\n".join(
+        "".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in [heads, *texts]
+    )
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "-"
+    return str(value) if value not in (None, "") else "-"
+
+
+@click.group()
+def key() -> None:
+    """Keys of people and programs that use the hub."""
+
+
+@key.command(name="new")
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice(["admin", "publisher", "user", "guest"]),
+    required=True,
+    help="publisher adds agents, user finds and calls them, admin decides everything.",
+)
+@click.option("--team", "teams", multiple=True, help="A team it belongs to. May be repeated.")
+@click.option("--expires-days", type=float, help="For how long it is valid.")
+@hub_options
+def new_key(
+    client: HubClient, name: str, role: str, teams: tuple[str, ...], expires_days: float | None
+) -> None:
+    """Make a key for NAME and print it, once: only its hash is stored."""
+    body = {"name": name, "role": role, "teams": list(teams), "expires_days": expires_days}
+    made = client.call("POST", "/keys", body)
+    click.echo(f"key {made['id']} of {name}; it is shown only now:", err=True)
+    client.show(made, lambda _: str(made["key"]))
+
+
+@key.command(name="list")
+@hub_options
+def list_keys(client: HubClient) -> None:
+    """List keys: whose they are and what they allow."""
+    found = client.call("GET", "/keys")
+    living = [one for one in found["keys"] if not one["revoked_ms"]]
+    client.show(found, lambda _: _rows(living, "id", "name", "scopes"))
+
+
+@key.command(name="revoke")
+@click.argument("id")
+@hub_options
+def revoke_key(client: HubClient, id: str) -> None:
+    """Revoke a key."""
+    client.call("DELETE", f"/keys/{id}")
+    client.show({"revoked": id}, lambda _: f"key {id} is revoked")
+
+
+@click.group()
+def team() -> None:
+    """Teams: who finds entries that are for a team."""
+
+
+@team.command(name="add")
+@click.argument("name")
+@click.option("--description", default="")
+@hub_options
+def add_team(client: HubClient, name: str, description: str) -> None:
+    """Make a team."""
+    body = {"name": name, "description": description}
+    client.show(client.call("POST", "/teams", body), lambda _: f"team {name} is there")
+
+
+@team.command(name="list")
+@hub_options
+def list_teams(client: HubClient) -> None:
+    """List the teams."""
+    found = client.call("GET", "/teams")
+    client.show(found, lambda _: _rows(found["teams"], "name", "description"))
+
+
+@team.command(name="remove")
+@click.argument("name")
+@hub_options
+def remove_team(client: HubClient, name: str) -> None:
+    """Remove a team."""
+    client.call("DELETE", f"/teams/{name}")
+    client.show({"removed": name}, lambda _: f"team {name} is removed")
+
+
+@click.group()
+def policy() -> None:
+    """Rules: who may see and call which agents and skills."""
+
+
+@policy.command(name="add")
+@click.argument("effect", type=click.Choice(["allow", "ask", "deny"]))
+@click.argument("who")
+@click.argument("may", type=click.Choice(["see", "call"]))
+@click.argument("what")
+@click.option("--limit", type=int, default=0, help="Calls per minute of each caller.")
+@click.option("--team", default="", help="Who is asked, with `ask`.")
+@hub_options
+def add_rule(
+    client: HubClient, effect: str, who: str, may: str, what: str, limit: int, team: str
+) -> None:
+    """Add a rule. `deny` counts before `ask`, `ask` before `allow`.
+
+    \b
+    WHO   anyone, signed-in, user:NAME, team:NAME, role:NAME, key:NAME, claim:NAME=VALUE;
+          with ! in front everyone else
+    WHAT  *, agent:NAME, skill:AGENT/SKILL, tag:TAG; with * and ? in them
+
+    \b
+    accord hub policy add deny '!team:hr' call 'skill:hr/*'
+    """
+    body = {"effect": effect, "who": who, "may": may, "what": what, "limit": limit, "team": team}
+    made = client.call("POST", "/policies", body)
+    note = f"\n{made['note']}" if made.get("note") else ""
+    client.show(made, lambda _: f"rule {made['id']} is there{note}")
+
+
+@policy.command(name="list")
+@hub_options
+def list_rules(client: HubClient) -> None:
+    """List the rules."""
+    found = client.call("GET", "/policies")
+    client.show(
+        found, lambda _: _rows(found["policies"], "id", "effect", "who", "may", "what", "limit")
+    )
+
+
+@policy.command(name="remove")
+@click.argument("id")
+@hub_options
+def remove_rule(client: HubClient, id: str) -> None:
+    """Remove a rule."""
+    client.call("DELETE", f"/policies/{id}")
+    client.show({"removed": id}, lambda _: f"rule {id} is removed")
+
+
+@policy.command(name="try")
+@click.argument("agent")
+@click.option("--skill", default="")
+@click.option("--may", type=click.Choice(["see", "call"]), default="call", show_default=True)
+@click.option("--name", default="", help="Who asks; without it a guest.")
+@click.option("--role", type=click.Choice(["admin", "publisher", "user"]), default="user")
+@click.option("--team", "teams", multiple=True)
+@hub_options
+def try_rules(
+    client: HubClient,
+    agent: str,
+    skill: str,
+    may: str,
+    name: str,
+    role: str,
+    teams: tuple[str, ...],
+) -> None:
+    """Ask what the rules say of somebody, and which of them decides."""
+    asked = {"agent": agent, "skill": skill, "may": may, "name": name, "role": role}
+    found = client.call("POST", "/policies:try", asked | {"teams": list(teams)})
+    note = f" ({found['note']})" if found.get("note") else ""
+    client.show(found, lambda _: f"{found['effect']}: {found['reason']}{note}")
+
+
+@click.group()
+def trust() -> None:
+    """Keys whose signatures on cards count."""
+
+
+@trust.command(name="add")
+@click.argument("name")
+@click.argument("source", metavar="URL|FILE")
+@click.option("--expires-days", type=float, help="For how long it is trusted.")
+@hub_options
+def add_trust(client: HubClient, name: str, source: str, expires_days: float | None) -> None:
+    """Trust the keys at a URL (a JWK set), or in a FILE: a JWK, a JWK set, or a public PEM key."""
+    body: dict[str, Any] = {"name": name, "expires_days": expires_days}
+    if source.startswith(("http://", "https://")):
+        body["url"] = source
+    else:
+        text = Path(source).read_text()
+        body |= {"jwk": json.loads(text)} if text.lstrip().startswith("{") else {"pem": text}
+    made = client.call("POST", "/trusted-keys", body)
+    client.show(made, lambda _: f"{name} is trusted (id {made['id']})")
+
+
+@trust.command(name="list")
+@hub_options
+def list_trust(client: HubClient) -> None:
+    """List the keys that are trusted."""
+    found = client.call("GET", "/trusted-keys")
+    client.show(found, lambda _: _rows(found["trusted_keys"], "id", "name", "url"))
+
+
+@trust.command(name="remove")
+@click.argument("id")
+@hub_options
+def remove_trust(client: HubClient, id: str) -> None:
+    """Trust a key no more."""
+    client.call("DELETE", f"/trusted-keys/{id}")
+    client.show({"removed": id}, lambda _: f"key {id} is not trusted any more")
+
+
+@click.group()
+def network() -> None:
+    """Private networks and hosts that agents may be in."""
+
+
+@network.command(name="add")
+@click.argument("what")
+@click.option("--why", default="", help="For whoever reads the list later.")
+@hub_options
+def add_network(client: HubClient, what: str, why: str) -> None:
+    """Allow a private network or host, like 10.20.0.0/16 or *.corp.example."""
+    client.show(
+        client.call("POST", "/networks", {"what": what, "why": why}), lambda _: f"{what} is allowed"
+    )
+
+
+@network.command(name="list")
+@hub_options
+def list_networks(client: HubClient) -> None:
+    """List what is allowed."""
+    found = client.call("GET", "/networks")
+    client.show(found, lambda _: _rows(found["networks"], "what", "why"))
+
+
+@network.command(name="remove")
+@click.argument("what")
+@hub_options
+def remove_network(client: HubClient, what: str) -> None:
+    """Allow it no more."""
+    client.call("DELETE", "/networks", query={"what": what})
+    client.show({"removed": what}, lambda _: f"{what} is not allowed any more")
+
+
+@click.command()
+@hub_options
+def inbox(client: HubClient) -> None:
+    """List what waits for a person, and what has happened."""
+    found = client.call("GET", "/inbox")
+    client.show(found, lambda _: _rows(found["alerts"], "kind", "agent", "said"))
+
+
+@click.command()
+@click.option("--limit", type=int, default=50, show_default=True)
+@click.option("--verify", is_flag=True, help="Check that no row was changed or taken out.")
+@hub_options
+def audit(client: HubClient, limit: int, verify: bool) -> None:
+    """List who did what, the newest first."""
+    if verify:
+        found = client.call("GET", "/audit:verify")
+        client.show(found, lambda _: "the log is whole" if found["whole"] else found["trouble"])
+        if not found["whole"]:
+            raise SystemExit(1)
+        return
+    found = client.call("GET", "/audit", query={"limit": str(limit)})
+    client.show(found, lambda _: _rows(found["rows"], "n", "who", "did", "what", "detail"))
+
+
+@click.command(name="export")
+@hub_options
+def export_(client: HubClient) -> None:
+    """Print all entries and rules as JSON, without secrets, for `accord hub import`."""
+    click.echo(json.dumps(client.call("GET", "/export"), ensure_ascii=False, indent=2))
+
+
+@click.command(name="import")
+@click.argument("file", type=click.File("r"))
+@hub_options
+def import_(client: HubClient, file: Any) -> None:
+    """Add the entries of an export."""
+    found = client.call("POST", "/import", json.load(file))
+    failed = "".join(f"\n{name}: {why}" for name, why in found["failed"].items())
+    client.show(found, lambda _: f"added {len(found['added'])}{failed}")
+
+
+@click.command()
+@hub_options
+def rekey(client: HubClient) -> None:
+    """Seal all credentials with the newest key, after `accord keyring rotate`."""
+    found = client.call("POST", "/credentials:rekey")
+    client.show(found, lambda _: f"sealed anew: {found['sealed']}")
+
+
+COMMANDS: tuple[click.Command, ...] = (
+    *(credential, key, team, policy, trust, network),
+    *(inbox, audit, export_, import_, rekey),
+)

@@ -1,0 +1,85 @@
+"""A client of a hub's REST interface: for the command line, and for agents that register."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from ..net import Network, host_of
+
+__all__ = ["ADMIN_FILE", "HubRefused", "RestClient", "find_key"]
+
+ADMIN_FILE = Path(".accord/hub.admin")
+_LIMIT = 64 << 20
+
+
+class HubRefused(Exception):
+    """The hub answered with an error; `fix` is what helps."""
+
+    def __init__(self, status: int, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.fix = fix
+
+
+class RestClient:
+    """Calls a hub's REST interface."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self.url = url.rstrip("/")
+        self._key = key
+
+    async def call(
+        self,
+        verb: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str | None] | None = None,
+        timeout_s: float = 60.0,
+    ) -> Any:
+        """Return what the hub answers.
+
+        Raises:
+            HubRefused: It answers with an error.
+            AgentFault: It can't be reached.
+        """
+        asked = {name: value for name, value in (query or {}).items() if value}
+        url = f"{self.url}/api/v1{quote(path, safe='/:~')}" + (
+            f"?{urlencode(asked)}" if asked else ""
+        )
+        headers = {"Accept": "application/json"}
+        data = None
+        if verb != "GET":
+            headers["Content-Type"] = "application/json"
+            data = json.dumps({} if body is None else body).encode()
+        if self._key:
+            headers["X-API-Key"] = self._key
+        network = Network(connect_s=10.0, lost_s=60.0)
+        try:
+            answer = await network.fetch(
+                verb, url, headers, data, limit=_LIMIT, timeout_s=timeout_s
+            )
+        finally:
+            await network.close()
+        if answer.status >= 400:
+            raise _refusal(answer.status, answer.body)
+        return json.loads(answer.body) if answer.body else None
+
+
+def _refusal(status: int, body: bytes) -> HubRefused:
+    try:
+        error = json.loads(body)["error"]
+        return HubRefused(status, str(error["message"]), str(error.get("fix", "")))
+    except (ValueError, KeyError, TypeError):
+        return HubRefused(status, f"the hub answers with HTTP {status}", "")
+
+
+def find_key(url: str, given: str) -> str:
+    """The key to show to a hub: the one given, else, on this machine, that of the local admin."""
+    if given:
+        return given
+    if host_of(url) in ("127.0.0.1", "localhost", "::1") and ADMIN_FILE.is_file():
+        return ADMIN_FILE.read_text().strip()
+    return ""
