@@ -9,7 +9,7 @@ OLD    := .venv-02/.done .venv-03/.done
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
-.PHONY: help demo test test-pythons check format soak protos bench clean console docs shots
+.PHONY: help demo test test-pythons check format soak protos bench clean console docs shots release-check
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -105,6 +105,9 @@ PART := tests/reliability tests/survive tests/hostile tests/replicas
 
 soak: $(DEV) $(FUZZ) ## Run the long forms of the reliability tests
 	ACCORD_SOAK=1 $(BIN)/python -m pytest -s --timeout=0 --durations=0 --durations-min=10 $(PART)
+
+release-check: $(DEV) $(CONSOLE) ## Build the wheel and try it in empty environments, with each extra alone
+	$(BIN)/python -m tests.release
 
 docs: $(DEV) ## Build the documentation into site/
 	$(BIN)/zensical build --strict

@@ -1,0 +1,53 @@
+"""`make release-check`: build the wheel and try it in empty environments, with each extra alone."""
+
+import sys
+import tempfile
+import tomllib
+import venv
+from pathlib import Path
+
+from tests.processes import run_sync
+
+ROOT = Path(__file__).parents[2]
+OURS_ALONE = {"dev", "docs", "fuzz"}  # for who works on Accord
+
+
+def main() -> int:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = ["", *sorted(set(project["optional-dependencies"]) - OURS_ALONE)]
+    with tempfile.TemporaryDirectory() as folder:
+        run(sys.executable, "-m", "build", "--outdir", folder, str(ROOT))
+        [wheel] = Path(folder).glob("*.whl")
+        [source] = Path(folder).glob("*.tar.gz")
+        print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {source.name}")
+        assert f"## {project['version']} " in (ROOT / "CHANGELOG.md").read_text(), (
+            f"the changelog has no entry for {project['version']}"
+        )
+        for extra in extras:
+            print(f"accord[{extra}]" if extra else "accord", end=": ", flush=True)
+            print(try_extra(wheel, extra, Path(folder) / (extra or "alone")))
+    return 0
+
+
+def try_extra(wheel: Path, extra: str, place: Path) -> str:
+    """Install the wheel with one extra into an empty environment and use it. Return how it went."""
+    venv.create(place, with_pip=True)
+    python = place / "bin/python"
+    what = f"{wheel}[{extra}]" if extra else str(wheel)
+    run(str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", what)
+    packages = run(str(python), "-m", "pip", "list", "--format=freeze").splitlines()
+    run(str(place / "bin/accord"), "--version")
+    smoke = str(Path(__file__).parent / "smoke.py")
+    told = run(str(python), smoke, extra).strip()
+    return f"{told}, {len(packages) - 2} packages"  # without pip and setuptools
+
+
+def run(*command: str) -> str:
+    done = run_sync(*command, seconds=600)
+    if done.code:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.out}{done.err}")
+    return done.out
+
+
+if __name__ == "__main__":
+    sys.exit(main())
