@@ -6,6 +6,7 @@ DEV    := $(VENV)/.dev
 RUN    := $(VENV)/.run
 FUZZ   := $(VENV)/.fuzz
 OLD    := .venv-02/.done .venv-03/.done
+FRAMEWORKS := .venv-frameworks
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
@@ -30,6 +31,12 @@ $(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
 $(OLD): .venv-%/.done: tests/legacy/sdk%.txt tests/legacy/accord.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -r tests/legacy/accord.txt
+	@touch $@
+
+# Frameworks that agents are written in, likewise.
+$(FRAMEWORKS)/.done: tests/integrations/frameworks/requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/integrations/frameworks/requirements.txt -e .
 	@touch $@
 
 # Likewise an OpenID provider.
@@ -66,13 +73,14 @@ programs:
 # Several files of tests at a time: make test WORKERS=2. What measures runs afterwards, alone.
 WORKERS :=
 
-test: $(DEV) $(OLD) $(JS) $(IDP) $(CONSOLE) programs ## Run lint, types and all tests
+test: $(DEV) $(OLD) $(FRAMEWORKS)/.done $(JS) $(IDP) $(CONSOLE) programs ## Run lint, types and all tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	@[ ! -d console/node_modules ] || npm --prefix console run --silent test
 	$(if $(WORKERS),$(BIN)/python -m pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile)
 	$(BIN)/python -m pytest $(if $(WORKERS),-m alone)
+	$(FRAMEWORKS)/bin/python -m pytest --confcutdir=tests/integrations/frameworks tests/integrations/frameworks
 
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
 PYTHONS := python3.11 python3.12 python3.13

@@ -32,7 +32,7 @@ ORDER = [
 ]
 # Of the rooms on one level, who may use whom: an encoded task is kept by the store, a caller is
 # known to all.
-BESIDE = {("client", "push"), ("push", "engine"), ("auth", "store")}
+BESIDE = {("client", "push"), ("push", "engine"), ("auth", "store"), ("cli", "integrations")}
 
 
 def room_of(path: Path) -> str:

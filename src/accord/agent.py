@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from .engine.skills import AgentBase
 from .model import Limits
@@ -128,6 +129,38 @@ class Agent(AgentBase):
         if grpc_port is not None:
             app.listen(grpc_host, grpc_port)
         return app
+
+    @classmethod
+    def wrap(
+        cls,
+        obj: Any,
+        name: str = "",
+        description: str = "",
+        options: Any = None,
+        **card: Any,
+    ) -> Self:
+        """Return an agent made of an object of another framework: a graph of LangGraph, an agent of
+        LangChain, pydantic-ai or OpenAI Agents.
+
+        Tokens are streamed, tools that are called are told as status, and the history is that of
+        the conversation (`ctx.state`). Where the framework stops to ask a person, the agent asks
+        its client, and goes on with the answer, in whatever process.
+
+        Args:
+            obj: The framework's agent.
+            name: Of the agent; by default that of the object.
+            description: Of the agent and its one skill. Instructions of the object are never shown.
+            options: Called with the Context of each turn: returns keyword arguments for the
+              framework's run call (`deps`, `context`, `config`). A dict does too.
+            **card: As for `Agent`, for example `auth=`.
+
+        Raises:
+            TypeError: The object is of no framework that is known.
+        """
+        # Frameworks are wrapped in agents, so that room stands on this one.
+        wrap = import_module(".integrations", __package__).wrap
+        made: Self = wrap(cls, obj, name, description, options, **card)
+        return made
 
     @property
     def default_store(self) -> str:

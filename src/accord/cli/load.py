@@ -6,10 +6,12 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 
 from ..agent import Agent
+from ..integrations import kind_of
 
 __all__ = ["folder_of", "load_agent"]
 
@@ -18,29 +20,49 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 def load_agent(where: str) -> Agent:
     """Return the agent `FILE[:name]` or `package.module[:name]` names. Without a name: the variable
-    `agent`, or the only agent there is.
+    `agent`, or the only agent there is. An agent of another framework is wrapped.
 
     Raises:
         click.ClickException: There is no such file or agent, or the file can't be run; the message
         says what is there, and where.
     """
     file, _, name = where.partition(":") if not Path(where).exists() else (where, "", "")
-    agents = {key: value for key, value in vars(_found(file)).items() if isinstance(value, Agent)}
+    values = vars(_found(file))
     if name:
-        if name not in agents:
+        if name not in values or not (isinstance(values[name], Agent) or kind_of(values[name])):
+            agents = _agents(values)
             raise click.ClickException(
                 f"{file} has no agent {name!r}; it has {', '.join(agents) or 'none'}"
             )
-        return agents[name]
+        return _as_agent(name, values[name])
+    agents = _agents(values)
     if "agent" in agents:
-        return agents["agent"]
+        return _as_agent("agent", agents["agent"])
     if len(agents) == 1:
-        return next(iter(agents.values()))
+        return _as_agent(*next(iter(agents.items())))
     if not agents:
         raise click.ClickException(f'{file} has no agent; write: agent = Agent("My agent")')
     raise click.ClickException(
         f"{file} has several agents; say which: {', '.join(f'{file}:{key}' for key in agents)}"
     )
+
+
+def _agents(values: dict[str, Any]) -> dict[str, Any]:
+    """The agents among a module's values; without any, what can be wrapped."""
+    ours = {name: value for name, value in values.items() if isinstance(value, Agent)}
+    return ours or {name: value for name, value in values.items() if kind_of(value)}
+
+
+def _as_agent(name: str, value: Any) -> Agent:
+    if isinstance(value, Agent):
+        return value
+    try:
+        # Its own name is better than that of the variable, unless the framework gives all the same.
+        given = getattr(value, "name", None)
+        has_name = isinstance(given, str) and given not in ("", "LangGraph")
+        return Agent.wrap(value, name="" if has_name else name)
+    except TypeError as error:
+        raise click.ClickException(f"{name}: {error}") from error
 
 
 def folder_of(where: str) -> Path:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from .remote import follow as follow
     from .remote import remote_tool as remote_tool
     from .remote import remote_tools as remote_tools
+    from .wrapping import kind_of as kind_of
+    from .wrapping import wrap as wrap
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__ = lazy(
@@ -22,5 +24,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "make_function": "functions",
             "remote_tool": "remote",
             "remote_tools": "remote",
+            "kind_of": "wrapping",
+            "wrap": "wrapping",
         },
     )

@@ -1,0 +1,159 @@
+"""What the files of the frameworks share: an agent of theirs is one skill, whose turns it makes.
+
+A file has an async generator `run(obj, turn, ctx)`. It yields text as it comes, and other values as
+data; it calls `ctx.status` to say which tool is called; and where the framework stops to ask a
+person, it yields a `HumanPause`. The turn ends with that, so nothing waits in memory, and no model
+is called again after a restart: what the framework needs to go on is in `ctx.state`.
+"""
+
+import contextlib
+import inspect
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ..agent import Agent
+from ..engine.skills import Ask, Context
+from ..model import InvalidParams, Message
+from ..schema import Shape
+
+__all__ = [
+    "YES_OR_NO",
+    "FrameworkTurn",
+    "HumanPause",
+    "Options",
+    "add_ask_skill",
+    "approval",
+    "shown_call",
+    "text_of",
+]
+
+# Keyword arguments for the framework's run call, for each turn.
+Options: TypeAlias = (
+    Callable[[Context], Mapping[str, Any] | Awaitable[Mapping[str, Any]]] | Mapping[str, Any] | None
+)
+
+YES_OR_NO = {"type": "boolean"}
+_PAUSED = "paused"  # in ctx.state: runs that wait for a person, by task
+_MOST_PAUSED = 8
+
+
+class FrameworkTurn(msgspec.Struct):
+    """One message for the framework's agent."""
+
+    message: Message
+    options: dict[str, Any]
+    paused: Any = None  # the state of the run that paused, if this message answers its question
+    answer: Any = None
+
+    @property
+    def text(self) -> str:
+        return text_of(self.message)
+
+
+class HumanPause(msgspec.Struct):
+    """The framework asks a person, and goes on with the next message of this task."""
+
+    question: str
+    schema: dict[str, Any] | None  # of the answer; None for any text
+    state: Any  # what it needs to go on, as JSON
+
+
+Run: TypeAlias = Callable[[Any, FrameworkTurn, Context], AsyncGenerator[Any, None]]
+
+
+def add_ask_skill(
+    agent: Agent, obj: Any, run: Run, options: Options, *, returns: Any = None
+) -> None:
+    """Give an agent one skill, `ask`, whose turns `run` makes.
+
+    Args:
+        agent: Whose skill it is.
+        obj: The framework's agent.
+        run: Makes a turn.
+        options: Of the framework's run call.
+        returns: The type of a result that is data, for the card.
+    """
+
+    async def ask(message: Message, ctx: Context) -> AsyncIterator[Any]:
+        turn = FrameworkTurn(message, await _given(options, ctx))
+        waiting = ctx.state.get(_PAUSED, {})
+        if (paused := waiting.get(ctx.task_id)) is not None:
+            try:
+                turn.answer = _answer(message, paused["schema"])
+            except InvalidParams as error:
+                yield Ask(
+                    f"That does not fit: {error}\n{paused['question']}", paused["schema"] or str
+                )
+                return
+            turn.paused = paused["state"]
+            del waiting[ctx.task_id]
+        async with contextlib.aclosing(run(obj, turn, ctx)) as output:
+            async for item in output:
+                if isinstance(item, HumanPause):
+                    _keep(ctx, item)
+                    yield Ask(item.question, item.schema or str)
+                    return
+                if item != "":
+                    yield item
+
+    if returns is not None:
+        ask.__annotations__["return"] = AsyncIterator[returns]
+    agent.skill(ask, description=agent.description)
+
+
+def approval(calls: Sequence[str], state: Any) -> HumanPause:
+    """Ask whether tools may be called: one yes or no for all of them."""
+    return HumanPause("\n".join(f"Allow {call}?" for call in calls), YES_OR_NO, state)
+
+
+def shown_call(name: str, arguments: Any) -> str:
+    """A call of a tool as a person reads it; arguments are an object, or JSON text of one."""
+    if isinstance(arguments, str):
+        with contextlib.suppress(ValueError):
+            arguments = json.loads(arguments)
+    if isinstance(arguments, Mapping):
+        arguments = ", ".join(
+            f"{key}={json.dumps(value, ensure_ascii=False, default=str)}"
+            for key, value in arguments.items()
+        )
+    return f"{name}({arguments or ''})"
+
+
+def _keep(ctx: Context, pause: HumanPause) -> None:
+    """Remember a paused run. One whose task was cancelled is never asked for again: only so many
+    are kept.
+    """
+    waiting: dict[str, Any] = ctx.state.setdefault(_PAUSED, {})
+    waiting[ctx.task_id] = msgspec.to_builtins(pause)
+    for task_id in list(waiting)[:-_MOST_PAUSED]:
+        del waiting[task_id]
+
+
+async def _given(options: Options, ctx: Context) -> dict[str, Any]:
+    given = options(ctx) if callable(options) else options
+    if inspect.isawaitable(given):
+        given = await given
+    return dict(given or {})
+
+
+def _answer(message: Message, schema: dict[str, Any] | None) -> Any:
+    if schema is None:
+        return message.text
+    shape = Shape(schema)
+    for part in message.parts:
+        if part.data is not msgspec.UNSET:
+            return shape.read(part.data, "answer")
+    return shape.read_text(message.text, "answer")
+
+
+def text_of(message: Message) -> str:
+    """What a model is told of a message: its text, and its data as JSON."""
+    data = [
+        json.dumps(part.data, ensure_ascii=False)
+        for part in message.parts
+        if part.data is not msgspec.UNSET
+    ]
+    return "\n".join([message.text, *data] if message.text else data)

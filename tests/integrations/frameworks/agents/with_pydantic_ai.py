@@ -1,0 +1,61 @@
+"""pydantic-ai."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_ai import Agent, Tool
+from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+
+from .script import answer, book, hang
+
+
+def said(messages: list[ModelMessage]) -> list[str]:
+    return [
+        str(part.content)
+        for message in messages
+        for part in message.parts
+        if isinstance(part, UserPromptPart)
+    ]
+
+
+async def talk(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+    for word in answer(said(messages)):
+        yield word
+
+
+async def call_book(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+    last = messages[-1].parts[-1]
+    if isinstance(last, ToolReturnPart):
+        yield f"Done: {last.content}"
+    elif "book" in said(messages)[-1]:
+        yield {0: DeltaToolCall("book", '{"city": "Rome"}', tool_call_id="call-1")}
+    else:
+        for word in answer(said(messages)):
+            yield word
+
+
+async def wait(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+    async for word in hang():
+        yield word
+
+
+class Trip(BaseModel):
+    city: str
+    days: int
+
+
+async def fill(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+    name = info.output_tools[0].name
+    yield {0: DeltaToolCall(name, '{"city": "Rome", "days": 3}', tool_call_id="call-1")}
+
+
+talker = Agent(FunctionModel(stream_function=talk), name="Talker")
+booker = Agent(
+    FunctionModel(stream_function=call_book),
+    name="Booker",
+    tools=[Tool(book, requires_approval=True)],
+)
+slow = Agent(FunctionModel(stream_function=wait), name="Slow")
+typed = Agent(FunctionModel(stream_function=fill), name="Typed", output_type=Trip)

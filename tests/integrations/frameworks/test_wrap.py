@@ -1,0 +1,164 @@
+"""Agents of other frameworks, wrapped: the same is promised of each of them."""
+
+import asyncio
+import importlib
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from accord import Agent, connect
+from tests.cli.shell import found
+from tests.integrations.frameworks.agents import script
+from tests.processes import start, until
+
+ROOT = Path(__file__).parents[3]
+# a file in agents/ for each, and a package that is there if the framework is
+FRAMEWORKS = {
+    "langgraph": "langchain",
+    "openai_agents": "agents",
+    "pydantic_ai": "pydantic_ai",
+}
+YES = {"type": "boolean"}
+
+
+@pytest.fixture(params=FRAMEWORKS)
+def file(request: pytest.FixtureRequest) -> Path:
+    pytest.importorskip(FRAMEWORKS[request.param], reason=f"{request.param} is not installed here")
+    return Path(__file__).parent / "agents" / f"with_{request.param}.py"
+
+
+@pytest.fixture
+def made(file: Path) -> ModuleType:
+    """The four agents of a framework."""
+    script.booked.clear()
+    script.stopped.clear()
+    return importlib.import_module(f"tests.integrations.frameworks.agents.{file.stem}")
+
+
+def answered(*said: str) -> str:
+    return "".join(script.answer(list(said))).strip()
+
+
+def schema_in(reply: Any) -> Any:
+    return reply.task.status.message.parts[1].data
+
+
+async def test_tokens_are_streamed_as_they_come(made: ModuleType) -> None:
+    async with connect(Agent.wrap(made.talker)) as client:
+        texts = [text async for text in client.stream("hello").text()]
+    assert len(texts) > 1
+    assert "".join(texts).strip() == answered("hello")
+
+
+async def test_a_second_turn_remembers_the_first(made: ModuleType) -> None:
+    async with connect(Agent.wrap(made.talker)) as client:
+        talk = client.conversation()
+        await talk.send("I am Ada")
+        assert (await talk.send("Who am I?")).text.strip() == answered("I am Ada", "Who am I?")
+
+
+async def test_two_conversations_at_once_do_not_mix(made: ModuleType) -> None:
+    async def converse(client: Any, name: str) -> str:
+        talk = client.conversation()
+        for n in range(3):
+            reply = await talk.send(f"{name} {n}")
+        return str(reply.text).strip()
+
+    async with connect(Agent.wrap(made.talker)) as client:
+        said = list(await asyncio.gather(converse(client, "a"), converse(client, "b")))
+    assert said == [answered(f"{name} 0", f"{name} 1", f"{name} 2") for name in "ab"]
+
+
+@pytest.mark.parametrize("is_yes", [True, False])
+async def test_a_tool_that_needs_a_person_asks_and_goes_on_with_the_answer(
+    made: ModuleType, is_yes: bool
+) -> None:
+    """What is called is told as status; what was asked is part of the conversation."""
+    async with connect(Agent.wrap(made.booker)) as client:
+        await client.send("hello", context_id="c")
+        stream = client.stream("book it", context_id="c")
+        statuses = [
+            event.status.message.text
+            async for event in stream
+            if getattr(event, "status", None) and event.status.message
+        ]
+        assert "calls book" in statuses
+        assert stream.reply.question == 'Allow book(city="Rome")?'
+        assert schema_in(stream.reply) == YES
+        assert script.booked == []
+        reply = await stream.reply.answer(is_yes)
+        assert reply.state.word == "completed"
+        assert reply.text.startswith("Done: ")
+        assert script.booked == (["Rome"] if is_yes else [])
+        assert ("booked Rome" in reply.text) is is_yes
+        last = await client.send("thanks", context_id="c")
+        assert last.text.strip() == answered("hello", "book it", "thanks")
+
+
+async def test_an_answer_that_is_neither_yes_nor_no_is_asked_again(made: ModuleType) -> None:
+    async with connect(Agent.wrap(made.booker)) as client:
+        reply = await client.send("book it")
+        reply = await reply.answer("perhaps")
+        assert reply.question.startswith("That does not fit: ")
+        assert reply.question.endswith('Allow book(city="Rome")?')
+        assert "booked Rome" in (await reply.answer("yes")).text
+
+
+async def test_another_task_of_the_conversation_is_no_answer(made: ModuleType) -> None:
+    """The question stays open, and what it is about is not part of the other task's history."""
+    async with connect(Agent.wrap(made.booker)) as client:
+        await client.send("hello", context_id="c")
+        asked = await client.send("book it", context_id="c")
+        other = await client.send("yes", context_id="c")
+        assert other.text.strip() == answered("hello", "yes")
+        assert "booked Rome" in (await asked.answer(True)).text
+
+
+async def test_cancel_stops_the_model(made: ModuleType) -> None:
+    async with connect(Agent.wrap(made.slow)) as client:
+        stream = client.stream("hello")
+        async for text in stream.text():
+            assert text.strip() == "Well,"
+            await client.cancel(stream.reply.task_id)
+            break
+        await until(lambda: script.stopped == ["stopped"])
+
+
+async def test_a_structured_result_is_data(made: ModuleType) -> None:
+    async with connect(Agent.wrap(made.typed)) as client:
+        reply = await client.send("a trip")
+        assert reply.data == {"city": "Rome", "days": 3}
+        assert reply.text == ""
+
+
+async def test_the_card_names_the_agent(made: ModuleType) -> None:
+    agent = Agent.wrap(made.talker, description="Talks.")
+    async with connect(agent) as client:
+        card = client.card
+    assert (card.name, card.description) == ("Talker", "Talks.")
+    assert [skill.id for skill in card.skills] == ["ask"]
+
+
+async def test_a_question_is_answered_after_kill_9(file: Path, tmp_path: Path) -> None:
+    """Served as a user would, by its variable; the conversation is remembered too."""
+    store = f"sqlite:///{tmp_path}/t.db"
+    command = [sys.executable, "-m", "accord", "serve", f"{file}:booker", "--port", "0"]
+
+    async def served() -> AsyncIterator[Any]:
+        with start(*command, "--store", store, cwd=ROOT) as process:
+            async with connect(found(r"http://[\d.:]+", await process.line(60))) as client:
+                yield client
+            process.kill()
+
+    async for client in served():
+        await client.send("hello", context_id="c")
+        task_id = (await client.send("book it", context_id="c")).task_id
+    async for client in served():
+        reply = await client.send("yes", task_id=task_id)
+        assert reply.text.strip() == "Done: booked Rome"
+        last = await client.send("thanks", context_id="c")
+        assert last.text.strip() == answered("hello", "book it", "thanks")
