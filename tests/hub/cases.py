@@ -1,4 +1,4 @@
-"""The stored cases of search: agents with their skills, and requests with the skill they are for."""
+"""The stored cases of search: agents with their skills, and requests with the skill they mean."""
 
 import json
 from pathlib import Path

@@ -9,6 +9,7 @@ import click
 from ..server.process import LOG_FORMATS, set_up_log
 from .hub_admin import COMMANDS
 from .hub_client import HubClient, hub_options
+from .hub_find import check, find, probe
 
 __all__ = ["hub"]
 
@@ -57,6 +58,11 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keys to seal credentials and sign with. By default in ACCORD_KEY, or beside the SQLite "
     "file.",
+)
+@click.option(
+    "--meaning",
+    metavar="FOLDER|URL",
+    help="Vectors for search: a folder with a model2vec model, or an embeddings endpoint.",
 )
 @click.option("--no-console", is_flag=True, help="Leave out the web console at /console.")
 @click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True)
@@ -349,5 +355,5 @@ def _differences(found: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-for one in COMMANDS:
+for one in (*COMMANDS, find, probe, check):
     hub.add_command(one)

@@ -69,7 +69,7 @@ def fence_id(text: str) -> str:
     if _ID.fullmatch(text):
         return text
     slug = re.sub(r"[^\w.:/-]+", "-", fence_text(text, 128), flags=re.ASCII).strip("-")
-    return slug[:128] or "skill"
+    return slug or "skill"
 
 
 def fence_skill(skill: AgentSkill) -> dict[str, Any]:

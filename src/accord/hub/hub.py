@@ -12,7 +12,7 @@ from ..agent import Agent
 from ..app import App
 from ..auth import Authenticator, Caller, digest_of
 from ..model import A2AError, Limits
-from ..net import origin_of
+from ..net import Http, Network, origin_of
 from ..server import HttpRequest
 from ..server.process import is_loopback
 from .api import ROUTES, HubApi, Routes
@@ -21,6 +21,7 @@ from .cards import CardReader
 from .changes import Changes
 from .db import open_database
 from .entries import Entry
+from .find import Finder, Meaning, open_meaning
 from .inbox import Inbox
 from .networks import LOOPBACK, Networks
 from .people import CONSOLE, HubRole, People
@@ -76,7 +77,9 @@ class Hub:
             *(self.db, self.changes, self.policy, self.audit, self.inbox),
             *(self.cards, self.trusted, settings),
         )
+        self._vectors_http: Http | None = None
         self.registry.credential_of = self._card_credential
+        self.finder = Finder(self.registry, self.policy, self._meaning())
         self.routes = Routes()
         self.api = HubApi(self, self.routes, Authenticator(auth, settings.name, limits or Limits()))
         self.admin_key = ""  # of whoever may read the hub's folder
@@ -86,6 +89,18 @@ class Hub:
         self.app.mount("/api/v1", self.api.answer)
         self.app.add_part(self)
         self.every(settings.beat_s / 2, self.registry.miss_beats)
+
+    def _meaning(self) -> Meaning | None:
+        """The vectors search uses; None without --meaning."""
+        if not self.settings.meaning:
+            return None
+        self._vectors_http = Network(connect_s=10.0, lost_s=30.0)  # the operator named the place
+        return open_meaning(
+            self.settings.meaning,
+            self._vectors_http,
+            model=self.settings.meaning_model,
+            key=self.settings.meaning_key,
+        )
 
     def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Have something done again and again while the hub is open. A failure is logged."""
@@ -130,6 +145,8 @@ class Hub:
 
     async def close(self) -> None:
         await self.drain()
+        if self._vectors_http is not None:
+            await self._vectors_http.close()
         await self.changes.close()
         await self.db.close()
 

@@ -33,6 +33,10 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ()  # private hosts and networks that agents may be in
     approve: tuple[str, ...] = ()  # origins whose agents need no approval
     trust: Literal["off", "if-present", "require"] = "if-present"
+    # Vectors for search: a folder with a model2vec model, or the URL of an embeddings endpoint.
+    meaning: str = ""
+    meaning_model: str = ""  # which model the endpoint is asked for
+    meaning_key: str = ""
     beat_s: float = 10.0  # between two signs of life of an agent that registered itself
     missed_beats: int = 3  # after which it is down
     poll_s: float = 1.0  # between two looks for changes of other replicas

@@ -1,11 +1,12 @@
 """All routes of the REST interface."""
 
-from . import admin, agents, openapi, secrets, transfer
+from . import admin, agents, openapi, search, secrets, transfer
 
 __all__ = ["ROUTES"]
 
 ROUTES = (
     *agents.ROUTES,
+    *search.ROUTES,
     *secrets.ROUTES,
     *admin.ROUTES,
     *transfer.ROUTES,

@@ -33,7 +33,7 @@ _HAN_FILLERS = re.compile(
 
 # Endings of English words, the longest first. What is left has at least `_STEM` letters.
 _ENDINGS = (
-    "izations", "ization", "ations", "ation", "ements", "ement", "ments", "ment", "ingly", "ions",
+    "ements", "ement", "ments", "ment", "ingly", "ions",
     "ion", "ings", "ing", "ities", "ity", "ives", "ive", "ables", "able", "ers", "ors", "er", "or",
     "ies", "ied", "ed", "es", "ly", "y", "s", "e",
 )  # fmt: skip

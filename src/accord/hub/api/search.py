@@ -1,0 +1,64 @@
+"""Routes of search: by GET with filters, and in the form of ARD for other registries' clients."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from ...model import InvalidParams
+from ..fence import UNTRUSTED
+from ..find import AgentHit, SearchFilters, SearchResult
+from .router import ApiCall, ApiRoute
+
+__all__ = ["ROUTES"]
+
+PAGE, MOST = 10, 100
+_FILTERS = tuple(SearchFilters.__struct_fields__)
+
+
+class SearchView(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found. `untrusted` holds what the agents' makers wrote."""
+
+    meaning: str  # on, or off: then only words count
+    why_off: str
+    total: int
+    notice: str  # what a model has to know of the texts below
+    untrusted: list[AgentHit]
+
+
+async def _search(call: ApiCall) -> Any:
+    found = await search(call, call.query.get("text") or call.query.get("q") or "")
+    return SearchView(
+        meaning=found.meaning,
+        why_off=found.why_off,
+        total=found.total,
+        notice=UNTRUSTED,
+        untrusted=found.agents,
+    )
+
+
+async def search(call: ApiCall, text: str) -> SearchResult:
+    """Search as a request's query says."""
+    given: dict[str, Any] = {name: call.query[name] for name in _FILTERS if name in call.query}
+    if "min_score" in given:
+        given["min_score"] = call.number("min_score", 0, 100)
+    order = call.query.get("order", "proven")
+    if order not in ("proven", "relevance"):
+        raise InvalidParams("order is proven or relevance")
+    wanted: Literal["proven", "relevance"] = "relevance" if order == "relevance" else "proven"
+    return await call.hub.finder.search(
+        call.caller,
+        text,
+        SearchFilters(**given),
+        limit=call.number("limit", PAGE, MOST),
+        order=wanted,
+        with_schema=call.query.get("expand") == "schema",
+    )
+
+
+ROUTES = (
+    ApiRoute(
+        *("GET", "/search", "guest", _search, "Find agents by what is wanted of them"),
+        gives=SearchView,
+        query=("text", *_FILTERS, "order", "expand", "limit"),
+    ),
+)
