@@ -16,12 +16,17 @@ A = TypeVar("A", bound=Agent)
 # name; and the file here that has `add_skills(agent, obj, options)` for it. The class nearest to
 # the object's own decides.
 KINDS = {
+    "a2a.server.agent_execution:AgentExecutor": "a2a_sdk",
     "agents.agent:Agent": "openai_agents",  # the whole module: many packages are called agents
     "langchain_core.runnables:Runnable": "langgraph",
     "langgraph:Pregel": "langgraph",
+    "mcp.server:MCPServer": "mcp",
     "pydantic_ai:AbstractAgent": "pydantic_ai",
 }
-_TAKEN = "LangGraph, LangChain, pydantic-ai, OpenAI Agents"
+_TAKEN = (
+    "LangGraph, LangChain, pydantic-ai or OpenAI Agents, an AgentExecutor of a2a-sdk, or an MCP "
+    "server"
+)
 
 
 def kind_of(obj: Any) -> str:

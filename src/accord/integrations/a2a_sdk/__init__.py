@@ -5,8 +5,12 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .executor import add_skills as add_skills
     from .executor import agent_of as agent_of
     from .program import run_program as run_program
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(__name__, {"agent_of": "executor", "run_program": "program"})
+    __getattr__ = lazy(
+        __name__,
+        {"add_skills": "executor", "agent_of": "executor", "run_program": "program"},
+    )

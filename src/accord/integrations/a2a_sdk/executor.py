@@ -22,7 +22,7 @@ from ...model import (
 )
 from .generations import Said, SdkGeneration, a2a_error, installed
 
-__all__ = ["agent_of"]
+__all__ = ["add_skills", "agent_of"]
 
 log_ = logging.getLogger("accord")
 
@@ -74,6 +74,16 @@ def agent_of(executor: Any, card: Any = None, *, name: str = "", description: st
         return made
 
     return agent
+
+
+def add_skills(agent: Agent, executor: Any, options: Any = None) -> None:
+    """Give an agent one skill that runs an executor, for `Agent.wrap`. An executor has no run call
+    that takes options.
+    """
+    if options is not None:
+        raise TypeError("an AgentExecutor takes no options; give them to its constructor")
+    runner = _Runner(executor, installed())
+    agent.skill(id="execute", description=agent.description, first_word=True)(runner.run)
 
 
 def _no_card() -> AgentCard:
