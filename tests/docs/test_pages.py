@@ -20,7 +20,7 @@ def reader(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+@pytest.mark.parametrize("page", ["README.md", "README.zh.md", "docs/start.md", "docs/start.zh.md"])
 async def test_a_page_can_be_followed_from_top_to_bottom(reader, page):
     """What a newcomer copies must work, or nothing else we say is believed."""
     await reader.follow(ROOT / page)
