@@ -65,8 +65,20 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     help="Vectors for search: a folder with a model2vec model, or an embeddings endpoint.",
 )
 @click.option("--no-console", is_flag=True, help="Leave out the web console at /console.")
-@click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True)
-@click.option("--log-format", type=click.Choice(LOG_FORMATS), default="text", show_default=True)
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS),
+    default="warning",
+    show_default=True,
+    help="What is written to standard error.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    default="text",
+    show_default=True,
+    help="A line for people, or an object of JSON per line.",
+)
 @click.pass_context
 def hub(
     context: click.Context, /, no_console: bool, log_level: str, log_format: str, **given: Any
@@ -187,7 +199,11 @@ def _added(entry: dict[str, Any]) -> str:
 
 
 @hub.command(name="list")
-@click.option("--state", type=click.Choice(["pending", "approved", "suspended"]))
+@click.option(
+    "--state",
+    type=click.Choice(["pending", "approved", "suspended"]),
+    help="Only those in this state.",
+)
 @click.option("--team", help="Only those of this team.")
 @hub_options
 def list_(client: HubClient, state: str | None, team: str | None) -> None:
@@ -298,7 +314,9 @@ def refresh(client: HubClient, name: str) -> None:
 @hub.command(name="set")
 @click.argument("name")
 @click.argument("settings", nargs=-1, metavar="FIELD=VALUE...")
-@click.option("--visibility", type=click.Choice(["public", "team", "private"]))
+@click.option(
+    "--visibility", type=click.Choice(["public", "team", "private"]), help="Who may see it."
+)
 @click.option("--team", help="The team it is for.")
 @hub_options
 def set_(

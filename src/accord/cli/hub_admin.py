@@ -24,6 +24,7 @@ def credential() -> None:
     "--kind",
     type=click.Choice(["api_key", "basic", "bearer", "client_credentials"]),
     default="api_key",
+    help="How the agent is shown the secret.",
     show_default=True,
 )
 @click.option("--user", default="", help="The user of a password, or the id of an OAuth client.")
@@ -145,7 +146,7 @@ def team() -> None:
 
 @team.command(name="add")
 @click.argument("name")
-@click.option("--description", default="")
+@click.option("--description", default="", help="What the team is for.")
 @hub_options
 def add_team(client: HubClient, name: str, description: str) -> None:
     """Make a team."""
@@ -223,11 +224,22 @@ def remove_rule(client: HubClient, id: str) -> None:
 
 @policy.command(name="try")
 @click.argument("agent")
-@click.option("--skill", default="")
-@click.option("--may", type=click.Choice(["see", "call"]), default="call", show_default=True)
+@click.option("--skill", default="", help="The skill that is asked for; without it the agent.")
+@click.option(
+    "--may",
+    type=click.Choice(["see", "call"]),
+    default="call",
+    show_default=True,
+    help="What they want to do.",
+)
 @click.option("--name", default="", help="Who asks; without it a guest.")
-@click.option("--role", type=click.Choice(["admin", "publisher", "user"]), default="user")
-@click.option("--team", "teams", multiple=True)
+@click.option(
+    "--role",
+    type=click.Choice(["admin", "publisher", "user"]),
+    default="user",
+    help="The role of who asks.",
+)
+@click.option("--team", "teams", multiple=True, help="A team of theirs. May be repeated.")
 @hub_options
 def try_rules(
     client: HubClient,
@@ -326,7 +338,7 @@ def inbox(client: HubClient) -> None:
 
 
 @click.command()
-@click.option("--limit", type=int, default=50, show_default=True)
+@click.option("--limit", type=int, default=50, show_default=True, help="How many of the newest.")
 @click.option("--verify", is_flag=True, help="Check that no row was changed or taken out.")
 @hub_options
 def audit(client: HubClient, limit: int, verify: bool) -> None:

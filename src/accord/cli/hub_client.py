@@ -65,7 +65,12 @@ def hub_options(command: Callable[..., None]) -> Callable[..., None]:
         "admin's in ./.accord/",
     )
     @click.option(
-        "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True
+        "-o",
+        "--output",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Lines for people, or JSON for programs.",
     )
     @functools.wraps(command)
     def wrapped(hub_url: str | None, key: str | None, output: str, **given: Any) -> None:

@@ -22,8 +22,10 @@ __all__ = ["check", "find", "probe"]
 @click.option("--health", "state", help="Only agents in this health, like up,degraded,down.")
 @click.option("--min-score", type=click.IntRange(0, 100), help="Only agents that conform so well.")
 @click.option("--team", help="Only those of this team.")
-@click.option("--language", type=click.Choice(["en", "zh"]))
-@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True)
+@click.option("--language", type=click.Choice(["en", "zh"]), help="Only skills described in it.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="At most so many."
+)
 @hub_options
 def find(client: HubClient, text: str, limit: int, **filters: Any) -> None:
     """Find agents by what you want of them.
