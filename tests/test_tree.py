@@ -20,7 +20,7 @@ ORDER = [
     {"engine", "push", "client"},
     {"operations"},
     {"server"},
-    {"delegate", "served"},
+    {"delegate", "gauges", "served"},
     {"app"},
     {"console"},
     {"agent"},

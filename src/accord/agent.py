@@ -72,6 +72,8 @@ class Agent(AgentBase):
         egress_proxy: str = "",
         cors_origins: Sequence[str] = (),
         push: "bool | PushSettings" = True,
+        telemetry: bool | None = None,
+        metrics: int | str | None = None,
     ) -> "App":
         """Return the agent as an ASGI app, to be served by any ASGI server or mounted in Starlette
         or FastAPI.
@@ -100,6 +102,10 @@ class Agent(AgentBase):
               keys of issuers, links to files, places a card names. It decides by itself what is
               reached. Without it they are called directly, if they are public.
             push: Whether push notifications are sent, or how.
+            telemetry: Trace by OpenTelemetry (`accord[otel]`), in the whole process. By default if
+              the environment says where traces go: `OTEL_EXPORTER_OTLP_ENDPOINT`.
+            metrics: Serve metrics for Prometheus on this port (`accord[metrics]`), to this machine
+              alone; or on `"HOST:PORT"`.
             tls: The certificate gRPC shows, and whose it asks for. HTTP's is a matter of the server
               this app runs in.
             cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
@@ -125,6 +131,8 @@ class Agent(AgentBase):
             tls=tls,
             cors_origins=cors_origins,
             push=push,
+            telemetry=telemetry,
+            metrics=metrics,
         )
         if grpc_port is not None:
             app.listen(grpc_host, grpc_port)
@@ -197,6 +205,8 @@ class Agent(AgentBase):
         rest: str = "/",
         console: "bool | Callable[[str], None]" = True,
         parts: "Sequence[AppPart]" = (),
+        telemetry: bool | None = None,
+        metrics: int | str | None = None,
     ) -> None:
         """Serve the agent until told to stop (Ctrl-C): over HTTP, and over gRPC if it is given a
         port.
@@ -248,6 +258,10 @@ class Agent(AgentBase):
               on loopback or with `auth`, and with one worker.
             parts: What is opened and closed with the server, beside the agent.
             push: Whether push notifications are sent, or how.
+            telemetry: Trace by OpenTelemetry (`accord[otel]`), in the whole process. By default if
+              the environment says where traces go: `OTEL_EXPORTER_OTLP_ENDPOINT`.
+            metrics: Serve metrics for Prometheus on this port (`accord[metrics]`), to this machine
+              alone; or on `"HOST:PORT"`.
 
         Raises:
             ValueError: The address can be reached from other machines and callers are not
@@ -293,6 +307,8 @@ class Agent(AgentBase):
                 egress_proxy=egress_proxy,
                 cors_origins=cors_origins,
                 push=push,
+                telemetry=telemetry,
+                metrics=metrics,
             )
 
         def serve_app(app: "App", worker: WorkerProcess | None = None) -> None:
@@ -319,6 +335,8 @@ class Agent(AgentBase):
 
         def work(worker: WorkerProcess) -> None:
             app = make_app()
+            if app.metrics is not None:
+                app.metrics.move_port(worker.number)  # each process has its own
             if grpc_sockets:
                 app.share_grpc(grpc_sockets)
             serve_app(app, worker)

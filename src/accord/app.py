@@ -15,8 +15,10 @@ from .auth import Authenticator, Resources
 from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
 from .engine.skills import AgentBase
+from .gauges import MetricsServer
 from .model import AgentCard, InvalidParams, Limits
 from .net import AgentFault, Guard, egress_words, fetch_file, safe_url
+from .observe import Observer, is_wanted, require_otel, start_tracing, tracing
 from .operations import VERSIONS, Service, Version
 from .operations import served as versions_served
 from .protocol.v1 import codec as v1
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
     from .auth import Keyring
     from .net import Network
-    from .server.grpc import GrpcServer
+    from .server.grpc import GrpcEndpoint, GrpcServer
 
 __all__ = ["App", "AppPart"]
 
@@ -95,6 +97,8 @@ class App(Router):
         tls: Tls | None = None,
         cors_origins: Sequence[str] = (),
         push: bool | PushSettings = True,
+        telemetry: bool | None = None,
+        metrics: int | str | None = None,
     ) -> None:
         self.agent = agent if not beside else self._directory()
         self.tls = tls
@@ -104,6 +108,7 @@ class App(Router):
         self._url = url.rstrip("/") if url else None
         self._address = self._url or "http://localhost"
         self._grpc: GrpcServer | None = None
+        self._grpc_endpoint: GrpcEndpoint | None = None
         self._tenants: dict[str, Service] = {}  # the agents below a path, by its last segment
         self._authenticators: list[tuple[Authenticator, AgentBase]] = []
         self._key_file = key_file
@@ -156,6 +161,11 @@ class App(Router):
             is_card_public=self.agent.is_card_public,
         )
         self._parts: list[AppPart] = []
+        self._wants_traces = self._check_telemetry(telemetry)
+        self._metrics: MetricsServer | None = None
+        if metrics is not None:
+            self._metrics = MetricsServer(metrics, self._engine, self._notifier, limits)
+            self.add_part(self._metrics)
         self._opening: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -222,6 +232,7 @@ class App(Router):
             path,
         )
         self.routers[f"/{path}"] = AgentRouter(self, served, self._serving, self._url)
+        self._observe_router(self.routers[f"/{path}"])
         self._tenants[tenant] = served.service
         self._service.tenants = self._tenants.get
         return served
@@ -273,6 +284,19 @@ class App(Router):
         except AgentFault as error:
             what = f"the file at {safe_url(url)} can't be had: {error.fault}"
             raise InvalidParams(what, violations=(("message.parts", what),)) from None
+
+    def _check_telemetry(self, wanted: bool | None) -> bool:
+        """Whether to trace. What only the environment asks for, and can't be had, is no error."""
+        if wanted is False or (wanted is None and not is_wanted()):
+            return False
+        try:
+            require_otel()
+        except RuntimeError as error:
+            if wanted:
+                raise
+            _log.warning("the environment asks for traces: %s", error)
+            return False
+        return True
 
     def _delegates(self) -> Delegates:
         from . import delegate  # brings the client, which most agents never need
@@ -377,9 +401,9 @@ class App(Router):
             raise RuntimeError(
                 f"gRPC needs an extra: pip install 'accord[grpc]' ({error})"
             ) from error
-        door = GrpcEndpoint(self._service, self.limits, self._versions, self.unread)
+        self._grpc_endpoint = GrpcEndpoint(self._service, self.limits, self._versions, self.unread)
         self._grpc = GrpcServer(
-            door,
+            self._grpc_endpoint,
             host,
             port,
             self.limits,
@@ -425,6 +449,7 @@ class App(Router):
     async def _open(self) -> None:
         if self._signs_card:
             _ = self.keyring  # an error now, not with the first card
+        self._observe()  # before any run that goes on now
         await self._engine.open()
         _log.info("addresses that strangers give are called %s", egress_words(self._egress_proxy))
         try:
@@ -453,6 +478,36 @@ class App(Router):
     def add_part(self, part: AppPart) -> None:
         """Have something opened and closed with this app."""
         self._parts.append(part)
+
+    def _observe(self) -> None:
+        """Begin to trace and to count, if that is switched on."""
+        spans = start_tracing(self.agent.name) if self._wants_traces else tracing()
+        metrics = self._metrics.metrics if self._metrics is not None else None
+        if spans is None and metrics is None:
+            return
+        self.observer = Observer(self.agent.name, spans, metrics)
+        for router in self.routers.values():
+            self._observe_router(router)
+        if self._grpc_endpoint is not None:
+            self._grpc_endpoint.observer = self.observer
+        self._engine.runs.metrics = self._engine.tasks.writer.metrics = metrics
+        if self._notifier is not None:
+            self._notifier.outbox.metrics = metrics
+
+    def _observe_router(self, router: Router) -> None:
+        if self.observer is not None and isinstance(router, AgentRouter):
+            name = router.served.agent.name
+            router.observer = Observer(name, self.observer.tracing, self.observer.metrics)
+
+    async def _export(self) -> None:
+        """Hand over the spans that have ended, before the process does."""
+        if self.observer is not None and self.observer.tracing is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self.observer.tracing.flush)
+
+    @property
+    def metrics(self) -> MetricsServer | None:
+        """What serves the metrics of this app; None if nothing does."""
+        return self._metrics
 
     def _resources(self, agent: AgentBase) -> Resources:
         return Resources(agent.name, self._engine.tasks.store.keys, self.guard)
@@ -483,6 +538,7 @@ class App(Router):
             await self._files.close()
         if self._grpc is not None:
             await self._grpc.stop()
+        await self._export()
 
     async def _drain(self, grace_s: float) -> None:
         for part in self._parts:

@@ -86,20 +86,28 @@ class ClientDelegates:
 
         That it gave no answer is something to remember too: the next attempt goes the same way.
         """
-        if not observe.current():  # so that what belongs together can be found together
-            observe.enter(observe.child())
-        try:
-            if isinstance(agent, Client):
-                talk = _Conversation(run, agent, key, branch, on_task, options)
-                return await talk.hold(message, task_id)
-            async with connect(
-                agent, headers=options.headers, egress_proxy=self._egress_proxy
-            ) as client:
-                talk = _Conversation(run, client, key, branch, on_task, options)
-                return await talk.hold(message, task_id)
-        except (AgentFault, A2AError) as error:
-            log_.warning("a delegation of task %s failed: %s", run.task_id, error)
-            return {"fault": f"{type(error).__name__}: {error}"}
+        spans = observe.tracing()
+        if spans is None and not observe.current():
+            observe.enter(observe.child())  # what belongs together is to be found together
+        with spans.delegation() if spans is not None else contextlib.nullcontext() as span:
+            try:
+                if isinstance(agent, Client):
+                    talk = _Conversation(run, agent, key, branch, on_task, options)
+                    found = await talk.hold(message, task_id)
+                else:
+                    async with connect(
+                        agent, headers=options.headers, egress_proxy=self._egress_proxy
+                    ) as client:
+                        talk = _Conversation(run, client, key, branch, on_task, options)
+                        found = await talk.hold(message, task_id)
+            except (AgentFault, A2AError) as error:
+                log_.warning("a delegation of task %s failed: %s", run.task_id, error)
+                if span is not None:
+                    span.fail(type(error).__name__)
+                return {"fault": f"{type(error).__name__}: {error}"}
+            if spans is not None and span is not None:
+                spans.name_delegation(span, found["agent"])
+            return found
 
     def reply(self, agent: Any, value: Any) -> ClientReply:
         """Return what `converse` gave, as a user wants to hold it.

@@ -182,6 +182,18 @@ class _Serve(click.Command):
     is_flag=True,
     help="Start again when a Python file changes. Needs: pip install 'accord[reload]'",
 )
+@click.option(
+    "--otel",
+    is_flag=True,
+    help="Trace by OpenTelemetry; the OTEL_* variables say where to. Needs: pip install "
+    "'accord[otel]'",
+)
+@click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    help="Serve metrics for Prometheus here; to this machine alone, if no HOST is named. Needs: "
+    "pip install 'accord[metrics]'",
+)
 @click.option("--rpc", default="/", show_default=True, help="The path of the JSON-RPC binding.")
 @click.option(
     "--rest", default="/", show_default=True, help="The base path of the HTTP+JSON binding."
@@ -218,6 +230,8 @@ def serve(
     log_level: str,
     log_format: str,
     reloads: bool,
+    otel: bool,
+    metrics: str | None,
     rpc: str,
     rest: str,
 ) -> None:
@@ -296,6 +310,8 @@ def serve(
             log_format=log_format,
             no_auth=no_auth,
             cors_origins=cors_origin,
+            telemetry=True if otel else None,
+            metrics=metrics,
             on_start=started,
             parts=registrations,
         )

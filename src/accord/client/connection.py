@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,11 +21,14 @@ from ..model import (
     VersionNotSupported,
 )
 from ..net import Http, fetch_file, origin_of
-from ..observe import NO_TRACE, outgoing
+from ..observe import NO_TRACE, outgoing, tracing
 from .bindings import Binding, Extra, Items
 from .budget import Budget
 from .errors import AgentFault, BadAnswer, TooSlow, Unreachable, about_task, task_of
 from .retry import Failures, Pause, Retry, is_interrupted, may_repeat
+
+if TYPE_CHECKING:
+    from ..observe import TracingSpan
 
 __all__ = ["AgentConnection", "FoundAgent", "Options"]
 
@@ -203,7 +206,8 @@ class AgentConnection:
             binding = self._binding or await self._opened()
             if self._tenant and not request.tenant:
                 request.tenant = self._tenant
-            extra = self._with(key, after, extensions)
+            span = self._span(operation, binding)
+            extra = self._with(key, after, extensions, span)
             try:
                 # Closed with us: a connection must not live on because nobody has collected its
                 # generator yet.
@@ -215,8 +219,21 @@ class AgentConnection:
                         yield items
                 return
             except (A2AError, AgentFault) as error:
+                if span is not None:
+                    span.fail(type(error).__name__)
                 if not self._fall_back(operation, error, binding):
                     raise
+            finally:
+                if span is not None:
+                    span.end()
+
+    def _span(self, operation: str, binding: Binding) -> "TracingSpan | None":
+        """The span of one call; None while this process does not trace."""
+        spans = tracing()
+        if spans is None or not self._options.sends_trace:
+            return None
+        name = self._found.card.name if self._found is not None else ""
+        return spans.call(operation, name, binding.url, binding.name, binding.version)
 
     # Calls
 
@@ -247,8 +264,9 @@ class AgentConnection:
                 if self._tenant and not request.tenant:
                     request.tenant = self._tenant
                 timeout_s = self._time_for(is_send, deadline, loop.time())
-                extra = self._with(key, extensions=extensions)
-                result = await binding.call(operation, request, extra, timeout_s)
+                span = self._span(operation, binding)
+                extra = self._with(key, extensions=extensions, span=span)
+                result = await _attempt(binding, operation, request, extra, timeout_s, span)
             except (A2AError, AgentFault) as error:
                 if self._fall_back(operation, error, binding):
                     continue
@@ -416,8 +434,18 @@ class AgentConnection:
     def _offers(self, uri: str) -> bool:
         return uri in self._offered
 
-    def _with(self, key: str = "", after: str = "", extensions: Sequence[str] = ()) -> Extra:
-        trace = outgoing() if self._options.sends_trace else NO_TRACE
+    def _with(
+        self,
+        key: str = "",
+        after: str = "",
+        extensions: Sequence[str] = (),
+        span: "TracingSpan | None" = None,
+    ) -> Extra:
+        trace = NO_TRACE
+        if span is not None:
+            trace = span.trace
+        elif self._options.sends_trace:
+            trace = outgoing()
         if not key and not after and not extensions and trace is NO_TRACE:
             return self._extra
         active = self._extra.extensions
@@ -425,6 +453,25 @@ class AgentConnection:
             more = [uri for uri in extensions if uri not in active.split(", ")]
             active = ", ".join([active, *more] if active else more)
         return Extra(active, key, after, trace)
+
+
+async def _attempt(
+    binding: Binding,
+    operation: str,
+    request: Any,
+    extra: Extra,
+    timeout_s: float,
+    span: "TracingSpan | None",
+) -> Any:
+    if span is None:
+        return await binding.call(operation, request, extra, timeout_s)
+    try:
+        return await binding.call(operation, request, extra, timeout_s)
+    except BaseException as error:
+        span.fail(type(error).__name__)
+        raise
+    finally:
+        span.end()
 
 
 def _describe(interface: AgentInterface) -> str:

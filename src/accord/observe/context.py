@@ -7,7 +7,22 @@ import os
 import re
 from typing import NamedTuple
 
-__all__ = ["NO_TRACE", "Trace", "child", "current", "current_trace", "enter", "outgoing"]
+from .switch import tracing
+
+__all__ = [
+    "NO_TRACE",
+    "Trace",
+    "Unsampled",
+    "child",
+    "current",
+    "current_trace",
+    "enter",
+    "is_unsampled",
+    "outgoing",
+    "recorded_trace",
+    "replaced",
+    "set_current",
+]
 
 _PARENT = re.compile(r"00-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})")
 _STATE_LENGTH = 512  # characters that everybody has to pass on (Trace Context, section 3.3.1.5)
@@ -35,9 +50,30 @@ class Trace(NamedTuple):
 
 NO_TRACE = Trace()
 
+
+class Unsampled:
+    """A trace of which nothing is recorded, and that begins here. Its ids are made when somebody
+    asks for them, which is seldom.
+    """
+
+    __slots__ = ("_number", "_trace")
+
+    def __init__(self, number: int) -> None:
+        self._number = number  # the trace id
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        if self._trace is None:
+            self._trace = Trace(f"00-{self._number:032x}-{os.urandom(8).hex()}-00")
+        return self._trace
+
+
 # A run and its threads start in the context of their request, so they find what its endpoint put
 # here.
-_current: contextvars.ContextVar[Trace] = contextvars.ContextVar("accord-trace", default=NO_TRACE)
+_current: contextvars.ContextVar[Trace | Unsampled] = contextvars.ContextVar(
+    "accord-trace", default=NO_TRACE
+)
 
 
 def enter(traceparent: str, tracestate: str = "") -> None:
@@ -55,24 +91,49 @@ def enter(traceparent: str, tracestate: str = "") -> None:
 
 def current() -> str:
     """Return the traceparent of the current request; empty if it belongs to no trace."""
-    return _current.get().traceparent
+    return current_trace().traceparent
 
 
 def current_trace() -> Trace:
     """Return both headers of the current request; `NO_TRACE` if it belongs to no trace."""
-    return _current.get()
+    found = _current.get()
+    return found.trace if isinstance(found, Unsampled) else found
+
+
+def recorded_trace() -> Trace:
+    """Return what is stored of the trace with a task: nothing, if it began here unsampled."""
+    found = _current.get()
+    return NO_TRACE if isinstance(found, Unsampled) else found
+
+
+def is_unsampled() -> bool:
+    """Whether what happens now is left out of all traces, as was decided here."""
+    return type(_current.get()) is Unsampled
+
+
+def set_current(trace: Trace | Unsampled) -> "contextvars.Token[Trace | Unsampled]":
+    """Go on in this trace; the token is for `replaced`."""
+    return _current.set(trace)
+
+
+def replaced(token: "contextvars.Token[Trace | Unsampled]") -> None:
+    """Go back to the trace before."""
+    _current.reset(token)
 
 
 def child() -> str:
     """Return the traceparent of a call made for the current request: its trace, or a new one, and a
     span of its own.
     """
-    match = _PARENT.fullmatch(_current.get().traceparent)
+    match = _PARENT.fullmatch(current())
     trace, flags = (match["trace"], match["flags"]) if match else (os.urandom(16).hex(), "01")
     return f"00-{trace}-{os.urandom(8).hex()}-{flags}"
 
 
 def outgoing() -> Trace:
     """Return the headers of a call made for the current request; `NO_TRACE` outside of a trace."""
-    trace = _current.get()
-    return Trace(child(), trace.tracestate) if trace.traceparent else NO_TRACE
+    trace = current_trace()
+    if not trace.traceparent:
+        return NO_TRACE
+    # While spans are made, the current one is ours, and the parent of what is called.
+    return trace if tracing() is not None else Trace(child(), trace.tracestate)

@@ -11,6 +11,7 @@ from ..engine.log import NOBODY, Sender
 from ..engine.runs import Engine
 from ..engine.skills import AgentBase, Skill
 from ..model import AgentCard, ExtensionSupportRequired, InvalidParams, PermissionDenied
+from ..observe import NO_TRACE, recorded_trace
 from ..protocol import Codec, CodecChoice
 from ..push import Notifier
 from ..store import Namespace
@@ -86,9 +87,10 @@ class Service:
     def sender(self, call: Call) -> Sender:
         """What is recorded of who sends a message."""
         headers = visible_headers(call.request_headers, self._secret)
-        if not call.caller.name and not call.extensions and not headers:
+        trace = recorded_trace()
+        if not call.caller.name and not call.extensions and not headers and trace is NO_TRACE:
             return NOBODY
-        return Sender(call.caller, tuple(sorted(call.extensions & self.offered)), headers)
+        return Sender(call.caller, tuple(sorted(call.extensions & self.offered)), headers, trace)
 
     def check_scopes(self, skill: Skill, call: Call) -> None:
         """Raise PermissionDenied for a caller who may not use this skill."""

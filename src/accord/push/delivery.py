@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..net import AgentFault, Http
+from ..observe import NO_TRACE, Trace, tracing
 from .hooks import Hook
 from .signing import HMAC_SCHEME, delivery_id, digest, hmac_signature, secrets_of
 
@@ -48,6 +49,7 @@ class Notification(NamedTuple):
     body: bytes
     content_type: str
     version: str  # of the protocol
+    trace: Trace = NO_TRACE  # that the task belongs to
 
 
 class Deliverer:
@@ -67,6 +69,19 @@ class Deliverer:
         self._timeout_s = timeout_s
 
     async def attempt(self, hook: Hook, what: Notification) -> AttemptResult:
+        spans = tracing()
+        if spans is None:
+            return await self._attempt(hook, what)
+        span = spans.push(what.trace, what.task_id, what.number, hook.url)
+        try:
+            result = await self._attempt(hook, what._replace(trace=span.trace))
+            if result.verdict is not Verdict.DELIVERED:
+                span.fail(result.verdict.value)
+            return result
+        finally:
+            span.end()
+
+    async def _attempt(self, hook: Hook, what: Notification) -> AttemptResult:
         try:
             answer = await self._http().fetch(
                 "POST",
@@ -89,6 +104,10 @@ class Deliverer:
             "webhook-id": sent_as,
             "webhook-timestamp": str(now_s),
         }
+        if what.trace.traceparent:
+            headers["traceparent"] = what.trace.traceparent
+        if what.trace.tracestate:
+            headers["tracestate"] = what.trace.tracestate
         if hook.token:
             headers[TOKEN_HEADER] = hook.token
         is_hmac = hook.scheme.lower() == HMAC_SCHEME

@@ -11,16 +11,20 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..engine.log import Event, Tasks
 from ..model import A2AError, now_ms
+from ..observe import NO_TRACE, Trace, tracing
 from ..protocol import Codec
 from ..store import CommitFailed, DeadLetter, Outcome, Push
 from .breaker import Breaker
 from .delivery import AttemptResult, Deliverer, Notification, Verdict
 from .hooks import Hook, Hooks
 from .settings import PushSettings
+
+if TYPE_CHECKING:
+    from ..observe import Metrics
 
 __all__ = ["Format", "Outbox"]
 
@@ -70,6 +74,7 @@ class Outbox:
         self._settings = settings
         self._clock_ms = clock_ms
         self._chance = chance
+        self.metrics: Metrics | None = None
         self._breakers: dict[str, Breaker] = {}
         self._busy: dict[asyncio.Task[None], str] = {}  # deliveries under way, with their endpoint
         self._outcomes: list[Outcome] = []
@@ -204,6 +209,9 @@ class Outbox:
         hook = self._hooks.opened(push)
         breaker = self._breaker(push.endpoint)
         begun_s = asyncio.get_running_loop().time()
+        trace = NO_TRACE
+        if tracing() is not None:
+            trace = await self._tasks.trace(push.namespace, push.task_id)
         async for event in self._tasks.events_after(
             push.task, push.task_id, push.context_id, push.sent
         ):
@@ -216,13 +224,19 @@ class Outbox:
             if not await breaker.admit():
                 state.retry(self._clock_ms() + self._open_ms(breaker))
                 return
-            await self._send(push, hook, event, state, breaker)
+            await self._send(push, hook, event, state, breaker, trace)
             self._tell(push, state)
         if not state.is_over and state.sent < push.upto:
             state.sent = push.upto  # what is left are artifacts nobody asked for
 
     async def _send(
-        self, push: Push, hook: Hook, event: Event, state: "_Progress", breaker: Breaker
+        self,
+        push: Push,
+        hook: Hook,
+        event: Event,
+        state: "_Progress",
+        breaker: Breaker,
+        trace: Trace,
     ) -> None:
         format_ = self._formats.get(push.version) or next(iter(self._formats.values()))
         body = event.data
@@ -232,9 +246,11 @@ class Outbox:
                 return state.over()
             body = format_.codec.result("GetTask", snapshot)
         what = Notification(
-            push.task_id, push.id, event.seq, body, format_.content_type, push.version
+            push.task_id, push.id, event.seq, body, format_.content_type, push.version, trace
         )
         attempt = await self._deliverer.attempt(hook, what)
+        if self.metrics is not None:
+            self.metrics.pushed(attempt.verdict.value)
         if attempt.is_down:
             if breaker.failed():
                 await self._opened(push.endpoint, breaker, attempt)
@@ -298,6 +314,8 @@ class Outbox:
         state.disable(why, self._letter(push, state.sent + 1, push.upto, why))
 
     def _letter(self, push: Push, first: int, last: int, error: str) -> DeadLetter:
+        if self.metrics is not None:
+            self.metrics.gave_up()
         return DeadLetter(push.task, push.id, first, last, self._clock_ms(), error)
 
     def _tell(self, push: Push, state: "_Progress") -> None:

@@ -1,5 +1,6 @@
 """Receives push notifications: verifies them, makes tasks of them, and gives them to a function."""
 
+import contextlib
 import hmac
 import inspect
 import logging
@@ -24,6 +25,7 @@ from ..model import (
     TaskState,
     TaskStatus,
 )
+from ..observe import enter, tracing
 from ..protocol import legacy
 from ..protocol.v01 import codec as v01
 from ..protocol.v03 import codec as v03
@@ -155,16 +157,22 @@ class Receiver:
         number = place[1] if place is not None and place[0] == task_id else None
         notified = Notified(task_id, event, self._folded(task_id, event), number, sent_as)
         if self.handle is not None:
-            try:
-                told = self.handle(notified)
-                if inspect.isawaitable(told):
-                    await told
-            except Exception as error:
-                log_.exception("a notification of task %s could not be handled", task_id)
-                raise Refusal(500, "it could not be handled; send it again") from error
+            enter(headers.get("traceparent", ""), headers.get("tracestate", ""))
+            spans = tracing()
+            with spans.received(task_id) if spans is not None else contextlib.nullcontext():
+                await self._tell(self.handle, notified)
         if sent_as:
             _remember(self._taken, sent_as, None)
         return notified
+
+    async def _tell(self, handle: Handler, notified: Notified) -> None:
+        try:
+            told = handle(notified)
+            if inspect.isawaitable(told):
+                await told
+        except Exception as error:
+            log_.exception("a notification of task %s could not be handled", notified.task_id)
+            raise Refusal(500, "it could not be handled; send it again") from error
 
     async def _verified(self, headers: Mapping[str, str], body: bytes) -> _Proof | None:
         given = headers.get("x-a2a-notification-token", "").encode("utf-8", "surrogateescape")

@@ -11,6 +11,7 @@ import msgspec
 
 from ..auth import ANONYMOUS, Caller
 from ..model import A2AError, BodyTooLarge, InvalidRequest, TooManyRequests, UnsupportedMediaType
+from ..observe import ObservedRequest
 
 __all__ = [
     "A2A_JSON",
@@ -86,6 +87,7 @@ class HttpRequest(msgspec.Struct):
     )
     peer: Callable[[], Peer] = Peer
     caller: Caller = ANONYMOUS
+    observed: ObservedRequest | None = None  # None: nobody observes the requests of this app
 
     def below(self, prefix: str) -> "HttpRequest":
         """The same request as something at that path sees it."""

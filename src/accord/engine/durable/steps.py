@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ...model import Message, Unavailable
+from ...observe import tracing
 from ...store import is_armed, point
 from ..log import Delegated, Patched, StepEnded, StepLeft
 from .branches import (
@@ -142,9 +143,10 @@ class Steps:
         await run.may_begin()
         run.begin_step()
         try:
-            return await self._do(
-                call, _perform(run, function, args, shown, retries, timeout), result
-            )
+            work = _perform(run, function, args, shown, retries, timeout)
+            if (spans := tracing()) is not None:
+                work = spans.step(shown, work)
+            return await self._do(call, work, result)
         finally:
             run.end_step()
 

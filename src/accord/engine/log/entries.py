@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from ...auth import ANONYMOUS, Caller
 from ...model import ArtifactUpdate, Message, StatusUpdate, Task, TaskState
+from ...observe import NO_TRACE, Trace
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
 from ...store import Row
@@ -73,13 +74,14 @@ def state_of(number: int) -> TaskState:
 
 
 class Sender(msgspec.Struct, omit_defaults=True, frozen=True):
-    """Who sent a message, and the extensions that were activated with it. Of the request's headers
-    those a skill may see.
+    """Who sent a message, the extensions that were activated with it, and the trace it belongs to.
+    Of the request's headers those a skill may see.
     """
 
     caller: Caller = ANONYMOUS
     extensions: tuple[str, ...] = ()
     headers: tuple[tuple[str, str], ...] = ()
+    trace: Trace = NO_TRACE
 
 
 NOBODY = Sender()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ...model import FINAL, A2AError, Fold, Limits, Task, TaskState, TooManyRequests, Unavailable
+from ...observe import NO_TRACE, Trace
 from ...protocol import Snapshot
 from ...store import Idempotency, Namespace, Page, Post, PostKind, Query, Record, Store
 from ..offloading import offload
@@ -438,6 +439,14 @@ class Tasks:
             return log.about.origin
         record = await self.store.load(namespace, task_id)
         return about_of(record.about).origin if record is not None else ""
+
+    async def trace(self, namespace: Namespace, task_id: str) -> Trace:
+        """Return the trace that the first message of a task belongs to."""
+        log = self.logs.get((namespace, task_id))
+        if log is not None:
+            return log.about.sender.trace
+        record = await self.store.load(namespace, task_id)
+        return about_of(record.about).sender.trace if record is not None else NO_TRACE
 
     async def conversation(
         self, namespace: Namespace, context_id: str, limit: int

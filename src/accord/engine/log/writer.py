@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...model import A2AError, Limits, Unavailable
 from ...store import (
@@ -21,6 +21,9 @@ from ...store import (
     is_armed,
     point,
 )
+
+if TYPE_CHECKING:
+    from ...observe import Metrics
 
 __all__ = ["Lost", "Writer", "not_stored"]
 
@@ -82,6 +85,8 @@ class Writer:
             None
         )  # called with a log that is stored and has no run
         self.on_outage: Callable[[], None] = lambda: None  # called with every try after PATIENCE_S
+        self.metrics: Metrics | None = None
+        self._queued_s = 0.0  # since when the oldest entry waits; only for metrics
         self._failed_s = 0.0
         self._logs: list[Writable] = []
         self._items: list[tuple[Post | Idempotency, asyncio.Future[bool]]] = []
@@ -118,6 +123,8 @@ class Writer:
 
     def add(self, log: Writable) -> None:
         """This log has something to store. It is not added again before that was taken."""
+        if self.metrics is not None and not self._logs:
+            self._queued_s = time.monotonic()
         self._logs.append(log)
         self._stir()
 
@@ -145,8 +152,12 @@ class Writer:
             items, self._items = self._items, []
             logs, batch = self._taken(logs)
             batch += [item for item, _ in items]
+            queued_s, begun_s = self._queued_s, time.monotonic()
             try:
                 stored = await self._commit(batch, logs, [waiter for _, waiter in items])
+                if self.metrics is not None:
+                    took_s = time.monotonic() - begun_s
+                    self.metrics.committed(len(batch), max(begun_s - queued_s, 0.0), took_s)
             except CommitFailed:
                 error = not_stored()
                 for log in logs:

@@ -30,6 +30,7 @@ from ...model import (
     TaskStatus,
     Unavailable,
 )
+from ...observe import NO_TRACE, is_unsampled, recorded_trace, set_current, tracing
 from ...store import StateWrite
 from ..durable import (
     RUN_POSITION,
@@ -54,6 +55,7 @@ from .questions import Questions, parts_of
 from .state import OVER, TRANSITIONS, Move, State
 
 if TYPE_CHECKING:
+    from ...observe import Tracing
     from .runs import Runs
 
 __all__ = ["Run"]
@@ -90,6 +92,7 @@ class Run:
         "_steps_under_way",
         "_values",
         "conversation",
+        "failure",
         "history",
         "idempotency_key",
         "is_canceled",
@@ -140,6 +143,7 @@ class Run:
         self.thread = threading.get_ident()
         self.state = State.HELD
         self.is_canceled = False  # by the client
+        self.failure = ""  # the type of what the function raised, if that failed the task
         self.worked_s = 0.0  # before the last question; waiting for the client is not work
         self.noted_s = 0.0  # of it the log knows
         self.since_s = self.progressed_s = time.monotonic()
@@ -257,7 +261,28 @@ class Run:
             None,
         )  # in which the run will stand: held on to, it would hold itself
         name = f"skill {self.skill.id}, task {self.log.ids.task_id}"
-        self.task = self.loop.create_task(self._drive(), name=name, context=context)
+        spans = tracing()
+        # Only a run that is not started by the request of its message has to look for the trace.
+        is_elsewhere = self.sender.trace is not recorded_trace()
+        is_traced = spans is not None and not is_unsampled()
+        work = self._traced(spans) if is_elsewhere or is_traced else self._drive()
+        self.task = self.loop.create_task(work, name=name, context=context)
+
+    async def _traced(self, spans: "Tracing | None") -> None:
+        """Call the function in the trace of its message."""
+        is_left_out = is_unsampled() and self.sender.trace is NO_TRACE
+        if not is_left_out:
+            set_current(self.sender.trace)
+        if spans is None or is_left_out:
+            return await self._drive()
+        is_resumed = self.history is not None
+        agent, skill = self.log.namespace.agent, self.skill.id
+        with spans.run(agent, skill, *self.log.ids, is_resumed) as span:
+            await self._drive()
+            if span is not None:
+                span.set_state(self.log.state.word)
+                if self.log.state is TaskState.FAILED:
+                    span.fail(self.failure or "Fail")
 
     async def _drive(self) -> None:
         binding, values = self.skill.binding, self._values
@@ -412,6 +437,7 @@ class Run:
         """
         if self.is_over or self._is_another():
             return
+        self.failure = error[0].__name__
         reference = secrets.token_hex(4)
         log_.error(
             "task %s: skill %s failed, reference %s",

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import traceback
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...model import (
     FINAL,
@@ -27,6 +27,9 @@ from ..threads import Threads
 from .first_word import FirstWord
 from .run import FORGOTTEN, Run
 from .state import State
+
+if TYPE_CHECKING:
+    from ...observe import Metrics
 
 __all__ = ["Accepted", "Runs"]
 
@@ -57,6 +60,7 @@ class Runs:
         self.on_mismatch: Callable[[Run, str], None] = lambda run, reason: None
         # runs on whose first word depends whether there is a task, by the id that has
         self.unspoken: dict[tuple[Namespace, str], Run] = {}
+        self.metrics: Metrics | None = None
         self.is_closed = False  # what runs has been stopped, and nothing new is begun
         self._next_end: asyncio.Future[None] | None = None
         self._leaving: dict[asyncio.Task[None], Skill] = {}  # cancelled and not over
@@ -133,6 +137,8 @@ class Runs:
             return  # it has been told before
         log.run = None
         self.tasks.working.discard(run)
+        if self.metrics is not None:
+            self.metrics.ran(log.namespace.agent, run.skill.id, log.state.word, run.worked())
         if self._next_end is not None and not self._next_end.done():
             self._next_end.set_result(None)
         if self.is_closed or log.is_lost:

@@ -16,6 +16,7 @@ from hpack import NeverIndexedHeaderTuple
 from ...auth import ANONYMOUS
 from ...engine import LARGE, offload
 from ...model import A2AError, BodyTooLarge, ParseError, TooManyRequests
+from ...observe import ObservedRequest
 from ...protocol.protobuf import status
 from ..request import opaque, too_busy
 from ..transport import BODY_WAITS, start_task
@@ -94,12 +95,14 @@ class GrpcCall(Http2Stream):
         "_timer",
         "caller",
         "head",
+        "observed",
     )
 
     def __init__(self, connection: Http2Connection, id: int, head: CallHeaders) -> None:
         super().__init__(connection, id)
         self.head = head
         self.caller = ANONYMOUS  # until it is known who calls
+        self.observed: ObservedRequest | None = None  # None: nobody observes the calls of this app
         self._buffer: bytearray | None = None  # a message, as far as it has come
         self._inbox: deque[tuple[int, bytes]] = (
             deque()

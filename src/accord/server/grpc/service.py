@@ -9,13 +9,13 @@ from ...auth import ANONYMOUS, Caller, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import Event, View
 from ...model import A2AError, Limits, Message, Unauthenticated, VersionNotSupported
-from ...observe import enter
+from ...observe import ObservedRequest, Observer, enter
 from ...operations import OPERATIONS, Call, Operation, Service, Version, known_version
 from ...protocol import encoded_size
 from ...protocol.protobuf import Rpc, rpcs
 from .. import request_log
 from ..http import Endpoint
-from ..request import Peer
+from ..request import Peer, opaque
 from ..transport import Unread
 from .call import GrpcCall, GrpcMethod, Metadata, framed
 from .listener import GrpcServer
@@ -41,6 +41,7 @@ class GrpcEndpoint(Endpoint):
         super().__init__(service, limits, versions, unread)
         self.services = [version.grpc_service for version in versions if version.grpc]
         self.methods: dict[str, GrpcMethod] = {}
+        self.observer: Observer | None = None  # of traces and metrics
         for version in versions:
             if version.grpc:
                 self._serve(version)
@@ -60,8 +61,33 @@ class GrpcEndpoint(Endpoint):
                 and not self._is_public(service, operation)
             )
             self.methods[f"/{version.grpc_service}/{rpc.name}"] = GrpcMethod(
-                run, text=version.grpc_text, precheck=self._precheck if is_guarded else None
+                self._observable(run),
+                text=version.grpc_text,
+                precheck=self._precheck if is_guarded else None,
             )
+
+    def _observable(self, run: Answer) -> Answer:
+        def answer(exchange: GrpcCall) -> Awaitable[None]:
+            if self.observer is None:
+                return run(exchange)
+            has_trace = any(name == "traceparent" for name, _ in exchange.head.metadata)
+            seen = exchange.observed = self.observer.request("GRPC", has_trace=has_trace)
+            return run(exchange) if seen is None else observed(exchange, seen)
+
+        async def observed(exchange: GrpcCall, seen: ObservedRequest) -> None:
+            try:
+                await run(exchange)
+            except A2AError as error:
+                seen.fail(error)
+                raise
+            except Exception:
+                fault = opaque()
+                seen.fail(fault)
+                raise fault from None
+            finally:
+                seen.end()
+
+        return answer
 
     def _unary(self, plain: Rpc, operation: Operation, version: Version) -> Any:
         async def answer(exchange: GrpcCall) -> None:
@@ -79,6 +105,8 @@ class GrpcEndpoint(Endpoint):
         async def answer(exchange: GrpcCall) -> None:
             call, rpc, request = await self._read(exchange, plain, operation, version)
             found = await self._perform(operation, call, request)
+            if exchange.observed is not None:
+                exchange.observed.answered()
             active = self._active(call, version)
             if isinstance(found, Message):
                 exchange.send(
@@ -98,6 +126,9 @@ class GrpcEndpoint(Endpoint):
         """
         service = self._service
         call = self._call(exchange.head.metadata, version)
+        observed = exchange.observed
+        if observed is not None and service.tenants is None:
+            observed.begin(operation.name, version.number)
         if service.tenants is None and service.authenticator is not None:
             call.caller = exchange.caller = await self._caller(exchange, service, operation)
         rpc = _for_caller(plain, version, exchange.head.metadata)
@@ -106,6 +137,8 @@ class GrpcEndpoint(Endpoint):
         if service.tenants is not None:
             if request.tenant:
                 service, _ = service.of_tenant(request)
+            if observed is not None:
+                observed.begin(operation.name, version.number, service.agent.name)
             if service.authenticator is not None:
                 call.caller = exchange.caller = await self._caller(exchange, service, operation)
         return call, rpc, request

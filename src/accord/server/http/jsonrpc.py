@@ -69,6 +69,8 @@ class JsonRpcEndpoint(HttpEndpoint):
             if choice is not None:
                 codec = await self._service.choose(choice, operation.name, envelope.params, call)
             call.origin = codec.origin
+            if request.observed is not None:
+                request.observed.begin(operation.name, codec.origin)
             params, call.semantics = await offload(
                 size, codec.decode, operation.name, envelope.params
             )
@@ -88,6 +90,8 @@ class JsonRpcEndpoint(HttpEndpoint):
             if since_s:
                 name = operation.name if operation is not None else ""
                 request_log.log_refused(name, request.caller, error, since_s)
+            if request.observed is not None:
+                request.observed.fail(error)
             if isinstance(error, InvalidRequest) and id_ == text.NO_ID:
                 id_ = text.id_of(request.body)
             if (
@@ -107,7 +111,10 @@ class JsonRpcEndpoint(HttpEndpoint):
                 )
             return HttpResponse(status, problem, JSON, (*error_headers(error), *extra))
         except Exception:
-            return HttpResponse(200, _error(id_, codec.error(opaque())))
+            fault = opaque()
+            if request.observed is not None:
+                request.observed.fail(fault)
+            return HttpResponse(200, _error(id_, codec.error(fault)))
         return answer_of(found, _frames(codec, id_), extra, self._unread)
 
     def refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:

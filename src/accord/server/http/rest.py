@@ -252,6 +252,8 @@ class RestEndpoint(HttpEndpoint):
                     codec, headers.get(b"user-agent", b"").decode("latin-1")
                 )
             call.origin = codec.origin
+            if request.observed is not None:
+                request.observed.begin(operation.name, row.version.number)
             asked, call.semantics = await offload(size, codec.decode, operation.name, params)
             if call.extensions:
                 extra = self._activated(call, headers)
@@ -271,6 +273,8 @@ class RestEndpoint(HttpEndpoint):
             if since_s:
                 name = operation.name if operation is not None else ""
                 request_log.log_refused(name, request.caller, error, since_s)
+            if request.observed is not None:
+                request.observed.fail(error)
             allow = (
                 ((b"allow", error.detail["allow"].encode()),)
                 if isinstance(error, MethodNotAllowed)
@@ -281,7 +285,10 @@ class RestEndpoint(HttpEndpoint):
             status, failure = codec.failure(error)
             return HttpResponse(status, failure, kind, (*error_headers(error), *allow, *extra))
         except Exception:
-            return HttpResponse(500, codec.failure(opaque())[1])
+            fault = opaque()
+            if request.observed is not None:
+                request.observed.fail(fault)
+            return HttpResponse(500, codec.failure(fault)[1])
         return answer_of(answer, _RestEvents(codec), extra, self._unread)
 
     def refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:

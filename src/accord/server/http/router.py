@@ -13,7 +13,7 @@ from ...auth import Authenticator, Caller, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import View
 from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound, Unauthenticated
-from ...observe import enter
+from ...observe import ObservedRequest, Observer, enter
 from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
 from ...protocol import Codec, encoded_size
 from ...protocol.v1 import codec as v1
@@ -23,6 +23,7 @@ from ..request import (
     HttpRequest,
     HttpResponse,
     Pairs,
+    ResponseWriter,
     StreamingResponse,
     Target,
     opaque,
@@ -224,6 +225,7 @@ class Router(abc.ABC):
         self.routers: dict[str, Router] = {}  # of other agents, by the path they are below
         self.index: Callable[[HttpRequest], HttpResponse] | None = None  # what `/` shows
         self.on_exchange: Watcher | None = None  # told of every request to the agent
+        self.observer: Observer | None = None  # of traces and metrics
         self.session_caller: SessionCaller | None = None  # who a page's session stands for
         self._public = frozenset(
             [
@@ -299,7 +301,28 @@ class Router(abc.ABC):
     ) -> Coroutine[Any, Any, HttpResponse | StreamingResponse]:
         if request.target.path.rstrip("/") != self._rpc_path or request.target.verb != "POST":
             return self._elsewhere(request)
+        if self.observer is not None:
+            has_trace = b"traceparent" in request.headers
+            observed = self.observer.request("JSONRPC", has_trace=has_trace)
+            if observed is not None:
+                return self._observed(self._rpc, request, observed)
         return self._rpc(request)
+
+    async def _observed(
+        self, endpoint: HttpEndpoint, request: HttpRequest, observed: ObservedRequest
+    ) -> HttpResponse | StreamingResponse:
+        """Answer a request of the protocol, and say how it went."""
+        request.observed = observed
+        try:
+            answer = await endpoint(request)
+        except BaseException:
+            observed.end()
+            raise
+        if isinstance(answer, HttpResponse):
+            observed.end()
+            return answer
+        observed.answered()
+        return _ObservedStream(answer, observed)
 
     async def _watched(
         self, request: HttpRequest, watcher: "Watcher"
@@ -398,6 +421,8 @@ class Router(abc.ABC):
 
     def _refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:
         is_rpc = request.target.path.rstrip("/") == self._rpc_path
+        if self.observer is not None:
+            self.observer.refused("JSONRPC" if is_rpc else "HTTP+JSON", error)
         return (self._rpc if is_rpc else self._rest).refused(request, error)
 
     def _metadata(self, request: HttpRequest) -> HttpResponse:
@@ -440,6 +465,11 @@ class Router(abc.ABC):
             return self._readiness()
         if path == "*" and verb == "OPTIONS":
             return HttpResponse(204, headers=((b"allow", _VERBS),))
+        if self.observer is not None:
+            has_trace = b"traceparent" in request.headers
+            observed = self.observer.request("HTTP+JSON", has_trace=has_trace)
+            if observed is not None:
+                return await self._observed(self._rest, request, observed)
         return await self._rest(request)
 
     def _readiness(self) -> HttpResponse:
@@ -453,6 +483,24 @@ class Router(abc.ABC):
             f"JSON-RPC requests are sent with POST; the agent card is at {CARD_PATH}", allow="POST"
         )
         return HttpResponse(405, v1.CODEC.failure(error)[1], headers=((b"allow", b"POST"),))
+
+
+class _ObservedStream:
+    """A stream whose end is the end of its request."""
+
+    __slots__ = ("_observed", "_stream", "headers")
+
+    def __init__(self, stream: StreamingResponse, observed: ObservedRequest) -> None:
+        self._stream = stream
+        self._observed = observed
+        self.headers = stream.headers
+
+    async def send(self, out: ResponseWriter) -> None:
+        await self._stream.send(out)
+
+    def close(self) -> None:
+        self._stream.close()
+        self._observed.end()
 
 
 async def _to_the_end(work: asyncio.Future[Any]) -> Any:

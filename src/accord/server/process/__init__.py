@@ -6,6 +6,7 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .logs import LOG_FORMATS as LOG_FORMATS
+    from .logs import JsonFormatter as JsonFormatter
     from .logs import set_up_log as set_up_log
     from .main import bind as bind
     from .main import is_in_loop as is_in_loop
@@ -21,6 +22,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__ = lazy(
         __name__,
         {
+            "JsonFormatter": "logs",
             "LOG_FORMATS": "logs",
             "WorkerProcess": "workers",
             "bind": "main",

@@ -4,7 +4,9 @@ import json
 import logging
 from datetime import UTC, datetime
 
-__all__ = ["LOG_FORMATS", "set_up_log"]
+from ...observe import current_trace
+
+__all__ = ["LOG_FORMATS", "JsonFormatter", "set_up_log"]
 
 LOG_FORMATS = ["text", "json"]
 
@@ -24,7 +26,7 @@ class _Text(logging.Formatter):
         return f"{_time(record)} {record.levelname}: {super().format(record)}"
 
 
-class _Json(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object per record."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -34,6 +36,9 @@ class _Json(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        trace = current_trace()
+        if trace.traceparent:
+            line["trace_id"], line["span_id"] = trace.trace_id, trace.span_id
         for name in _FIELDS:
             if (value := getattr(record, name, None)) not in (None, ""):
                 line[name] = value
@@ -52,5 +57,5 @@ def set_up_log(level: str, form: str) -> None:
     if accord.hasHandlers():
         return
     handler = logging.StreamHandler()
-    handler.setFormatter(_Json() if form == "json" else _Text())
+    handler.setFormatter(JsonFormatter() if form == "json" else _Text())
     logging.basicConfig(level=level.upper(), handlers=[handler])

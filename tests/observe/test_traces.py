@@ -1,0 +1,298 @@
+"""Spans as a collector gets them, from the real exporter by OTLP."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from accord import Agent, Context, TaskNotFound, connect, observe
+from accord.push import Receiver, listening
+from accord.server.process import JsonFormatter as Json
+from tests.observe.collector import tree
+from tests.processes import free_port, run_sync, start, until
+
+AGENTS = """
+from accord import Agent, Context
+
+hotels, trains, planner = Agent("Hotels"), Agent("Trains"), Agent("Planner")
+
+
+def look_up(city: str) -> str:
+    return f"a room in {city}"
+
+
+@hotels.skill
+async def book_room(city: str, ctx: Context) -> str:
+    return await ctx.step(look_up, city)
+
+
+@trains.skill
+async def book_seat(city: str) -> str:
+    return f"a seat to {city}"
+
+
+@planner.skill
+async def plan(city: str, ctx: Context) -> str:
+    room = await ctx.delegate("HOTELS", city)
+    seat = await ctx.delegate("TRAINS", city)
+    return f"{room.text}, {seat.text}"
+"""
+
+
+def serve(folder: Path, name: str, port: int, collector_url: str, *more: str):
+    return start(
+        *(sys.executable, "-m", "accord", "serve", f"agents.py:{name}", "--port", str(port)),
+        *("--no-console", *more),
+        cwd=folder,
+        env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector_url, "OTEL_BSP_SCHEDULE_DELAY": "100"},
+    )
+
+
+async def test_one_trace_from_a_client_through_three_agents_and_push(traced, tmp_path):
+    """Every process exports its part by itself. The whole is one tree, rightly nested."""
+    hotels, trains, planner = free_port(), free_port(), free_port()
+    (tmp_path / "agents.py").write_text(
+        AGENTS.replace("HOTELS", f"http://127.0.0.1:{hotels}").replace(
+            "TRAINS", f"http://127.0.0.1:{trains}"
+        )
+    )
+    told = []
+    receiver = Receiver(told.append, is_unverified=True)
+    with (
+        serve(tmp_path, "hotels", hotels, traced.url, "--store", "memory://") as one,
+        serve(tmp_path, "trains", trains, traced.url, "--store", "memory://") as two,
+        serve(tmp_path, "planner", planner, traced.url, "--allow-host", "127.0.0.1") as three,
+    ):
+        for process in (one, two, three):
+            await process.line()  # it is served
+        async with (
+            listening(receiver) as hook_url,
+            connect(f"http://127.0.0.1:{planner}") as client,
+        ):
+            reply = await client.send("Rome", push=hook_url)
+            assert reply.text == "a room in Rome, a seat to Rome"
+            await until(lambda: told and told[-1].state.word == "completed", "the last push")
+        for process in (one, two, three):
+            assert await process.stop() == 0  # what has ended is exported before
+    observe.tracing().flush()
+    spans = traced.spans
+    assert len({span.trace for span in spans}) == 1
+    is_push = [span.name == "push" for span in spans]
+    assert tree([span for span in spans if span.name != "push"]) == TREE
+    assert sum(is_push) == 2 * len(told)
+    by_id = {span.id: span for span in spans}
+    for span in (span for span in spans if span.name == "push"):
+        parent = by_id[span.parent]
+        expected = ("push", "Planner") if span.service == "client" else ("SendMessage", "Planner")
+        assert (parent.name, parent.service) == expected
+
+
+TREE = [
+    "client: SendMessage CLIENT",
+    "  Planner: SendMessage SERVER",
+    "    Planner: invoke_agent Planner INTERNAL",
+    "      Planner: invoke_agent Hotels CLIENT",
+    "        Planner: SendStreamingMessage CLIENT",
+    "          Hotels: SendStreamingMessage SERVER",
+    "            Hotels: invoke_agent Hotels INTERNAL",
+    "              Hotels: step look_up INTERNAL",
+    "      Planner: invoke_agent Trains CLIENT",
+    "        Planner: SendStreamingMessage CLIENT",
+    "          Trains: SendStreamingMessage SERVER",
+    "            Trains: invoke_agent Trains INTERNAL",
+]
+
+DURABLE = """
+import asyncio
+from pathlib import Path
+
+from accord import Agent, Context
+
+agent = Agent("Porter")
+
+
+@agent.skill(durable=True)
+async def carry(what: str, ctx: Context) -> str:
+    if not Path("go").exists():
+        Path("begun").touch()
+        await asyncio.Event().wait()
+    return f"carried {what}"
+"""
+
+
+async def test_a_run_that_goes_on_after_a_crash_belongs_to_the_trace_of_its_message(
+    collector, tmp_path
+):
+    """The trace is stored with the task."""
+    (tmp_path / "agents.py").write_text(DURABLE)
+    port, trace = free_port(), "ab" * 16
+    with serve(tmp_path, "agent", port, collector.url) as process:
+        await process.line()
+        headers = {"traceparent": f"00-{trace}-{'cd' * 8}-01"}
+        async with connect(f"http://127.0.0.1:{port}", headers=headers) as client:
+            task_id = (await client.send("a chest", wait=False)).task.id
+        await until((tmp_path / "begun").exists)
+        process.kill()
+    (tmp_path / "go").touch()
+    with serve(tmp_path, "agent", port, collector.url) as process:
+        await process.line()
+        async with connect(f"http://127.0.0.1:{port}") as client:
+            assert (await client.wait(task_id)).text == "carried a chest"
+        assert await process.stop() == 0
+    (run,) = [span for span in collector.spans if span.name == "invoke_agent Porter"]
+    assert (run.trace, run.attributes["accord.resumed"]) == (trace, True)
+    assert run.parent not in ("", "cd" * 8)  # the span of the request, in the process that died
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
+async def test_a_call_and_its_request_on_every_binding(traced, binding):
+    agent = Agent("Desk")
+
+    @agent.skill
+    async def order(item: str) -> str:
+        return f"ordered {item}"
+
+    app = agent.app(grpc_port=0)
+    async with app.serving() as url, connect(url, binding=binding) as client:
+        await client.send("shelf")
+        async for _ in client.stream("table"):
+            pass
+        with pytest.raises(TaskNotFound):
+            await client.get("nothing")
+    spans = flushed(traced)
+    assert sorted(tree(spans)) == sorted(
+        [
+            "client: SendMessage CLIENT",
+            "  client: SendMessage SERVER",
+            "    client: invoke_agent Desk INTERNAL",
+            "client: SendStreamingMessage CLIENT",
+            "  client: SendStreamingMessage SERVER",
+            "    client: invoke_agent Desk INTERNAL",
+            "client: GetTask CLIENT",
+            "  client: GetTask SERVER",
+        ]
+    )
+    served = [span for span in spans if span.kind == "SERVER"]
+    assert {span.attributes["a2a.protocol.binding"] for span in served} == {binding}
+    assert {span.attributes["a2a.protocol.version"] for span in served} == {"1.0"}
+    failed = [span for span in served if span.is_error]
+    assert [span.attributes["error.type"] for span in failed] == ["TASK_NOT_FOUND"]
+
+
+async def test_what_fails_is_marked_and_texts_stay_here(traced):
+    """Neither what a caller sends nor what an exception says is in a span."""
+    agent = Agent("Desk")
+
+    async def lock_away(what: str) -> str:
+        raise KeyError(f"no place for {what}")
+
+    @agent.skill
+    async def keep(what: str, ctx: Context) -> str:
+        return await ctx.step(lock_away, what)
+
+    async with connect(agent) as client:
+        assert (await client.send("hunter2")).state.word == "failed"
+    spans = flushed(traced)
+    errors = {span.name: span.attributes.get("error.type") for span in spans}
+    assert errors["step lock_away"] == "KeyError"
+    assert errors["invoke_agent Desk"] == "StepFailed"
+    assert "hunter2" not in str(spans)
+
+
+async def test_spans_of_your_own_are_in_the_run_and_calls_are_in_them(traced):
+    """Libraries that trace find the current span where OpenTelemetry keeps it."""
+    from opentelemetry import trace
+
+    desk, shop = Agent("Desk"), Agent("Shop")
+
+    @desk.skill
+    async def order(item: str) -> str:
+        return item
+
+    @shop.skill
+    async def sell(item: str, ctx: Context) -> str:
+        provider = observe.tracing()._provider
+        with provider.get_tracer("mine").start_as_current_span("think"):
+            assert trace.get_current_span().is_recording()
+            return (await ctx.delegate(desk, item)).text
+
+    async with connect(shop) as client:
+        await client.send("x")
+    assert tree(flushed(traced)) == [
+        "client: SendMessage CLIENT",
+        "  client: SendMessage SERVER",
+        "    client: invoke_agent Shop INTERNAL",
+        "      client: think INTERNAL",
+        "        client: invoke_agent Desk CLIENT",
+        "          client: SendStreamingMessage CLIENT",
+        "            client: SendStreamingMessage SERVER",
+        "              client: invoke_agent Desk INTERNAL",
+    ]
+
+
+async def test_a_trace_that_is_not_sampled_has_no_spans_and_goes_along(traced):
+    agent, shop = Agent("Desk"), Agent("Shop")
+    seen = []
+
+    @agent.skill
+    async def order(item: str) -> str:
+        seen.append(observe.current_trace())
+        return item
+
+    @shop.skill
+    async def sell(item: str, ctx: Context) -> str:
+        return (await ctx.delegate(agent, item)).text
+
+    headers = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-00", "tracestate": "vendor=1"}
+    async with connect(shop, headers=headers) as client:
+        await client.send("x")
+    assert flushed(traced) == []
+    (trace,) = seen
+    assert (trace.trace_id, trace.is_sampled, trace.tracestate) == ("ab" * 16, False, "vendor=1")
+
+
+async def test_lines_of_a_json_log_name_the_trace_and_the_task(traced):
+    agent, lines = Agent("Desk"), []
+
+    @agent.skill
+    async def order(item: str) -> str:
+        lines.append(json.loads(Json().format(logging.makeLogRecord({"msg": "here"}))))
+        return item
+
+    async with connect(agent) as client:
+        await client.send("x")
+    (run,) = [span for span in flushed(traced) if span.name == "invoke_agent Desk"]
+    assert (lines[0]["trace_id"], lines[0]["span_id"]) == (run.trace, run.id)
+    assert "trace_id" not in json.loads(Json().format(logging.makeLogRecord({"msg": "outside"})))
+
+
+def flushed(collector):
+    observe.tracing().flush()
+    return collector.spans
+
+
+async def test_the_environment_switches_traces_on_and_off(monkeypatch):
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    assert not observe.is_wanted()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
+    assert observe.is_wanted()
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    assert not observe.is_wanted()
+
+
+def test_a_process_that_does_not_trace_does_not_load_opentelemetry():
+    code = """if True:
+        import sys
+        from accord import Agent
+
+        agent = Agent("Desk")
+
+        @agent.skill
+        def order(item: str) -> str: ...
+
+        agent.app()
+        print([name for name in ("opentelemetry", "prometheus_client") if name in sys.modules])
+    """
+    assert run_sync(sys.executable, "-c", code) == (0, "[]\n", "")
