@@ -10,7 +10,7 @@ FRAMEWORKS := .venv-frameworks
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
-.PHONY: help demo test test-pythons check format soak protos bench clean console docs shots release-check
+.PHONY: help demo test test-integrations test-pythons check format soak protos bench clean console docs shots release-check
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,14 @@ $(OLD): .venv-%/.done: tests/legacy/sdk%.txt tests/legacy/accord.txt
 $(FRAMEWORKS)/.done: tests/integrations/frameworks/requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/integrations/frameworks/requirements.txt -e .
+	@touch $@
+
+# MCP clients of other makers, likewise.
+CLIENTS := .venv-mcp1/.done .venv-fastmcp/.done
+
+$(CLIENTS): .venv-%/.done: tests/integrations/mcp/clients/%.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 # Likewise an OpenID provider.
@@ -81,6 +89,9 @@ test: $(DEV) $(OLD) $(FRAMEWORKS)/.done $(JS) $(IDP) $(CONSOLE) programs ## Run 
 	$(if $(WORKERS),$(BIN)/python -m pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile)
 	$(BIN)/python -m pytest $(if $(WORKERS),-m alone)
 	$(FRAMEWORKS)/bin/python -m pytest --confcutdir=tests/integrations/frameworks tests/integrations/frameworks
+
+test-integrations: $(DEV) $(CLIENTS) ## Run what needs other programs' packages in environments of their own
+	$(BIN)/python -m pytest tests/integrations/mcp/test_clients.py
 
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
 PYTHONS := python3.11 python3.12 python3.13

@@ -21,6 +21,7 @@ KINDS = {
     "langchain_core.runnables:Runnable": "langgraph",
     "langgraph:Pregel": "langgraph",
     "mcp.server:MCPServer": "mcp",
+    "mcp.server:Server": "mcp",
     "pydantic_ai:AbstractAgent": "pydantic_ai",
 }
 _TAKEN = (

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from mcp.server.mcpserver import MCPServer
 
-from accord import InvalidParams, connect
+from accord import Agent, InvalidParams, connect
 from accord.cli import main
 from accord.integrations.mcp import agent_of_mcp
 from tests.integrations.agents import PNG
@@ -57,6 +57,13 @@ async def test_plain_text_for_several_tools_is_refused_with_their_names():
     async with asyncio.timeout(PATIENCE_S), connect(agent_of_mcp(booking())) as client:
         with pytest.raises(InvalidParams, match="one of search, slow, reserve"):
             await client.send("A hotel in Rome")
+
+
+async def test_a_server_object_is_wrapped_as_any_framework_is():
+    agent = Agent.wrap(booking(), description="Hotels.", options={"mode": "legacy"})
+    async with asyncio.timeout(PATIENCE_S), connect(agent) as client:
+        assert (client.card.name, client.card.description) == ("booking", "Hotels.")
+        assert await client.call("search", city="Rome") == ["Rome 0"]
 
 
 def test_a_server_without_tools_is_refused():

@@ -1,6 +1,7 @@
 """An MCP server as an agent: one skill per tool."""
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 import mcp_types as mcp
 
 from ...agent import Agent
-from ...engine.skills import Context, current
+from ...engine.skills import current
 from ...model import File, InvalidParams, Message, Part
+from ..turns import Options
 from .tools import McpTools, tool_function
 
 __all__ = ["add_skills", "agent_of_mcp"]
@@ -35,13 +37,13 @@ def agent_of_mcp(server: Any, *, name: str = "") -> Agent:
     return agent
 
 
-def add_skills(agent: Agent, server: Any, options: Any = None) -> None:
+def add_skills(agent: Agent, server: Any, options: Options = None) -> None:
     """Give an agent the tools of an MCP server as skills.
 
     Args:
         agent: To get them.
         server: Whose tools they are.
-        options: A function of the Context that returns options of `mcp.Client` for a call.
+        options: Options of `mcp.Client`, or a function of the Context that returns them.
     """
     _add(agent, server, _inspect(server)[0], options)
 
@@ -59,7 +61,7 @@ def _add(
     agent: Agent,
     server: Any,
     tools: list[mcp.Tool],
-    options: Callable[[Context], dict[str, Any]] | None,
+    options: Options,
 ) -> None:
     if not tools:
         raise ValueError("the MCP server has no tools, so there is nothing to serve")
@@ -74,16 +76,19 @@ def _add(
         agent.route(_refuse([tool.name for tool in tools]))
 
 
-def _function(
-    server: Any, tool: mcp.Tool, options: Callable[[Context], dict[str, Any]] | None
-) -> Callable[..., Any]:
+def _function(server: Any, tool: mcp.Tool, options: Options) -> Callable[..., Any]:
     async def call(arguments: dict[str, Any]) -> Any:
         # A connection per run: what the server asks in the middle of a call is asked of this
         # run's client.
-        async with McpTools.connected(server, options(current()) if options else {}) as tools:
+        async with McpTools.connected(server, await _given(options)) as tools:
             return _parts(await tools.call(tool.name, arguments))
 
     return tool_function(tool, call)
+
+
+async def _given(options: Options) -> dict[str, Any]:
+    given = options(current()) if callable(options) else options
+    return dict(await given if inspect.isawaitable(given) else given or {})
 
 
 def _parts(found: Any) -> Any:
