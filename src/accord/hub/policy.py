@@ -179,10 +179,14 @@ class Policy:
             await self._audit.write(by.name, "policy.remove", id, within=db)
         await self._changes.sync()
 
+    def use(self, rules: list[PolicyRule]) -> None:
+        """Decide by these rules from now on."""
+        self._rules = rules
+
     async def _load(self) -> None:
-        self._rules = None  # until they are read: then everything is denied
+        self._rules = None  # until they are read, everything is denied
         rows = await self._db.fetch("SELECT rule FROM policies ORDER BY created_ms, id")
-        self._rules = [msgspec.json.decode(row["rule"], type=PolicyRule) for row in rows]
+        self.use([msgspec.json.decode(row["rule"], type=PolicyRule) for row in rows])
 
     def _sees(self, person: Person, caller: Caller, entry: Entry, skill: str | None) -> Decision:
         if person.is_admin:

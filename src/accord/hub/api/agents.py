@@ -57,7 +57,7 @@ class NewAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What is to be added: an address, or a card."""
 
     url: str = ""
-    card: msgspec.Raw = msgspec.Raw(b"")
+    card: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     name: str = ""
     visibility: Visibility = Visibility.PUBLIC
     team: str = ""
@@ -70,7 +70,9 @@ class AgentChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     visibility: Visibility | None = None
     team: str | None = None
     settings: dict[str, Any] | None = None
-    card: msgspec.Raw = msgspec.Raw(b"")  # a new one, for an entry without an address
+    card: msgspec.Raw | msgspec.UnsetType = (
+        msgspec.UNSET
+    )  # a new one, for an entry without an address
 
 
 class CardView(msgspec.Struct, frozen=True):
@@ -145,7 +147,7 @@ async def _add(call: ApiCall) -> Any:
     entry = await call.hub.registry.add(
         call.person,
         url=new.url,
-        card=bytes(new.card),
+        card=_raw(new.card),
         name=new.name,
         visibility=new.visibility,
         team=new.team,
@@ -166,8 +168,8 @@ async def _change(call: ApiCall) -> Any:
     entry, change = call.own_entry(), call.body
     if change.team and not call.person.is_admin and change.team not in call.person.teams:
         raise PermissionDenied(f"only members of team {change.team[:80]!r} share entries with it")
-    if bytes(change.card):
-        entry = await call.hub.registry.paste(call.person, entry.name, bytes(change.card))
+    if change.card is not msgspec.UNSET:
+        entry = await call.hub.registry.paste(call.person, entry.name, _raw(change.card))
     settings = None
     if change.settings is not None:
         merged = msgspec.to_builtins(entry.settings) | change.settings
@@ -249,6 +251,10 @@ def _card_view(version: CardVersion, *, with_card: bool = False) -> CardView:
         version.last_ms,
         version.card if with_card else None,
     )
+
+
+def _raw(given: msgspec.Raw | msgspec.UnsetType) -> bytes:
+    return bytes(given) if isinstance(given, msgspec.Raw) else b""
 
 
 def _number(call: ApiCall) -> int:

@@ -15,7 +15,7 @@ __all__ = ["ROUTES", "Export"]
 class ExportedAgent(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     card_url: str = ""
-    card: msgspec.Raw = msgspec.Raw(b"{}")  # the approved one, as it was
+    card: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # the approved one, as it was
     visibility: Visibility = Visibility.PUBLIC
     team: str = ""
     settings: EntrySettings = EntrySettings()
@@ -65,7 +65,7 @@ async def _import(call: ApiCall) -> Any:
             await hub.registry.add(
                 call.person,
                 url=one.card_url,
-                card=b"" if one.card_url else bytes(one.card),
+                card=b"" if one.card_url or one.card is msgspec.UNSET else bytes(one.card),
                 name=one.name,
                 visibility=one.visibility,
                 team=one.team,

@@ -1,0 +1,167 @@
+"""Cards that change: what counts at once, and what waits for an admin."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from accord.client.discovery import card_of
+from accord.hub.change import RULES, Side, differences, passes, worst
+from accord.hub.entries import EntrySettings, SignatureReport
+from tests.hub.hubs import CardServer, hub_at, serving_card
+
+Card = dict[str, Any]
+
+
+def base() -> Card:
+    server = CardServer()
+    server.url = "https://baker.example"
+    return server.base(
+        provider={"organization": "Bakers", "url": "https://bakers.example"},
+        securitySchemes={"key": {"apiKeySecurityScheme": {"location": "header", "name": "X-Key"}}},
+        securityRequirements=[{"schemes": {"key": {"list": []}}}],
+    )
+
+
+def side(card: Card, signature: SignatureReport | None = None) -> Side:
+    url = "https://baker.example/.well-known/agent-card.json"
+    return Side(card_of(card, url, []), url, signature or SignatureReport())
+
+
+def interface(url: str, binding: str = "JSONRPC", version: str = "1.0") -> Card:
+    return {"url": url, "protocolBinding": binding, "protocolVersion": version}
+
+
+def changed(**more: Any) -> Card:
+    return base() | more
+
+
+def with_skill(i: int, **more: Any) -> Card:
+    card = copy.deepcopy(base())
+    card["skills"][i] |= more
+    return card
+
+
+EXTENSION = {"uri": "urn:example:pay", "required": True}
+NEW_SKILL = {"id": "cut", "name": "Cut", "description": "Cuts bread.", "tags": []}
+SIGNED = SignatureReport(status="trusted", key_id="k1", key_from="a file")
+OTHER_KEY = SignatureReport(status="trusted", key_id="k2", key_from="a file")
+
+# A change, its kind, its weight, and whether it passes under hold, follow and pin.
+KINDS = [
+    (changed(supportedInterfaces=[interface("https://evil.example/")]),
+     "interface at a new origin", "material", "waits waits waits"),
+    (changed(supportedInterfaces=[interface("https://baker.example", "HTTP+JSON")]),
+     "interface of a new binding or version", "material", "waits passes waits"),
+    (changed(securityRequirements=[]), "security changed", "material", "waits passes waits"),
+    (changed(provider={"organization": "Millers", "url": "https://m.example"}),
+     "provider changed", "material", "waits passes waits"),
+    (changed(skills=base()["skills"][:1]), "skill removed", "material", "waits passes waits"),
+    (changed(capabilities={"streaming": True, "extensions": [EXTENSION]}),
+     "extension required", "material", "waits passes waits"),
+    (changed(defaultOutputModes=["text/plain"]),
+     "output modes removed", "material", "waits passes waits"),
+    (changed(supportedInterfaces=[interface("https://baker.example/rpc")]),
+     "interface moved or removed", "notable", "passes passes waits"),
+    (changed(skills=[*base()["skills"], NEW_SKILL]),
+     "skill added", "notable", "passes passes waits"),
+    (with_skill(0, description="Bakes cakes."),
+     "text of a skill changed", "notable", "passes passes waits"),
+    (changed(capabilities={"streaming": False}),
+     "capabilities changed", "notable", "passes passes waits"),
+    (changed(defaultInputModes=["application/json"]),
+     "input modes removed", "notable", "passes passes waits"),
+    (changed(description="Bakes well."), "text changed", "cosmetic", "passes passes waits"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("card", "kind", "weight", "effects"), KINDS, ids=[k[1] for k in KINDS])
+def test_each_kind_of_change_has_its_weight(card, kind, weight, effects):
+    found = differences(side(base()), side(card))
+    assert kind in {one.kind for one in found}
+    assert worst(found) == weight
+    given = " ".join(
+        "passes" if passes(found, EntrySettings(changes=policy)) else "waits"
+        for policy in ("hold", "follow", "pin")
+    )
+    assert given == effects
+
+
+def test_signatures_that_are_lost_or_of_another_key_wait():
+    lost = differences(side(base(), SIGNED), side(base()))
+    other = differences(side(base(), SIGNED), side(base(), OTHER_KEY))
+    assert [one.kind for one in lost] == ["signature lost"]
+    assert [one.kind for one in other] == ["signed by another key"]
+    for found in (lost, other):
+        assert not passes(found, EntrySettings(changes="hold"))
+        assert not passes(found, EntrySettings(changes="follow"))
+
+
+def test_all_kinds_are_tried():
+    tried = {kind for _, kind, _, _ in KINDS} | {"signature lost", "signed by another key"}
+    assert tried == {rule.kind for rule in RULES}
+    print(f"\n{len(tried)} kinds of change")
+
+
+def test_the_same_card_has_no_differences():
+    assert differences(side(base()), side(base())) == ()
+
+
+async def test_a_material_change_waits_and_the_approved_card_stays_in_use(tmp_path, store):
+    async with hub_at(tmp_path, **store) as desk, serving_card() as server:
+        server.etag = '"1"'
+        await desk.add(server.url)
+        before = desk.hub.registry.get("baker")
+        assert (await desk.call("POST", "/agents/baker:refresh")).body["latest"] == 1
+        assert server.asked[-1]["If-None-Match"] == '"1"'
+        moved = [interface("http://127.0.0.1:9/"), *server.base()["supportedInterfaces"]]
+        server.card, server.etag = server.base(supportedInterfaces=moved), '"2"'
+        answer = await desk.call("POST", "/agents/baker:refresh")
+        assert answer.body["waiting"] is True
+        entry = desk.hub.registry.get("baker")
+        assert entry.card == before.card
+        assert entry.origins == before.origins
+        (alert,) = await desk.hub.inbox.open_alerts()
+        assert alert.kind == "card"
+        assert "interface at a new origin" in alert.said
+        shown = await desk.call("GET", "/agents/baker/cards/latest")
+        assert shown.body["decision"] == "waiting"
+        assert shown.body["differences"][0]["weight"] == "material"
+        await desk.call("POST", "/agents/baker/cards/2:approve")
+        entry = desk.hub.registry.get("baker")
+        assert "http://127.0.0.1:9" in entry.origins
+        assert entry.approved == 2
+        assert await desk.hub.inbox.open_alerts() == []
+        # Back to the first one: a version that was in use can be used again.
+        await desk.call("POST", "/agents/baker/cards/1:approve")
+        assert desk.hub.registry.get("baker").card == before.card
+
+
+async def test_a_card_that_cannot_be_read_changes_nothing(tmp_path):
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.add(server.url)
+        before = desk.hub.registry.get("baker")
+        deep = b'{"a":' * 40 + b"1" + b"}" * 40
+        for card, status in ((b"<html>", 200), (b"{}", 200), (deep, 200),
+                             (b" " * (2 << 20), 200), (b"", 500)):  # fmt: skip
+            server.card, server.status = card, status
+            answer = await desk.call("POST", "/agents/baker:refresh")
+            assert answer.status == 422, answer.body
+            assert answer.body["error"]["fix"]
+            assert desk.hub.registry.get("baker") == before
+
+
+async def test_a_notable_change_passes_and_is_told(tmp_path):
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.add(server.url)
+        server.card = server.base(skills=[*server.base()["skills"], NEW_SKILL])
+        answer = await desk.call("POST", "/agents/baker:refresh")
+        assert answer.body["approved"] == 2
+        (alert,) = await desk.hub.inbox.open_alerts()
+        assert alert.kind == "news"
+        assert "skill added" in alert.said
+        # An entry that is pinned waits for everything.
+        await desk.call("PATCH", "/agents/baker", {"settings": {"changes": "pin"}})
+        server.card = server.base(description="Other words.")
+        answer = await desk.call("POST", "/agents/baker:refresh")
+        assert (answer.body["approved"], answer.body["latest"]) == (2, 3)

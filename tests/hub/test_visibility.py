@@ -1,0 +1,162 @@
+"""Who sees what over REST: hidden looks like missing, and every route says who may use it."""
+
+import re
+
+import pytest
+
+from accord.hub.api import ROUTES
+from tests.hub.hubs import Answer, hub_at, serving_card
+
+RANKS = {"guest": 0, "user": 1, "publisher": 2, "owner": 1, "admin": 3}
+PEOPLE = {"guest": 0, "mia": 1, "pub": 2, "admin": 3}
+
+
+def same(one: Answer, other: Answer, *names: str) -> bool:
+    """Whether two answers are equal, byte for byte but for the names and the date."""
+
+    def plain(answer: Answer) -> tuple[int, bytes, list[tuple[str, str]]]:
+        body = answer.raw
+        for name in names:
+            body = body.replace(name.encode(), b"NAME")
+        headers = [(k.lower(), v) for k, v in answer.headers.items() if k.lower() != "date"]
+        return answer.status, body, sorted(h for h in headers if h[0] != "content-length")
+
+    return plain(one) == plain(other)
+
+
+async def test_hidden_is_missing_byte_for_byte(tmp_path, store):
+    """Names of the same length, so that the lengths of the answers can be compared too."""
+    async with hub_at(tmp_path, **store) as desk, serving_card() as server:
+        await desk.key("mia", "user", "it")
+        await desk.key("pub", "publisher")
+        secret, missing = "secret-hr", "nobody-hr"
+        await desk.add(server.url, name=secret, visibility="team", team="hr")
+        compared = 0
+        for route in ROUTES:
+            if "{name}" not in route.path or not route.path.startswith("/agents/"):
+                continue
+            parts = {"n": "1", "scheme": "key"}
+            path = re.sub(
+                r"\{(\w+)\}", lambda m, parts=parts: parts.get(m[1], "{name}"), route.path
+            )
+            for who in ("guest", "mia", "pub"):
+                hidden = await desk.call(
+                    route.verb, path.replace("{name}", secret), _body(route.path), by=who
+                )
+                gone = await desk.call(
+                    route.verb, path.replace("{name}", missing), _body(route.path), by=who
+                )
+                assert hidden.status in (401, 403, 404), (route.verb, path, who)
+                assert hidden.headers["Content-Length"] == gone.headers["Content-Length"]
+                assert same(hidden, gone, secret, missing), (route.verb, path, who, hidden, gone)
+                compared += 1
+        listed = await desk.call("GET", "/agents", by="mia")
+        assert listed.body == {"agents": [], "next": "", "total": 0}
+        print(f"\n{compared} pairs of answers are equal")
+        assert compared >= 45
+
+
+def _body(path: str) -> dict[str, str]:
+    return {"kind": "bearer", "secret": "s3cret"} if "credentials/" in path else {}
+
+
+async def test_every_route_is_kept_from_those_it_is_not_for(tmp_path):
+    """The matrix of routes and roles: below the role a route names, it is 401 or 403."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.key("mia")
+        await desk.key("pub", "publisher")
+        await desk.add(server.url)
+        refused = 0
+        for route in desk.hub.routes.all:
+            path = re.sub(r"\{\w+\}", "baker", route.path)
+            for who, rank in PEOPLE.items():
+                if rank >= RANKS[route.may]:
+                    continue
+                answer = await desk.call(route.verb, path, {}, by=who)
+                assert answer.status == (401 if who == "guest" else 403), (route, who)
+                assert answer.body["error"]["fix"]
+                refused += 1
+        print(f"\n{len(desk.hub.routes.all)} routes, {refused} refusals")
+
+
+async def test_an_owner_changes_their_own_entry_and_no_other(tmp_path):
+    async with hub_at(tmp_path, approve=()) as desk, serving_card() as server:
+        await desk.key("pub", "publisher")
+        await desk.key("other", "publisher")
+        await desk.add(server.url, by="pub")
+        await desk.call("POST", "/agents/baker/cards/1:approve")
+        for route in ROUTES:
+            if route.may == "owner":
+                path = re.sub(
+                    r"\{(\w+)\}", lambda m: "baker" if m[1] == "name" else "1", route.path
+                )
+                answer = await desk.call(route.verb, path, {}, by="other")
+                assert answer.status == 403, (route.verb, path)
+        changed = await desk.call("PATCH", "/agents/baker", {"visibility": "private"}, by="pub")
+        assert changed.status == 200
+        assert (await desk.call("GET", "/agents/baker", by="other")).status == 404
+        conflict = await desk.call("POST", "/agents", {"url": server.url}, by="other")
+        assert conflict.status == 409
+
+
+async def test_a_write_with_an_old_etag_is_refused(tmp_path, store):
+    async with hub_at(tmp_path, **store) as desk, serving_card() as server:
+        await desk.add(server.url)
+        read = await desk.call("GET", "/agents/baker")
+        old = read.headers["ETag"]
+        first = await desk.call("PATCH", "/agents/baker", {"team": "a"}, if_match=old)
+        assert first.status == 200
+        assert first.headers["ETag"] != old
+        second = await desk.call("PATCH", "/agents/baker", {"team": "b"}, if_match=old)
+        assert (second.status, second.reason) == (412, "OUTDATED")
+        assert desk.hub.registry.get("baker").team == "a"
+
+
+async def test_errors_say_what_is_wrong_and_what_helps(tmp_path):
+    async with hub_at(tmp_path) as desk:
+        for verb, path, body, status in [
+            ("GET", "/nope", None, 404),
+            ("POST", "/agents", {"url": "http://10.1.2.3/"}, 422),
+            ("POST", "/agents", {"url": "http://127.0.0.1:1/"}, 422),
+            ("POST", "/agents", {}, 422),
+            ("POST", "/agents", {"url": "http://x/", "card": {}}, 422),
+            ("POST", "/agents", {"url": "http://x/", "name": "../etc"}, 422),
+            ("POST", "/agents", {"url": "http://x/", "name": "api"}, 422),
+            ("POST", "/agents", {"url": "http://x/", "visibility": "team"}, 422),
+        ]:
+            answer = await desk.call(verb, path, body)
+            assert answer.status == status, answer.body
+            assert set(answer.body["error"]) == {"code", "reason", "message", "fix"}
+            assert answer.body["error"]["fix"]
+        wrong = await desk.call("POST", "/agents", {"colour": "red"})
+        assert wrong.status == 400
+        assert "colour" in wrong.body["error"]["message"]
+        verb = await desk.call("PUT", "/agents")
+        assert (verb.status, verb.headers["Allow"]) == (405, "GET, POST")
+
+
+@pytest.mark.parametrize("guests", ["off", "see"])
+async def test_guests_get_what_the_hub_allows(tmp_path, guests):
+    async with hub_at(tmp_path, guests=guests) as desk, serving_card() as server:
+        await desk.add(server.url)
+        listed = await desk.call("GET", "/agents", by="guest")
+        assert listed.status == (200 if guests == "see" else 401)
+        bad = await desk.call("GET", "/agents", by="guest", X_API_Key="accord_000000000000_nope")
+        assert bad.status == 401
+
+
+async def test_openapi_describes_every_route(tmp_path):
+    async with hub_at(tmp_path) as desk:
+        document = (await desk.call("GET", "/openapi.json", by="guest")).body
+        assert document["openapi"] == "3.1.0"
+        described = {
+            (verb.upper(), path) for path, verbs in document["paths"].items() for verb in verbs
+        }
+        assert described == {(route.verb, route.path) for route in desk.hub.routes.all}
+        names = [
+            one["operationId"] for verbs in document["paths"].values() for one in verbs.values()
+        ]
+        assert len(names) == len(set(names))
+        text = str(document)
+        for name in re.findall(r"#/components/schemas/(\w+)", text):
+            assert name in document["components"]["schemas"]
