@@ -1,5 +1,6 @@
 """Who may see and call what: a table of decisions."""
 
+import msgspec
 import pytest
 
 from accord.auth import ANONYMOUS, Caller
@@ -162,8 +163,8 @@ TABLE = [
 
 
 def rule(words: str) -> PolicyRule:
-    effect, who, may, what = words.split()
-    return PolicyRule(effect=effect, who=who, may=may, what=what)
+    fields = dict(zip(("effect", "who", "may", "what"), words.split(), strict=True))
+    return msgspec.convert(fields, PolicyRule)
 
 
 @pytest.fixture
@@ -226,10 +227,8 @@ def test_a_message_has_no_skill_unless_it_names_one(
 
 def test_an_owner_may_say_that_an_agent_honours_the_choice(policy):
     policy.use([rule(words) for words in FIRE])
-    from msgspec.structs import replace
-
     agent = entry(honours=False)
-    agent = replace(agent, settings=EntrySettings(honours_skill=True))
+    agent = msgspec.structs.replace(agent, settings=EntrySettings(honours_skill=True))
     assert policy.choose_skill(PEOPLE["it"], agent, "hire").decision.is_allowed
 
 
@@ -238,5 +237,5 @@ def test_an_owner_may_say_that_an_agent_honours_the_choice(policy):
     ["deny everyone call *", "deny team: call *", "deny anyone call hr", "ask anyone see *"],
 )
 def test_a_rule_that_says_nothing_is_refused(words):
-    with pytest.raises(ValueError, match=r"who|what|effect"):
+    with pytest.raises(msgspec.ValidationError, match=r"who|what|effect"):
         rule(words)

@@ -2,6 +2,9 @@
 
 import json
 
+import aiohttp
+import pytest
+
 from tests.hub.hubs import agent_named, hub_at, serving_card
 
 
@@ -28,8 +31,6 @@ async def test_an_agent_is_added_by_its_address_and_listed(tmp_path, store):
 async def test_a_card_that_was_pasted_is_kept_byte_for_byte(tmp_path):
     async with hub_at(tmp_path) as desk, serving_card() as server:
         text = json.dumps(server.base(name="Pasted"), indent=3)
-        import aiohttp
-
         async with (
             aiohttp.ClientSession() as http,
             http.post(
@@ -69,3 +70,72 @@ async def test_what_a_publisher_adds_waits_for_an_admin(tmp_path, store):
         # The name is free again.
         assert (await desk.add(server.url))["name"] == "baker"
         assert await desk.hub.audit.verify() == ""
+
+
+async def test_what_one_hub_exports_another_imports(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    async with hub_at(tmp_path / "a") as one, hub_at(tmp_path / "b") as two, serving_card() as here:
+        await one.add(here.url, visibility="team", team="hr", settings={"changes": "pin"})
+        await one.call("POST", "/agents", {"card": here.base(name="Pasted")})
+        rule = {"who": "anyone", "what": "agent:baker", "may": "call", "effect": "deny"}
+        await one.call("POST", "/policies", rule)
+        await one.call("POST", "/networks", {"what": "10.9.0.0/16", "why": "lab"})
+        export = (await one.call("GET", "/export")).body
+        imported = await two.call("POST", "/import", export)
+        assert imported.body == {"added": ["baker", "pasted"], "failed": {}}
+        again = (await two.call("GET", "/export")).body
+        for name in ("agents", "networks"):
+            assert again[name] == export[name]
+        assert [one | {"id": ""} for one in again["policies"]] == [
+            one | {"id": ""} for one in export["policies"]
+        ]
+
+
+async def test_another_address_under_a_name_of_ones_own_is_a_member(tmp_path):
+    async with hub_at(tmp_path) as desk, serving_card() as one, serving_card() as two:
+        await desk.add(one.url, name="baker")
+        entry = await desk.add(two.url, name="baker")
+        assert entry["members"] == [f"{two.url}/.well-known/agent-card.json"]
+        two.card = two.base(skills=two.base()["skills"][:1])
+        refused = await desk.call("POST", "/agents", {"url": two.url, "name": "baker"})
+        assert refused.status == 409
+        gone = await desk.call("DELETE", f"/agents/baker/members?url={entry['members'][0]}")
+        assert "members" not in gone.body
+
+
+async def test_the_audit_log_shows_what_was_done_to_it(tmp_path, store):
+    async with hub_at(tmp_path, **store) as desk, serving_card() as server:
+        await desk.add(server.url)
+        await desk.call("POST", "/agents/baker:suspend")
+        await desk.call("POST", "/agents/baker:resume")
+        rows = (await desk.call("GET", "/audit")).body["rows"]
+        assert [row["did"] for row in rows][:2] == ["agent.approved", "agent.suspended"]
+        assert (await desk.call("GET", "/audit:verify")).body["whole"] is True
+        await desk.hub.db.execute("UPDATE audit SET who = 'nobody' WHERE n = 2")
+        assert (await desk.call("GET", "/audit:verify")).body["trouble"] == "row 2 was changed"
+        await desk.hub.db.execute("DELETE FROM audit WHERE n = 2")
+        assert (await desk.call("GET", "/audit:verify")).body["trouble"] == "row 2 is missing"
+
+
+async def test_pages_of_agents(tmp_path):
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        for n in range(5):
+            await desk.call("POST", "/agents", {"card": server.base(), "name": f"baker-{n}"})
+        names, cursor = [], ""
+        while True:
+            page = (await desk.call("GET", f"/agents?limit=2&cursor={cursor}")).body
+            names += [one["name"] for one in page["agents"]]
+            assert page["total"] == 5
+            cursor = page["next"]
+            if not cursor:
+                break
+        assert names == [f"baker-{n}" for n in range(5)]
+
+
+async def test_a_newer_database_is_left_alone(tmp_path):
+    async with hub_at(tmp_path) as desk:
+        await desk.hub.db.execute("INSERT INTO migrations (n) VALUES (999)")
+    with pytest.raises(RuntimeError, match="newer release"):
+        async with hub_at(tmp_path):
+            pass

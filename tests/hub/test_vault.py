@@ -93,8 +93,8 @@ async def test_a_secret_is_seen_nowhere(tmp_path, store, caplog):
             {"kind": "bearer", "secret": SECRET + "\n"},
             {"kind": "bearer", "secret": [SECRET]},
         ]
-        for body in wrong:
-            refused = await desk.call("PUT", "/agents/baker/credentials/x", body)
+        for bad in wrong:
+            refused = await desk.call("PUT", "/agents/baker/credentials/x", bad)
             assert refused.status == 400
             seen.append(refused.raw)
         for path in ("/agents/baker", "/agents/baker/credentials", "/agents", "/export", "/audit",

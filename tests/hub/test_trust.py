@@ -1,0 +1,126 @@
+"""Signatures on cards: which are trusted, and what that changes."""
+
+import json
+from typing import Any
+
+import pytest
+
+from accord.auth import sign_card
+from accord.protocol import lenient
+from tests.auth.test_cards import ATTACKS, AgentCard, keys, signed_value
+from tests.auth.tokens import jwks, public_pem
+from tests.hub.hubs import Desk, hub_at, serving_card
+
+__all__ = ["keys"]
+
+
+async def trusting(desk: Desk, *signing: Any) -> None:
+    answer = await desk.call("POST", "/trusted-keys", {"name": "corp", "jwk": jwks(*signing)})
+    assert answer.status == 201, answer.body
+
+
+async def paste(desk: Desk, card: Any, by: str = "admin") -> Any:
+    return await desk.call("POST", "/agents", {"card": card}, by=by)
+
+
+async def test_no_attack_is_taken_for_a_trusted_signature(tmp_path, keys):
+    """All attacks on signatures: refused where they are required; elsewhere never trusted, and
+    refused if they are wrong rather than unknown.
+    """
+    seen: dict[str, int] = {}
+    async with hub_at(tmp_path / "a", trust="require") as desk:
+        await trusting(desk, keys["rsa"], keys["ec"])
+        for name, attack in ATTACKS.items():
+            answer = await paste(desk, attack(keys))
+            assert answer.status == 422, (name, answer.body)
+    async with hub_at(tmp_path / "b") as desk:
+        await trusting(desk, keys["rsa"], keys["ec"])
+        await desk.key("pub", "publisher")
+        for name, attack in ATTACKS.items():
+            answer = await paste(desk, attack(keys), by="pub")
+            if answer.status == 422:
+                seen["refused"] = seen.get("refused", 0) + 1
+                continue
+            assert answer.status == 201, (name, answer.body)
+            assert answer.body["state"] == "pending"
+            assert "trusted" not in answer.body["signature"].split(", ")
+            status = answer.body["signature"].partition(" ")[0]
+            seen[status] = seen.get(status, 0) + 1
+    print(f"\n{len(ATTACKS)} attacks: all refused where signatures are required; else {seen}")
+    assert seen["refused"] >= 12
+
+
+async def test_a_card_signed_by_a_trusted_key_needs_no_approval(tmp_path, keys, store):
+    async with hub_at(tmp_path, **store) as desk, serving_card() as server:
+        await desk.key("pub", "publisher")
+        await trusting(desk, keys["ec"])
+        server.card = signed_value(keys["ec"], server.base())
+        entry = await desk.add(server.url, by="pub")
+        assert entry["state"] == "approved"
+        assert entry["signature"] == "signed by ec, key from the trusted key corp, trusted"
+        assert desk.hub.registry.get("baker").card_raw == json.dumps(server.card).encode()
+        # What is beside the signed part counts for nothing.
+        server.card = server.card | {"url": "https://evil.example/", "protocolVersion": "0.3.0"}
+        await desk.call("POST", "/agents/baker:refresh")
+        entry = desk.hub.registry.get("baker")
+        assert not any("evil" in one.url for one in entry.card.supported_interfaces)
+        # A signature that is gone, or of another key, waits.
+        server.card = server.base()
+        lost = await desk.call("POST", "/agents/baker:refresh")
+        assert lost.body["waiting"] is True
+        shown = await desk.call("GET", "/agents/baker/cards/latest")
+        assert "signature lost" in {one["kind"] for one in shown.body["differences"]}
+
+
+async def test_keys_are_trusted_until_they_expire_or_are_removed(tmp_path, keys):
+    async with hub_at(tmp_path) as desk:
+        card = signed_value(keys["ec"])
+        assert "nobody has trusted" in (await paste(desk, card)).body["signature"]
+        body = {"name": "short", "jwk": keys["ec"].public(), "expires_days": 1e-9}
+        assert (await desk.call("POST", "/trusted-keys", body)).status == 201
+        assert "nobody has trusted" in (await paste(desk, card)).body["signature"]
+        made = await desk.call(
+            "POST", "/trusted-keys", {"name": "pem", "pem": public_pem(keys["ec"]).decode()}
+        )
+        assert made.status == 201
+        listed = (await desk.call("GET", "/trusted-keys")).body["trusted_keys"]
+        assert {one["name"] for one in listed} == {"short", "pem"}
+        for one in listed:
+            assert (await desk.call("DELETE", f"/trusted-keys/{one['id']}")).status == 204
+        assert (await desk.call("GET", "/trusted-keys")).body["trusted_keys"] == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "x"},
+        {"name": "x", "jwk": {"kty": "oct", "k": "c2VjcmV0"}},
+        {"name": "x", "jwk": {"keys": []}},
+        {"name": "x", "pem": "nothing"},
+        {"name": "x", "url": "http://keys.example/jwks.json"},
+        {"name": "x", "url": "https://keys.example/jwks.json", "pem": "both"},
+    ],
+)
+async def test_keys_that_cannot_be_trusted(tmp_path, body):
+    async with hub_at(tmp_path) as desk:
+        answer = await desk.call("POST", "/trusted-keys", body)
+        assert answer.status == 400
+        assert answer.body["error"]["message"]
+
+
+async def test_a_key_that_is_published_is_found_by_its_address(tmp_path, keys):
+    """The set is fetched through the hub's guard, from the address an admin named."""
+    async with hub_at(tmp_path) as desk, serving_card() as server, serving_card() as keys_at:
+        keys_at.card = jwks(keys["ec"])
+        url = f"{keys_at.url}/keys/agent-card.json"
+        assert (await desk.call("POST", "/trusted-keys", {"name": "u", "url": url})).status == 201
+        found = lenient.convert(server.base(), AgentCard)
+        signed = sign_card(found, keys["ec"], key_url=url)
+        server.card = server.base() | {
+            "signatures": [
+                {"protected": one.protected, "signature": one.signature}
+                for one in signed.signatures
+            ]
+        }
+        entry = await desk.add(server.url)
+        assert entry["signature"] == f"signed by ec, key from {url}, trusted"
