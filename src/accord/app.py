@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -208,6 +208,20 @@ class App(Router):
         if isinstance(router, AgentRouter):
             self._engine.remove(router.served.agent.name)
             self._tenants.pop(path.rpartition("/")[2], None)
+
+    def router_for(self, agent: AgentBase, path: str) -> AgentRouter:
+        """Return what answers for an agent on this app's engine and store, with this app's own
+        callers; for a gateway, which decides itself what it passes there. An agent of the same name
+        is replaced.
+        """
+        self._engine.add(agent, replaces=True)
+        served = ServedAgent(agent, self._serving, self._root.authenticator, path)
+        served.service.card = served.card(f"{self._address}/{path}")
+        return AgentRouter(self, served, self._serving, self._url)
+
+    def find_tenants(self, find: Callable[[str], Service | None]) -> None:
+        """Have `find` say which agent a tenant at the root stands for."""
+        self._service.tenants = find
 
     def _put(
         self,

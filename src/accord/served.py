@@ -2,12 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from .auth import ApiKeys, Authenticator
+from .auth import ApiKeys, Authenticator, Caller
 from .engine.runs import Engine
 from .engine.skills import AgentBase, Skill, edited
 from .model import (
@@ -22,6 +23,7 @@ from .model import (
 )
 from .operations import IDEMPOTENT, RESUME, SCHEMA, Service, Version
 from .push import Notifier
+from .server import HttpRequest, HttpResponse, StreamingResponse
 from .server.http import (
     CardEndpoint,
     CardSigner,
@@ -239,9 +241,27 @@ class AgentRouter(Router):
             is_card_public=served.agent.is_card_public,
         )
         self.served = served
+        self._at = url
+        self._serving = serving
         self.unread = serving.unread
         self.is_open = True  # the app opens before it asks us
         self._app = app
+
+    @property
+    def card_paths(self) -> frozenset[str]:
+        return self._card.paths
+
+    def card_endpoint_of(self, card: Callable[[str], AgentCard]) -> CardEndpoint:
+        """An endpoint for another card of this agent: as some callers see it."""
+        to = self._serving
+        return CardEndpoint(card, self._at, time.time(), to.versions, to.signer)
+
+    def answer_as(
+        self, request: HttpRequest, caller: Caller
+    ) -> Coroutine[Any, Any, HttpResponse | StreamingResponse]:
+        """Answer a request that was screened and whose caller is known."""
+        request.caller = caller
+        return self._answered(request)
 
     async def open(self) -> None:
         await self._app.open()

@@ -47,6 +47,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     sends_trace: bool = True  # False: the caller gave a traceparent among the headers
     retry: Retry = Retry()
     budget: Budget = Budget()
+    # told how each attempt ended: with what error, None if the agent answered
+    on_attempt: Callable[[Exception | None], None] | None = None
 
 
 class FoundAgent(msgspec.Struct):
@@ -216,11 +218,13 @@ class AgentConnection:
                 ) as source:
                     async for items in source:
                         self._is_proven = self._is_proven or bool(items)
+                        self._tell(None)
                         yield items
                 return
             except (A2AError, AgentFault) as error:
                 if span is not None:
                     span.fail(type(error).__name__)
+                self._tell(error)
                 if not self._fall_back(operation, error, binding):
                     raise
             finally:
@@ -268,6 +272,7 @@ class AgentConnection:
                 extra = self._with(key, extensions=extensions, span=span)
                 result = await _attempt(binding, operation, request, extra, timeout_s, span)
             except (A2AError, AgentFault) as error:
+                self._tell(error)
                 if self._fall_back(operation, error, binding):
                     continue
                 failures = failures or Failures(self.retry)
@@ -288,7 +293,12 @@ class AgentConnection:
                 await self.pause(pause)
             else:
                 self._is_proven = True
+                self._tell(None)
                 return result
+
+    def _tell(self, error: Exception | None) -> None:
+        if self._options.on_attempt is not None:
+            self._options.on_attempt(error)
 
     def _time_for(self, is_send: bool, deadline: float | None, now: float) -> float:
         """How long one attempt may take: a send all there is, anything else no longer than such a

@@ -1,6 +1,6 @@
 """What every operation works with."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -52,6 +52,8 @@ class Service:
         self.offered = frozenset(e.uri for e in card.capabilities.extensions)
         # finds the agent a tenant stands for, where several share an address
         self.tenants: Callable[[str], Service | None] | None = None
+        # asked before every operation: raises what the caller gets instead, or returns the request
+        self.admit: Callable[[str, Call, Any], Awaitable[Any]] | None = None
 
     def of_tenant(self, request: Any) -> "tuple[Service, Any]":
         """Return the service a request is for, which names its agent as tenant, and the request as

@@ -85,16 +85,16 @@ class Engine:
 
     # Agents
 
-    def add(self, agent: AgentBase) -> None:
-        """Run this agent's skills too. What a dead process left of its tasks is taken up within
-        seconds.
+    def add(self, agent: AgentBase, *, replaces: bool = False) -> None:
+        """Run this agent's skills too, or instead of those of an agent of that name. What a dead
+        process left of its tasks is taken up within seconds.
 
         Raises:
             ValueError: An agent of that name is there already, or something in it is wrong.
             TypeError: A skill is not written as it has to be.
         """
         agent.resolve()
-        if agent.name in self.runs.agents:
+        if agent.name in self.runs.agents and not replaces:
             raise ValueError(f"two agents are called {agent.name!r}; give one another name")
         self.runs.agents[agent.name] = agent
 

@@ -80,7 +80,10 @@ class Endpoint:
     def _perform_at(
         self, service: Service, operation: Operation, call: Call, request: Any
     ) -> Awaitable[Any]:
-        work = operation.run(service, call, request)
+        if service.admit is not None:
+            work: Awaitable[Any] = _admitted(service, operation, call, request)
+        else:
+            work = operation.run(service, call, request)
         if request_log.begin():
             work = request_log.logged(work, operation.name, call.caller, request)
         if operation.is_droppable and not (call.idempotency_key or IDEMPOTENT in call.extensions):
@@ -419,6 +422,10 @@ class Router(abc.ABC):
         has_issuer = any(scheme.issuer for scheme in self._authenticator.schemes)
         return self._card.base(request) + METADATA_PATH if has_issuer else ""
 
+    def refusal(self, request: HttpRequest, error: A2AError) -> HttpResponse:
+        """The answer to a request that is refused, in the form of its binding."""
+        return self._refused(request, error)
+
     def _refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:
         is_rpc = request.target.path.rstrip("/") == self._rpc_path
         if self.observer is not None:
@@ -501,6 +508,11 @@ class _ObservedStream:
     def close(self) -> None:
         self._stream.close()
         self._observed.end()
+
+
+async def _admitted(service: Service, operation: Operation, call: Call, request: Any) -> Any:
+    assert service.admit is not None  # it is asked first
+    return await operation.run(service, call, await service.admit(operation.name, call, request))
 
 
 async def _to_the_end(work: asyncio.Future[Any]) -> Any:
