@@ -69,7 +69,7 @@ demo: $(RUN) $(CONSOLE) ## Start the example agents and walk through a conversat
 	$(BIN)/python -m examples.demo
 
 # Programs that tests use, from Debian's packages. A test whose program is not here says so and is skipped.
-PROGRAMS := strace chromium nginx pgbouncer
+PROGRAMS := strace chromium nginx pgbouncer prometheus
 
 .PHONY: programs
 programs:
