@@ -71,7 +71,7 @@ LOCKED = "The agent needs a credential"
 
 FAULTS = [
     Fault("healthy", "OK", ""),
-    Fault("unknown name", "DNS", "is not known", place=lambda url: "http://agent.invalid/rpc"),
+    Fault("unknown name", "DNS", "is not known", place=lambda url: "https://agent.invalid/rpc"),
     Fault("nobody there", "REFUSED", "Nothing answers at", place=nowhere),
     Fault(
         "nobody there over gRPC",

@@ -66,6 +66,7 @@ async def hub_at(folder: Path, **settings: Any) -> AsyncIterator[Desk]:
         "store": f"sqlite:///{folder}/hub.db",
         "folder": str(folder),
         "poll_s": 0.2,
+        "tick_s": 0.0,  # no rounds of probes, unless a test asks for them
     }
     hub = Hub(HubSettings(**(usual | settings)))
     async with hub.app.serving() as url, aiohttp.ClientSession() as http:

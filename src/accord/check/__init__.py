@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
+    from .probing import MESSAGE as MESSAGE
     from .probing import Category as Category
     from .probing import InterfaceProbe as InterfaceProbe
     from .probing import ProbeReport as ProbeReport
@@ -27,6 +28,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "CheckResult": "report",
             "GROUPS": "table",
             "InterfaceProbe": "probing",
+            "MESSAGE": "probing",
             "ProbeReport": "probing",
             "junit": "report",
             "probe": "probing",

@@ -126,6 +126,8 @@ _FIX = {
     Category.LOCKED: "The agent needs a credential{schemes}. Add one.",
 }
 
+_GUARDED = "{url} may not be called from here. Allow its network, or correct the address."
+
 
 class InterfaceProbe(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a probe of one interface found."""
@@ -297,7 +299,9 @@ def _by_words(said: str, otherwise: Category) -> Category:
 def _found(interface: CheckedInterface, category: Category, outcome: CallOutcome) -> InterfaceProbe:
     one = interface.interface
     schemes = ", ".join(interface.card.security_schemes)[:200]
-    sentence = _FIX[category].format(
+    error = outcome.error
+    is_ours = isinstance(error, Unreachable) and error.cause == "guard"
+    sentence = (_GUARDED if is_ours else _FIX[category]).format(
         url=safe_url(one.url) if "://" in one.url else one.url,
         version=one.protocol_version,
         binding=one.protocol_binding,
@@ -316,6 +320,7 @@ _UNREACHABLE = {
     "tls": Category.TLS,
     "timeout": Category.TIMEOUT,
     "refused": Category.REFUSED,
+    "guard": Category.REFUSED,
 }
 
 

@@ -26,6 +26,7 @@ from .inbox import Inbox
 from .networks import LOOPBACK, Networks
 from .people import CONSOLE, HubRole, People
 from .policy import Policy
+from .probe import Prober
 from .registry import Registry
 from .settings import HubSettings
 from .trust import TrustedKeys
@@ -89,6 +90,9 @@ class Hub:
         self.app.mount("/api/v1", self.api.answer)
         self.app.add_part(self)
         self.every(settings.beat_s / 2, self.registry.miss_beats)
+        self.prober = Prober(self)
+        if settings.tick_s:
+            self.every(settings.tick_s, self.prober.tick)
 
     def _meaning(self) -> Meaning | None:
         """The vectors search uses; None without --meaning."""
@@ -142,6 +146,7 @@ class Hub:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         self._running = []
+        await self.prober.close()
 
     async def close(self) -> None:
         await self.drain()

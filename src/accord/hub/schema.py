@@ -108,4 +108,39 @@ CREATE TABLE audit (
 )
 """
 
-MIGRATIONS = {1: _FIRST}
+_PROBES = """
+CREATE TABLE rounds (
+    agent TEXT NOT NULL,
+    round TEXT NOT NULL,
+    due_ms INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    PRIMARY KEY (agent, round)
+);
+CREATE INDEX rounds_due ON rounds (due_ms);
+
+CREATE TABLE probes (
+    agent TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    ok INTEGER NOT NULL,
+    category TEXT NOT NULL,
+    ms INTEGER NOT NULL
+);
+CREATE INDEX probes_agent ON probes (agent, at_ms);
+
+CREATE TABLE hours (
+    agent TEXT NOT NULL,
+    hour_ms INTEGER NOT NULL,
+    ok INTEGER NOT NULL,
+    total INTEGER NOT NULL,
+    slowest_ms INTEGER NOT NULL,
+    PRIMARY KEY (agent, hour_ms)
+);
+
+CREATE TABLE checks (
+    agent TEXT PRIMARY KEY,
+    at_ms INTEGER NOT NULL,
+    report TEXT NOT NULL
+)
+"""
+
+MIGRATIONS = {1: _FIRST, 2: _PROBES}

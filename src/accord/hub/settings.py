@@ -39,6 +39,12 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     meaning_key: str = ""
     beat_s: float = 10.0  # between two signs of life of an agent that registered itself
     missed_beats: int = 3  # after which it is down
+    # Seconds between two rounds of probes (see hub/probe/rounds.py); 0: no rounds.
+    tick_s: float = 1.0
+    card_s: float = 300.0
+    reach_s: float = 60.0
+    message_s: float = 86_400.0
+    check_s: float = 7 * 86_400.0
     poll_s: float = 1.0  # between two looks for changes of other replicas
 
     @property

@@ -39,7 +39,7 @@ class Unreachable(AgentFault, ConnectionError):
 
     `is_lasting` if that is not because nobody is there now: a name that is not known, a certificate
     that is not trusted. `after_s` is how long it was waited for, where nobody said no. `cause` is
-    `dns`, `tls`, `timeout`, or else `refused`.
+    `dns`, `tls`, `timeout`, `guard` (our own), or else `refused`.
     """
 
     def __init__(

@@ -243,7 +243,9 @@ class Network:
             try:
                 self._guard.check_url(url)
             except ValueError as error:
-                raise Unreachable(where, f"no connection: {error}", is_lasting=True) from None
+                raise Unreachable(
+                    where, f"no connection: {error}", is_lasting=True, cause="guard"
+                ) from None
         if len(self._targets) >= _TARGETS:
             self._targets.clear()
         options: dict[str, Any] = {}
@@ -381,7 +383,11 @@ def _unreachable(target: _Target, error: Any) -> Unreachable:
         target.where,
         f"no connection{to}: {why(reason)}",
         is_lasting=is_lasting,
-        cause="dns" if isinstance(reason, socket.gaierror) else "refused",
+        cause="dns"
+        if isinstance(reason, socket.gaierror)
+        else "guard"
+        if isinstance(reason, PermissionError)
+        else "refused",
     )
 
 

@@ -1,0 +1,236 @@
+"""Probes of a hub: faults become states with a sentence, rounds keep health true by themselves."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from accord.check import Category, InterfaceProbe, ProbeReport
+from accord.hub import Health
+from accord.hub.probe import after_message, after_reach
+from tests.check.faulty import FAULTS, Fault, faulty, says
+from tests.drive import serving
+from tests.hub.hubs import agent_named, hub_at
+
+PATIENCE_S = 45.0
+DAY_MS = 24 * 3600 * 1000
+AWAY = ("DNS", "REFUSED", "TLS", "TIMEOUT")
+
+
+def report(*categories: str) -> ProbeReport:
+    found = [
+        InterfaceProbe(interface=f"i{i}", category=Category(c), sentence="" if c == "OK" else "fix")
+        for i, c in enumerate(categories)
+    ]
+    worst = next((one for one in found if not one.is_ok), found[0])
+    return ProbeReport(category=worst.category, sentence=worst.sentence, interfaces=found)
+
+
+def message(category: str) -> InterfaceProbe:
+    return InterfaceProbe(interface="i", category=Category(category), said="said", sentence="fix")
+
+
+async def until(is_so: Callable[[], Awaitable[Any]]) -> Any:
+    """Wait for a condition."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (found := await is_so()):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return found
+
+
+def told(*steps: ProbeReport | InterfaceProbe) -> list[str]:
+    """The states an agent goes through."""
+    health = Health()
+    states: list[str] = []
+    for n, step in enumerate(steps):
+        after = (
+            after_reach(health, step, n)
+            if isinstance(step, ProbeReport)
+            else after_message(health, step, n)
+        )
+        states.append(after.state)
+        health = after
+    return states
+
+
+def test_states():
+    """The table of `hub/probe/health.py`, step by step."""
+    ok, refused = report("OK", "OK"), report("REFUSED", "REFUSED")
+    assert told(ok) == ["up"]
+    assert told(refused, refused, refused, refused, ok) == [
+        "degraded", "degraded", "down", "down", "up",
+    ]  # fmt: skip
+    assert told(ok, report("OK", "NOT_FOUND"), ok) == ["up", "degraded", "up"]
+    assert told(report("BAD_JSON"), report("LOCKED"), ok) == ["broken", "locked", "up"]
+    assert told(ok, message("OK"), message("AGENT_FAILED"), ok, message("ITS_BACKEND"), ok) == [
+        "up", "up", "degraded", "degraded", "broken", "broken",
+    ]  # fmt: skip
+    assert told(ok, message("AGENT_FAILED"), message("OK")) == ["up", "degraded", "up"]
+    assert told(refused, refused, refused, message("REFUSED")) == [
+        "degraded", "degraded", "down", "down",
+    ]  # fmt: skip
+    assert told(ok, message("LOCKED")) == ["up", "locked"]
+
+
+def test_gone_after_a_week():
+    """What is down for seven days is gone; one answer brings it back."""
+    down = Health(state="down", since_ms=DAY_MS, detail={"misses": 3})
+    refused = report("REFUSED")
+    assert after_reach(down, refused, 7 * DAY_MS).state == "down"
+    gone = after_reach(down, refused, 8 * DAY_MS)
+    assert (gone.state, after_reach(gone, report("OK"), 9 * DAY_MS).state) == ("gone", "up")
+
+
+def test_much_slower_than_usual_is_degraded():
+    """Three times the median of a week."""
+    from accord.hub.probe.health import Speed
+
+    slow = after_reach(Health(), report("OK"), 1, Speed(200.0, 400.0, 100.0, 1.0))
+    fine = after_reach(Health(), report("OK"), 1, Speed(100.0, 250.0, 100.0, 1.0))
+    assert (slow.state, slow.category, fine.state) == ("degraded", "TOO_SLOW", "up")
+    assert "usually 100 ms" in slow.sentence
+
+
+# Whose card can't be read is not added at all; silence takes as long as the hub waits for it.
+KNOWN = [f for f in FAULTS if f.category not in ("TOO_SLOW",) and not callable(f.card("http://x"))]
+
+
+@pytest.mark.parametrize("fault", KNOWN, ids=lambda fault: fault.name)
+async def test_faults_become_states(fault: Fault, tmp_path):
+    """30 agents with one fault each: state, category and sentence as the table says; no task is
+    made anywhere.
+    """
+    async with faulty(fault) as peer, hub_at(tmp_path) as desk:
+        added = await desk.call("POST", "/agents", {"url": peer.url, "name": "strange"})
+        if fault.category == "NO_INTERFACE":
+            assert added.status in (201, 400)
+            return
+        assert added.status == 201, added.body
+        expected = "up" if fault.category == "OK" else "broken"
+        rounds = 1
+        if fault.category in AWAY:
+            expected, rounds = "down", 3
+        elif fault.category == "LOCKED":
+            expected = "locked"
+        for _ in range(rounds):
+            answer = await desk.call("POST", "/agents/strange:probe")
+        health = answer.body["health"]
+        methods = {says(request) for request in peer.requests}
+        found = await desk.call("GET", "/agents/strange/health")
+    assert (health["state"], health["category"]) == (
+        expected,
+        fault.category if fault.category != "OK" else "",
+    )
+    assert fault.sentence in health["sentence"]
+    assert methods <= {"", "GetTask"}
+    hour = found.body["hours"][-1]
+    assert (hour["total"], hour["ok"]) == (rounds, rounds if fault.category == "OK" else 0)
+
+
+async def test_rounds_keep_health_true(store, tmp_path):
+    """By itself: a new agent is up, answered a message and has its score; one that goes away is
+    down; back again it is up.
+    """
+    quick = {"tick_s": 0.05, "reach_s": 0.1, "card_s": 0.2, "message_s": 3600.0}
+    app = agent_named("Echo").app()
+    async with hub_at(tmp_path, **store, **quick) as desk:
+        async with serving(app, app.close) as url:
+            await desk.add(url, name="echo")
+
+            async def proven() -> bool:
+                one = (await desk.call("GET", "/agents/echo")).body
+                return (
+                    one["health"]["state"] == "up"
+                    and one.get("score") == 100
+                    and one["health"]["detail"].get("message", {}).get("category") == "OK"
+                )
+
+            await until(proven)
+            checks = await desk.call("GET", "/agents/echo/checks")
+            assert (checks.body["score"], checks.body["counts"]["fail"]) == (100, 0)
+            assert all(r["request"] for r in checks.body["results"] if r["status"] == "pass")
+            port = int(url.rpartition(":")[2])
+
+        async def is_down() -> Any:
+            one = (await desk.call("GET", "/agents/echo")).body["health"]
+            return one if one["state"] == "down" else None
+
+        health = await until(is_down)
+        assert (health["category"], "Start the agent" in health["sentence"]) == ("REFUSED", True)
+        inbox = await desk.call("GET", "/inbox")
+        assert any("echo is down" in str(one) for one in inbox.body["alerts"])
+        again = agent_named("Echo").app()
+        async with again.serving(port=port):
+
+            async def is_up() -> bool:
+                one = (await desk.call("GET", "/agents/echo")).body["health"]
+                return bool(one["state"] == "up")
+
+            await until(is_up)
+
+
+async def test_a_round_is_made_once(tmp_path):
+    """Who moves the time of a round on has it; at the same host one is made after the other."""
+    async with hub_at(tmp_path) as desk:
+        app = agent_named("Echo").app()
+        async with serving(app, app.close) as url:
+            await desk.add(url, name="echo")
+            entry = desk.hub.registry.get("echo")
+            assert entry is not None
+            prober = desk.hub.prober
+            await prober._schedule(1)
+            rows = await desk.hub.db.fetch("SELECT agent, round, due_ms FROM rounds")
+            claims = [await prober._claim(row, 2) for row in [*rows, *rows]]
+    assert (len(rows), claims) == (4, [True] * 4 + [False] * 4)
+
+
+async def test_messages_are_the_owners_choice(tmp_path):
+    """With `probe` free no message is sent and no checks are made by themselves."""
+    quick = {"tick_s": 0.05, "reach_s": 0.1}
+    calls = itertools.count()
+    agent = agent_named("Echo")
+
+    @agent.skill
+    async def other(text: str) -> str:
+        """Do something else."""
+        next(calls)
+        return text
+
+    app = agent.app()
+    async with serving(app, app.close) as url, hub_at(tmp_path, **quick) as desk:
+        await desk.add(url, name="echo", settings={"probe": "free"})
+
+        async def probed() -> bool:
+            hours = (await desk.call("GET", "/agents/echo/health")).body["hours"]
+            return sum(hour["total"] for hour in hours) >= 3
+
+        await until(probed)
+        entry = (await desk.call("GET", "/agents/echo")).body
+        none = await desk.call("GET", "/agents/echo/checks")
+    assert ("message" in entry["health"]["detail"], entry.get("score"), none.status) == (
+        False,
+        None,
+        404,
+    )
+
+
+async def test_a_probe_with_the_hubs_credential(tmp_path):
+    """A locked agent says which scheme; with the credential it is up."""
+    from accord.auth import ApiKeys
+
+    agent = agent_named("Vault")
+    agent.auth = ApiKeys(keys={"secret-key-of-the-hub-1": "hub"})
+    app = agent.app()
+    async with serving(app, app.close) as url, hub_at(tmp_path) as desk:
+        await desk.add(url, name="vault")
+        before = (await desk.call("POST", "/agents/vault:probe")).body["health"]
+        secret = {"kind": "api_key", "secret": "secret-key-of-the-hub-1"}
+        stored = await desk.call("PUT", "/agents/vault/credentials/apiKey", secret)
+        assert stored.status < 300, stored.body
+        after = (await desk.call("POST", "/agents/vault:probe?message=1")).body["health"]
+        checked = await desk.call("POST", "/agents/vault:check")
+    assert (before["state"], "apiKey" in before["sentence"]) == ("locked", True)
+    assert (after["state"], checked.body["score"]) == ("up", 100)
+    assert "secret-key-of-the-hub-1" not in str(checked.body)
