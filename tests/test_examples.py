@@ -1,6 +1,7 @@
 """Every example runs, and does what it says."""
 
 import ast
+import asyncio
 import sys
 from pathlib import Path
 
@@ -67,6 +68,29 @@ async def test_invoice_checks_reads_answers_and_declines(connect):
         read = (await client.send(say([{"raw": "YQpi", "filename": "a.txt"}])))["task"]
         assert text_of(read) == "2 lines"
         assert text_of((await client.send("When are you open?"))["message"]).startswith("Monday")
+
+
+async def test_an_agent_is_a_tool_of_another(connect_rpc, monkeypatch):
+    """The concierge hands on what the trip planner asks."""
+    async with connect_rpc(load("trip")) as trips:
+        monkeypatch.setenv("TRIPS", trips.url)
+        concierge = await asyncio.to_thread(load, "agent_as_tool")  # this loop serves the trips
+        async with connect_rpc(concierge) as client:
+            task = (await client.send("Rome"))["task"]
+            assert text_of(task["status"]["message"]).startswith("How many days")
+            task = (await client.send(say("1", taskId=task["id"])))["task"]
+            assert (state_of(task), text_of(task).count("Day")) == ("completed", 1)
+
+
+@pytest.mark.parametrize("name", ["mcp_reader", "mcp_library"])
+async def test_tools_of_an_mcp_server_are_used_and_served(connect_rpc, name):
+    async with connect_rpc(load(name)) as client:
+        assert "Moby-Dick" in str((await client.send("moby"))["task"]["artifacts"])
+
+
+@pytest.mark.parametrize("name", ["agent_as_tool", "mcp_library", "mcp_reader"])
+def test_an_integration_takes_fifteen_lines(name):
+    assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 15
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.stem)

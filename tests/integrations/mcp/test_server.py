@@ -17,6 +17,7 @@ from accord import Agent, connect
 from accord.auth import Keyring
 from accord.client import Client
 from accord.integrations.mcp import make_server
+from accord.observe import current_trace
 from tests.integrations.agents import PNG, WAV, trip_planner, workshop
 
 PATIENCE_S = 30
@@ -137,11 +138,40 @@ async def test_long_work_is_named_and_waited_for_by_calling_again(era):
         assert "still working" in text_of(result)
         assert not result.is_error
         again = {"message": "", "task_id": result.structured_content["task_id"]}
-        assert "still working" in text_of(await client.call_tool("workshop_build", again))
         events["may_end"].set()
         while "still working" in text_of(result):
             result = await client.call_tool("workshop_build", again)
         assert text_of(result) == "built x"
+
+
+async def test_long_work_is_waited_for_in_rounds_that_the_client_repeats_itself():
+    """With 2026-07-28 a model sees nothing of it, as long as that takes fewer than ten rounds."""
+    agent, events = workshop()
+
+    async def on_progress(done, total, message):
+        if done > 3:  # more than happens in the first round
+            events["may_end"].set()
+
+    async with connected(agent, "2026-07-28", wait_s=0.01) as client:
+        result = await client.call_tool(
+            "workshop_build", {"message": "x"}, progress_callback=on_progress
+        )
+    assert text_of(result) == "built x"
+
+
+async def test_the_trace_of_a_call_goes_on_in_the_agent(era):
+    agent = Agent("Tracer")
+
+    @agent.skill
+    async def trace(text: str) -> dict:
+        return current_trace()._asdict()
+
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    meta: Any = {"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01", "tracestate": "a=1"}
+    async with connected(agent, era) as client:
+        result = await client.call_tool("tracer", {"message": "x"}, meta=meta)
+    assert trace_id in result.structured_content["traceparent"]
+    assert result.structured_content["tracestate"] == "a=1"
 
 
 async def test_what_an_agent_makes_is_content_and_resources(era):

@@ -30,6 +30,7 @@ from .forms import form_of
 __all__ = ["AgentCall", "failed"]
 
 _ROUNDS_SINCE = "2026-07-28"  # a server asks in the result of a call, and the call is repeated
+_MAX_ROUNDS = 9  # after which we ask for no more: clients give up after 10
 _QUESTION = "question"  # the key of the only thing we ask for in a round
 _CANCEL_S = 5.0
 _MAX_PROGRESS = 500  # characters of a message about progress
@@ -43,8 +44,9 @@ class _Rounds(msgspec.Struct):
     """
 
     task_id: str
-    question: str  # the id of the message that asks it
+    question: str  # the id of the message that asks it; empty while the agent works
     progress: int  # the last number sent: it has to grow over all rounds
+    number: int = 1
 
 
 class AgentCall:
@@ -74,10 +76,11 @@ class AgentCall:
         self._arguments = params.arguments or {}
         self._task_id = ""
         self._progress = 0
+        self._round = 1
 
     async def run(self) -> mcp.CallToolResult | mcp.InputRequiredResult:
-        if isinstance(traceparent := (self._ctx.meta or {}).get("traceparent"), str):
-            observe.enter(traceparent)
+        meta = self._ctx.meta or {}
+        observe.enter(str(meta.get("traceparent") or ""), str(meta.get("tracestate") or ""))
         # In a task of its own: what is cancelled by the SDK can't await anything any more.
         running = asyncio.create_task(self._run())
         try:
@@ -98,10 +101,11 @@ class AgentCall:
         if state is not None:
             rounds = msgspec.json.decode(state, type=_Rounds)
             self._task_id, self._progress = rounds.task_id, rounds.progress
+            self._round = rounds.number + 1
             response = (self._params.input_responses or {}).get(_QUESTION)
             reply = ClientReply(self._client, await self._client.get(self._task_id))
-            if _question_id(reply) != rounds.question:
-                reply = await self._follow()  # this answer has arrived before
+            if not rounds.question or _question_id(reply) != rounds.question:
+                reply = await self._follow()  # it works still, or this answer has arrived before
             elif isinstance(response, mcp.ElicitResult):
                 answer = self._answer(reply, response)
                 if answer is None:
@@ -118,12 +122,8 @@ class AgentCall:
             request = self._request(reply)
             if request is None:
                 return self._question(reply)
-            if is_version_at_least(self._ctx.protocol_version, _ROUNDS_SINCE):
-                rounds = _Rounds(self._task_id, _question_id(reply), self._progress)
-                return mcp.InputRequiredResult(
-                    input_requests={_QUESTION: request},
-                    request_state=msgspec.json.encode(rounds).decode(),
-                )
+            if self._has_rounds:
+                return self._again(reply, {_QUESTION: request})
             try:
                 elicited = await self._elicit(request)
             except asyncio.CancelledError:
@@ -133,6 +133,8 @@ class AgentCall:
             if answer is None:
                 return await self._declined()
             reply = await self._send(answer)
+        if self._has_rounds and not _is_over(reply) and self._round < _MAX_ROUNDS:
+            return self._again(reply, None)
         return self._result(reply)
 
     # The agent's side
@@ -185,6 +187,19 @@ class AgentCall:
                     await self._client.cancel(self._task_id)
 
     # The client's side
+
+    @property
+    def _has_rounds(self) -> bool:
+        return is_version_at_least(self._ctx.protocol_version, _ROUNDS_SINCE)
+
+    def _again(
+        self, reply: ClientReply, requests: dict[str, mcp.InputRequest] | None
+    ) -> mcp.InputRequiredResult:
+        """Have the call repeated: with the user's answer, or just to go on waiting."""
+        rounds = _Rounds(self._task_id, _question_id(reply), self._progress, self._round)
+        return mcp.InputRequiredResult(
+            input_requests=requests, request_state=msgspec.json.encode(rounds).decode()
+        )
 
     def _request(self, reply: ClientReply) -> mcp.ElicitRequest | None:
         """What to ask the user, in a form that this client can show; None if it can't."""
@@ -242,7 +257,7 @@ class AgentCall:
         )
 
     def _result(self, reply: ClientReply) -> mcp.CallToolResult:
-        if reply.task is not None and reply.state not in FINAL:
+        if not _is_over(reply):
             asked = {"task_id": reply.task_id, "state": reply.state.word}
             return mcp.CallToolResult(
                 content=[mcp.TextContent(text=still_working(self._tool, reply.task_id))],
@@ -261,6 +276,10 @@ class AgentCall:
 def failed(text: str, meta: dict[str, Any] | None = None) -> mcp.CallToolResult:
     """Return the result of a call that did not work, for the model to read."""
     return mcp.CallToolResult(content=[mcp.TextContent(text=text)], is_error=True, _meta=meta)
+
+
+def _is_over(reply: ClientReply) -> bool:
+    return reply.task is None or reply.state in FINAL
 
 
 def _question_id(reply: ClientReply) -> str:
