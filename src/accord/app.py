@@ -72,6 +72,10 @@ class AppPart(Protocol):
     async def close(self) -> None:
         """Called when all work has ended."""
 
+    @property
+    def trouble(self) -> str:
+        """Why no new work should come; empty if it may."""
+
 
 class App(Router):
     """An agent as an ASGI app. Opens its store at start-up, or with the first request if nobody
@@ -405,7 +409,10 @@ class App(Router):
 
     @property
     def trouble(self) -> str:
-        return self._engine.tasks.trouble if self.is_open else "starting"
+        if not self.is_open:
+            return "starting"
+        troubles = (part.trouble for part in self._parts)
+        return self._engine.tasks.trouble or next((one for one in troubles if one), "")
 
     def listen(self, host: str, port: int) -> None:
         """Serve gRPC too, on a port of its own, while the app is open."""

@@ -73,6 +73,8 @@ class MetricsServer:
         RuntimeError: prometheus-client is not installed.
     """
 
+    trouble = ""  # an app works without its metrics
+
     def __init__(
         self, at: int | str, engine: Engine, notifier: Notifier | None, limits: Limits
     ) -> None:

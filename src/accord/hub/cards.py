@@ -14,6 +14,7 @@ from ..model import A2AError, AgentCard
 from ..net import AgentFault, Guard, Http, Network, origin_of
 from .entries import SignatureReport
 from .errors import CannotAdd
+from .fence import suspicious
 from .trust import TrustedKeys
 
 __all__ = ["CardReader", "ReadCard"]
@@ -27,6 +28,7 @@ class ReadCard(msgspec.Struct, frozen=True, kw_only=True):
     card: AgentCard
     notes: tuple[str, ...] = ()
     signature: SignatureReport = SignatureReport()
+    warnings: tuple[str, ...] = ()  # what a person should look at before the agent is listed
 
     @property
     def sha256(self) -> str:
@@ -100,7 +102,14 @@ class CardReader:
                 "the card names no interface that can be called",
                 fix="supportedInterfaces needs an entry with url, protocolBinding, protocolVersion",
             )
-        return ReadCard(url=url, raw=raw, card=card, notes=tuple(notes), signature=signature)
+        return ReadCard(
+            url=url,
+            raw=raw,
+            card=card,
+            notes=tuple(notes),
+            signature=signature,
+            warnings=tuple(suspicious(card)[:20]),
+        )
 
 
 _NO_CARD = card_of(

@@ -208,12 +208,15 @@ class Registry:
             )
             if not approval:
                 said = f"{name} was added by {by.name} and waits for approval"
-                await self._inbox.add("approval", name, said, {"version": 1}, within=db)
+                detail = {"version": 1, "warnings": found.warnings}
+                await self._inbox.add("approval", name, said, detail, within=db)
         await self._changes.sync()
         return self._by_id[id_]
 
     def _approval(self, by: Person, found: ReadCard) -> str:
         """Why an entry needs no admin's approval; empty if it does."""
+        if found.warnings:
+            return ""
         if by.is_admin:
             return "an admin added it"
         if found.signature.status == "trusted":
@@ -294,6 +297,7 @@ class Registry:
             Side(found.card, found.url or entry.card_url, found.signature),
         )
         refusal = self._trusted.refusal(found.signature, self._settings.trust)
+        refusal = refusal or "; ".join(w for w in found.warnings if w not in base.notes)
         is_taken = bool(entry.approved) and not refusal and passes(changed, entry.settings)
         async with self._db.transaction() as db:
             n = await db.change()
@@ -629,7 +633,14 @@ async def _insert_card(
 ) -> None:
     await db.execute(
         f"INSERT INTO cards ({_CARD}) VALUES ({', '.join('?' * 11)})",
-        *(agent, n, found.raw, found.sha256, _json(found.card), _json(found.notes)),
+        *(
+            agent,
+            n,
+            found.raw,
+            found.sha256,
+            _json(found.card),
+            _json((*found.notes, *found.warnings)),
+        ),
         *(_json(found.signature), _json(changed), decision, now, now),
     )
 

@@ -8,6 +8,7 @@ from ...model import AgentCard, PermissionDenied
 from ...server import HttpResponse
 from ..entries import CardVersion, Entry, EntrySettings, EntryState, Visibility
 from ..errors import HubError
+from ..fence import fence_skill, fence_text
 from .router import ApiCall, ApiRoute
 
 __all__ = ["ROUTES", "AgentView", "NewAgent", "view_of"]
@@ -70,9 +71,8 @@ class AgentChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     visibility: Visibility | None = None
     team: str | None = None
     settings: dict[str, Any] | None = None
-    card: msgspec.Raw | msgspec.UnsetType = (
-        msgspec.UNSET
-    )  # a new one, for an entry without an address
+    # A new one, for an entry without an address.
+    card: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 class CardView(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def view_of(entry: Entry, call: ApiCall | None = None) -> AgentView:
     """Return an entry as it is given out: to its owner and admins with all there is."""
     is_own = call is None or call.person.is_admin or entry.owner == call.person.identity
     skills = [
-        SkillView(skill.id, skill.name, skill.description, skill.tags)
+        msgspec.convert(fence_skill(skill), SkillView)
         for skill in entry.card.skills
         if call is None or call.hub.policy.decide(call.caller, entry, skill.id, "see").is_allowed
     ]
@@ -105,8 +105,8 @@ def view_of(entry: Entry, call: ApiCall | None = None) -> AgentView:
         name=entry.name,
         state=entry.state,
         visibility=entry.visibility,
-        description=entry.settings.description or entry.card.description,
-        version=entry.card.version,
+        description=fence_text(entry.settings.description or entry.card.description),
+        version=fence_text(entry.card.version, 80),
         health=msgspec.to_builtins(entry.health),
         team=entry.team,
         owner=entry.owner if is_own else "",

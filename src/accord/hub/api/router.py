@@ -5,6 +5,7 @@ lets in, `user` for everyone with a login, `publisher` for who adds agents, `own
 the entry in the path, `admin` for admins. Admins may use all of them.
 """
 
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -20,6 +21,7 @@ from ...model import (
     ParseError,
     PermissionDenied,
     Unauthenticated,
+    Unavailable,
 )
 from ...server import (
     HttpRequest,
@@ -176,6 +178,10 @@ class HubApi:
             if request.problem is not None:
                 raise request.problem
             return await self._answer(request)
+        except PermissionDenied as error:
+            if not request.caller.is_anonymous:
+                await self._tell_refused(request, error)
+            return _failed(error)
         except A2AError as error:
             return _failed(error)
         except Exception:
@@ -183,7 +189,7 @@ class HubApi:
 
     async def _answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         raw = request.target.raw.partition("?")[0].removeprefix(PREFIX)
-        caller = await self._caller(request)
+        caller = request.caller = await self._caller(request)
         person = self._hub.people.person(caller)
         route, path = self.routes.find(request.target.verb, raw)
         self._check(route, person)
@@ -194,11 +200,11 @@ class HubApi:
         if route.takes is not None:
             call.body = _body(request, route.takes)
         answer = await route.run(call)
-        if not isinstance(answer, msgspec.Struct | dict | list) and answer is not None:
-            found: HttpResponse | StreamingResponse = answer
-            return found
         if isinstance(answer, HttpResponse):
             return answer
+        if answer is not None and not isinstance(answer, msgspec.Struct | dict | list):
+            stream: StreamingResponse = answer
+            return stream
         body = b"" if answer is None else _json(answer)
         status = 204 if answer is None else route.status
         return HttpResponse(status, body, headers=(_NO_STORE, *call.headers))
@@ -212,6 +218,12 @@ class HubApi:
         )
         known = self._authenticator.recall(credentials)
         return known or await self._authenticator.authenticate(credentials)
+
+    async def _tell_refused(self, request: HttpRequest, error: A2AError) -> None:
+        """Somebody with a login tried what they may not."""
+        what = f"{request.target.verb} {request.target.path[:200]}"
+        with contextlib.suppress(Unavailable):
+            await self._hub.audit.write(request.caller.name, "refused", what, str(error))
 
     def _check(self, route: ApiRoute, person: Person) -> None:
         if person.role.rank >= _RANKS[route.may]:

@@ -1,0 +1,107 @@
+"""Who is who: tokens, keys, guests, and the browser that opened the admin link."""
+
+import pytest
+
+from accord import connect
+from accord.client import ApiKey
+from accord.console import Console
+from accord.hub import Hub, HubSettings
+from tests.auth.test_oauth import issuer, key
+from tests.auth.tokens import AUDIENCE, token
+from tests.hub.hubs import Desk, hub_at, serving_card
+
+__all__ = ["issuer", "key"]
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {text}"}
+
+
+async def test_people_with_tokens_have_the_role_an_admin_gave_them(tmp_path, key, issuer):
+    """Scopes of a token give no role: whoever asks for a token chooses them."""
+    settings = {"oidc": issuer.url, "oidc_audience": AUDIENCE}
+    async with hub_at(tmp_path, **settings) as desk, serving_card() as server:
+        await desk.add(server.url, visibility="team", team="hr")
+        mine = {"iss": issuer.url, "sub": "ada", "scope": "role:admin team:hr"}
+        ada = bearer(token(key, **mine))
+        me = await desk.call("GET", "/me", by="guest", **ada)
+        assert me.body == {"name": "ada", "role": "user", "teams": []}
+        assert (await desk.call("GET", "/agents/baker", by="guest", **ada)).status == 404
+        in_hr = bearer(token(key, **mine, groups=["hr"]))
+        assert (await desk.call("GET", "/agents/baker", by="guest", **in_hr)).status == 200
+        put = await desk.call("PUT", "/users/ada", {"role": "admin", "teams": ["it"]})
+        assert put.status == 200
+        me = await desk.call("GET", "/me", by="guest", **ada)
+        assert me.body == {"name": "ada", "role": "admin", "teams": ["it"]}
+        wrong = bearer(token(key, **mine, aud="other"))
+        assert (await desk.call("GET", "/me", by="guest", **wrong)).status == 401
+
+
+async def test_a_key_without_a_role_may_do_nothing_a_guest_may_not(tmp_path):
+    async with hub_at(tmp_path, guests="off") as desk:
+        refused = await desk.call("POST", "/keys", {"name": "x"})
+        assert refused.status == 400  # a role has to be named
+        made = await desk.call("POST", "/keys", {"name": "x", "role": "user", "expires_days": 1})
+        desk.keys["x"] = made.body["key"]
+        assert (await desk.call("GET", "/me", by="x")).body["role"] == "user"
+        assert (await desk.call("DELETE", f"/keys/{made.body['id']}")).status == 204
+        listed = (await desk.call("GET", "/keys")).body["keys"]
+        assert [one["name"] for one in listed if one["revoked_ms"]] == ["x"]
+
+
+async def test_the_browser_that_opened_the_link_is_an_admin(tmp_path):
+    hub = Hub(HubSettings(store=f"sqlite:///{tmp_path}/hub.db", folder=str(tmp_path)))
+    page = Console(hub.app)
+    page.attach(hub.app)
+    import aiohttp
+
+    async with hub.app.serving() as url, aiohttp.ClientSession() as http:
+        desk = Desk(hub, url, http)
+        assert (await desk.call("GET", "/me", by="guest")).body["role"] == "guest"
+        async with http.get(page.link(url)) as opened:
+            cookie = opened.headers["Set-Cookie"].partition(";")[0]
+        same = {"Cookie": cookie, "Sec-Fetch-Site": "same-origin"}
+        me = await desk.call("GET", "/me", by="guest", **same)
+        assert me.body["role"] == "admin"
+        # A page of another site has the browser send the cookie too.
+        other = {"Cookie": cookie, "Sec-Fetch-Site": "cross-site"}
+        assert (await desk.call("GET", "/me", by="guest", **other)).status == 403
+        made = await desk.call("POST", "/teams", {"name": "hr"}, by="guest", **same)
+        assert made.status in (401, 403)  # without what only our page sends
+        made = await desk.call("POST", "/teams", {"name": "hr"}, by="guest", **same, X_Accord="1")
+        assert made.status == 201
+
+
+async def test_the_hub_is_an_agent_that_lists_what_a_caller_may_see(tmp_path):
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.add(server.url)
+        await desk.add(server.url.replace("127.0.0.1", "localhost"), name="own",
+                       visibility="private")  # fmt: skip
+        async with connect(desk.url) as client:
+            reply = await client.send("list", skill="list_agents")
+            assert [one["name"] for one in reply.data] == ["baker"]
+        async with connect(desk.url, auth=ApiKey(desk.hub.admin_key)) as client:
+            reply = await client.send("list", skill="list_agents")
+            assert [one["name"] for one in reply.data] == ["baker", "own"]
+
+
+async def test_what_is_refused_is_in_the_audit_log(tmp_path):
+    async with hub_at(tmp_path) as desk:
+        await desk.key("mia")
+        assert (await desk.call("GET", "/keys", by="mia")).status == 403
+        (row, *_) = (await desk.call("GET", "/audit")).body["rows"]
+        assert (row["who"], row["did"], row["what"]) == ("mia", "refused", "GET /api/v1/keys")
+
+
+def test_a_hub_that_takes_tokens_says_whom_they_are_for():
+    with pytest.raises(ValueError, match="--oidc-audience"):
+        Hub(HubSettings(oidc="https://id.example"))
+
+
+def test_settings_come_from_the_environment():
+    found = HubSettings.of({"port": 9, "host": None}, {"ACCORD_HUB_PORT": "8", "ACCORD_HUB_ALLOW":
+                           "10.0.0.0/8, *.corp", "ACCORD_HUB_BEAT_S": "2"})  # fmt: skip
+    assert (found.port, found.host, found.beat_s) == (9, "127.0.0.1", 2.0)
+    assert found.allow == ("10.0.0.0/8", "*.corp")
+    with pytest.raises(ValueError, match="guests"):
+        HubSettings.of({}, {"ACCORD_HUB_GUESTS": "yes"})
