@@ -10,7 +10,7 @@ FRAMEWORKS := .venv-frameworks
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
-.PHONY: help demo test test-integrations test-pythons check format soak protos bench clean console docs shots release-check
+.PHONY: help demo test test-integrations test-framework test-pythons check format soak protos bench clean console docs shots release-check
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,15 @@ CLIENTS := .venv-mcp1/.done .venv-fastmcp/.done
 $(CLIENTS): .venv-%/.done: tests/integrations/mcp/clients/%.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# Those that can't live together, each in an environment of its own.
+OTHERS := $(patsubst tests/integrations/frameworks/others/%.txt,%,$(wildcard tests/integrations/frameworks/others/*.txt))
+OTHER_VENVS := $(OTHERS:%=.venv-framework-%/.done)
+
+$(OTHER_VENVS): .venv-framework-%/.done: tests/integrations/frameworks/others/%.txt pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< -e .
 	@touch $@
 
 # Likewise an OpenID provider.
@@ -90,8 +99,14 @@ test: $(DEV) $(OLD) $(FRAMEWORKS)/.done $(JS) $(IDP) $(CONSOLE) programs ## Run 
 	$(BIN)/python -m pytest $(if $(WORKERS),-m alone)
 	$(FRAMEWORKS)/bin/python -m pytest --confcutdir=tests/integrations/frameworks tests/integrations/frameworks
 
-test-integrations: $(DEV) $(CLIENTS) ## Run what needs other programs' packages in environments of their own
+# One framework: make test-framework OTHERS=adk
+test-integrations: $(DEV) $(CLIENTS) $(OTHER_VENVS) ## Run what needs other programs' packages in environments of their own
 	$(BIN)/python -m pytest tests/integrations/mcp/test_clients.py
+	@$(MAKE) --no-print-directory test-framework
+
+test-framework: $(OTHER_VENVS)
+	@for name in $(OTHERS); do echo "$$name"; .venv-framework-$$name/bin/python -m pytest --confcutdir=tests/integrations/frameworks \
+	tests/integrations/frameworks -k "[$$name" || failed="$$failed $$name"; done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
 PYTHONS := python3.11 python3.12 python3.13

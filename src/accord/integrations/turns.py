@@ -141,8 +141,9 @@ async def _given(options: Options, ctx: Context) -> dict[str, Any]:
 
 def _answer(message: Message, schema: dict[str, Any] | None) -> Any:
     if schema is None:
-        return message.text
-    shape = Shape(schema)
+        return text_of(message)
+    # Without the package jsonschema a schema is not checked, and a yes or no has to be one.
+    shape = Shape(bool if schema == YES_OR_NO else schema)
     for part in message.parts:
         if part.data is not msgspec.UNSET:
             return shape.read(part.data, "answer")

@@ -17,16 +17,22 @@ A = TypeVar("A", bound=Agent)
 # the object's own decides.
 KINDS = {
     "a2a.server.agent_execution:AgentExecutor": "a2a_sdk",
+    "agent_framework:BaseAgent": "agent_framework",
+    "ag2:Agent": "ag2",
     "agents.agent:Agent": "openai_agents",  # the whole module: many packages are called agents
+    "google.adk.agents:BaseAgent": "adk",
+    "google.adk.runners:Runner": "adk",
     "langchain_core.runnables:Runnable": "langgraph",
     "langgraph:Pregel": "langgraph",
     "mcp.server:MCPServer": "mcp",
     "mcp.server:Server": "mcp",
     "pydantic_ai:AbstractAgent": "pydantic_ai",
+    "strands:Agent": "strands",
+    "workflows:Workflow": "llama_index",
 }
 _TAKEN = (
-    "LangGraph, LangChain, pydantic-ai or OpenAI Agents, an AgentExecutor of a2a-sdk, or an MCP "
-    "server"
+    "LangGraph, LangChain, pydantic-ai, OpenAI Agents, ADK, Agent Framework, LlamaIndex, Strands "
+    "or AG2, an AgentExecutor of a2a-sdk, or an MCP server"
 )
 
 

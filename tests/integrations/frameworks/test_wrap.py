@@ -18,11 +18,22 @@ from tests.processes import start, until
 ROOT = Path(__file__).parents[3]
 # a file in agents/ for each, and a package that is there if the framework is
 FRAMEWORKS = {
+    "adk": "google.adk",
+    "ag2": "ag2",
+    "agent_framework": "agent_framework",
+    "llama_index": "workflows",
+    "strands": "strands",
     "langgraph": "langchain",
     "openai_agents": "agents",
     "pydantic_ai": "pydantic_ai",
 }
 YES = {"type": "boolean"}
+
+# What frameworks warn of in their own code is not ours to mend.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
 
 
 @pytest.fixture(params=FRAMEWORKS)
@@ -44,7 +55,9 @@ def answered(*said: str) -> str:
 
 
 def schema_in(reply: Any) -> Any:
-    return reply.task.status.message.parts[1].data
+    """The schema of the answer a question wants; None if any text will do."""
+    parts = reply.task.status.message.parts[1:]
+    return parts[0].data if parts else None
 
 
 async def test_tokens_are_streamed_as_they_come(made: ModuleType) -> None:
@@ -88,7 +101,7 @@ async def test_a_tool_that_needs_a_person_asks_and_goes_on_with_the_answer(
         ]
         assert "calls book" in statuses
         assert stream.reply.question == 'Allow book(city="Rome")?'
-        assert schema_in(stream.reply) == YES
+        assert schema_in(stream.reply) == getattr(made, "SCHEMA", YES)
         assert script.booked == []
         reply = await stream.reply.answer(is_yes)
         assert reply.state.word == "completed"
@@ -100,6 +113,8 @@ async def test_a_tool_that_needs_a_person_asks_and_goes_on_with_the_answer(
 
 
 async def test_an_answer_that_is_neither_yes_nor_no_is_asked_again(made: ModuleType) -> None:
+    if getattr(made, "SCHEMA", YES) is None:
+        pytest.skip("this framework takes any answer")
     async with connect(Agent.wrap(made.booker)) as client:
         reply = await client.send("book it")
         reply = await reply.answer("perhaps")
