@@ -105,6 +105,7 @@ async def test_search_shows_strangers_texts_below_untrusted_only(tmp_path):
     value["provider"] = {"organization": marker, "url": "https://x.example"}
     async with hub_at(tmp_path) as desk:
         await desk.hub.registry.add(SYSTEM, card=json.dumps(value).encode(), name="strange")
+        await desk.hub.registry.approve(SYSTEM, "strange")  # hidden characters make it wait
         answers = [
             await desk.call("GET", f"/search?{query}")
             for query in ("text=findme", "", "text=findme&expand=schema&order=relevance")
