@@ -22,6 +22,7 @@ from ..log import (
     Entry,
     MessageAdded,
     Mismatched,
+    Noted,
     Numbered,
     Patched,
     Released,
@@ -106,6 +107,8 @@ class History:
         self.is_released = False  # the last attempt was given up in good order: it did not die
         self.question: Asked | None = None  # the one it waits in
         self.mismatched: Mismatched | None = None  # if nothing was recorded since
+        self.cursor = ""  # where a bridge's other side stood behind the last event it told
+        self.private = ""  # the newest of the records that were noted
         self.waiting: list[int] = []  # turns that nothing has been done with yet, in order
         self.mismatch: Mismatch | None = None  # found in this attempt, whoever caught it
         self.begun: list[int] = []  # turns that were taken, and not answered by a status
@@ -290,7 +293,11 @@ class History:
     # Reading the log
 
     def _take(self, entry: Entry, length: int) -> None:
-        if isinstance(entry, ArtifactChanged):
+        if isinstance(entry, ArtifactChanged | StatusChanged) and entry.cursor is not None:
+            # A bridge finds out by itself what it has told: for it, telling is progress.
+            self.cursor = entry.cursor or self.cursor
+            self.attempts, self.is_released, self.mismatched = 0, False, None
+        elif isinstance(entry, ArtifactChanged):
             self._of(entry.branch).output.read(entry.update, entry.step)
         elif isinstance(entry, StatusChanged):
             status = entry.update.status
@@ -309,6 +316,8 @@ class History:
             self.worked_s = entry.worked_s
         elif isinstance(entry, StateLoaded):
             self.state = entry
+        elif isinstance(entry, Noted):
+            self.private = entry.value
         elif isinstance(entry, _PROGRESS):
             # Output is no progress: if nothing else is recorded after it, the next attempt says it
             # again.
@@ -400,7 +409,9 @@ def read_history(entries: Iterable[Numbered], limits: Limits = _LIMITS) -> Histo
         elif isinstance(entry, RunStarted):
             waiting.pop(entry.turn, None)
             begun = {entry.turn: None}
+            private = history.private if history is not None else ""  # it is the task's
             history = History(entry.turn, len(artifacts), len(draft.history))
+            history.private = private
             continue
         elif isinstance(entry, Answered):
             waiting.pop(entry.turn, None)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .entries import Ids as Ids
     from .entries import MessageAdded as MessageAdded
     from .entries import Mismatched as Mismatched
+    from .entries import Noted as Noted
     from .entries import Numbered as Numbered
     from .entries import Patched as Patched
     from .entries import PostRefused as PostRefused
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .entries import StepEnded as StepEnded
     from .entries import StepLeft as StepLeft
     from .entries import Worked as Worked
+    from .entries import about_of as about_of
     from .entries import entries_of as entries_of
     from .entries import events_of as events_of
     from .entries import state_of as state_of
@@ -63,8 +65,10 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Lost": "writer",
             "MessageAdded": "entries",
             "Mismatched": "entries",
+            "Noted": "entries",
             "NO_ORIGIN": "log",
             "Ids": "entries",
+            "about_of": "entries",
             "entries_of": "entries",
             "events_of": "entries",
             "Numbered": "entries",

@@ -38,6 +38,7 @@ __all__ = [
     "Ids",
     "MessageAdded",
     "Mismatched",
+    "Noted",
     "Numbered",
     "Patched",
     "PostRefused",
@@ -61,7 +62,7 @@ __all__ = [
 ]
 
 # raised with every new kind of entry: a process never takes up a task with entries it does not know
-FORMAT = 3
+FORMAT = 4
 
 _STATES = list(TaskState)
 STATE_NUMBER = {
@@ -94,6 +95,7 @@ class About(msgspec.Struct, omit_defaults=True, frozen=True):
 
     origin: str = ""
     sender: Sender = NOBODY
+    private: str = ""  # of the skill: what it needs to know of the task later, as JSON
 
 
 about_of = msgspec.json.Decoder(About).decode
@@ -127,6 +129,9 @@ class StatusChanged(msgspec.Struct, gc=False):
     reasons: tuple[
         tuple[int, str, str], ...
     ] = ()  # of refused turns, if there are others: class and text of an error
+    # of a bridge: where the other side's events stand behind this one, "" if it numbers none; None
+    # if the function said it by itself
+    cursor: str | None = None
 
 
 class ArtifactChanged(msgspec.Struct, gc=False):
@@ -135,6 +140,7 @@ class ArtifactChanged(msgspec.Struct, gc=False):
     update: ArtifactUpdate
     branch: str = ""
     step: str = ""
+    cursor: str | None = None  # see StatusChanged
 
 
 # Messages
@@ -239,6 +245,12 @@ class Patched(msgspec.Struct, array_like=True, gc=False):
     name: str
 
 
+class Noted(msgspec.Struct, array_like=True, gc=False):
+    """A private record of the task, which takes the place of the one before."""
+
+    value: str  # JSON
+
+
 # How a run came and went
 
 
@@ -287,6 +299,7 @@ Private: TypeAlias = (
     | Answered
     | AskLeft
     | Patched
+    | Noted
     | Attempt
     | Released
     | Worked
@@ -343,6 +356,7 @@ _PRIVATE: dict[type, bytes] = {
     Answered: b"t",
     AskLeft: b"u",
     Patched: b"p",
+    Noted: b"o",
     Attempt: b"n",
     Released: b"f",
     Worked: b"k",
@@ -362,18 +376,20 @@ def encode(entry: Entry) -> tuple[bytes, bytes]:
 
 def _encode_artifact(entry: ArtifactChanged) -> tuple[bytes, bytes]:
     frame = v1.encode_event(entry.update)
-    head = _head(entry.branch, entry.step) if entry.branch or entry.step else b""
+    if entry.cursor is not None:
+        head = _head(entry.branch, entry.step, entry.cursor)
+    else:
+        head = _head(entry.branch, entry.step) if entry.branch or entry.step else b""
     return b"a%b%b" % (head, frame[frame.index(b',"artifact":') :]), frame
 
 
 def _encode_status(entry: StatusChanged) -> tuple[bytes, bytes]:
     frame = v1.encode_event(entry.update)
-    has_head = entry.answers or entry.refuses or entry.branch or entry.step
-    head = (
-        _head(entry.answers, entry.refuses, entry.branch, entry.step, entry.reasons)
-        if has_head
-        else b""
-    )
+    values = (entry.answers, entry.refuses, entry.branch, entry.step, entry.reasons)
+    if entry.cursor is not None:
+        head = _head(*values, entry.cursor)
+    else:
+        head = _head(*values) if any(values) else b""
     return b"w%b%b" % (head, frame[frame.index(b',"status":') :]), frame
 
 
@@ -490,7 +506,8 @@ def _decode(line: bytes, ids: Ids) -> Entry:
     if not head:
         return StatusChanged(event)
     answers, refuses, reasons = _turns(head)
-    return StatusChanged(event, answers, refuses, head[2], head[3], reasons)
+    cursor = head[5] if len(head) > 5 else None
+    return StatusChanged(event, answers, refuses, head[2], head[3], reasons, cursor)
 
 
 def _turns(head: list[Any]) -> Turns:

@@ -366,6 +366,7 @@ class Log:
         origin: Origin = NO_ORIGIN,
         *,
         refusal: A2AError | None = None,
+        cursor: str | None = None,
     ) -> None:
         """Give the task a new status, now. An interrupted or terminal one answers the turns that
         have begun; with a refusal, their senders get that error instead.
@@ -378,7 +379,7 @@ class Log:
             status=status,
             metadata=metadata,
         )
-        entry = StatusChanged(update, branch=origin.branch, step=origin.step)
+        entry = StatusChanged(update, branch=origin.branch, step=origin.step, cursor=cursor)
         ends = state in FINAL
         if ends or state in INTERRUPTED:
             entry.answers = tuple(self.turns)

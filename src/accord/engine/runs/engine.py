@@ -40,7 +40,7 @@ from ..log import (
     Turn,
     state_of,
 )
-from ..skills import AgentBase, Skill, skill_named
+from ..skills import AgentBase, Cancellation, Skill, skill_named
 from .posts import Posts
 from .recovery import INTERRUPTED as INTERRUPTED_TEXT
 from .recovery import Recovery, turn_of
@@ -222,7 +222,7 @@ class Engine:
             if record is None:
                 raise not_found(task_id)
             _check_context(request.message, record.id, record.context_id)
-            _check_skill(request, record.id, record.skill)
+            self._check_skill(request, record.namespace, record.id, record.skill)
             if state_of(record.state) in FINAL and not reopen:
                 raise _has_ended(record.id, record.context_id, state_of(record.state))
             accepted = await self._posts.send(record, request, sender, idempotency, reopen=reopen)
@@ -277,7 +277,7 @@ class Engine:
         if self.runs.is_closed:
             raise self.tasks.refusal()
         _check_context(message, *log.ids)
-        _check_skill(request, log.ids.task_id, log.skill)
+        self._check_skill(request, log.namespace, log.ids.task_id, log.skill)
         run = log.run
         if log.state in FINAL and (run is not None or not reopen):
             await log.stored()  # an end is told when it is stored, also as the reason of a refusal
@@ -385,6 +385,13 @@ class Engine:
                 return (history, entries) if history is not None else None
         return None
 
+    def _check_skill(
+        self, request: SendMessageRequest, namespace: Namespace, task_id: str, skill: str
+    ) -> None:
+        agent = self.runs.agents.get(namespace.agent)
+        if agent is None or not agent.takes_any_skill:
+            _check_skill(request, task_id, skill)
+
     # Cancelling
 
     async def cancel(
@@ -425,10 +432,26 @@ class Engine:
     async def cancel_log(self, log: Log) -> None:
         """End a task of ours as canceled, if it has not ended otherwise by then."""
         with log.held():
+            skill = self.runs.find_skill(log)
+            if skill is not None and skill.on_cancel is not None:
+                await skill.on_cancel(await self._cancellation(log))
             if isinstance(log.run, Run):
                 await log.run.cancel()
             elif log.state not in FINAL:
                 log.set_status(TaskState.CANCELED)
+
+    async def _cancellation(self, log: Log) -> Cancellation:
+        run, private = log.run, log.about.private
+        if isinstance(run, Run):
+            private = run.private
+        elif not log.is_clear:
+            await log.stored()
+            history = read_history(await self.tasks.entries(log), self.limits)
+            private = (history.private if history is not None else "") or private
+        running = run.task if isinstance(run, Run) and not run.is_waiting else None
+        return Cancellation(
+            log.ids.task_id, private, log.about.sender, log.namespace.tenant, running
+        )
 
 
 class _Rested(Exception):

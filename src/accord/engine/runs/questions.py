@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, Any
 
-from ...model import InvalidParams, Message, Part, Role, TaskState
+from ...model import A2AError, InvalidParams, Message, Metadata, Part, Role, TaskState
 from ...schema import Shape
 from ..durable import Branch
 from ..log import Answered, Asked, AskLeft, Turn
@@ -46,25 +46,46 @@ class Questions:
         """A question was asked, and the answer is awaited."""
         return self._answer is not None
 
-    async def ask(self, branch: Branch, question: str | Message, type_: Any, name: str = "") -> Any:
+    async def ask(
+        self,
+        branch: Branch,
+        question: str | Message,
+        type_: Any,
+        name: str = "",
+        *,
+        metadata: Metadata | None = None,
+        refusal: A2AError | None = None,
+    ) -> Any:
+        """Ask, and return the answer. A `refusal` is what the senders of messages get that were
+        taken before and led to nothing.
+        """
         run, n = self._run, branch.next_question()
         parts = parts_of(question, type_)
+        word = question if isinstance(question, Message) and type_ is Message else parts
         asked = Asked(branch.path, n, name or _text(parts), _type_name(type_), is_named=bool(name))
         while True:
             answer = await self._recorded(asked)
             if answer is None:
                 async with self._turn():
                     await run.may_begin()
-                    self._say(TaskState.INPUT_REQUIRED, parts, asked)
+                    self._say(TaskState.INPUT_REQUIRED, word or None, asked, metadata, refusal)
                     answer = await self._next_message(branch, n)
             if type_ is Message:
                 return answer
             try:
                 return read_answer(answer, type_)
             except InvalidParams as error:
-                parts = _again(f"That does not fit: {error}", question, type_)
+                word = _again(f"That does not fit: {error}", question, type_)
 
-    async def require_auth(self, branch: Branch, text: str, until: Awaitable[Any] | None) -> Any:
+    async def require_auth(
+        self,
+        branch: Branch,
+        text: str | Message,
+        until: Awaitable[Any] | None,
+        *,
+        metadata: Metadata | None = None,
+        refusal: A2AError | None = None,
+    ) -> Any:
         run, n = self._run, branch.next_question()
         asked = Asked(branch.path, n, _AUTH, _AUTH, is_watching=until is not None, is_named=True)
         was_left = False
@@ -82,7 +103,7 @@ class Questions:
             if not (
                 run.history is not None and _is_same(run.history.question, asked)
             ):  # else it was said, and nothing came of it
-                self._say(TaskState.AUTH_REQUIRED, text, asked)
+                self._say(TaskState.AUTH_REQUIRED, text or None, asked, metadata, refusal)
             if until is None:
                 return await self._next_message(branch, n)
             return await self._first(branch, n, until)
@@ -118,13 +139,20 @@ class Questions:
         run.message = run.taken.message
         return run.taken
 
-    def _say(self, state: TaskState, word: Any, asked: Asked) -> None:
+    def _say(
+        self,
+        state: TaskState,
+        word: Any,
+        asked: Asked,
+        metadata: Metadata | None,
+        refusal: A2AError | None,
+    ) -> None:
         """Ask. The turn ends with it, so the state of the conversation is stored too."""
         run = self._run
         write = run.state_to_store()
         if run.conversation is not None:
             run.conversation.question_follows()
-        run.status(state, word)
+        run.status(state, word, metadata, refusal=refusal)
         asked.worked_s = round(run.worked(), 3)
         run.note(asked)
         run.remember(write)

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ...model import (
     FINAL,
     INTERRUPTED,
@@ -45,7 +47,18 @@ from ..durable import (
     Steps,
     position_in,
 )
-from ..log import NO_ORIGIN, ArtifactChanged, Entry, Log, Origin, Released, RunStarted, Turn, Worked
+from ..log import (
+    NO_ORIGIN,
+    ArtifactChanged,
+    Entry,
+    Log,
+    Noted,
+    Origin,
+    Released,
+    RunStarted,
+    Turn,
+    Worked,
+)
 from ..skills import Ask, Context, Fail, Reject, Reply, Skill, StatusMessage, to_parts
 from ..threads import Threads
 from .conversation_state import StateOfConversation
@@ -81,9 +94,9 @@ class Run:
         "_events",
         "_first_word",
         "_has_output",
-        "_is_new_conversation",
         "_last_message",
         "_left_open",
+        "_private",
         "_questions",
         "_root",
         "_runs",
@@ -96,6 +109,7 @@ class Run:
         "history",
         "idempotency_key",
         "is_canceled",
+        "is_new_conversation",
         "log",
         "loop",
         "message",
@@ -155,7 +169,7 @@ class Run:
         self.conversation: StateOfConversation | None = (
             StateOfConversation(self) if skill.binding.context else None
         )
-        self._is_new_conversation = is_new_conversation
+        self.is_new_conversation = is_new_conversation
         self._values = values
         self._last_message: Message | None = None
         self._left_open: StatusUpdate | None = None  # the question a bridge ended its turn with
@@ -170,6 +184,7 @@ class Run:
         # None: there is a task, as there is from the start unless the skill has `first_word`
         self._first_word = first_word
         self.idempotency_key = first_word.key if first_word is not None else ""
+        self._private = ""
         self._status_before: TaskStatus | None = None  # to return to, if a message is refused
         log.run = self
         log.is_clear = False
@@ -296,7 +311,7 @@ class Run:
         if self.skill.takes_files:
             binding.open_files(values, self._runs.open_url)
         try:
-            if self.conversation is not None and not self._is_new_conversation:
+            if self.conversation is not None and not self.is_new_conversation:
                 await self.conversation.load()
             if self.skill.kind == "coroutine":
                 self._finish(await self.skill.function(**values))
@@ -605,6 +620,9 @@ class Run:
         word: Any = None,
         metadata: Metadata | None = None,
         origin: Origin = NO_ORIGIN,
+        *,
+        refusal: A2AError | None = None,
+        cursor: str | None = None,
     ) -> None:
         if self.is_over or self.log.state in FINAL:
             self._drop()
@@ -613,7 +631,8 @@ class Run:
             self._speak()
         self.progressed_s = time.monotonic()
         self._has_output = True
-        self.log.set_status(state, None if word is None else self._message(word), metadata, origin)
+        message = None if word is None else self._message(word)
+        self.log.set_status(state, message, metadata, origin, refusal=refusal, cursor=cursor)
 
     def progress(self, text: str, metadata: Metadata | None) -> None:
         """Say how far the work is."""
@@ -646,29 +665,34 @@ class Run:
         if send is not None:
             self._send(send, origin, is_ours=isinstance(value, str))
 
-    def say(self, event: StatusUpdate | ArtifactUpdate | Message) -> None:
+    def say(
+        self, event: StatusUpdate | ArtifactUpdate | Message, cursor: str | None = None
+    ) -> None:
         """Add an event of the protocol as it is, with the ids of this task."""
         if isinstance(event, Message):
             if not self._answer(event):
                 self._last_message = self._message(event)
-        elif self.skill.is_durable:
+        elif self.skill.is_durable and cursor is None:
             raise TypeError(
-                "ctx.say takes no events in a durable skill, where a later attempt could not tell "
-                "which of them are in the log; use ctx.status, ctx.write and ctx.artifact"
+                "in a durable skill ctx.say needs cursor=, the place of the event on the other "
+                "side (or '' if there are none): a later attempt has to find out by ctx.cursor and "
+                "ctx.task what was said; else use ctx.status, ctx.write and ctx.artifact"
             )
         elif self.is_over or self.log.state in FINAL:
             self._drop()
         elif isinstance(event, ArtifactUpdate):
             artifact = copy.copy(event.artifact)
             send = Send(artifact, bool(event.append), bool(event.last_chunk))
-            self._send(send, self._origin()[1], is_ours=False)
+            self._send(send, self._origin()[1], is_ours=False, cursor=cursor)
         elif event.status.state in FINAL:
             is_done = event.status.state is TaskState.COMPLETED
             write = self.state_to_store() if is_done else None
-            self.status(event.status.state, event.status.message, event.metadata)
+            self.status(event.status.state, event.status.message, event.metadata, cursor=cursor)
             self.remember(write)
             self._move(Move.END)
         elif event.status.state in INTERRUPTED:
+            if self.skill.is_durable:
+                raise TypeError("a durable skill asks with ctx.ask or ctx.require_auth")
             self._left_open = event
         else:
             is_first = self._first_word is not None
@@ -679,9 +703,23 @@ class Run:
                 and event.status.message is None
             ):
                 return  # that is how every task begins
-            self.status(event.status.state, event.status.message, event.metadata)
+            self.status(event.status.state, event.status.message, event.metadata, cursor=cursor)
 
-    def _send(self, send: Send, origin: Origin, *, is_ours: bool) -> None:
+    def end_turn(
+        self,
+        state: TaskState,
+        message: Message | None,
+        metadata: Metadata | None,
+        *,
+        refusal: A2AError,
+    ) -> None:
+        """End the task, of a bridge; its sender gets an error."""
+        self.status(state, message, metadata, refusal=refusal, cursor="")
+        self._move(Move.END)
+
+    def _send(
+        self, send: Send, origin: Origin, *, is_ours: bool, cursor: str | None = None
+    ) -> None:
         if self._first_word is not None:
             self._speak()
         self.progressed_s = time.monotonic()
@@ -694,7 +732,8 @@ class Run:
             append=send.append,
             last_chunk=send.last_chunk,
         )
-        self.log.append(ArtifactChanged(update, origin.branch, origin.step), is_ours=is_ours)
+        entry = ArtifactChanged(update, origin.branch, origin.step, cursor)
+        self.log.append(entry, is_ours=is_ours)
 
     def add_artifact(
         self,
@@ -761,6 +800,33 @@ class Run:
         return list(history)
 
     # What is recorded
+
+    @property
+    def cursor(self) -> str:
+        """Where the other side of a bridge stood when the last attempt ended."""
+        return self.history.cursor if self.history is not None else ""
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether the function has not come yet to where the record of earlier attempts ends."""
+        return self.history is not None and self.history.is_replaying("")
+
+    @property
+    def private(self) -> str:
+        """The skill's own record of the task, JSON; empty if there is none."""
+        noted = self.history.private if self.history is not None else ""
+        return self._private or noted or self.log.about.private
+
+    @private.setter
+    def private(self, value: str) -> None:
+        """Record something, with what is said next. Of a task that does not exist yet it is part:
+        it can be read without its log, for as long as there is the task.
+        """
+        self._private = value
+        if self._first_word is not None:
+            self.log.about = msgspec.structs.replace(self.log.about, private=value)
+        else:
+            self.log.append(Noted(value))
 
     def note(self, entry: Entry) -> None:
         """Add a private entry."""

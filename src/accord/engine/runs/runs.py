@@ -111,7 +111,15 @@ class Runs:
         )
         if skill.has_first_word:
             first = FirstWord(self.tasks, log, turn, idempotency, always_task=always_task)
-            run = Run(self, log, skill, turn, values, first_word=first)
+            run = Run(
+                self,
+                log,
+                skill,
+                turn,
+                values,
+                first_word=first,
+                is_new_conversation=is_new_conversation,
+            )
             self.unspoken[namespace, log.ids.task_id] = run
             return Accepted(log, turn.number, True, first)
         if idempotency is not None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .context import current as current
     from .probe import PROBE_SKILL as PROBE_SKILL
     from .probe import is_probe as is_probe
+    from .skill import Cancellation as Cancellation
     from .skill import Skill as Skill
     from .values import Ask as Ask
     from .values import File as File
@@ -27,6 +28,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         {
             "AgentBase": "agent",
             "Ask": "values",
+            "Cancellation": "skill",
             "Context": "context",
             "Fail": "context",
             "PROBE_SKILL": "probe",

@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from fnmatch import fnmatch
 from typing import Any, TypeVar, overload
 
@@ -99,6 +99,8 @@ class AgentBase:
         self.skills: dict[str, Skill] = {}
         self.router: Callable[[Message], Any] | None = None
         self.edit_card: Callable[[AgentCard], AgentCard | None] | None = None
+        self.takes_any_skill = False  # a message may name one we don't have: another agent knows
+        self.on_close: list[Callable[[], Awaitable[None]]] = []  # called when it is served no more
         self.extend_card: Callable[[AgentCard, Caller], Any] | None = None
         # True for programs that decide themselves who may see it, before the agent is reached
         self.is_extended_card_public = False
@@ -295,6 +297,9 @@ class AgentBase:
         default.
         """
         named = skill_named(request)
+        if self.takes_any_skill and request.metadata:  # what stands beside a message goes along
+            message = request.message
+            message.metadata = {**request.metadata, **(message.metadata or {})}
         if named is None and self.router is not None:
             named = self.router(request.message)
             if inspect.isawaitable(named):
@@ -302,6 +307,8 @@ class AgentBase:
         if named is None:
             return self.default
         skill = self.skills.get(named) if isinstance(named, str) else None
+        if skill is None and self.takes_any_skill:
+            return self.default
         if skill is None:
             what = f"no skill {named!r:.80}; this agent has {', '.join(self.skills)}"
             raise InvalidParams(what, violations=(("message.metadata.skill", what),))

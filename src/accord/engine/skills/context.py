@@ -164,6 +164,11 @@ class Context:
         return self._task_run.log.snapshot().task
 
     @property
+    def cursor(self) -> str:
+        """The last `cursor` that earlier attempts of this run gave to `say`; empty in the first."""
+        return self._task_run.cursor
+
+    @property
     def idempotency_key(self) -> str:
         """The key under which the message that made this task may be sent again; empty if there is
         none. Only the first attempt of a run knows it.
@@ -245,15 +250,20 @@ class Context:
         )
         return Done(run)
 
-    def say(self, event: StatusUpdate | ArtifactUpdate | Message) -> Awaitable[None]:
+    def say(
+        self, event: StatusUpdate | ArtifactUpdate | Message, *, cursor: str | None = None
+    ) -> Awaitable[None]:
         """Add an event of the protocol as it is; for bridges to other frameworks and agents.
 
         The ids become those of this task. A final status ends the task; with an interrupted one
         (input or authorization required) the turn ends when the function returns, and the next
         message calls it again. A Message is the last word of the completed task.
+
+        A durable skill gives the `cursor` of each event on the other side too, or "" if there is
+        none. When it is called again, `ctx.cursor` and `ctx.task` tell what it had said.
         """
         run = self._task_run
-        run.act(lambda: run.say(event))
+        run.act(lambda: run.say(event, cursor))
         return Done(run)
 
     @overload

@@ -7,12 +7,13 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
+    Awaitable,
     Callable,
     Generator,
     Iterable,
     Iterator,
 )
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...model import AgentSkill, Message, Part
 from ...schema import json_schema
@@ -20,7 +21,22 @@ from .context import Context
 from .signature import Parameters, bind
 from .values import Ask, File, Reply, StatusMessage
 
-__all__ = ["Skill"]
+if TYPE_CHECKING:
+    import asyncio
+
+    from ..log import Sender
+
+__all__ = ["Cancellation", "Skill"]
+
+
+class Cancellation(NamedTuple):
+    """A task that its client wants to cancel."""
+
+    task_id: str
+    private: str  # the skill's own record of it, JSON
+    sender: "Sender"  # of its first message
+    tenant: str
+    running: "asyncio.Task[None] | None"  # the call of the function, if it is at work here
 
 
 class Skill:
@@ -42,6 +58,7 @@ class Skill:
         idle_s: float | None = None,
         scopes: Iterable[str] = (),
         names: dict[str, Any] | None = None,
+        on_cancel: "Callable[[Cancellation], Awaitable[None]] | None" = None,
     ) -> None:
         self.function = function
         self.card = card
@@ -52,6 +69,8 @@ class Skill:
         self.run_s = run_s
         self.idle_s = idle_s
         self.scopes = frozenset(scopes)  # its callers need
+        # asked before a task is cancelled; an error it raises is the answer, and the task goes on
+        self.on_cancel = on_cancel
         self._names = names or {}
         self.kind = _kind(function)
         self.binding = Parameters((), "", "")
