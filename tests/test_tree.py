@@ -20,7 +20,7 @@ ORDER = [
     {"engine", "push", "client"},
     {"operations"},
     {"server"},
-    {"delegate", "gauges", "served"},
+    {"delegate", "gauges", "relay", "served"},
     {"app"},
     {"console"},
     {"agent"},

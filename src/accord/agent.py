@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from .engine.skills import AgentBase
-from .model import Limits
+from .model import AgentCard, Limits
 
 if TYPE_CHECKING:
     import socket
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .app import App, AppPart
     from .engine.runs import Retention
     from .push import PushSettings
+    from .relay import Connect
     from .server.transport import Tls
     from .store import Store
 
@@ -51,6 +52,71 @@ class Agent(AgentBase):
     `provider`, `documentation_url`, `icon_url`, `input_modes` and `output_modes` (media types),
     `extensions`. With `strict_modes` a part of another media type is refused.
     """
+
+    @classmethod
+    def proxy(
+        cls,
+        agent: str | AgentCard,
+        *,
+        name: str = "",
+        auth: Any = None,
+        credentials: Any = None,
+        connect: "Connect | None" = None,
+        lost_after_s: float = 3600.0,
+        silent_s: float = 10.0,
+    ) -> "Agent":
+        """Return an agent that passes everything on to another one, whatever version and binding
+        that speaks.
+
+        agent = Agent.proxy("https://old.example.com")
+        agent.run()
+
+        Its tasks follow those of the other agent event by event, under ids of their own, and are
+        kept here: streams can be resumed, sends repeated under a key, tasks listed and pushed, and
+        callers don't see each other's. After a crash it goes on. Its card is the other agent's,
+        with our addresses and capabilities.
+
+        Args:
+            agent: The other agent's address, or its card.
+            name: What this one is called; the other's name by default.
+            auth: How callers show who they are, as for any agent. What they show is never passed
+              on.
+            credentials: What is shown to the other agent: `auth` of `accord.connect`.
+            connect: Gives a client for each task instead, from an `accord.relay.Errand`: who calls,
+              and which of several equal agents has the task. Needs the card as `agent`.
+            lost_after_s: A task fails if its agent was away for so long.
+            silent_s: A message that is not answered for so long gets a task that is submitted.
+
+        Raises:
+            AgentFault: There is no agent at this address.
+        """
+        from .relay import (  # brings the client
+            Relay,
+            SharedClient,
+            fetch_card,
+            relayed_extensions,
+            relayed_skills,
+        )
+
+        card = agent if isinstance(agent, AgentCard) else fetch_card(agent, auth=credentials)
+        shared = SharedClient(agent, auth=credentials)
+        relay = Relay(connect or shared, lost_after_s=lost_after_s, silent_s=silent_s)
+        made = cls(
+            name or card.name,
+            description=card.description,
+            version=card.version,
+            provider=card.provider,
+            documentation_url=card.documentation_url,
+            icon_url=card.icon_url,
+            input_modes=card.default_input_modes,
+            output_modes=card.default_output_modes,
+            extensions=relayed_extensions(card),
+            auth=auth,
+        )
+        made.skills = relayed_skills(card, relay)
+        made.takes_any_skill = True
+        made.on_close.append(shared.close)
+        return made
 
     def app(
         self,

@@ -557,6 +557,9 @@ class App(Router):
         await self._engine.close()
         if self._files is not None:
             await self._files.close()
+        for agent in self._engine.runs.agents.values():
+            for close in agent.on_close:
+                await close()
         if self._grpc is not None:
             await self._grpc.stop()
         await self._export()

@@ -46,6 +46,19 @@ class _Serve(click.Command):
     help="Instead of FILE: serve the tools of this MCP server as skills. Needs: pip install "
     "'accord[mcp]'",
 )
+@click.option(
+    "--proxy",
+    metavar="URL",
+    help="Instead of FILE: pass everything on to the agent at this address, of any version, and "
+    "keep its tasks here.",
+)
+@click.option(
+    "--proxy-token",
+    envvar="ACCORD_PROXY_TOKEN",
+    show_envvar=True,
+    metavar="KEY|TOKEN",
+    help="With --proxy: the credential to show to that agent.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -201,6 +214,8 @@ class _Serve(click.Command):
 def serve(
     files: tuple[str, ...],
     mcp: str | None,
+    proxy: str | None,
+    proxy_token: str | None,
     host: str,
     port: int,
     store: str | None,
@@ -247,9 +262,12 @@ def serve(
     accord serve team.py:planner --port 9000 --store memory://
     accord serve team.planning:planner
     accord serve --mcp "uvx some-mcp-server"
+    accord serve --proxy https://old-agent.example.com
     """
-    if bool(files) == bool(mcp):
-        raise click.UsageError("say what to serve: a FILE, or --mcp COMMAND")
+    if sum(map(bool, (files, mcp, proxy))) != 1:
+        raise click.UsageError("say what to serve: a FILE, --mcp COMMAND or --proxy URL")
+    if proxy_token and not proxy:
+        raise click.UsageError("--proxy-token goes with --proxy")
     if url is not None and not url.startswith(("http://", "https://")):
         raise click.ClickException(
             f"--url {url} is not an address that clients can use; write it like "
@@ -257,12 +275,16 @@ def serve(
         )
     if no_push and push_settings:
         raise click.UsageError("--no-push can't be used with --push")
-    if reloads and mcp:
-        raise click.UsageError("--reload can't be used with --mcp")
+    if reloads and not files:
+        raise click.UsageError(f"--reload can't be used with {'--mcp' if mcp else '--proxy'}")
     if reloads:
         typed = click.get_current_context().meta["accord.typed"]
         return serve_reloading([word for word in typed if word != "--reload"], folder_of(files[0]))
-    found = [load_agent(file) for file in files] if mcp is None else [_agent_of_mcp(mcp)]
+    if proxy:
+        found = [_relay_of(proxy, proxy_token)]
+        store = store or f"sqlite:///.accord/{found[0].slug}-relay.db"
+    else:
+        found = [load_agent(file) for file in files] if mcp is None else [_agent_of_mcp(mcp)]
     agent, *beside = found
     registrations = _registrations(hub, hub_key, workers, len(found))
 
@@ -317,6 +339,16 @@ def serve(
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _relay_of(url: str, credential: str | None) -> Agent:
+    from ..client import AgentFault  # brings the client, which other agents may not need
+    from ..model import A2AError
+
+    try:
+        return Agent.proxy(url, credentials=credential)
+    except (AgentFault, A2AError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _agent_of_mcp(server: str) -> Agent:

@@ -1,0 +1,704 @@
+"""A relay: an agent whose tasks follow the tasks of another agent, event by event.
+
+Callers talk to the relay, in any version and binding; it talks to the other agent, in whatever that
+speaks. Ids are the relay's own, and its log is the truth for callers: they resume streams, send
+under idempotency keys, list, subscribe and are notified, though the other agent may know none of
+that, and while it is away.
+
+A relay is an ordinary durable skill. What it has to know of the other agent's task is its private
+record (`Remote`); how far it has followed stands in its own log.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import math
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import msgspec
+
+from .auth import Caller
+from .client import (
+    AgentFault,
+    Client,
+    ConnectionLost,
+    Gap,
+    Retry,
+    Stream,
+    TooSlow,
+    catch_up,
+    connect,
+    is_interrupted,
+)
+from .engine.durable import RUN_POSITION
+from .engine.log import about_of
+from .engine.runs import Run
+from .engine.skills import Cancellation, Context, Fail, Skill
+from .model import (
+    FINAL,
+    IDEMPOTENT,
+    INTERRUPTED,
+    PUSH_ARTIFACTS,
+    RESUME,
+    A2AError,
+    AgentCard,
+    AgentExtension,
+    AgentSkill,
+    ArtifactUpdate,
+    InvalidAgentResponse,
+    InvalidParams,
+    Message,
+    PermissionDenied,
+    StatusUpdate,
+    Task,
+    TaskNotFound,
+    TaskState,
+    TaskStatus,
+    Unauthenticated,
+    Unavailable,
+    UnsupportedOperation,
+)
+from .store import Query
+
+__all__ = [
+    "Connect",
+    "Errand",
+    "Relay",
+    "Remote",
+    "SharedClient",
+    "fetch_card",
+    "relayed_extensions",
+    "relayed_skills",
+]
+
+log_ = logging.getLogger("accord")
+
+# After that the relay decides whether to go on trying.
+_RETRY = Retry(max_time_s=5.0, first_max_time_s=3.0)
+OURS = frozenset([RESUME, IDEMPOTENT, PUSH_ARTIFACTS])  # extensions that end here
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+THERE_S = 90.0
+CANCEL_S = 3.0  # for what the other agent says last of a task that it has cancelled
+
+
+class Errand(msgspec.Struct, kw_only=True):
+    """What a client of the other agent is wanted for: which credential it shows may depend on the
+    caller, and which of several equal agents it is on the task.
+    """
+
+    caller: Caller
+    tenant: str = ""
+    # One of several equal agents, by any name. Empty for a new task: whoever connects may set it.
+    # It is recorded with the task, and given again for everything about that.
+    member: str = ""
+
+
+Connect: TypeAlias = Callable[[Errand], Awaitable[Client]]
+
+
+class Remote(msgspec.Struct, omit_defaults=True):
+    """The private record of a relayed task: what it is at the other agent."""
+
+    task_id: str = ""  # empty: not known yet
+    context_id: str = ""
+    member: str = ""
+    key: str = ""  # under which the first message is sent
+    asked: str = ""  # a letter for each question that was passed on: i for input, a for auth
+    question: StatusUpdate | None = None  # the last of them
+    sent: int = 0  # how many answers are known to have arrived
+
+
+_decode_remote = msgspec.json.Decoder(Remote).decode
+
+
+def remote_of(private: str) -> Remote:
+    """Return the record of a task; an empty one if there is none."""
+    return _decode_remote(private) if private else Remote()
+
+
+class Relay:
+    """Follows tasks of one agent.
+
+    Args:
+        connect: Gives a client of the agent. It may give the same one every time; it owns it.
+        lost_after_s: How long an agent may be away before its tasks are failed.
+        silent_s: After so long without an answer a message gets a task, so that its sender need
+          not wait.
+    """
+
+    def __init__(
+        self, connect: Connect, *, lost_after_s: float = 3600.0, silent_s: float = 10.0
+    ) -> None:
+        self.connect = connect
+        self.lost_after_s = lost_after_s
+        self.silent_s = silent_s
+
+    async def run(self, message: Message, ctx: Context) -> None:
+        """The skill: have the other agent do what the message asks for."""
+        place = RUN_POSITION.get()
+        assert place is not None  # it is a skill, which a run has called
+        await _Relayed(self, place.run, place.branch, ctx).follow()
+
+    async def cancel(self, cancellation: Cancellation) -> None:
+        """Ask the other agent to cancel; what it answers is the answer."""
+        remote = remote_of(cancellation.private)
+        if not remote.task_id:
+            return  # there is nothing it could be asked to cancel
+        caller = cancellation.sender.caller
+        errand = Errand(caller=caller, tenant=cancellation.tenant, member=remote.member)
+        try:
+            client = await self.connect(errand)
+            await client.cancel(remote.task_id)
+        except TaskNotFound:
+            return  # it is gone there, and so it may be here
+        except (A2AError, AgentFault) as error:
+            raise _passed_on(error, remote.task_id, cancellation.task_id) from None
+        if cancellation.running is not None:  # it passes on what the agent says at the end
+            await asyncio.wait({cancellation.running}, timeout=CANCEL_S)
+
+
+class SharedClient:
+    """Gives all who ask the same client, made when it is first needed.
+
+    Args:
+        agent: Where the agent is, or its card; see `accord.client.connect`.
+        options: Of `connect`.
+    """
+
+    def __init__(self, agent: Any, **options: Any) -> None:
+        self._agent = agent
+        self._options = {"retry": _RETRY} | options
+        self._client: Client | None = None
+
+    async def __call__(self, errand: Errand) -> Client:
+        if self._client is None:
+            self._client = connect(self._agent, **self._options)
+        return self._client
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+
+def fetch_card(agent: Any, **options: Any) -> AgentCard:
+    """Return the card of an agent. Waits for it, also where an event loop runs.
+
+    Raises:
+        AgentFault: There is none.
+    """
+
+    async def fetch() -> AgentCard:
+        async with connect(agent, **options) as client:
+            return client.card
+
+    with ThreadPoolExecutor(1) as beside:
+        return beside.submit(asyncio.run, fetch()).result()
+
+
+def relayed_skills(card: AgentCard, relay: Relay) -> dict[str, Skill]:
+    """The skills of the other agent, as ours. What they do is up to that."""
+    cards = card.skills or [
+        AgentSkill(id="relay", name=card.name, description=card.description, tags=["relay"])
+    ]
+    return {
+        one.id: Skill(
+            relay.run,
+            msgspec.structs.replace(one, security_requirements=[]),
+            is_durable=True,
+            has_first_word=True,
+            run_s=math.inf,
+            on_cancel=relay.cancel,
+        )
+        for one in cards
+    }
+
+
+def relayed_extensions(card: AgentCard) -> list[AgentExtension]:
+    """What callers may activate at the other agent."""
+    return [one for one in card.capabilities.extensions if one.uri not in OURS]
+
+
+class _Relayed:
+    """One task that is relayed."""
+
+    def __init__(self, relay: Relay, run: Run, branch: Any, ctx: Context) -> None:
+        self._relay = relay
+        self._run = run
+        self._branch = branch
+        self._ctx = ctx
+        self._remote = remote_of(run.private)
+        self._cursor = run.cursor  # behind what we have said
+        self._stream: Stream | None = None
+        self._pending: tuple[Any, str] | None = None  # an event that was read, and its cursor
+        self._refusal: A2AError | None = None  # for who sent the last answer
+        self._is_answering = False  # an answer was sent, and nothing has come since
+
+    # The way of a task
+
+    async def follow(self) -> None:
+        try:
+            answers = self._recorded_answers()
+            if self._run.history is None and self._remote.task_id:
+                await self._reopen()
+            elif not self._remote.task_id and not await self._begin():
+                return
+            async for answer, is_new in answers:
+                await self._answer(answer, is_new=is_new)
+            while (question := await self._until_question()) is not None:
+                found = await self._ask(question)
+                if found is not None:
+                    await self._answer(found, is_new=True)
+        finally:
+            await self._close()
+
+    async def _recorded_answers(self) -> AsyncIterator[tuple[Message, bool]]:
+        """Go through the questions that were passed on before; the last may still be open. What
+        was answered then may not have arrived.
+        """
+        remote = self._remote
+        asked, sent, question = remote.asked, remote.sent, remote.question
+        count = 0
+        for i, kind in enumerate(asked):
+            is_last = i == len(asked) - 1
+            before = self._run.log.pos
+            answer = await self._put(kind, question if is_last else None)
+            if answer is None:
+                continue
+            count += 1
+            if count > sent:
+                yield answer, self._run.log.pos != before
+
+    def _record(self, **changes: Any) -> None:
+        self._remote = msgspec.structs.replace(self._remote, **changes)
+        self._run.private = msgspec.json.encode(self._remote).decode()
+
+    async def _connect(self) -> Client:
+        ctx = self._ctx
+        errand = Errand(caller=ctx.caller, tenant=ctx.tenant, member=self._remote.member)
+        try:
+            client = await self._relay.connect(errand)
+            await client.open()
+        except AgentFault as error:
+            raise _passed_on(error, "", "") from error
+        if errand.member != self._remote.member:
+            self._record(member=errand.member)
+        return client
+
+    # Sending
+
+    async def _begin(self) -> bool:
+        """Send the first message. Return whether there is a task to be followed."""
+        run, ctx = self._run, self._ctx
+        is_again = run.history is not None
+        client = await self._connect()
+        if is_again and not client.deduplicates and not client.connection.names_tasks:
+            raise Fail(
+                "the connection to the agent was lost before it answered; whether it has begun is "
+                "not known: send the message again if that does no harm"
+            )
+        if not self._remote.key:
+            self._record(key=self._new_key(), context_id=await self._context_id())
+        message = await self._outgoing(ctx.message)
+        message.message_id = run.task_id  # those of callers may be the same
+        message.context_id = self._remote.context_id
+        self._open(client, message, self._remote.key)
+        try:
+            first = await self._first_event()
+        except (A2AError, AgentFault) as error:
+            passed = _passed_on(error, "", "")
+            if run.is_unspoken:
+                raise passed from None
+            raise Fail(str(passed)) from None
+        if isinstance(first, Message):
+            run.say(first, "")
+            return False
+        assert self._stream is not None  # it gave the event
+        self._learn(self._stream)
+        return True
+
+    async def _reopen(self) -> None:
+        """A message has begun an ended task anew, as old versions allow: so it does with the other
+        agent; where it can't, it is a new task of that conversation.
+        """
+        run = self._run
+        key = f"relay-{run.task_id}-turn-{run.turn}"
+        self._remote = Remote(
+            task_id=self._remote.task_id,
+            context_id=self._remote.context_id,
+            member=self._remote.member,
+        )
+        self._record(key=key)
+        client = await self._connect()
+        message = await self._outgoing(self._ctx.message)
+        self._open(client, message, key)
+        try:
+            await self._first_event()
+        except (UnsupportedOperation, TaskNotFound, InvalidParams):
+            await self._close()
+            message.task_id = ""
+            self._open(client, message, f"{key}-new")
+            try:
+                await self._first_event()
+            except (A2AError, AgentFault) as error:
+                raise Fail(self._reason(error)) from None
+        except (A2AError, AgentFault) as error:
+            raise Fail(self._reason(error)) from None
+        assert self._stream is not None  # it has told the first event
+        if self._stream.task is not None:
+            self._learn(self._stream)
+
+    def _new_key(self) -> str:
+        """Stable for a caller that sends again under its key; never another caller's."""
+        run, namespace = self._run, self._run.log.namespace
+        if not run.idempotency_key:
+            return f"relay-{run.task_id}"
+        parts = (*namespace, run.idempotency_key)
+        return "relay-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+    async def _context_id(self) -> str:
+        """The other agent's id of this conversation: as an earlier task has it; for a new one, an
+        id of our making, since other callers may have chosen the same.
+        """
+        run, log = self._run, self._run.log
+        if not run.is_new_conversation:
+            query = Query(log.namespace, 8, context_id=log.ids.context_id)
+            for record in (await run.runs.tasks.page(query)).tasks:
+                known = remote_of(about_of(record.about).private).context_id
+                if known:
+                    return known
+        parts = (*log.namespace, log.ids.context_id)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+    async def _outgoing(self, message: Message) -> Message:
+        """A message as the other agent gets it: tasks it refers to by their ids there."""
+        references = [
+            known for id_ in message.reference_task_ids if (known := await self._their_id(id_))
+        ]
+        return msgspec.structs.replace(
+            message,
+            task_id=self._remote.task_id,
+            context_id=self._remote.context_id,
+            reference_task_ids=references,
+        )
+
+    async def _their_id(self, task_id: str) -> str:
+        run = self._run
+        found = await run.runs.tasks.store.load(run.log.namespace, task_id)
+        return remote_of(about_of(found.about).private).task_id if found is not None else ""
+
+    def _open(self, client: Client, message: Message, key: str) -> None:
+        ctx = self._ctx
+        self._stream = client.stream(
+            message,
+            output_modes=ctx.accepted_output_modes,
+            key=key if client.deduplicates else "",
+            extensions=sorted(ctx.extensions - OURS),
+        )
+
+    async def _first_event(self) -> Any:
+        """Read the first event. A message that is not answered for a while gets its task, so that
+        its sender need not wait.
+        """
+        assert self._stream is not None  # it was just opened
+        reading = asyncio.ensure_future(anext(self._stream))
+        try:
+            if self._run.is_unspoken:
+                await asyncio.wait({reading}, timeout=self._relay.silent_s)
+                if not reading.done():
+                    self._say(_status(TaskState.SUBMITTED), "")
+            event = await reading
+        except StopAsyncIteration:
+            raise InvalidAgentResponse("the agent's answer is empty") from None
+        finally:
+            reading.cancel()
+            await asyncio.wait({reading})
+        self._pending = (event, self._stream.cursor)
+        return event
+
+    def _learn(self, stream: Stream) -> None:
+        """The other agent has told which task this is."""
+        task = stream.task
+        assert task is not None  # an event that is no message is about a task
+        context_id = task.context_id or self._remote.context_id
+        if (task.id, context_id) != (self._remote.task_id, self._remote.context_id):
+            self._record(task_id=task.id, context_id=context_id)
+
+    # Following
+
+    async def _until_question(self) -> StatusUpdate | None:
+        """Pass on what happens until the agent asks something; None if the task has ended."""
+        loop = asyncio.get_running_loop()
+        lost_at: float | None = None
+        tries = 0
+        while True:
+            before, begun_at = self._run.log.seq, loop.time()
+            try:
+                question = await self._read()
+                if question is not None or self._run.is_over:
+                    return question
+                error: A2AError | AgentFault | None = None
+            except (A2AError, AgentFault) as fault:
+                if not is_interrupted(fault):
+                    return await self._refused(fault)
+                error = fault
+            await self._close()
+            # What lasted longer than a client tries was there, and had nothing to say.
+            was_there = self._run.log.seq != before or loop.time() - begun_at > THERE_S
+            if was_there or lost_at is None:
+                lost_at, tries = loop.time(), 0
+            if error is not None and loop.time() - lost_at > self._relay.lost_after_s:
+                raise Fail(f"the agent was away for {self._relay.lost_after_s:g} s")
+            tries += 1
+            pause_s = min(FIRST_PAUSE_S * 2 ** min(tries, 10), LONGEST_PAUSE_S)
+            await asyncio.sleep(pause_s * (0.5 + random.random() / 2))
+
+    async def _refused(self, error: A2AError | AgentFault) -> StatusUpdate | None:
+        """The agent answers with an error though there is a task: whoever waits for our task gets
+        that error, and the task becomes what it is there. Return its question, if it asks one.
+        """
+        await self._close()
+        refusal = _passed_on(error, self._remote.task_id, self._run.task_id)
+        if isinstance(error, AgentFault | TaskNotFound):
+            raise Fail(self._reason(error)) from None
+        try:
+            task = await (await self._connect()).get(self._remote.task_id)
+        except (A2AError, AgentFault) as fault:
+            raise Fail(self._reason(fault)) from None
+        for event in catch_up(self._seen(), task):
+            if isinstance(event, StatusUpdate) and event.status.state in FINAL:
+                status = event.status
+                self._run.end_turn(status.state, status.message, event.metadata, refusal=refusal)
+                return None
+            if isinstance(event, StatusUpdate) and event.status.state in INTERRUPTED:
+                self._refusal = refusal
+                return event
+            assert not isinstance(event, Task)  # it is what leads to one
+            self._pass(event, "")
+        raise Fail(str(refusal))
+
+    def _reason(self, error: A2AError | AgentFault) -> str:
+        log_.warning("task %s: its agent: %s", self._run.task_id, error)
+        if isinstance(error, TaskNotFound):
+            return "the agent no longer knows this task"
+        return str(_passed_on(error, self._remote.task_id, self._run.task_id))
+
+    async def _read(self) -> StatusUpdate | None:
+        """Pass on one stream; return a question. None if the task or the stream has ended."""
+        async for event, cursor in self._events():
+            match event:
+                case Gap():
+                    return None  # what was missed is found by comparing
+                case Message():
+                    self._say(_status(TaskState.COMPLETED, event), cursor)
+                case Task():
+                    question = self._take_task(event, cursor)
+                    if question is not None:
+                        return question
+                case StatusUpdate() if event.status.state in INTERRUPTED:
+                    return event
+                case _:
+                    self._pass(event, cursor)
+            if self._run.is_over:
+                return None
+            await self._run.drain()
+        stream = self._stream
+        if stream is not None and stream.task is not None:
+            status = stream.task.status
+            if status.state in FINAL or status.state in INTERRUPTED:
+                update = StatusUpdate(task_id="", context_id="", status=status)
+                if status.state in INTERRUPTED:
+                    return update
+                self._say(update, stream.cursor)
+        return None
+
+    async def _events(self) -> AsyncIterator[tuple[Any, str]]:
+        """The events of the stream that is open, else those that follow what is in our log."""
+        if self._stream is None:
+            client = await self._connect()
+            self._stream = client.subscribe(
+                self._remote.task_id, after=self._cursor, seen=self._seen()
+            )
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            yield pending
+        stream = self._stream
+        async for event in stream:
+            yield event, stream.cursor
+
+    def _seen(self) -> Task:
+        """Our task as the other agent would know it."""
+        if self._run.is_unspoken:
+            return Task(
+                id=self._remote.task_id,
+                context_id=self._remote.context_id,
+                status=TaskStatus(state=TaskState.SUBMITTED),
+            )
+        task = self._ctx.task
+        task.id, task.context_id = self._remote.task_id, self._remote.context_id
+        if task.history:
+            task.history[0].message_id = self._run.task_id
+        return task
+
+    def _take_task(self, task: Task, cursor: str) -> StatusUpdate | None:
+        """Pass on what of a task is new. Return its question, if it asks one."""
+        is_answering, self._is_answering = self._is_answering, False
+        events = list(catch_up(self._seen(), task))
+        for i, event in enumerate(events):
+            assert not isinstance(event, Task)  # it is what leads to one
+            is_last = i == len(events) - 1
+            if isinstance(event, StatusUpdate) and event.status.state in INTERRUPTED:
+                # The first frame of the answer to a question may still show the question.
+                return None if is_answering else event
+            if isinstance(event, StatusUpdate) and is_last and task.metadata:
+                event.metadata = task.metadata
+            self._pass(event, cursor if is_last else "")
+        if self._run.is_unspoken:
+            self._say(_status(TaskState.SUBMITTED), cursor)
+        return None
+
+    def _pass(self, event: StatusUpdate | ArtifactUpdate, cursor: str) -> None:
+        if isinstance(event, StatusUpdate):
+            is_answering, self._is_answering = self._is_answering, False
+            says_nothing = event.status.message is None and not event.metadata
+            if is_answering and says_nothing and event.status.state is TaskState.WORKING:
+                return  # that it works is known since the answer was taken
+        elif event.append and not self._is_known(event.artifact.artifact_id):
+            event = msgspec.structs.replace(event, append=False)
+        self._say(event, cursor)
+
+    def _is_known(self, artifact_id: str) -> bool:
+        artifacts: Iterable[Any] = reversed(self._run.log.draft.artifacts)
+        return any(artifact.artifact_id == artifact_id for artifact in artifacts)
+
+    def _say(self, event: StatusUpdate | ArtifactUpdate, cursor: str) -> None:
+        self._run.say(event, cursor)
+        self._cursor = cursor or self._cursor
+
+    # Questions
+
+    async def _ask(self, question: StatusUpdate, refusal: A2AError | None = None) -> Message | None:
+        """Ask our client what the other agent asks; None if it went on without an answer."""
+        refusal, self._refusal = refusal or self._refusal, None
+        kind = "a" if question.status.state is TaskState.AUTH_REQUIRED else "i"
+        self._record(asked=self._remote.asked + kind, question=question)
+        return await self._put(kind, question, refusal)
+
+    async def _put(
+        self, kind: str, question: StatusUpdate | None, refusal: A2AError | None = None
+    ) -> Message | None:
+        questions, branch = self._run.questions, self._branch
+        word: Any = question.status.message if question is not None else None
+        metadata = question.metadata if question is not None else None
+        if kind == "i":
+            await self._close()
+            answer: Message = await questions.ask(
+                branch, word or "", Message, "relay", metadata=metadata, refusal=refusal
+            )
+            return answer
+        went_on = _Later(self._next_event)
+        found = await questions.require_auth(
+            branch, word or "", went_on, metadata=metadata, refusal=refusal
+        )
+        if isinstance(found, Message):
+            return found
+        self._is_answering = True  # that it works is in the log already
+        return None
+
+    async def _next_event(self) -> None:
+        """Wait until the other agent goes on by itself."""
+        while True:
+            try:
+                async for event, cursor in self._events():
+                    self._pending = (event, cursor)
+                    return
+            except (A2AError, AgentFault) as error:
+                if not is_interrupted(error):
+                    return  # what is wrong is found when it is read again
+            await self._close()
+            await asyncio.sleep(LONGEST_PAUSE_S)
+
+    async def _answer(self, answer: Message, *, is_new: bool) -> None:
+        """Send an answer on. If it is refused, its sender is told why and the question stays."""
+        remote = self._remote
+        message: Message | None = answer
+        while message is not None:
+            client = await self._connect()
+            number = remote.sent + 1
+            if not is_new and not client.deduplicates:
+                # Whether it arrived is not known. If it did not, the agent still asks.
+                self._record(sent=number)
+                return
+            await self._close()
+            outgoing = await self._outgoing(message)
+            self._open(client, outgoing, f"relay-{self._run.task_id}-{number}")
+            try:
+                await self._first_event()
+            except (A2AError, AgentFault) as error:
+                await self._close()
+                if isinstance(error, ConnectionLost | TooSlow):
+                    self._record(sent=number)
+                    return
+                passed = _passed_on(error, remote.task_id, self._run.task_id)
+                assert remote.question is not None  # it was answered
+                self._record(sent=number)
+                message, is_new = await self._ask(remote.question, passed), True
+                remote = self._remote
+                continue
+            self._record(sent=number)
+            self._is_answering = True
+            return
+
+    async def _close(self) -> None:
+        stream, self._stream = self._stream, None
+        self._pending = None
+        if stream is not None:
+            with contextlib.suppress(A2AError, AgentFault):
+                await stream.close()
+
+
+class _Later:
+    """Something to be awaited that begins only then."""
+
+    def __init__(self, function: Callable[[], Awaitable[None]]) -> None:
+        self._function = function
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._function().__await__()
+
+
+def _status(state: TaskState, message: Message | None = None) -> StatusUpdate:
+    status = TaskStatus(state=state, message=message)
+    return StatusUpdate(task_id="", context_id="", status=status)
+
+
+def _passed_on(error: A2AError | AgentFault, their_id: str, our_id: str) -> A2AError:
+    """An error of the other agent, as our caller gets it: with our ids, and without a word of how
+    we reach that agent.
+    """
+    if isinstance(error, Unauthenticated | PermissionDenied):
+        log_.error("the agent behind a relay refuses this server's credentials: %s", error)
+        return A2AError("the agent behind this server refused this server's credentials")
+    if isinstance(error, AgentFault) and not isinstance(error, A2AError):
+        log_.warning("the agent behind a relay: %s", error)
+        return Unavailable("the agent behind this server can't be reached", retry_after_s=5)
+    if isinstance(error, AgentFault):
+        log_.warning("the agent behind a relay: %s", error)
+        return InvalidAgentResponse("the agent behind this server gave no valid answer")
+    text = str(error)
+    if their_id and our_id:
+        text = text.replace(their_id, our_id)
+    passed = type(error)(
+        text,
+        violations=error.violations,
+        retry_after_s=error.retry_after_s,
+        reason=error.reason,
+        **{k: v for k, v in error.detail.items() if k not in ("taskId", "contextId")},
+    )
+    if our_id and "taskId" in error.detail:
+        passed.detail["taskId"] = our_id
+    return passed
