@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -28,6 +29,12 @@ __all__ = ["mcp"]
     help="Serve Streamable HTTP on this port of this machine. By default: stdin and stdout.",
 )
 @click.option(
+    "--hub",
+    metavar="URL",
+    help="Offer the agents of this hub: find_agents searches it, ask_agent goes through it. With "
+    "--api-key, ACCORD_HUB_KEY, or the admin's key in ./.accord/.",
+)
+@click.option(
     "--find/--no-find",
     "searches",
     default=None,
@@ -51,6 +58,7 @@ def mcp(
     target: AgentTarget,
     urls: tuple[str, ...],
     port: int | None,
+    hub: str | None,
     searches: bool | None,
     wait: float | None,
     key_file: Path | None,
@@ -63,12 +71,15 @@ def mcp(
     \b
     accord mcp http://localhost:8000
     accord mcp https://trips.example.com https://invoices.example.com --http 9000
+    accord mcp --hub https://agents.example.com
     """
     if importlib.util.find_spec("mcp") is None:
         raise click.ClickException("this needs the MCP SDK: pip install 'accord[mcp]'")
-    places = list(urls) or ([target.url] if target.url else [])
-    if not places:
-        raise click.UsageError("say which agents: their URLs")
+    if hub and urls:
+        raise click.UsageError("give the URLs of agents or --hub, not both")
+    places = list(urls) or ([target.url] if target.url and not hub else [])
+    if not places and not hub:
+        raise click.UsageError("say which agents: their URLs, or --hub")
     if len(places) > 1 and (target.has_credential or target.headers):
         raise click.UsageError(
             "a credential is for one agent; with several, use: accord auth login URL"
@@ -78,22 +89,44 @@ def mcp(
     except KeyringError as error:
         raise click.ClickException(str(error)) from None
     targets = [msgspec.structs.replace(target, url=place) for place in places]
-    asyncio.run(_serve(targets, port, searches, wait, keyring))
+    key = target.api_key or os.environ.get("ACCORD_HUB_KEY", "")
+    asyncio.run(_serve(targets, hub, key, port, searches, wait, keyring))
 
 
 async def _serve(
     targets: list[AgentTarget],
+    hub: str | None,
+    hub_key: str,
     port: int | None,
     searches: bool | None,
     wait_s: float | None,
     keyring: Keyring,
 ) -> None:
-    from ..integrations.mcp import WAIT_S, make_server, serve_http, serve_stdio  # the MCP SDK
+    from ..integrations.mcp import (  # the MCP SDK
+        WAIT_S,
+        AgentDirectory,
+        DirectoryFailed,
+        make_server,
+        serve_http,
+        serve_stdio,
+    )
 
     async with AsyncExitStack() as opened:
-        clients = await _connected(targets, opened)
-        server = make_server(clients, keyring=keyring, wait_s=wait_s or WAIT_S, searches=searches)
-        names = ", ".join(client.card.name for client in clients)
+        agents: list[Client] | AgentDirectory
+        if hub is not None:
+            from ..hub import find_key
+            from .mcp_hub import HubDirectory
+
+            agents = HubDirectory(hub, find_key(hub, hub_key), opened)
+            try:
+                await agents.find("")  # else only the model would learn that it can't be asked
+            except DirectoryFailed as error:
+                raise click.ClickException(f"{hub}: {error}") from None
+            names = f"the agents of {hub}"
+        else:
+            agents = await _connected(targets, opened)
+            names = ", ".join(client.card.name for client in agents)
+        server = make_server(agents, keyring=keyring, wait_s=wait_s or WAIT_S, searches=searches)
         if port is None:
             click.echo(f"{names}: served to an MCP client on stdin and stdout", err=True)
             await serve_stdio(server)

@@ -100,6 +100,7 @@ async def test_an_agent_that_is_away_does_not_take_the_others_with_it():
     ("words", "said"),
     [
         ([], "say which agents"),
+        (["http://a.example", "--hub", "http://b.example"], "not both"),
         (["http://a.example", "http://b.example", "--bearer", "x"], "accord auth login URL"),
         (["http://a.example", "--key-file", __file__], "test_command.py"),
     ],

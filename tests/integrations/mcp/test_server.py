@@ -249,7 +249,7 @@ async def test_many_agents_are_found_and_asked_by_name(era):
         tools = [tool.name for tool in (await client.list_tools()).tools]
         assert tools == ["find_agents", "ask_agent"]
         found = text_of(await client.call_tool("find_agents", {"query": "plan a trip"}))
-        assert found.splitlines()[0].startswith("trip_planner: Plans short trips.")
+        assert found.splitlines()[2] == "trip_planner: Plans short trips. Skills: plan"
         ask = {"name": "trip_planner", "message": "Rome"}
         result = await client.call_tool("ask_agent", ask)
         assert 'call ask_agent with name="trip_planner" again' in text_of(result)
@@ -257,7 +257,9 @@ async def test_many_agents_are_found_and_asked_by_name(era):
         result = await client.call_tool("ask_agent", ask | answer)
         assert text_of(result) == "Day 1. That is Rome."
         missing = await client.call_tool("ask_agent", {"name": "x", "message": "y"})
-        assert "use find_agents" in text_of(missing)
+        assert "find_agents tells the names" in text_of(missing)
+        noted = {"name": "clerk_7", "skill": "note", "message": "x"}
+        assert text_of(await client.call_tool("ask_agent", noted)) == "noted x"
 
 
 async def test_two_agents_of_one_name_are_two_tools(era):

@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from .server import serve_stdio as serve_stdio
     from .tools import McpTools as McpTools
     from .tools import ToolFailed as ToolFailed
+    from .toolsets import AgentDirectory as AgentDirectory
+    from .toolsets import DirectoryFailed as DirectoryFailed
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__ = lazy(
         __name__,
         {
+            "AgentDirectory": "toolsets",
+            "DirectoryFailed": "toolsets",
             "MAX_TOOLS": "server",
             "McpTools": "tools",
             "ToolFailed": "tools",

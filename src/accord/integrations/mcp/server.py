@@ -3,15 +3,13 @@
 import asyncio
 import base64
 import contextlib
-import re
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
 import mcp_types as mcp
-import msgspec
 import uvicorn
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
@@ -26,10 +24,9 @@ from mcp.shared.exceptions import MCPError
 from ...auth import Keyring, KeyringError
 from ...client import AgentFault, Client
 from ...model import A2AError
-from ..functions import one_line
-from ..remote import RemoteTool, remote_tool, remote_tools
 from .calls import AgentCall, failed
 from .content import URI_TEMPLATE, read_artifact, split_uri
+from .toolsets import AgentDirectory, EachSkill, KnownAgents, Searching, ToolSet
 
 __all__ = ["MAX_TOOLS", "WAIT_S", "make_server", "serve_http", "serve_stdio"]
 
@@ -37,98 +34,34 @@ NAME = "accord"
 MAX_TOOLS = 20  # more would fill the model's context: it searches instead
 WAIT_S = 50.0  # many clients give up after a minute
 _ANSWER_WITHIN_S = 24 * 3600.0  # how long a question that a client holds stays good
-_MAX_FOUND = 10
-_MAX_LINE = 300
 
 _INSTRUCTIONS = (
     "Each tool is a remote agent. If a result names a task_id, call the same tool again with it: "
     "to answer the agent's question, or to wait for its result."
 )
-_FIND = mcp.Tool(
-    name="find_agents",
-    description="Find remote agents that can do something. Returns their names, for ask_agent.",
-    input_schema={
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "description": "What is to be done, in a few words."}
-        },
-        "required": ["query"],
-    },
-)
-_ASK = mcp.Tool(
-    name="ask_agent",
-    description="Have a remote agent do something. find_agents tells the names.",
-    input_schema={
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "description": "The agent, as find_agents names it."},
-            "message": {
-                "type": "string",
-                "description": "What to ask the agent, in words or as the JSON it wants.",
-            },
-            "task_id": {
-                "type": "string",
-                "description": "Only to go on with an earlier call: the task_id that it named.",
-            },
-        },
-        "required": ["name", "message"],
-    },
-)
 
 
-class _Served(NamedTuple):
-    tool: RemoteTool
-    client: Client
+class _Handlers:
+    """Answers what a client asks for."""
 
-
-class _AgentTools:
-    """Lists the tools, and calls them."""
-
-    def __init__(self, clients: Sequence[Client], wait_s: float, searches: bool | None) -> None:
+    def __init__(self, tools: ToolSet, wait_s: float) -> None:
+        self._tools = tools
         self._wait_s = wait_s
-        served = [_Served(tool, client) for client in clients for tool in remote_tools(client.card)]
-        self._tools = _by_name(served)
-        # Asked by name, an agent takes a message, whatever its skills are.
-        agents = [
-            _Served(msgspec.structs.replace(remote_tool(client.card), schema=None), client)
-            for client in clients
-        ]
-        self._agents = _by_name(agents)
-        self._searches = len(self._tools) > MAX_TOOLS if searches is None else searches
 
     async def list_tools(
         self, ctx: ServerRequestContext[Any, Any], params: mcp.PaginatedRequestParams | None
     ) -> mcp.ListToolsResult:
-        if self._searches:
-            return mcp.ListToolsResult(tools=[_FIND, _ASK])
-        return mcp.ListToolsResult(
-            tools=[
-                mcp.Tool(
-                    name=name,
-                    title=served.tool.agent,
-                    description=served.tool.description,
-                    input_schema=served.tool.json_schema(),
-                )
-                for name, served in self._tools.items()
-            ]
-        )
+        return mcp.ListToolsResult(tools=self._tools.listed())
 
     async def call_tool(
         self, ctx: ServerRequestContext[Any, Any], params: mcp.CallToolRequestParams
     ) -> mcp.CallToolResult | mcp.InputRequiredResult:
         arguments = params.arguments or {}
-        if self._searches and params.name == _FIND.name:
-            return self._found(str(arguments.get("query") or ""))
-        if self._searches and params.name == _ASK.name:
-            served = self._agents.get(str(arguments.get("name")))
-            if served is None:
-                return failed(f"there is no agent {arguments.get('name')!r:.80}; use find_agents")
-            called = f'{_ASK.name} with name="{served.tool.name}"'
-            served = served._replace(tool=msgspec.structs.replace(served.tool, called=called))
-        else:
-            served = None if self._searches else self._tools.get(params.name)
+        served = await self._tools.called(params.name, arguments)
         if served is None:
             raise MCPError(code=mcp.INVALID_PARAMS, message=f"unknown tool {params.name!r:.80}")
+        if isinstance(served, mcp.CallToolResult):
+            return served
         missing = [
             name
             for name in served.tool.json_schema().get("required") or ()
@@ -157,47 +90,23 @@ class _AgentTools:
         self, ctx: ServerRequestContext[Any, Any], params: mcp.ReadResourceRequestParams
     ) -> mcp.ReadResourceResult:
         named = split_uri(params.uri)
-        known = self._agents if self._searches else self._tools
-        served = known.get(named[0]) if named is not None else None
-        if named is not None and served is not None:
+        client = await self._tools.made_by(named[0]) if named is not None else None
+        if named is not None and client is not None:
             with contextlib.suppress(A2AError, AgentFault):
-                task = await served.client.get(named[1])
+                task = await client.get(named[1])
                 contents = read_artifact(task, named[2], params.uri)
                 if contents is not None:
                     return mcp.ReadResourceResult(contents=contents)
         raise MCPError(code=mcp.INVALID_PARAMS, message=f"no resource {params.uri!r:.200}")
 
-    def _found(self, query: str) -> mcp.CallToolResult:
-        """The agents that fit best, by the words of the query in what their cards say."""
-        words = set(re.findall(r"\w{2,}", query.lower()))
-        scored = []
-        for name, served in self._agents.items():
-            card = served.client.card
-            said = " ".join(
-                [card.name, card.description]
-                + [f"{s.name} {s.description} {' '.join(s.tags)}" for s in card.skills]
-            ).lower()
-            score = sum(word in said for word in words)
-            if score or not words:
-                skills = ", ".join(skill.name for skill in card.skills)
-                line = one_line(f"{card.description} Skills: {skills}", _MAX_LINE)
-                scored.append((-score, name, line))
-        shown = [f"{name}: {line}" for _, name, line in sorted(scored)[:_MAX_FOUND]]
-        return mcp.CallToolResult(
-            content=[mcp.TextContent(text="\n".join(shown) or "No agent fits.")]
-        )
 
-
-def _by_name(served: list[_Served]) -> dict[str, _Served]:
-    """Tools by their names. Of two with one name, the second gets a number."""
-    found: dict[str, _Served] = {}
-    for one in served:
-        name, n = one.tool.name, 1
-        while name in found:
-            n += 1
-            name = f"{one.tool.name[:60]}_{n}"
-        found[name] = one._replace(tool=msgspec.structs.replace(one.tool, name=name))
-    return found
+def _tools_of(agents: Sequence[Client] | AgentDirectory, searches: bool | None) -> ToolSet:
+    if not isinstance(agents, Sequence):
+        return Searching(agents)
+    each = EachSkill(agents)
+    if searches or (searches is None and len(each) > MAX_TOOLS):
+        return Searching(KnownAgents(agents))
+    return each
 
 
 class _KeyringCodec:
@@ -220,7 +129,7 @@ class _KeyringCodec:
 
 
 def make_server(
-    clients: Sequence[Client],
+    agents: Sequence[Client] | AgentDirectory,
     *,
     keyring: Keyring | None = None,
     wait_s: float = WAIT_S,
@@ -229,14 +138,14 @@ def make_server(
     """Return an MCP server whose tools are these agents.
 
     Args:
-        clients: One per agent, open for as long as the server runs.
+        agents: Clients of agents, open for as long as the server runs; or where agents are found.
         keyring: What the state of a question is sealed with while the client holds it. Processes
           that serve the same clients need the same; without it, the keys end with this process.
         wait_s: How long an agent may work before the result says that it still does.
         searches: Offer `find_agents` and `ask_agent` instead of a tool per skill; by default if
           there are more than `MAX_TOOLS` tools.
     """
-    tools = _AgentTools(clients, wait_s, searches)
+    tools = _Handlers(_tools_of(agents, searches), wait_s)
     server: Server[Any] = Server(
         NAME,
         version=version("accord"),
