@@ -104,7 +104,7 @@ test-integrations: $(DEV) $(CLIENTS) $(OTHER_VENVS) ## Run what needs other prog
 	$(BIN)/python -m pytest tests/integrations/mcp/test_clients.py
 	@$(MAKE) --no-print-directory test-framework
 
-test-framework: $(OTHER_VENVS)
+test-framework: $(OTHER_VENVS) ## Run the tests of the frameworks that have environments of their own
 	@for name in $(OTHERS); do echo "$$name"; .venv-framework-$$name/bin/python -m pytest --confcutdir=tests/integrations/frameworks \
 	tests/integrations/frameworks -k "[$$name" || failed="$$failed $$name"; done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
