@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .engine.skills import Context as Context
     from .engine.skills import File as File
     from .engine.skills import Reply as Reply
+    from .engine.skills import SkillCall as SkillCall
     from .engine.skills import StatusMessage as StatusMessage
     from .engine.skills import current as current
     from .model import A2AError as A2AError
@@ -72,6 +73,7 @@ _WHERE = {
     "PermissionDenied": "model",
     "PushNotificationNotSupported": "model",
     "Reply": "engine.skills",
+    "SkillCall": "engine.skills",
     "Retention": "engine.runs",
     "StatusMessage": "engine.skills",
     "StepFailed": "engine.durable",
@@ -115,6 +117,7 @@ __all__ = [
     "PushNotificationNotSupported",
     "Reply",
     "Retention",
+    "SkillCall",
     "StatusMessage",
     "StepFailed",
     "Task",

@@ -70,12 +70,12 @@ class Reader:
         async with self._served:
             for language, text in blocks(page):
                 if language in ("python", "js"):
-                    await self._write(text)
+                    await self.write(text)
                 else:
                     for words, shown in commands(text):
                         await self._type(words, shown)
 
-    async def _write(self, text: str) -> None:
+    async def write(self, text: str) -> None:
         name = _NAMED.match(text)
         assert name, f"no file is named in the first line of:\n{text}"
         path = self.folder / name[1]

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.docs.page import ROOT, Reader
+from tests.docs.page import ROOT, Reader, blocks
 
 
 @pytest.fixture
@@ -38,6 +38,13 @@ async def test_a_guide_can_be_followed_from_top_to_bottom(reader, page):
 async def test_the_page_on_conversations_is_true(reader):
     await reader.follow(ROOT / "docs/conversations.md")
     assert reader.done == ["chat.py", "test_chat.py"]
+
+
+async def test_the_hooks_on_the_page_on_observability_work(reader):
+    for language, text in blocks(ROOT / "docs/observability.md"):
+        if language == "python":
+            await reader.write(text)
+    assert reader.done == ["desk.py", "test_desk.py"]
 
 
 def test_the_readme_fits_on_a_page_or_two():

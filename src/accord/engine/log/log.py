@@ -646,6 +646,8 @@ class Log:
             return  # the task was lost while this was stored: who waits was told
         batch, self._in_flight = self._in_flight, None
         self._published = (batch.pos, batch.state)
+        if batch.events and self.writer.on_events is not None:
+            self.writer.on_events(self, batch.events)
         if self.tail is not None:
             self.tail.extend(batch.events, batch.pos)
             if batch.posts:

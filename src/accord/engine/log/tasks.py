@@ -5,7 +5,7 @@ import contextlib
 import logging
 import sys
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator
 from typing import Any
 
 import msgspec
@@ -132,13 +132,15 @@ class Tasks:
         self.is_draining = True
         self.loop.call_soon(self.views.wake_all)
 
-    async def close(self) -> None:
-        """Store all pending entries, then close the store."""
+    async def close(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Store all pending entries, then close the store. Before that, `last` may read it."""
         self.is_closing = True
         self.views.wake_all()
         await self.writer.close()
         self.views.wake_all()
         self.views.close()
+        if last is not None:
+            await last()
         await self.store.close()
 
     @property

@@ -24,6 +24,7 @@ from ...store import (
 
 if TYPE_CHECKING:
     from ...observe import Metrics
+    from .entries import Event
 
 __all__ = ["Lost", "Writer", "not_stored"]
 
@@ -86,6 +87,8 @@ class Writer:
         )  # called with a log that is stored and has no run
         self.on_outage: Callable[[], None] = lambda: None  # called with every try after PATIENCE_S
         self.metrics: Metrics | None = None
+        # called with a log and what of it is stored now; None: nobody wants to know
+        self.on_events: Callable[[Any, list[Event]], None] | None = None
         self._queued_s = 0.0  # since when the oldest entry waits; only for metrics
         self._failed_s = 0.0
         self._logs: list[Writable] = []

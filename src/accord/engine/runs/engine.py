@@ -41,6 +41,7 @@ from ..log import (
     state_of,
 )
 from ..skills import AgentBase, Cancellation, Skill, skill_named
+from .hooks import TaskHooks
 from .posts import Posts
 from .recovery import INTERRUPTED as INTERRUPTED_TEXT
 from .recovery import Recovery, turn_of
@@ -78,6 +79,7 @@ class Engine:
         self.retention = retention or Retention()
         self._recovery = Recovery(self)
         self._posts = Posts(self)
+        self._hooks = TaskHooks(self.tasks, self.runs.agents, self.runs.threads)
         self._upkeep = Upkeep(self.runs, self.retention, check=self._recovery.check)
         self._tending: list[asyncio.Task[None]] = []
         for agent in agents:
@@ -157,7 +159,7 @@ class Engine:
         await self.runs.left(LEAVE_S)
         for tending in self._tending:
             tending.cancel()
-        await self.tasks.close()
+        await self.tasks.close(self._hooks.close)
         self.runs.threads.close()
 
     # Messages
@@ -168,7 +170,14 @@ class Engine:
         context_id = request.message.context_id or new_id()
         tenant = request.tenant or sender.caller.tenant
         return await call_reply(
-            skill, values, sender, context_id, self.runs.threads, tenant, self.runs.open_url
+            skill,
+            request.message,
+            values,
+            sender,
+            context_id,
+            self.runs.threads,
+            tenant,
+            self.runs.open_url,
         )
 
     async def resume(

@@ -4,9 +4,11 @@ import logging
 import secrets
 from typing import Any
 
+from msgspec.structs import replace
+
 from ...model import A2AError, Message, OpenUrl
 from ..log import Sender
-from ..skills import Context, Fail, Reject, Skill
+from ..skills import Context, Fail, Reject, Skill, SkillCall, call_around, rewritten
 from ..threads import Threads
 from .messages import agent_message
 
@@ -17,6 +19,7 @@ log_ = logging.getLogger("accord")
 
 async def call_reply(
     skill: Skill,
+    message: Message,
     values: dict[str, Any],
     sender: Sender,
     context_id: str,
@@ -29,18 +32,25 @@ async def call_reply(
     Raises:
         A2AError: The function failed; the reason is in the log.
     """
+    context = Context(None, sender, context_id, tenant)
     if skill.binding.context:
-        values[skill.binding.context] = Context(None, sender, context_id, tenant)
+        values[skill.binding.context] = context
     if skill.binding.caller:
         values[skill.binding.caller] = sender.caller
     if skill.takes_files:
         skill.binding.open_files(values, open_url)
-    try:
+
+    async def work() -> Any:
         if skill.kind == "thread":
-            value = await threads.run(lambda: skill.function(**values), skill.id)
-        else:
-            value = await skill.function(**values)
-        return agent_message(value, "", context_id)
+            return await threads.run(lambda: skill.function(**values), skill.id)
+        return await skill.function(**values)
+
+    try:
+        if not skill.middleware:
+            return agent_message(await work(), "", context_id)
+        call = SkillCall(skill.id, message, context, values)
+        reply = agent_message(await call_around(skill.middleware, call, work), "", context_id)
+        return replace(reply, parts=rewritten(reply.parts, call.rewrites))
     except (Reject, Fail) as reason:
         raise A2AError(str(reason)) from None
     except A2AError as error:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from ...model import (
     FINAL,
@@ -59,7 +60,20 @@ from ..log import (
     Turn,
     Worked,
 )
-from ..skills import Ask, Context, Fail, Reject, Reply, Skill, StatusMessage, to_parts
+from ..skills import (
+    Ask,
+    Context,
+    Fail,
+    Reject,
+    Reply,
+    Rewrite,
+    Skill,
+    SkillCall,
+    StatusMessage,
+    call_around,
+    rewritten,
+    to_parts,
+)
 from ..threads import Threads
 from .conversation_state import StateOfConversation
 from .first_word import FirstWord
@@ -98,6 +112,7 @@ class Run:
         "_left_open",
         "_private",
         "_questions",
+        "_rewrites",
         "_root",
         "_runs",
         "_status_before",
@@ -174,6 +189,7 @@ class Run:
         self._last_message: Message | None = None
         self._left_open: StatusUpdate | None = None  # the question a bridge ended its turn with
         self._has_output = False
+        self._rewrites: list[Rewrite] = []  # of middleware, for what the function says
         self._root: Branch | None = None
         self._steps: Steps | None = None
         self._questions: Questions | None = None
@@ -313,7 +329,9 @@ class Run:
         try:
             if self.conversation is not None and not self.is_new_conversation:
                 await self.conversation.load()
-            if self.skill.kind == "coroutine":
+            if self.skill.middleware:
+                self._finish(await self._call_around(values))
+            elif self.skill.kind == "coroutine":
                 self._finish(await self.skill.function(**values))
             else:
                 self._finish(await _CALL[self.skill.kind](self, values))
@@ -353,6 +371,19 @@ class Run:
             if self._root is not None:
                 self._root.task = None
             self._questions = self._steps = self._root = self.task = self.conversation = None
+
+    async def _call_around(self, values: dict[str, Any]) -> Any:
+        """Call the function within the agent's middleware."""
+        context = Context(self, self.sender, self.log.ids.context_id)
+        call = SkillCall(self.skill.id, self.message, context, values)
+        self._rewrites = call.rewrites
+
+        async def work() -> Any:
+            if self.skill.kind == "coroutine":
+                return await self.skill.function(**values)
+            return await _CALL[self.skill.kind](self, values)
+
+        return await call_around(self.skill.middleware, call, work)
 
     async def _iterate(self, values: dict[str, Any]) -> Any:
         stream = self.skill.function(**values)
@@ -453,6 +484,7 @@ class Run:
         if self.is_over or self._is_another():
             return
         self.failure = error[0].__name__
+        self._rewrites = []  # they may be what failed, and what is said now is ours
         reference = secrets.token_hex(4)
         log_.error(
             "task %s: skill %s failed, reference %s",
@@ -481,7 +513,7 @@ class Run:
                 self._rest()
                 self.log.set_status(before.state, before.message, refusal=error)
             else:
-                self.log.set_status(TaskState.REJECTED, self._message(str(error)), refusal=error)
+                self.log.set_status(TaskState.REJECTED, self._last_words(str(error)), refusal=error)
             self._move(Move.END)
 
     def _end_with(self, state: TaskState, word: str) -> None:
@@ -520,14 +552,14 @@ class Run:
         self._speak()
         if self.state is State.CANCELING and state in (TaskState.FAILED, TaskState.REJECTED):
             state = TaskState.CANCELED
-        message = None if word is None else self._message(word)
+        message = None if word is None else self._last_words(word)
         try:
             write = self.state_to_store() if state is TaskState.COMPLETED else None
             self.log.set_status(state, message)
             self.remember(write)
         except InvalidAgentResponse as error:  # more than the task, or its state, may hold
             self._log(logging.ERROR, str(error))
-            self.log.set_status(TaskState.FAILED, self._message(str(error)))
+            self.log.set_status(TaskState.FAILED, self._last_words(str(error)))
         self._move(Move.END)
 
     def _log(self, level: int, text: str) -> None:
@@ -573,7 +605,8 @@ class Run:
         if first is None or first.always_task:
             return False
         self._leave_unspoken()
-        first.answer(agent_message(word, "", self.log.ids.context_id))
+        message = agent_message(word, "", self.log.ids.context_id)
+        first.answer(replace(message, parts=rewritten(message.parts, self._rewrites)))
         return True
 
     def _refuse_call(self, error: A2AError) -> bool:
@@ -656,11 +689,16 @@ class Run:
         if isinstance(value, Artifact):
             if not value.parts:
                 raise InvalidAgentResponse(f"artifact {value.artifact_id!r} has no parts")
-            send = output.artifact(copy.copy(value), is_in_step=bool(origin.step))
+            artifact = copy.copy(value)
+            if self._rewrites:
+                artifact.parts = rewritten(artifact.parts, self._rewrites)
+            send = output.artifact(artifact, is_in_step=bool(origin.step))
         else:
             parts = [Part(text=value)] if type(value) is str else to_parts(value)
             if not parts:
                 raise InvalidAgentResponse("an artifact needs at least one part")
+            if self._rewrites:
+                parts = rewritten(parts, self._rewrites)
             send = output.chunk(parts, is_last=is_last, is_in_step=bool(origin.step))
         if send is not None:
             self._send(send, origin, is_ours=isinstance(value, str))
@@ -682,6 +720,7 @@ class Run:
             self._drop()
         elif isinstance(event, ArtifactUpdate):
             artifact = copy.copy(event.artifact)
+            artifact.parts = rewritten(artifact.parts, self._rewrites)
             send = Send(artifact, bool(event.append), bool(event.last_chunk))
             self._send(send, self._origin()[1], is_ours=False, cursor=cursor)
         elif event.status.state in FINAL:
@@ -776,8 +815,21 @@ class Run:
         if self.state is not State.RELEASED:  # else its next run says it
             self._log(logging.WARNING, "output after the end was dropped")
 
+    def _last_words(self, word: Any) -> Message | None:
+        """What the task ends with; nothing, if middleware can't rewrite it as it has to."""
+        if isinstance(word, Message):
+            return agent_message(word, *self.log.ids)  # it was rewritten when it was said
+        try:
+            return self._message(word)
+        except Exception:
+            log_.exception("task %s: its last message could not be rewritten", self.task_id)
+            return None
+
     def _message(self, word: Any) -> Message:
-        return agent_message(word, *self.log.ids)
+        message = agent_message(word, *self.log.ids)
+        if self._rewrites:
+            message = replace(message, parts=rewritten(message.parts, self._rewrites))
+        return message
 
     async def drain(self) -> None:
         """Wait until the commit has caught up, and give others a turn now and then."""

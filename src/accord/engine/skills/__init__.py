@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from .context import Fail as Fail
     from .context import Reject as Reject
     from .context import current as current
+    from .middleware import Rewrite as Rewrite
+    from .middleware import SkillCall as SkillCall
+    from .middleware import call_around as call_around
+    from .middleware import rewritten as rewritten
     from .probe import PROBE_SKILL as PROBE_SKILL
     from .probe import is_probe as is_probe
     from .skill import Cancellation as Cancellation
@@ -37,7 +41,11 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Reply": "values",
             "StatusMessage": "values",
             "edited": "card",
+            "Rewrite": "middleware",
             "Skill": "skill",
+            "SkillCall": "middleware",
+            "call_around": "middleware",
+            "rewritten": "middleware",
             "current": "context",
             "is_probe": "probe",
             "skill_named": "agent",

@@ -14,11 +14,14 @@ from ...model import (
     AgentProvider,
     AgentSkill,
     ContentTypeNotSupported,
+    Event,
     InvalidParams,
     Message,
     Metadata,
     SendMessageRequest,
+    Task,
 )
+from .middleware import Middleware
 from .skill import Skill
 
 __all__ = ["AgentBase", "skill_named"]
@@ -97,6 +100,9 @@ class AgentBase:
             )
         self.is_card_public = card == "public"
         self.skills: dict[str, Skill] = {}
+        self.task_hooks: list[Callable[[Task], Any]] = []
+        self.event_hooks: list[Callable[[Event], Any]] = []
+        self._middleware: list[Middleware] = []
         self.router: Callable[[Message], Any] | None = None
         self.edit_card: Callable[[AgentCard], AgentCard | None] | None = None
         self.takes_any_skill = False  # a message may name one we don't have: another agent knows
@@ -222,6 +228,7 @@ class AgentBase:
                 idle_s=idle_s,
                 scopes=scopes or (),
                 names=names,
+                middleware=self._middleware,
             )
             return function
 
@@ -233,6 +240,60 @@ class AgentBase:
         """
         self.router = function
         return function
+
+    def on_task(self, function: F) -> F:
+        """Have a function told of each task that is made, and each change of its state.
+
+        It gets the task as it was then, after that is stored, in the process that works on it. A
+        plain function is called in a thread. What it raises is logged and changes nothing.
+
+            @agent.on_task
+            async def count(task: Task): print(task.id, task.state.word)
+        """
+        self.task_hooks.append(function)
+        return function
+
+    def on_event(self, function: F) -> F:
+        """Have a function told of each event of each task: of what a stream shows. See `on_task`.
+
+        @agent.on_event
+        def audit(event): print(event)
+        """
+        self.event_hooks.append(function)
+        return function
+
+    @overload
+    def middleware(self, function: F) -> F: ...
+
+    @overload
+    def middleware(self, *, required: bool = False) -> Callable[[F], F]: ...
+
+    def middleware(self, function: Any = None, *, required: bool = False) -> Any:
+        """Put an `async def` around every call of a skill. The first one defined is outermost.
+
+            @agent.middleware
+            async def timing(call: SkillCall, next):
+                began = time.monotonic()
+                result = await next()
+                print(call.skill, time.monotonic() - began)
+                return result
+
+        It may look at and change the arguments (`call.values`), change what the skill says
+        (`call.rewrite`), refuse the call (`call.ctx.reject`, or an A2A error) or answer in its
+        place.
+        Returning None leaves the result as it is.
+
+        Args:
+            function: The function, when used as a bare `@agent.middleware`.
+            required: Fail the task if the function fails, as a policy or a redaction should.
+              Without it what it raises is logged, and the skill is called all the same.
+        """
+
+        def add(function: F) -> F:
+            self._middleware.append(Middleware.of(function, required))
+            return function
+
+        return add if function is None else add(function)
 
     def card(self, function: F) -> F:
         """Let a function have the last word on the agent card: it gets the finished card and

@@ -12,12 +12,14 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
+    Sequence,
 )
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...model import AgentSkill, Message, Part
 from ...schema import json_schema
 from .context import Context
+from .middleware import Middleware
 from .signature import Parameters, bind
 from .values import Ask, File, Reply, StatusMessage
 
@@ -59,6 +61,7 @@ class Skill:
         scopes: Iterable[str] = (),
         names: dict[str, Any] | None = None,
         on_cancel: "Callable[[Cancellation], Awaitable[None]] | None" = None,
+        middleware: Sequence[Middleware] = (),
     ) -> None:
         self.function = function
         self.card = card
@@ -71,6 +74,7 @@ class Skill:
         self.scopes = frozenset(scopes)  # its callers need
         # asked before a task is cancelled; an error it raises is the answer, and the task goes on
         self.on_cancel = on_cancel
+        self.middleware = middleware  # the agent's, which may grow
         self._names = names or {}
         self.kind = _kind(function)
         self.binding = Parameters((), "", "")
