@@ -141,6 +141,7 @@ async def test_rounds_keep_health_true(store, tmp_path):
 
             async def proven() -> bool:
                 one = (await desk.call("GET", "/agents/echo")).body
+                assert "health" in one, one
                 return (
                     one["health"]["state"] == "up"
                     and one.get("score") == 100

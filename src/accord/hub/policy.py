@@ -184,9 +184,13 @@ class Policy:
         self._rules = rules
 
     async def _load(self) -> None:
-        self._rules = None  # until they are read, everything is denied
-        rows = await self._db.fetch("SELECT rule FROM policies ORDER BY created_ms, id")
-        self.use([msgspec.json.decode(row["rule"], type=PolicyRule) for row in rows])
+        try:
+            rows = await self._db.fetch("SELECT rule FROM policies ORDER BY created_ms, id")
+            rules = [msgspec.json.decode(row["rule"], type=PolicyRule) for row in rows]
+        except BaseException:
+            self._rules = None  # they can't be read: everything is denied
+            raise
+        self.use(rules)  # until here those before count, not none
 
     def _sees(self, person: Person, caller: Caller, entry: Entry, skill: str | None) -> Decision:
         if person.is_admin:
