@@ -15,7 +15,12 @@ const Live = lazy(() => import("./pages/live"));
 const Pushes = lazy(() => import("./pages/pushes"));
 const Settings = lazy(() => import("./pages/settings"));
 
-const PLACES = [
+const Inbox = lazy(() => import("./pages/hub/inbox"));
+const Agents = lazy(() => import("./pages/hub/agents"));
+const EntryPage = lazy(() => import("./pages/hub/entry"));
+const Trace = lazy(() => import("./pages/hub/trace"));
+
+const AGENT_PLACES = [
   { to: "", name: "chat", key: "i" },
   { to: "tasks", name: "tasks", key: "t" },
   { to: "agent", name: "agent", key: "a" },
@@ -23,6 +28,19 @@ const PLACES = [
   { to: "pushes", name: "pushes", key: "p" },
   { to: "settings", name: "settings", key: "s" },
 ] as const;
+
+const HUB_PLACES = [
+  { to: "", name: "inbox", key: "i" },
+  { to: "agents", name: "agents", key: "a" },
+  { to: "chat", name: "chat", key: "h" },
+  { to: "tasks", name: "tasks", key: "t" },
+  { to: "trace", name: "trace", key: "r" },
+  { to: "live", name: "live", key: "l" },
+  { to: "pushes", name: "pushes", key: "p" },
+  { to: "settings", name: "settings", key: "s" },
+] as const;
+
+const places = () => (me.value?.mode === "hub" ? HUB_PLACES : AGENT_PLACES);
 
 export function App() {
   const [isHelp, setHelp] = useState(false);
@@ -48,6 +66,7 @@ export function App() {
   }
   if (!me.value) return <main>{failure.value ? <p role="alert">{failure.value}</p> : <p>{t("common.loading")}</p>}</main>;
   const [first = "", second = ""] = path.value.split("/");
+  const isHub = me.value.mode === "hub";
   return (
     <div class="shell">
       <a class="skip" href="#content">
@@ -56,7 +75,7 @@ export function App() {
       <nav class="rail" aria-label={t("nav.main")}>
         <strong>{me.value.card.name}</strong>
         <ul>
-          {PLACES.map((place) => (
+          {places().map((place) => (
             <li key={place.name}>
               <Link to={place.to} current={first === place.to}>
                 <Icon name={place.name} />
@@ -74,7 +93,12 @@ export function App() {
         )}
         <main id="content" tabIndex={-1}>
           <Suspense fallback={<p>{t("common.loading")}</p>}>
-            {first === "" && <Chat />}
+            {first === "" && !isHub && <Chat />}
+            {first === "" && isHub && <Inbox />}
+            {first === "chat" && isHub && <Chat />}
+            {first === "agents" && !second && <Agents />}
+            {first === "agents" && second && <EntryPage key={second} name={decodeURIComponent(second)} />}
+            {first === "trace" && <Trace id={decodeURIComponent(second)} />}
             {first === "tasks" && !second && <Tasks />}
             {first === "tasks" && second && <TaskPage key={second} id={decodeURIComponent(second)} />}
             {first === "agent" && <Agent />}
@@ -91,7 +115,7 @@ export function App() {
           <dt>/</dt>
           <dd>{t("help.search")}</dd>
           <dt>g</dt>
-          <dd>{t("help.goto", { letters: PLACES.map((place) => place.key).join(" ") })}</dd>
+          <dd>{t("help.goto", { letters: places().map((place) => `${place.key} ${t(`nav.${place.name}`)}`).join(", ") })}</dd>
           <dt>j k</dt>
           <dd>{t("help.rows")}</dd>
           <dt>Enter</dt>
@@ -121,7 +145,7 @@ function useGoto(): void {
       if (!hasKeys.value || isTyping(event) || event.ctrlKey || event.metaKey) return;
       if (event.key === "g") since = event.timeStamp;
       else if (event.timeStamp - since < 1500) {
-        const place = PLACES.find((one) => one.key === event.key);
+        const place = places().find((one) => one.key === event.key);
         since = 0;
         if (place) go(place.to);
       }

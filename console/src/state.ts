@@ -61,6 +61,9 @@ async function follow(): Promise<void> {
 
 // Addresses
 
+/** Where Chat is: the first page of an agent; a hub begins with its inbox. */
+export const chatPlace = (): string => (me.value?.mode === "hub" ? "chat" : "");
+
 export const path = signal(location.pathname.replace(/^\/console\/?/, ""));
 export const query = signal(new URLSearchParams(location.search));
 

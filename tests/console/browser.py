@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from playwright.async_api import Browser, Page, async_playwright
@@ -31,6 +32,13 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+class Opened(Protocol):
+    """A server with a console."""
+
+    url: str
+    link: str
 
 
 class Serving:
@@ -91,12 +99,13 @@ async def chromium() -> AsyncIterator[Browser]:
 @contextlib.asynccontextmanager
 async def page_of(
     browser: Browser,
-    server: Serving,
+    server: Opened,
     *,
     language: str = "en",
     theme: str = "light",
     width: int = 1280,
     may_lose: bool = False,
+    first: str = "#composer",
 ) -> AsyncIterator[Page]:
     """A page that opened the link. Errors, policy reports and requests elsewhere fail the test."""
     context = await browser.new_context(viewport={"width": width, "height": 800})
@@ -122,7 +131,7 @@ async def page_of(
     page.on("console", on_console)
     page.on("request", on_request)
     await page.goto(server.link)
-    await page.wait_for_selector("#composer")
+    await page.wait_for_selector(first)
     yield page
     await context.close()
     assert not wrong, wrong

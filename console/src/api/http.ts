@@ -36,10 +36,10 @@ export function tasks(query: Record<string, string>): Promise<TaskPage> {
   return read<TaskPage>(`tasks?${new URLSearchParams(given)}`);
 }
 
-export type Address = { id: string; tenant: string; caller: string };
+export type Address = { id: string; tenant: string; caller: string; agent?: string };
 
-function place({ id, tenant, caller }: Address, rest: string, more: Record<string, string> = {}) {
-  const given = Object.entries({ tenant, caller, ...more }).filter(([, value]) => value);
+function place({ id, tenant, caller, agent = "" }: Address, rest: string, more: Record<string, string> = {}) {
+  const given = Object.entries({ tenant, caller, agent, ...more }).filter(([, value]) => value);
   return `tasks/${encodeURIComponent(id)}${rest}?${new URLSearchParams(given)}`;
 }
 

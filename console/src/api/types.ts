@@ -90,7 +90,7 @@ export interface Card {
 }
 
 export interface Me {
-  mode: "agent";
+  mode: "agent" | "hub";
   base: string;
   rpc: string;
   rest: string;
@@ -108,6 +108,8 @@ export interface Summary {
   state: string;
   at: number;
   skill: string;
+  agent: string;
+  rpc: string;
   tenant: string;
   caller: string;
   title: string;

@@ -1,21 +1,64 @@
 /** Chat: talk to the agent, answer its questions, see what it makes. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import * as hub from "../api/hub";
 import type { Json, Part, Schema, Task } from "../api/types";
 import { word } from "../fold";
 import { SchemaForm } from "../forms/question";
 import { bytes, stateWord, t } from "../i18n";
 import { ArtifactView, PartView } from "../render/parts";
-import { go, me, query } from "../state";
+import { chatPlace, go, me, query } from "../state";
 import { Link, State, Trouble } from "../ui/elements";
 import { Conversation, type Turn } from "./conversation";
 
 const SCHEMA = "application/schema+json";
-let kept: Conversation | null = null;
+const kept = new Map<string, Conversation>();
+
+/** Whom we talk to: the agent, or at a hub the one the address names. */
+interface Partner {
+  agent: string; // empty: the agent of this server
+  rpc: string;
+  name: string;
+  description: string;
+  skills: { id: string; name: string; examples?: string[] }[];
+}
+
+function begin(rpc: string): Conversation {
+  const fresh = new Conversation(rpc);
+  kept.set(rpc, fresh);
+  return fresh;
+}
 
 export default function Chat() {
   const info = me.value!;
-  const [talk, setTalk] = useState(() => (kept ??= new Conversation(info.rpc)));
+  const named = query.value.get("agent") ?? "";
+  const own: Partner = { agent: "", rpc: info.rpc, ...info.card };
+  const [other, setOther] = useState<Partner | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  useEffect(() => {
+    setOther(null);
+    setError(null);
+    if (!named) return;
+    hub
+      .agent(named)
+      .then((entry) =>
+        setOther({
+          agent: named,
+          rpc: `/agents/${encodeURIComponent(named)}/`,
+          name: entry.name,
+          description: entry.description,
+          skills: entry.skills ?? [],
+        }),
+      )
+      .catch(setError);
+  }, [named]);
+  if (error !== null) return <Trouble error={error} />;
+  const partner = named ? other : own;
+  return partner ? <Talk key={partner.rpc} partner={partner} /> : <p>{t("common.loading")}</p>;
+}
+
+function Talk({ partner }: { partner: Partner }) {
+  const [talk, setTalk] = useState(() => kept.get(partner.rpc) ?? begin(partner.rpc));
   const [error, setError] = useState<unknown>(null);
   const asked = query.value.get("task") ?? "";
   const turns = talk.turns.value;
@@ -24,23 +67,21 @@ export default function Chat() {
 
   useEffect(() => {
     if (asked && asked !== taskId) {
-      const fresh = new Conversation(info.rpc);
-      kept = fresh;
+      const fresh = begin(partner.rpc);
       setTalk(fresh);
       void fresh.load(asked).catch(setError);
     }
   }, [asked]);
 
   useEffect(() => {
-    if (taskId && taskId !== asked) go("", { task: taskId }, true);
+    if (taskId && taskId !== asked) go(chatPlace(), { agent: partner.agent, task: taskId }, true);
   }, [taskId]);
 
   const renew = () => {
     talk.leave();
-    kept = new Conversation(info.rpc);
-    setTalk(kept);
+    setTalk(begin(partner.rpc));
     setError(null);
-    go("", {});
+    go(chatPlace(), { agent: partner.agent });
   };
 
   const send = (parts: Part[], skill: string, json?: string) => {
@@ -52,9 +93,9 @@ export default function Chat() {
     <div class="chat">
       <div>
         <div class="row">
-          <h1 class="grow">{info.card.name}</h1>
+          <h1 class="grow">{partner.name}</h1>
           {taskId && (
-            <Link to={`tasks/${encodeURIComponent(taskId)}`} class="button">
+            <Link to={`tasks/${encodeURIComponent(taskId)}`} query={taskQuery(partner)} class="button">
               {t("chat.timeline")}
             </Link>
           )}
@@ -62,21 +103,26 @@ export default function Chat() {
             {t("chat.new")}
           </button>
         </div>
-        <p class="soft">{info.card.description}</p>
-        {!turns.length && <Examples onSend={(text, skill) => send([{ text }], skill)} />}
+        <p class="soft">{partner.description}</p>
+        {!turns.length && <Examples skills={partner.skills} onSend={(text, skill) => send([{ text }], skill)} />}
         {turns.map((turn, i) => (
-          <TurnView key={i} turn={turn} isLast={i === turns.length - 1} before={turns[i - 1]?.task ?? null} send={send} />
+          <TurnView key={i} name={partner.name} turn={turn} isLast={i === turns.length - 1} before={turns[i - 1]?.task ?? null} send={send} />
         ))}
         {error !== null && <Trouble error={error} />}
       </div>
-      <Composer talk={talk} send={send} />
+      <Composer talk={talk} partner={partner} send={send} />
       <Announcer turn={last} />
     </div>
   );
 }
 
-function Examples({ onSend }: { onSend: (text: string, skill: string) => void }) {
-  const skills = me.value!.card.skills;
+/** At a hub tasks are found by who called whom: here the console itself. */
+function taskQuery(partner: Partner): Record<string, string> {
+  if (me.value!.mode !== "hub") return {};
+  return { caller: "console", agent: partner.agent || partner.name };
+}
+
+function Examples({ skills, onSend }: { skills: Partner["skills"]; onSend: (text: string, skill: string) => void }) {
   const examples = skills.flatMap((skill) =>
     (skill.examples ?? []).map((text) => ({ text, skill: skill.id })),
   );
@@ -104,6 +150,7 @@ function newArtifacts(task: Task, before: Task | null) {
 }
 
 function TurnView(props: {
+  name: string;
   turn: Turn;
   isLast: boolean;
   before: Task | null;
@@ -138,7 +185,7 @@ function TurnView(props: {
           )}
         </p>
       )}
-      {task && isQuestion && isLast && <Question task={task} send={props.send} />}
+      {task && isQuestion && isLast && <Question name={props.name} task={task} send={props.send} />}
       {turn.lostAt && (
         <p class="lost" role="status">
           {t("chat.lost", { event: turn.lostAt })}
@@ -149,17 +196,17 @@ function TurnView(props: {
   );
 }
 
-function Question({ task, send }: { task: Task; send: (parts: Part[], skill: string, json?: string) => void }) {
+function Question({ name, task, send }: { name: string; task: Task; send: (parts: Part[], skill: string, json?: string) => void }) {
   const [isWords, setWords] = useState(false);
   const parts = task.status.message?.parts ?? [];
   const schema = parts.find((part) => part.mediaType === SCHEMA)?.data as Schema | undefined;
   const shown = parts.filter((part) => part.mediaType !== SCHEMA);
   const isAuth = word(task.status.state) === "auth-required";
   return (
-    <section class="question" aria-label={t("chat.asks", { name: me.value!.card.name })}>
+    <section class="question" aria-label={t("chat.asks", { name })}>
       <p class="row">
         <State word={word(task.status.state)} />
-        <span>{t("chat.asks", { name: me.value!.card.name })}</span>
+        <span>{t("chat.asks", { name })}</span>
       </p>
       {shown.map((part, i) => (
         <PartView key={i} part={part} />
@@ -196,7 +243,12 @@ function Question({ task, send }: { task: Task; send: (parts: Part[], skill: str
   );
 }
 
-function Composer({ talk, send }: { talk: Conversation; send: (parts: Part[], skill: string) => void }) {
+function Composer(props: {
+  talk: Conversation;
+  partner: Partner;
+  send: (parts: Part[], skill: string) => void;
+}) {
+  const { talk, partner, send } = props;
   const info = me.value!;
   const [text, setText] = useState("");
   const [skill, setSkill] = useState("");
@@ -238,13 +290,13 @@ function Composer({ talk, send }: { talk: Conversation; send: (parts: Part[], sk
       onPaste={(event) => add(event.clipboardData?.files ?? [])}
     >
       <label class="hidden" for="composer">
-        {t("chat.placeholder", { name: info.card.name })}
+        {t("chat.placeholder", { name: partner.name })}
       </label>
       <textarea
         id="composer"
         rows={2}
         value={text}
-        placeholder={t("chat.placeholder", { name: info.card.name })}
+        placeholder={t("chat.placeholder", { name: partner.name })}
         onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
@@ -266,12 +318,12 @@ function Composer({ talk, send }: { talk: Conversation; send: (parts: Part[], sk
         <button type="button" onClick={() => picker.current?.click()}>
           {t("chat.attach")}
         </button>
-        {info.card.skills.length > 1 && (
+        {partner.skills.length > 1 && (
           <label>
             {t("chat.skill")}{" "}
             <select value={skill} onChange={(event) => setSkill(event.currentTarget.value)}>
               <option value="">{t("chat.skill.any")}</option>
-              {info.card.skills.map((one) => (
+              {partner.skills.map((one) => (
                 <option key={one.id} value={one.id}>
                   {one.name}
                 </option>

@@ -6,7 +6,7 @@ import type { Entry, Json, Summary, Task } from "../api/types";
 import { addMessage, apply, isFinal, word } from "../fold";
 import { moment, span, stateWord, t } from "../i18n";
 import { ArtifactView, PartView } from "../render/parts";
-import { go, me, onChange, query } from "../state";
+import { chatPlace, go, me, onChange, query } from "../state";
 import { Copy, Dialog, Link, State, Trouble } from "../ui/elements";
 import { JsonTree } from "../ui/json";
 import { useKeys } from "../ui/keys";
@@ -17,7 +17,8 @@ const ROW = 30;
 const VISIBLE = 30;
 
 export default function TaskPage({ id }: { id: string }) {
-  const at: http.Address = { id, tenant: query.value.get("tenant") ?? "", caller: query.value.get("caller") ?? "" };
+  const given = (name: string) => query.value.get(name) ?? "";
+  const at: http.Address = { id, tenant: given("tenant"), caller: given("caller"), agent: given("agent") };
   const [entries, setEntries] = useState<Entry[]>([]);
   const [summary, setSummary] = useState<(Summary & { task: Task }) | null>(null);
   const [isPurged, setPurged] = useState(false);
@@ -98,7 +99,7 @@ export default function TaskPage({ id }: { id: string }) {
   const cancel = async () => {
     setAsking(false);
     try {
-      const done = await http.cancel(me.value!.rpc, id);
+      const done = await http.cancel(summary?.rpc ?? me.value!.rpc, id);
       setTold(stateWord(word(done.status.state)));
       await load();
     } catch (wrong) {
@@ -108,7 +109,7 @@ export default function TaskPage({ id }: { id: string }) {
   const again = () => {
     const first = summary?.task.history?.[0];
     const text = first?.parts.map((part) => part.text ?? "").join("\n") ?? "";
-    go("", {});
+    go(chatPlace(), {});
     queueMicrotask(() => {
       const box = document.querySelector<HTMLTextAreaElement>("#composer");
       if (box) {
@@ -137,7 +138,7 @@ export default function TaskPage({ id }: { id: string }) {
           </button>
         )}
         {!at.caller && (
-          <Link to="" query={{ task: id }} class="button">
+          <Link to={chatPlace()} query={{ task: id }} class="button">
             {t("task.chat")}
           </Link>
         )}

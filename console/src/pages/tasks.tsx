@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import * as http from "../api/http";
 import type { Summary } from "../api/types";
 import { moment, number, stateWord, t } from "../i18n";
-import { go, onChange, query } from "../state";
+import { go, me, onChange, query } from "../state";
 import { Link, State, Trouble } from "../ui/elements";
 import { useRows } from "../ui/keys";
 
@@ -19,6 +19,12 @@ const STATES = [
   "rejected",
 ];
 const SINCE: { [name: string]: number } = { hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
+
+/** What an address of a task has beside its id. The hub has tasks of many agents. */
+function addressOf(task: Summary): Record<string, string> {
+  const isOther = me.value!.mode === "hub";
+  return { tenant: task.tenant, caller: task.caller, agent: isOther ? task.agent : "" };
+}
 
 export default function Tasks() {
   const [page, setPage] = useState<http.TaskPage | null>(null);
@@ -66,7 +72,7 @@ export default function Tasks() {
   );
   const selected = useRows(shown.length, (i) => {
     const task = shown[i];
-    if (task) go(`tasks/${encodeURIComponent(task.id)}`, { tenant: task.tenant, caller: task.caller });
+    if (task) go(`tasks/${encodeURIComponent(task.id)}`, addressOf(task));
   });
   const set = (name: string, value: string) => go("tasks", { ...filters, cursor: "", [name]: value });
 
@@ -134,7 +140,7 @@ export default function Tasks() {
                     <State word={task.state} />
                   </td>
                   <td>
-                    <Link to={`tasks/${encodeURIComponent(task.id)}`} query={{ tenant: task.tenant, caller: task.caller }}>
+                    <Link to={`tasks/${encodeURIComponent(task.id)}`} query={addressOf(task)}>
                       {task.title || task.id}
                     </Link>
                   </td>

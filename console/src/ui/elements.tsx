@@ -49,6 +49,9 @@ const PATHS: { [name: string]: string } = {
   live: "M3 12h4l3-8 4 16 3-8h4",
   pushes: "M6 9a6 6 0 0 1 12 0v5l2 3H4l2-3zM10 20h4",
   settings: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M5 19l2-2M17 7l2-2",
+  inbox: "M4 4h16v16H4zM4 14h5l1 2h4l1-2h5",
+  agents: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
+  trace: "M5 5h6M9 5v14M9 12h8M9 19h10",
   file: "M6 3h8l4 4v14H6zM14 3v4h4",
 };
 

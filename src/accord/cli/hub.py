@@ -107,7 +107,7 @@ def hub(
         if not no_console:
             from ..console import Console
 
-            page = Console(made.app)
+            page = Console(made.app, is_hub=True)
             page.attach(made.app)
 
         def started(address: str) -> None:

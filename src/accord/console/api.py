@@ -2,7 +2,7 @@
 
 import asyncio
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -54,10 +54,15 @@ _PREVIEW = (
 
 
 class Api:
-    """Reads for the operator of one agent. It changes nothing: that is A2A's own business."""
+    """Reads for the operator of an agent, or of a hub. It changes nothing: that is A2A's own
+    business, and that of the hub's REST interface.
+    """
 
-    def __init__(self, app: App, logins: BrowserSessions, exchanges: Exchanges | None) -> None:
+    def __init__(
+        self, app: App, logins: BrowserSessions, exchanges: Exchanges | None, *, is_hub: bool
+    ) -> None:
         self._app = app
+        self._is_hub = is_hub
         self._tasks = app.engine.tasks
         self._logins = logins
         self._exchanges = exchanges
@@ -121,7 +126,7 @@ class Api:
         base = f"{scheme}://{host}{root}"
         limits = app.limits
         return {
-            "mode": "agent",
+            "mode": "hub" if self._is_hub else "agent",
             "base": base,
             "rpc": root + app.rpc_path,
             "rest": root + app.rest_path,
@@ -135,6 +140,20 @@ class Api:
             "hasExchanges": self._exchanges is not None,
         }
 
+    @property
+    def _listed(self) -> str:
+        """Whose tasks are shown: this agent's; of a hub, and of several agents, those of all."""
+        return "" if self._is_hub or self._app.agents else self._app.agent.name
+
+    def _rpc(self, agent: str) -> str:
+        """The path at which an agent of this server answers JSON-RPC."""
+        if agent == self._app.agent.name:
+            return self._app.rpc_path
+        for path, served in self._app.agents.items():
+            if served.agent.name == agent:
+                return f"/{path}/"
+        return f"/agents/{quote(agent)}/"
+
     # Tasks
 
     async def _list(self, query: dict[str, str]) -> Any:
@@ -145,7 +164,7 @@ class Api:
         page = await self._tasks.page(
             Query(
                 namespace=None,
-                agent=self._app.agent.name,
+                agent=self._listed,
                 limit=min(_number(query.get("limit", str(PAGE)), "limit"), 200),
                 context_id=query.get("context", ""),
                 state=STATE_NUMBER[known[state]] if state else 0,
@@ -176,6 +195,8 @@ class Api:
             "state": state_of(record.state).word,
             "at": record.at_ms,
             "skill": record.skill,
+            "agent": record.namespace.agent,
+            "rpc": self._rpc(record.namespace.agent),
             "tenant": record.namespace.tenant,
             "caller": record.namespace.caller,
             "title": title,
@@ -183,9 +204,8 @@ class Api:
         }
 
     async def _record(self, task_id: str, query: dict[str, str]) -> Record:
-        namespace = Namespace(
-            self._app.agent.name, query.get("tenant", ""), query.get("caller", "")
-        )
+        agent = query.get("agent") or self._app.agent.name
+        namespace = Namespace(agent, query.get("tenant", ""), query.get("caller", ""))
         log = self._tasks.logs.get((namespace, task_id))
         if log is not None:
             await log.stored()
@@ -299,7 +319,7 @@ class Api:
     async def changes(self, since: dict[str, Any]) -> dict[str, Any]:
         """Return what is new: tasks that changed, and exchanges after the last that was told."""
         page = await self._tasks.page(
-            Query(namespace=None, agent=self._app.agent.name, limit=PAGE, has_artifacts=False)
+            Query(namespace=None, agent=self._listed, limit=PAGE, has_artifacts=False)
         )
         known: dict[int, tuple[int, int]] = since["tasks"]
         changed = [r for r in page.tasks if known.get(r.key) != (r.pos, r.at_ms)]

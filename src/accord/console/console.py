@@ -1,4 +1,4 @@
-"""The console of one agent, at `/console`."""
+"""The console of an agent or a hub, at `/console`."""
 
 from ..app import App
 from ..auth import Caller
@@ -24,7 +24,7 @@ under Settings; or start the server again, which prints one.</p>
 class Console:
     """Serves the page, its login and what it reads; put on an app with `attach`."""
 
-    def __init__(self, app: App, *, has_exchanges: bool = True) -> None:
+    def __init__(self, app: App, *, has_exchanges: bool = True, is_hub: bool = False) -> None:
         scopes = {scope for skill in app.agent.skills.values() for scope in skill.scopes}
         self._operator = Caller("console", scopes=frozenset(scopes), scheme="console")
         self.logins = BrowserSessions(
@@ -32,7 +32,7 @@ class Console:
         )
         self._exchanges = Exchanges() if has_exchanges else None
         self._pages = Pages()
-        self._api = Api(app, self.logins, self._exchanges)
+        self._api = Api(app, self.logins, self._exchanges, is_hub=is_hub)
 
     def attach(self, app: App) -> None:
         """Serve the console beside the agent."""

@@ -1,0 +1,126 @@
+/** A trace: the tasks one request led to, as a tree, with when each of them worked. */
+
+import { useEffect, useState } from "preact/hooks";
+import * as hub from "../../api/hub";
+import { moment, number, span, t } from "../../i18n";
+import { Link, State, Trouble } from "../../ui/elements";
+
+export default function Trace({ id }: { id: string }) {
+  return id ? <Tree key={id} id={id} /> : <Newest />;
+}
+
+function Newest() {
+  const [found, setFound] = useState<Awaited<ReturnType<typeof hub.traces>>["traces"] | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  useEffect(() => {
+    hub
+      .traces()
+      .then((page) => setFound(page.traces))
+      .catch(setError);
+  }, []);
+  if (error !== null) return <Trouble error={error} />;
+  return (
+    <>
+      <h1>{t("trace.title")}</h1>
+      {found && !found.length && <p>{t("trace.empty")}</p>}
+      <ul>
+        {(found ?? []).map((one) => (
+          <li key={one.id}>
+            <Link to={`trace/${encodeURIComponent(one.id)}`}>{one.title || one.id}</Link>{" "}
+            <span class="soft">
+              {t("trace.tasks", { count: number(one.tasks) })} · {moment(one.at_ms)}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+interface Node extends hub.Span {
+  depth: number;
+}
+
+/** The spans in the order of the tree, parents before their children. */
+export function ordered(spans: hub.Span[]): Node[] {
+  const known = new Set(spans.map((one) => one.task));
+  const children = new Map<string, hub.Span[]>();
+  for (const one of [...spans].sort((a, b) => a.started_ms - b.started_ms)) {
+    const parent = known.has(one.parent) ? one.parent : "";
+    children.set(parent, [...(children.get(parent) ?? []), one]);
+  }
+  const found: Node[] = [];
+  const visit = (parent: string, depth: number) => {
+    for (const one of children.get(parent) ?? []) {
+      found.push({ ...one, depth });
+      visit(one.task, depth + 1);
+    }
+  };
+  visit("", 0);
+  return found;
+}
+
+function Tree({ id }: { id: string }) {
+  const [spans, setSpans] = useState<hub.Span[] | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  useEffect(() => {
+    const load = () =>
+      void hub
+        .trace(id)
+        .then((found) => setSpans(found.spans))
+        .catch(setError);
+    load();
+    const timer = setInterval(load, 3000);
+    return () => clearInterval(timer);
+  }, [id]);
+  if (error !== null) return <Trouble error={error} />;
+  if (!spans) return <p>{t("common.loading")}</p>;
+  const from = Math.min(...spans.map((one) => one.started_ms));
+  const to = Math.max(from + 1, ...spans.map((one) => one.ended_ms));
+  const agents = new Set(spans.map((one) => one.agent)).size;
+  const at = (ms: number) => ((ms - from) / (to - from)) * 100;
+  return (
+    <>
+      <h1>{t("trace.one", { tasks: number(spans.length), agents: number(agents), time: span(to - from) })}</h1>
+      <div class="scroll" tabIndex={0}>
+        <table>
+          <caption class="hidden">{t("trace.table")}</caption>
+          <thead>
+            <tr>
+              <th scope="col">{t("trace.what")}</th>
+              <th scope="col">{t("agents.name")}</th>
+              <th scope="col">{t("tasks.caller")}</th>
+              <th scope="col">{t("tasks.state")}</th>
+              <th scope="col">{t("trace.when")}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {ordered(spans).map((one) => (
+              <tr key={one.task} data-task={one.task} data-depth={one.depth}>
+                <td>
+                  <span aria-hidden="true">{"└ ".repeat(Math.min(one.depth, 8))}</span>
+                  <Link
+                    to={`tasks/${encodeURIComponent(one.task)}`}
+                    query={{ tenant: one.tenant, caller: one.caller, agent: one.agent }}
+                  >
+                    {one.skill || one.task.slice(0, 13)}
+                  </Link>
+                </td>
+                <td>{one.agent}</td>
+                <td>{one.caller || t("tasks.anonymous")}</td>
+                <td>
+                  <State word={one.state} />
+                </td>
+                <td>
+                  <svg class="bar-of-time" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={span(one.ended_ms - one.started_ms)}>
+                    <rect x={at(one.started_ms)} width={Math.max(0.8, at(one.ended_ms) - at(one.started_ms))} y="1" height="6" />
+                  </svg>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,124 @@
+"""The hub's pages in the console, in a real browser."""
+
+import contextlib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from accord import Agent
+from accord.auth import ApiKeys
+from accord.console import Console
+from accord.hub import Hub, HubSettings
+from tests.check.faulty import FAULTS, faulty
+from tests.console.browser import chromium, needs_browser, page_of, violations
+from tests.hub.hubs import agent_named, serving_card
+
+pytestmark = needs_browser
+
+
+@contextlib.asynccontextmanager
+async def hub_with_console(folder: Path):
+    settings = HubSettings(
+        store=f"sqlite:///{folder}/hub.db", folder=str(folder), poll_s=0.2, tick_s=0.0
+    )
+    hub = Hub(settings)
+    console = Console(hub.app, is_hub=True)
+    console.attach(hub.app)
+    async with hub.app.serving() as url:
+        yield SimpleNamespace(hub=hub, url=url, link=console.link(url))
+
+
+async def add(page, url):
+    """Add an agent on the page; return what the page says of its health."""
+    await page.fill("#add-url", url)
+    await page.click("details button[type=submit]")
+    await page.wait_for_selector("details button[type=submit]:not([disabled])")
+    return await page.get_attribute("[data-added] [data-health]", "data-health")
+
+
+async def test_agents_are_added_and_probed(tmp_path):
+    """A good one, one of 0.1, a broken one and a locked one: each with its state and a sentence."""
+    locked = Agent("Locked", auth=ApiKeys(keys={"secret-key-of-ada-32": "ada"}))
+    locked.skill(_echo, id="keep")
+    web_page = next(fault for fault in FAULTS if fault.name == "a web page")
+    async with contextlib.AsyncExitStack() as stack:
+        good = await stack.enter_async_context(agent_named("Good").app().serving())
+        old = await stack.enter_async_context(agent_named("Old").app(versions=["0.1"]).serving())
+        closed = await stack.enter_async_context(locked.app().serving())
+        broken = await stack.enter_async_context(faulty(web_page))
+        browser = await stack.enter_async_context(chromium())
+        server = await stack.enter_async_context(hub_with_console(tmp_path))
+        page = await stack.enter_async_context(page_of(browser, server, first="main h1"))
+        await page.click("nav a[href='/console/agents']")
+        await page.wait_for_selector("text=No agents yet")
+        await page.click("details summary")
+        assert await add(page, good) == "up"
+        assert await add(page, old) == "up"
+        assert await add(page, closed) == "locked"
+        assert await add(page, broken.url) == "broken"
+        assert await page.locator("tbody tr").count() == 4
+        assert "credential" in await page.inner_text("[data-agent=locked]")
+        await page.fill("#search", "say it again")
+        await page.click("main form button:text-is('Find')")
+        await page.wait_for_selector("text=because of")
+
+        await page.click("[data-agent=good] a")
+        await page.click("text=Run the checks")
+        await page.wait_for_selector("[data-checks] li")
+        await page.click("text=Suspend")
+        await page.wait_for_selector("[data-state-of-entry=suspended]")
+        await page.click("text=Resume")
+        await page.wait_for_selector("[data-state-of-entry=approved]")
+
+
+def _echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+async def test_a_changed_card_waits_in_the_inbox(tmp_path):
+    """With what differs. The old one counts until somebody approves the new one."""
+    async with (
+        chromium() as browser,
+        serving_card() as baker,
+        hub_with_console(tmp_path) as server,
+        page_of(browser, server, first="main h1") as page,
+    ):
+        baker.card = baker.base()
+        await page.goto(f"{server.url}/console/agents?add=1")
+        await add(page, baker.url)
+        baker.card = baker.base(skills=baker.base()["skills"][:1])
+        await page.goto(f"{server.url}/console/agents/baker")
+        await page.click("text=Fetch the card")
+        await page.wait_for_selector("[data-card='2'] [data-weight=material]")
+        assert "skill removed" in await page.inner_text("[data-card='2']")
+        assert len(server.hub.registry.get("baker").card.skills) == 2
+        await page.click("nav a[href='/console/']")
+        await page.click("[data-alert=card] >> text=Approve")
+        await page.wait_for_selector("[data-alert=card]", state="detached")
+        assert len(server.hub.registry.get("baker").card.skills) == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "theme", "width"),
+    [("en", "light", 1280), ("zh", "dark", 1280), ("en", "dark", 390), ("zh", "light", 390)],
+)
+async def test_the_hubs_pages_can_be_used_by_everyone(tmp_path, language, theme, width):
+    """axe finds nothing, and nothing is wider than the window."""
+    async with (
+        chromium() as browser,
+        agent_named("Good").app().serving() as good,
+        hub_with_console(tmp_path) as server,
+        page_of(
+            browser, server, first="main h1", language=language, theme=theme, width=width
+        ) as page,
+    ):
+        await page.goto(f"{server.url}/console/agents?add=1")
+        await add(page, good)
+        for place in ("", "agents?add=1", "agents/good", "chat?agent=good", "tasks", "settings"):
+            await page.goto(f"{server.url}/console/{place}")
+            await page.wait_for_selector("main h1")
+            assert await violations(page) == [], place
+            wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert await page.evaluate(wide) <= 0, place
