@@ -393,6 +393,21 @@ async def test_typed(idp, tmp_path):
         assert Logins(tmp_path / "logins.json").all() == {}
 
 
+async def test_a_program_logs_in(idp, tmp_path):
+    """AUTH_006 of the command line specification: client credentials, saved and used."""
+    env = {"ACCORD_LOGINS": str(tmp_path / "logins.json"), "ACCORD_CLIENT_SECRET": SECRET}
+    accord = [sys.executable, "-m", "accord"]
+    async with served(OIDC(idp, audience="hr", scopes=["hr.read"])) as url:
+        words = ["--with", "program", "--client-id", "planner", "--issuer", idp]
+        words += ["--resource", RESOURCE]
+        login = await run(*accord, "auth", "login", url, *words, env=env)
+        assert login.code == 0, login.err
+        assert SECRET not in login.out + login.err
+        del env["ACCORD_CLIENT_SECRET"]
+        sent = await run(*accord, "send", url, "Bob", env=env)
+        assert "Bob hired by planner hr.read" in sent.out
+
+
 # What verifies its tokens
 
 

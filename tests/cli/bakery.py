@@ -25,6 +25,11 @@ async def bake(text: str, ctx: Context):
     Path(f"begun-{ctx.task_id}").touch()
     yield "flour, "
     yield await ctx.step(rise)
+
+@agent.skill
+async def order(text: str, ctx: Context) -> str:
+    '''Take an order.'''
+    return f"{text} on {await ctx.ask('Which day?')}"
 """
 
 

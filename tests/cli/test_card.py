@@ -58,7 +58,7 @@ def test_a_card_is_found_by_address_host_or_file(url, tmp_path):
     for place in where:
         assert card_of(place)["name"] == "Hello"
         assert accord("send", place, "x").stdout == "hi\n"
-    fields = accord("card", "get", url, "-o", "fields").stdout
+    fields = accord("card", "get", url, "-o", "text").stdout
     for label in ("Name: Hello", "Streaming: yes", "Interface: JSONRPC", "Skill: hi"):
         assert label in fields
 
@@ -78,13 +78,13 @@ def test_a_card_that_is_not_valid_is_refused_if_asked(url, tmp_path):
 
 def test_the_signature_of_a_card_is_reported_as_it_is(url, tmp_path):
     """CARD_GET_004: verified, unverifiable or absent; absent is no failure."""
-    assert "Signature: verified" in accord("card", "get", url, "-o", "fields").stdout
+    assert "Signature: verified" in accord("card", "get", url, "-o", "text").stdout
     card = card_of(url)
-    forged = accord("card", "get", write(tmp_path / "c.json", card, name="Evil"), "-o", "fields")
+    forged = accord("card", "get", write(tmp_path / "c.json", card, name="Evil"), "-o", "text")
     assert "Signature: unverifiable" in forged.stdout
     assert "Warning:" in forged.stderr
     del card["signatures"]
-    plain = accord("card", "get", write(tmp_path / "c.json", card), "-o", "fields")
+    plain = accord("card", "get", write(tmp_path / "c.json", card), "-o", "text")
     assert "Signature: absent" in plain.stdout
 
 
@@ -165,3 +165,25 @@ def test_help_and_version(url):
         assert "Usage:" in accord(*words).output
     assert "Usage:" in accord("help", "send").output
     assert "Usage:" in accord("help").output
+
+
+SHOP = (
+    "from accord import Agent\nfrom accord.auth import ApiKeys\n"
+    "agent = Agent('Shop', auth=ApiKeys(keys={'the-key-of-mia-0123456789': 'mia'}))\n"
+    "@agent.skill\ndef buy(text: str) -> str:\n    return text\n"
+    "@agent.extended_card\ndef extend(card, caller):\n"
+    "    card.description = f'for {caller.name}'\n"
+)
+
+
+def test_the_extended_card_is_fetched_with_a_credential(tmp_path):
+    """CARD_GET_003: by a scheme that the public card declares."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    with served("shop.py", "--store", "memory://", cwd=tmp_path) as (_, url):
+        key = ("--api-key", "the-key-of-mia-0123456789")
+        found = accord("card", "get", url, "--extended", "-o", "json", *key)
+        assert json.loads(found.stdout)["description"] == "for mia"
+        assert json.loads(accord("card", "get", url, "-o", "json").stdout)["description"] == "Shop"
+        refused = accord("card", "get", url, "--extended", "-o", "json", code=4)
+        code = json.loads(refused.stdout)["error"]["code"]
+        assert code == "A2ACLI_ERR_CREDENTIALS_MISSING"

@@ -98,6 +98,33 @@ def test_a_server_that_was_killed_is_waited_for(terminal, tmp_path):
         bakery.start()
         chat.expect("bread")
         chat.expect("> ")
+        chat.sendline("/quit")
+        chat.expect(r"chat \S+ --context-id \S+")
+        chat.expect(pexpect.EOF)
+
+
+def test_a_question_outlives_its_server(terminal, tmp_path):
+    """The answer goes to the server that was started since, and to the task that asked."""
+    with Bakery(tmp_path) as bakery:
+        chat = terminal("chat", bakery.url, "--skill", "order")
+        chat.expect("> ")
+        chat.sendline("A loaf")
+        chat.expect("Which day")
+        chat.expect(r"\? ")
+        bakery.stop(signal.SIGKILL)
+        bakery.start()
+        chat.sendline("Monday")
+        chat.expect("A loaf on Monday")
+        chat.expect("> ")
+
+
+def test_long_work_shows_that_it_goes_on(url, terminal, tmp_path):
+    """On a terminal; in a pipe there is nothing of it."""
+    sending = terminal("send", url, str(tmp_path / "done"), "--skill", "wait")
+    sending.expect(r"[|/\\-] \d+ s")
+    (tmp_path / "done").touch()
+    sending.expect("is completed")
+    sending.expect(pexpect.EOF)
 
 
 def test_without_a_terminal_nothing_is_waited_for(url):

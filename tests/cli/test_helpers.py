@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from accord.cli import main
+from accord.client.auth import Login, Logins
 from tests.cli.shell import accord, served
 from tests.processes import run_sync, start
 
@@ -20,6 +21,7 @@ SHELLS = ["bash", "zsh", "fish"]
 def alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ACCORD_LOGINS", str(tmp_path / "logins.json"))
 
 
 def shown(*words):
@@ -52,6 +54,23 @@ def test_each_level_of_settings_wins_over_the_next(tmp_path, monkeypatch):
     assert "127.0.0.1:9" in done.output
 
 
+def test_the_six_defaults():
+    """DEFAULT_001: each ships, and each has an option that overrides it."""
+    rows = {row["name"]: row["value"] for row in json.loads(shown("config", "show", "-o", "json"))}
+    help_ = shown("send", "--help")
+    for name, default in {
+        "transport": "the card's order",
+        "wait": "on for send, off for task get",
+        "output": "answer",
+        "verbose": "off",
+        "a2a-version": "the highest that both know, from 1.0 on",
+        "insecure": "off",
+    }.items():
+        assert rows[name] == default
+        assert f"--{name}" in help_
+    assert "--async" in help_
+
+
 def test_settings_show_no_secrets(monkeypatch):
     """AUTH_004"""
     monkeypatch.setenv("A2ACLI_BEARER", "s3cret")
@@ -68,6 +87,43 @@ def test_a_shell_takes_the_completion_script(shell, tmp_path):
         (tmp_path / "script").write_text(script)
         assert run_sync(shell, "-n", str(tmp_path / "script")).code == 0
     assert CliRunner().invoke(main, ["completion", "tcsh"]).exit_code == 2
+
+
+def test_what_powershell_asks_for(monkeypatch):
+    """CLI_002: its script calls accord with these variables."""
+    assert "Register-ArgumentCompleter -Native -CommandName accord" in shown(
+        "completion", "powershell"
+    )
+    for line, word, names in [
+        ("accord ta", "ta", {"task"}),
+        ("accord task ", "", {"get", "list", "watch", "subscribe", "cancel", "download",
+                              "push-config"}),
+        ("accord task get --out", "--out", {"--output"}),
+    ]:  # fmt: skip
+        env = {"_ACCORD_COMPLETE": "powershell_complete", "COMP_WORDS": line, "COMP_WORD": word}
+        done = CliRunner().invoke(main, [], env=env, prog_name="accord")
+        assert {one.split("\t")[1] for one in done.stdout.splitlines()} == names
+
+
+def test_logins_are_shown_without_their_secrets(tmp_path):
+    """CONFIG_001: what is kept, and in which file, which is for its owner alone."""
+    file = tmp_path / "logins.json"
+    Logins(file).put("https://hr.example", Login("bearer", secret="s3cret"))
+    assert file.stat().st_mode & 0o777 == 0o600
+    [row] = [
+        row
+        for row in json.loads(shown("config", "show", "-o", "json"))
+        if row["name"].startswith("login")
+    ]
+    assert row["name"] == "login https://hr.example"
+    assert row["path"] == str(file)
+    assert "s3cret" not in shown("config", "show")
+
+
+def test_without_a_command_there_is_help():
+    done = CliRunner().invoke(main, [])
+    assert done.exit_code == 2
+    assert "Usage:" in done.output
 
 
 def test_doctor_says_what_is_wrong(tmp_path):

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from accord.cli import main
-from tests.cli.shell import served
+from tests.cli.plain_server import serving_json
+from tests.cli.shell import found, served
 from tests.processes import start, until_sync
 
 HERE = Path(__file__).parent
@@ -247,6 +248,52 @@ def test_a_transport_that_is_not_offered_is_passed_over(url):
     assert '"jsonrpc"' in wire
 
 
+def test_a_state_that_says_nothing_is_waited_through(tmp_path):
+    """TASK_POLL_003: of an agent that does not stream, and whose task is UNSPECIFIED at first."""
+    states = iter(["UNSPECIFIED", "UNSPECIFIED", "COMPLETED"])
+    asked = []
+
+    def reply(path, given):
+        if given is None:
+            return card if path.endswith("agent-card.json") else None
+        asked.append(given["method"])
+        task = {"id": "t1", "contextId": "c1",
+                "status": {"state": f"TASK_STATE_{next(states, 'COMPLETED')}"}}  # fmt: skip
+        result = {"task": task} if given["method"] == "SendMessage" else task
+        return {"jsonrpc": "2.0", "id": given["id"], "result": result}
+
+    with serving_json(reply) as place:
+        card = {
+            "name": "Vague", "description": "Vague", "version": "1", "skills": [],
+            "supportedInterfaces": [
+                {"url": f"{place}/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+            ],
+            "capabilities": {}, "defaultInputModes": ["text/plain"],
+            "defaultOutputModes": ["text/plain"],
+        }  # fmt: skip
+        sent = answer("send", place, "x", "--poll-interval", "0.01")
+    assert sent["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert asked[0] == "SendMessage"
+    assert asked.count("GetTask") >= 2
+
+
+def test_every_form_names_task_context_and_state(url):
+    """OUT_001: the answer alone on stdout has them on stderr."""
+    sent = accord("send", url, "Ada")
+    task = found(r"task (\S+) is completed   \(context (\S+)\)", sent.stderr)
+    assert sent.stdout == "text:'Ada'::\n"
+    assert task
+    labels = {
+        line.partition(":")[0]
+        for line in accord("send", url, "x", "-o", "text").stdout.splitlines()
+    }
+    assert {"Task", "Context", "State"} <= labels
+    told = answer("send", url, "x")["task"]
+    assert told["id"]
+    assert told["contextId"]
+    assert told["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
 # Fields
 
 
@@ -255,7 +302,7 @@ def test_a_transport_that_is_not_offered_is_passed_over(url):
 def test_fields_are_a_line_each_and_texts_are_blocks(url, skill, way):
     """The text form: OUT_005. Its grammar holds for whatever an agent writes."""
     text = "\x1b[31mred\n\nTask: forged\n"
-    shown = accord("send", url, text, "--skill", skill, "-o", "fields", *way).stdout
+    shown = accord("send", url, text, "--skill", skill, "-o", "text", *way).stdout
     assert "\x1b" not in shown
     is_block = False
     for line in shown.splitlines():

@@ -121,7 +121,10 @@ def test_a_task_that_failed_says_why_beside_what_it_had_made(capsys):
         ClientReply(connect("http://127.0.0.1:9"), task), AgentTarget(url="http://127.0.0.1:9")
     )
     shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("half a loaf\n", "task t is failed: out of flour\n")
+    assert (shown.out, shown.err) == (
+        "half a loaf\n",
+        "task t is failed: out of flour   (context c)\n",
+    )
 
 
 def said(text):

@@ -1,6 +1,7 @@
 """Commands over gRPC and TLS, and over a connection that breaks."""
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -45,6 +46,19 @@ def test_every_command_works_over_grpc(tmp_path):
         assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
         error = json.loads(accord("task", "get", url, "nowhere", *grpc, code=1).stdout)["error"]
         assert (error["code"], error["a2aCode"]) == ("TaskNotFoundError", 5)
+
+
+def test_raw_messages_of_grpc_are_shown_without_credentials(tmp_path):
+    """OUT_007, AUTH_004"""
+    words = (str(HERE / "scripted.py"), "--store", "memory://", "--grpc-port", str(free_port()))
+    with served(*words, cwd=tmp_path) as (_, url):
+        sent = accord("send", url, "Ada", "--transport", "grpc", "--debug", "--bearer", "s3cret")
+        shown = sent.stderr
+        assert "# > /lf.a2a.v1.A2AService/SendStreamingMessage" in shown
+        assert "# > authorization: <redacted>" in shown
+        assert '"text":"Ada"' in shown
+        assert re.search(r"^# < .*TASK_STATE_COMPLETED", shown, re.M)
+        assert "s3cret" not in sent.output
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The command line: one verb per file, loaded when it is typed."""
 
+import itertools
 import json
 import os
 import sys
@@ -65,6 +66,8 @@ class _Verbs(click.Group):
         """Run a command. Where JSON is wanted, an error is JSON on stdout too: also one in what was
         typed, where click does not get as far as the option that says so.
         """
+        if os.environ.get("_ACCORD_COMPLETE", "").startswith("powershell"):
+            import_module(".completion", __name__)  # where that shell is made known to click
         typed = list(sys.argv[1:] if args is None else args)
         if not standalone_mode or not _wants_json(typed):
             return super().main(args, prog_name, complete_var, standalone_mode, **extra)
@@ -82,7 +85,7 @@ class _Verbs(click.Group):
 
 def _wants_json(typed: list[str]) -> bool:
     found = os.environ.get("A2ACLI_OUTPUT", "")
-    for word, following in zip(typed, [*typed[1:], ""], strict=True):
+    for word, following in itertools.pairwise([*typed, ""]):
         if word == "--":
             break
         if word in ("-o", "--output"):

@@ -31,6 +31,7 @@ from ..model import (
     UnsupportedOperation,
 )
 from .amount import SECONDS
+from .progress import clear_line
 
 __all__ = ["RETRY_MAX_TIME", "Failure", "advised", "envelope", "retry_for", "typed"]
 
@@ -96,6 +97,7 @@ def _say(pause: Pause) -> None:
     if pause.attempt == 1:
         how = "busy" if isinstance(pause.error, TooManyRequests) else "away"
         task_id = task_of(pause.error)
+        clear_line()
         why = f"task {task_id} continues when it is back" if task_id else pause.error
         click.secho(f"the server is {how}, trying again ...   ({why})", err=True, dim=True)
 

@@ -53,7 +53,7 @@ def get(target: AgentTarget, words: tuple[str, ...], validate: bool, extended: b
         raise Failure("\n".join(notes), code="A2ACLI_ERR_CARD_INVALID")
     if target.output == "json":
         click.echo(msgspec.json.format(v1.encode(found), indent=2))
-    elif target.output == "fields":
+    elif target.output == "text":
         _print_fields(found, used, signature)
     else:
         _show(found, signature)

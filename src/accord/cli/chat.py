@@ -40,7 +40,7 @@ def chat(target: AgentTarget, words: tuple[str, ...], context_id: str, skill: st
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if not is_terminal and not rest:
         raise click.UsageError("there is no terminal to chat in; give a TEXT to send")
-    target.output = "text"
+    target.output = "answer"
     with asyncio.Runner() as runner:
         try:
             _Chat(target, runner, context_id, skill).run(rest, is_terminal=is_terminal)
@@ -145,6 +145,7 @@ class _Chat:
                 reply = stream.reply
         finally:
             self._task_id = stream.task_id
+        self._talk.context_id = reply.context_id or self._talk.context_id
         self._is_asked = reply.state is TaskState.INPUT_REQUIRED
         if self._is_asked:
             said = reply.question

@@ -13,7 +13,7 @@ from ..check import GROUPS, CheckReport, CheckResult, junit, run_checks
 from ..client import AgentFault
 from ..model import A2AError
 from .advice import advised
-from .settings import Setting
+from .settings import OutputForm, Setting
 from .show import clean
 from .target import AgentTarget, agent_options, agent_words
 
@@ -24,7 +24,7 @@ _COLORS = {"pass": "green", "fail": "red", "skip": "bright_black"}
 _TIMEOUT_S = 30.0
 _UNREACHABLE = ("DNS", "REFUSED", "TLS", "TIMEOUT", "NOT_FOUND")
 _OUTPUT = click.option("-o", "--output", cls=Setting, default="text", show_default=True,
-                       type=click.Choice(["text", "json", "junit", "fields"]),
+                       type=OutputForm(["text", "json", "junit", "answer"]),
                        metavar="[text|json|junit]", help="A line per check; JSON for programs; "
                        "or XML for CI servers.")  # fmt: skip
 
@@ -53,7 +53,7 @@ def check(target: AgentTarget, words: tuple[str, ...], message: str, skill: str)
     accord check https://hr.corp.example --token $TOKEN -o junit > report.xml
     """
     agent_words(target, words, 0, "one URL is enough")
-    is_live = target.output in ("text", "fields")
+    is_live = target.output in ("text", "answer")
     try:
         report = asyncio.run(_run(target, message, skill, _progress() if is_live else None))
     except (A2AError, AgentFault) as error:

@@ -4,7 +4,8 @@ import json
 
 import click
 
-from .settings import CONFIG, SECRETS, SETTINGS, look_up
+from ..client.auth import Logins
+from .settings import CONFIG, SECRETS, SETTINGS, OutputForm, look_up
 
 __all__ = ["config"]
 
@@ -20,14 +21,15 @@ def config() -> None:
 
 @config.command()
 @CONFIG
-@click.option("-o", "--output", type=click.Choice(["text", "json", "fields"]), default="text",
+@click.option("-o", "--output", type=OutputForm(["text", "json", "answer"]), default="text",
               show_default=True, help="For people, or for programs.")  # fmt: skip
 @click.pass_context
 def show(ctx: click.Context, output: str) -> None:
     """Show each setting, its value and its source. Changes nothing.
 
     An option wins over a variable, that over the nearest .env (or --config), that over
-    ~/.config/a2a-cli/.env. Logins are kept apart: see accord auth status.
+    ~/.config/a2a-cli/.env. Below are the logins that accord auth login has kept, without their
+    secrets, and the file they are in.
     """
     file = ctx.meta.get("accord.config")
     rows = []
@@ -43,9 +45,29 @@ def show(ctx: click.Context, output: str) -> None:
                 "path": found.path if found is not None else None,
             }
         )
+    rows += _logins()
     if output == "json":
         click.echo(json.dumps(rows, indent=2))
         return
     for row in rows:
         where = f"{row['source']} {row['path']}" if row["path"] else row["source"]
         click.echo(f"{row['name']}: {row['value']} ({where})")
+
+
+def _logins() -> list[dict[str, str | None]]:
+    """What is kept of logins: where, and of which kind."""
+    logins = Logins()
+    try:
+        found = logins.all()
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
+    return [
+        {
+            "name": f"login {origin}",
+            "envVar": None,
+            "value": f"{one.kind} <redacted>",
+            "source": "logins",
+            "path": str(logins.file),
+        }
+        for origin, one in sorted(found.items())
+    ]

@@ -1,4 +1,4 @@
-"""-o fields: the text form of the A2A command line specification. One field per line, texts as
+"""-o text: the text form of the A2A command line specification. One field per line, texts as
 blocks that end with an empty line, labels that never change.
 """
 

@@ -168,7 +168,7 @@ class _Sending(msgspec.Struct):
         self.stream = agent.stream(self.parts, key=self.key, **self.options)
         async with self.stream:
             has_written = await follow(self.stream, self.target, is_live=self.is_stream)
-            if not self.is_stream or self.target.output == "text":
+            if not self.is_stream or self.target.output == "answer":
                 show_reply(self.stream.reply, self.target, is_shown=has_written)
             return self.stream.reply
 

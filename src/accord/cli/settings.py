@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import click
 
-__all__ = ["CONFIG", "SECRETS", "SETTINGS", "Found", "Setting", "look_up"]
+__all__ = ["CONFIG", "SECRETS", "SETTINGS", "Found", "OutputForm", "Setting", "look_up"]
 
 PREFIX = "A2ACLI_"
 _CONFIG = "accord.config"  # where the context keeps the file of --config
@@ -18,9 +18,10 @@ _CONFIG = "accord.config"  # where the context keeps the file of --config
 # What can be set, and the default in words.
 SETTINGS = {
     "agent-card": "none",
+    "catalog": "none",
     "transport": "the card's order",
     "a2a-version": "the highest that both know, from 1.0 on",
-    "output": "text",
+    "output": "answer",
     "async": "off",
     "wait": "on for send, off for task get",
     "poll-interval": "grows from 0.1 s to 2 s",
@@ -91,6 +92,13 @@ def _read(path: Path) -> dict[str, str]:
                 value = value[1:-1]
             found[name.strip()] = value
     return found
+
+
+class OutputForm(click.Choice[str]):
+    """A form of output. `text` was called `fields`, which still works."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert("text" if value == "fields" else value, param, ctx)
 
 
 class Setting(click.Option):

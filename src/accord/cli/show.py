@@ -20,6 +20,7 @@ from ..model import (
 )
 from ..protocol.v1 import codec as v1
 from .advice import typed
+from .progress import Progress
 
 if TYPE_CHECKING:
     from .target import AgentTarget
@@ -45,13 +46,17 @@ async def follow(stream: Stream, target: "AgentTarget", *, is_live: bool) -> boo
     Return whether there was anything on stdout.
     """
     printer = Printer()
-    async for event in stream:
-        if is_live and target.output == "text":
-            printer.take(event)
-        elif is_live:
-            _show_event(event, stream.task, target)
-        if isinstance(event, Task | StatusUpdate) and event.status.state is TaskState.AUTH_REQUIRED:
-            break  # the stream stays open meanwhile; whoever reads it has to do something
+    async with Progress(is_on=not is_live and target.output == "answer") as progress:
+        async for event in stream:
+            if is_live and target.output == "answer":
+                printer.take(event)
+            elif is_live:
+                _show_event(event, stream.task, target)
+            if isinstance(event, Task | StatusUpdate):
+                if event.status.message is not None:
+                    progress.say(clean(event.status.message.text))
+                if event.status.state is TaskState.AUTH_REQUIRED:
+                    break  # the stream stays open; whoever reads it has to do something
     printer.end()
     return printer.has_written
 
@@ -112,7 +117,7 @@ def show_reply(reply: ClientReply, target: "AgentTarget", *, is_shown: bool = Fa
     assert found is not None  # it is one or the other
     if target.output == "json":
         return click.echo(msgspec.json.format(v1.encode_event(found), indent=2))
-    if target.output == "fields":
+    if target.output == "text":
         from .fields import print_task
 
         return print_task(found, target)
@@ -126,7 +131,8 @@ def show_reply(reply: ClientReply, target: "AgentTarget", *, is_shown: bool = Fa
     words = clean(said.text) if said is not None else ""
     beside = f": {words}" if words not in answer else ""
     is_bad = state in (TaskState.FAILED, TaskState.REJECTED)
-    click.secho(f"task {task.id} is {state.word}{beside}", err=True, dim=not is_bad)
+    where = f"   (context {clean(task.context_id)})" if task.context_id else ""
+    click.secho(f"task {task.id} is {state.word}{beside}{where}", err=True, dim=not is_bad)
     if state is TaskState.INPUT_REQUIRED:
         how = typed("send", *target.words, "...", "--task-id", task.id).replace("'...'", "...")
         click.secho("answer with:  " + how.replace(" ... ", ' "..." '), err=True)
@@ -146,7 +152,7 @@ def show_outcome(
     """
     state = reply.state
     is_done = state is TaskState.COMPLETED
-    if target.output != "text" and not is_done and state in FINAL | INTERRUPTED:
+    if target.output != "answer" and not is_done and state in FINAL | INTERRUPTED:
         how = "ended" if state in FINAL else "is waiting"
         click.echo(f"Warning: task {how} in {state.value}", err=True)
     if exit_status and not is_done and not is_async:

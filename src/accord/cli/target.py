@@ -22,8 +22,9 @@ from ..model import (
 from ..net import client_tls, may_be_set
 from .advice import RETRY_MAX_TIME, retry_for
 from .amount import SOME_SECONDS
+from .catalog import CATALOG, resolve_reference
 from .login import login_at
-from .settings import CONFIG, Setting, look_up
+from .settings import CONFIG, OutputForm, Setting, look_up
 from .wire import wire_shown
 
 __all__ = ["METADATA", "AgentTarget", "agent_options", "agent_words", "parse_object"]
@@ -45,7 +46,7 @@ class AgentTarget(msgspec.Struct):
     url: str = ""
     transports: tuple[str, ...] = ()
     version: str = ""
-    output: str = "text"
+    output: str = "answer"
     bearer: str = ""
     api_key: str = ""
     headers: dict[str, str] = {}
@@ -58,6 +59,8 @@ class AgentTarget(msgspec.Struct):
     timeout_s: float | None = None
     poll_s: float | None = None
     retry_max_time: float | None = None
+    catalog: str = ""  # where catalog:NAME is looked up
+    named: str = ""  # the agent as it was typed, if that was not its address
     typed_card: bool = False  # with --agent-card; else the address is the first word
     from_folder: tuple[str, ...] = ()  # what the nearest .env decides of where credentials go
     binding: str = ""  # the one in use, once that is known
@@ -65,7 +68,9 @@ class AgentTarget(msgspec.Struct):
     @property
     def words(self) -> list[str]:
         """How the agent was named, to be typed again."""
-        return ["--agent-card", self.url] if self.typed_card else [self.url]
+        name = self.named or self.url
+        found = ["--agent-card", name] if self.typed_card else [name]
+        return [*found, "--catalog", self.catalog] if self.named else found
 
     @property
     def has_credential(self) -> bool:
@@ -220,14 +225,17 @@ def _headers(_: click.Context, param: click.Parameter, value: tuple[str, ...]) -
 
 
 _OUTPUT = click.option("-o", "--output", cls=Setting,
-                       type=click.Choice(["text", "json", "fields"]), default="text",
-                       show_default=True, help="The answer; JSON for programs; or every field of "
-                       "it as `Label: value`.")  # fmt: skip
+                       type=OutputForm(["answer", "text", "json"]), default="answer",
+                       show_default=True, help="The answer alone, and on stderr how the task "
+                       "stands; text with every field as `Label: value`; or JSON.")  # fmt: skip
 
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("-a", "--agent-card", cls=Setting, metavar="URL|FILE", default="",
                  help="The agent: its address, its card's address, or a card file. Instead of "
                  "URL."),
+    click.option("--catalog", cls=Setting, metavar="URL|FILE", default="",
+                 help="The AI Catalog in which catalog:NAME, as an agent's address, is looked "
+                 "up."),
     click.option("--transport", "transports", cls=Setting, multiple=True, callback=_transports,
                  metavar="BINDING", help="jsonrpc, rest or grpc; repeat it, the best first. "
                  "Default: the card's order."),
@@ -260,7 +268,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     RETRY_MAX_TIME,
     CONFIG,
     click.option("--verbose/--no-verbose", cls=Setting, default=False,
-                 help="With -o fields: ids, names, media types and history too."),
+                 help="With -o text: ids, names, media types and history too."),
     click.option("--debug/--no-debug", cls=Setting, default=False,
                  help="What goes over the wire, on stderr; without credentials."),
 ]  # fmt: skip
@@ -278,6 +286,7 @@ def agent_options(
     def run(
         *,
         agent_card: str,
+        catalog: str,
         transports: tuple[str, ...],
         version: str,
         output: str,
@@ -317,11 +326,12 @@ def agent_options(
             poll_s=poll_interval,
             retry_max_time=retry_max_time,
             typed_card=bool(agent_card),
+            catalog=catalog,
             from_folder=_from_folder(),
         )
         return function(target, **others)
 
-    for option in reversed([*_OPTIONS[:3], output, *_OPTIONS[3:]]):
+    for option in reversed([*_OPTIONS[:4], output, *_OPTIONS[4:]]):
         run = option(run)
     return run
 
@@ -351,6 +361,9 @@ def agent_words(target: AgentTarget, words: tuple[str, ...], most: int, what: st
         target.from_folder = tuple(name for name in target.from_folder if name != "agent-card")
     if not target.url:
         raise click.UsageError("say which agent: its URL, or --agent-card")
+    if target.url.startswith(CATALOG):
+        target.named = target.url
+        target.url = resolve_reference(target.url, target.catalog, target.ca)
     if len(rest) > most:
         raise click.UsageError(f"one word too many: {rest[most]!r}; {what}")
     return rest

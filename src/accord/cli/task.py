@@ -12,6 +12,7 @@ from ..model import A2AError, ListTasksResponse, Task, TaskState, UnsupportedOpe
 from ..protocol.v1 import codec as v1
 from .advice import advised, typed
 from .files import save_task
+from .progress import Progress
 from .push_config import push_config
 from .settings import Setting
 from .show import clean, follow, show_json, show_outcome, show_reply
@@ -58,7 +59,8 @@ def get(
 
     async def fetch(agent: Client) -> ClientReply:
         if waits:
-            await agent.wait(task_id, timeout_s=target.timeout_s or 10 * 365 * 86400)
+            async with Progress(is_on=target.output == "answer"):
+                await agent.wait(task_id, timeout_s=target.timeout_s or 10 * 365 * 86400)
         return ClientReply(agent, await agent.get(task_id, history_length=history))
 
     reply = _ask(target, fetch)
@@ -126,13 +128,13 @@ def list_(
     for one in found.tasks:
         if target.output == "json":
             click.echo(v1.encode(one))
-        elif target.output == "fields":
+        elif target.output == "text":
             from .fields import print_task
 
             print_task(one, target)
         else:
             click.echo(_line(one))
-    if found.next_page_token and target.output == "fields":
+    if found.next_page_token and target.output == "text":
         click.echo(f"Next page token: {clean(found.next_page_token)}")
     elif found.next_page_token:
         click.echo(f"there are more: --page-token {clean(found.next_page_token)}", err=True)
@@ -170,7 +172,7 @@ def watch(target: AgentTarget, words: tuple[str, ...], is_stream: bool, exit_sta
             reply = stream.reply
             if not is_stream:
                 reply = ClientReply(agent, await agent.get(task_id))
-            if not is_stream or target.output == "text":
+            if not is_stream or target.output == "answer":
                 _show(reply, target, is_shown=has_written)
             return reply
 
@@ -234,7 +236,7 @@ def download(
     if is_json:
         show_json(reply.task)
     for path in saved:
-        click.echo(f"{'saved' if target.output == 'text' else 'Saved:'} {path}", err=is_json)
+        click.echo(f"{'saved' if target.output == 'answer' else 'Saved:'} {path}", err=is_json)
     for url in elsewhere:
         click.echo(f"not saved, it is at {clean(url)}", err=True)
     if not saved and not elsewhere:

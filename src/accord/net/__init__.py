@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from .url import origin_of as origin_of
     from .url import parse_url as parse_url
     from .url import safe_url as safe_url
+    from .wire import log_body as log_body
+    from .wire import log_rpc as log_rpc
+    from .wire import shows_wire as shows_wire
 
 _WHERE = {
     "AgentFault": "errors",
@@ -54,11 +57,14 @@ _WHERE = {
     "guard_beside": "guard",
     "host_of": "url",
     "is_allowed": "guard",
+    "log_body": "wire",
+    "log_rpc": "wire",
     "may_be_set": "http",
     "origin_of": "url",
     "parse_url": "url",
     "resolve": "pool",
     "safe_url": "url",
+    "shows_wire": "wire",
     "why": "errors",
 }
 
@@ -78,14 +84,18 @@ __all__ = [
     "Url",
     "client_tls",
     "egress_words",
+    "fetch_file",
     "guard_beside",
     "host_of",
     "is_allowed",
+    "log_body",
+    "log_rpc",
     "may_be_set",
     "origin_of",
     "parse_url",
     "resolve",
     "safe_url",
+    "shows_wire",
     "why",
 ]
 

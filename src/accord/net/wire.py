@@ -4,11 +4,11 @@ at DEBUG. Credentials are left out.
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from .url import safe_url
 
-__all__ = ["log_body", "log_request", "log_status", "wire"]
+__all__ = ["log_body", "log_request", "log_rpc", "log_status", "shows_wire", "wire"]
 
 wire = logging.getLogger("accord.wire")
 
@@ -33,6 +33,11 @@ _SECRET = re.compile(
 )
 
 
+def shows_wire() -> bool:
+    """Whether anybody reads this log."""
+    return wire.isEnabledFor(logging.DEBUG)
+
+
 def log_request(verb: str, url: str, headers: Mapping[str, str], body: bytes | None) -> None:
     wire.debug("> %s %s", verb, safe_url(url))
     for name, value in headers.items():
@@ -40,6 +45,14 @@ def log_request(verb: str, url: str, headers: Mapping[str, str], body: bytes | N
     if body is not None:
         is_form = "form" in headers.get("Content-Type", "")
         wire.debug("> %s", f"<form of {len(body)} bytes>" if is_form else _readable(body))
+
+
+def log_rpc(rpc: str, metadata: Iterable[tuple[str, str]], message: bytes) -> None:
+    """A call of gRPC; its message is shown as JSON."""
+    wire.debug("> %s", rpc)
+    for name, value in metadata:
+        wire.debug("> %s: %s", name, value if name in _HARMLESS else "<redacted>")
+    wire.debug("> %s", _readable(message))
 
 
 def log_status(status: int) -> None:

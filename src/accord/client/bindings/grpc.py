@@ -3,15 +3,17 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import grpc
 
 from ...model import A2AError
+from ...net import log_body, log_rpc, shows_wire
 from ...protocol.protobuf import GrpcClientCodec
 from ...protocol.protobuf import client as grpc_client
+from ...protocol.v1 import codec as v1
 from ..auth import Chosen, ClientCert, renewed
 from ..budget import Budget
 from ..errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
@@ -98,6 +100,7 @@ class Grpc:
         data = self._codec.request(operation, request)
         call = self._channel.unary_unary(self._codec.rpc(operation))
         metadata = await self._with(extra)
+        _log_request(self._codec.rpc(operation), metadata, request)
         try:
             try:
                 answer = await call(data, metadata=metadata, timeout=timeout_s)
@@ -108,9 +111,11 @@ class Grpc:
                 answer = await call(data, metadata=again, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise self._fault(operation, error, timeout_s) from None
-        return understood(
+        result = understood(
             self.url, f"the answer to {operation}", self._codec.result, operation, answer, request
         )
+        _log_answer(result)
+        return result
 
     async def call_rpc(
         self, rpc: str, data: bytes, metadata: Mapping[str, str], timeout_s: float
@@ -158,6 +163,7 @@ class Grpc:
         metadata: tuple[tuple[str, str], ...],
         timeout_s: float,
     ) -> AsyncGenerator[list[Item], None]:
+        _log_request(self._codec.rpc(operation), metadata, request)
         call = self._channel.unary_stream(self._codec.rpc(operation))(data, metadata=metadata)
         read = self._codec.frames(operation, request)
         try:
@@ -168,7 +174,9 @@ class Grpc:
                 frame = await call.read()  # however long it takes: pings tell if nobody is there
                 if frame is grpc.aio.EOF:
                     return
-                yield [Item(understood(self.url, "an event", read, frame), str(seq) if seq else "")]
+                event = understood(self.url, "an event", read, frame)
+                _log_answer(event)
+                yield [Item(event, str(seq) if seq else "")]
                 seq = seq + 1 if seq else 0
         except TimeoutError:
             raise TooSlow(self.url, f"no answer within {timeout_s:g} s") from None
@@ -256,6 +264,16 @@ def _secure(tls: ClientCert | None, ca: str | Path | None) -> Any:
 
 def _ms(seconds: float) -> int:
     return int(min(seconds, 1e6) * 1000)  # no more than grpcio counts; `math.inf` is a time too
+
+
+def _log_request(rpc: str, metadata: Iterable[tuple[str, str]], request: Any) -> None:
+    if shows_wire():
+        log_rpc(rpc, metadata, v1.encode(request))
+
+
+def _log_answer(answer: Any) -> None:
+    if shows_wire():
+        log_body(v1.encode(answer))
 
 
 def _number(metadata: Any) -> int:

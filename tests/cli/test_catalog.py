@@ -1,0 +1,102 @@
+"""Agents by their name in a catalog."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from accord.cli import main
+from tests.cli.plain_server import serving_json
+from tests.cli.shell import served
+
+CARD = "application/a2a-agent-card+json"
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ACCORD_LOGINS", str(tmp_path / "logins.json"))
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("catalog")
+    (folder / "hello.py").write_text(
+        "from accord import Agent\nagent = Agent('Hello')\n"
+        "@agent.skill\ndef hi(text: str) -> str:\n    return 'hi'\n"
+    )
+    with served("hello.py", "--store", "memory://", cwd=folder) as (_, url):
+        yield url
+
+
+def accord(*words, code=0):
+    done = CliRunner().invoke(main, words)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exc_info
+    assert done.exit_code == code, done.output
+    return done
+
+
+def catalog(*entries):
+    return {"specVersion": "1.0", "entries": list(entries)}
+
+
+def test_an_entry_stands_for_its_agent(url, tmp_path, monkeypatch):
+    """CARD_GET_005: by its name or identifier, in a file or at an address, wherever an agent is
+    named.
+    """
+    entry = {"identifier": "urn:air:corp.example:desk:hello", "displayName": "Hello desk",
+             "type": CARD, "url": f"{url}/.well-known/agent-card.json"}  # fmt: skip
+    skill = {"identifier": "urn:air:corp.example:tool", "type": "application/mcp", "url": "x"}
+    (tmp_path / "agents.json").write_text(json.dumps(catalog(entry, skill)))
+    for name in ("hello", "Hello desk", "urn:air:corp.example:desk:hello"):
+        sent = accord("send", f"catalog:{name}", "x", "--catalog", "agents.json")
+        assert sent.stdout == "hi\n"
+    card = accord("card", "get", "-a", "catalog:hello", "--catalog", "agents.json", "-o", "json")
+    assert json.loads(card.stdout)["name"] == "Hello"
+
+    asked = []
+
+    def answer(path, given):
+        asked.append(path)
+        nested = {"identifier": "more", "mediaType": "application/ai-catalog+json",
+                  "url": "/more.json"}  # fmt: skip
+        return {"/.well-known/ai-catalog.json": catalog(nested), "/more.json": catalog(entry)}.get(
+            path
+        )
+
+    with serving_json(answer) as place:
+        monkeypatch.setenv("A2ACLI_CATALOG", place)
+        assert accord("send", "catalog:hello", "x").stdout == "hi\n"
+        assert accord("send", url, "x").stdout == "hi\n"  # an address is asked of no catalog
+    assert asked == ["/.well-known/ai-catalog.json", "/more.json"]
+
+
+def test_a_card_in_the_catalog_itself(url, tmp_path):
+    """CARD_GET_005"""
+    card = json.loads(accord("card", "get", url, "-o", "json").stdout)
+    entry = {"identifier": "hello", "type": CARD, "data": card}
+    (tmp_path / "agents.json").write_text(json.dumps(catalog(entry)))
+    assert accord("send", "catalog:hello", "x", "--catalog", "agents.json").stdout == "hi\n"
+
+
+@pytest.mark.parametrize(("entries", "what", "code"), [
+    (None, "not an AI Catalog", 1),
+    ([], "has no agent 'hello'; it has none", 3),
+    ([{"identifier": "a:other", "displayName": "Other", "type": CARD, "url": "x"}], "Other", 3),
+    ([{"identifier": f"{n}:hello", "type": CARD, "url": "x"} for n in "ab"], "a:hello, b:hello", 3),
+    ([{"identifier": "hello", "type": CARD}], "neither url nor data", 1),
+])  # fmt: skip
+def test_what_is_not_found_is_named(tmp_path, entries, what, code):
+    (tmp_path / "agents.json").write_text(
+        json.dumps(catalog(*entries) if entries is not None else [])
+    )
+    done = accord("send", "catalog:hello", "x", "--catalog", "agents.json", code=code)
+    assert what in done.stderr
+
+
+def test_a_catalog_has_to_be_named_and_there(tmp_path):
+    assert "--catalog" in accord("send", "catalog:hello", "x", code=2).stderr
+    missing = accord("send", "catalog:hello", "x", "--catalog", "nowhere.json", code=3)
+    assert "can't be read" in missing.stderr
+    accord("send", "catalog:hello", "x", "--catalog", "http://127.0.0.1:9", code=3)
