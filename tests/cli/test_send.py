@@ -280,7 +280,7 @@ def test_a_state_that_says_nothing_is_waited_through(tmp_path):
 def test_every_form_names_task_context_and_state(url):
     """OUT_001: the answer alone on stdout has them on stderr."""
     sent = accord("send", url, "Ada")
-    task = found(r"task (\S+) is completed   \(context (\S+)\)", sent.stderr)
+    task = found(r"task (\S+) is completed\ncontext \S+\n", sent.stderr)
     assert sent.stdout == "text:'Ada'::\n"
     assert task
     labels = {

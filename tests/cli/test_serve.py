@@ -123,7 +123,7 @@ def test_a_task_that_failed_says_why_beside_what_it_had_made(capsys):
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == (
         "half a loaf\n",
-        "task t is failed: out of flour   (context c)\n",
+        "task t is failed: out of flour\ncontext c\n",
     )
 
 

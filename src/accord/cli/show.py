@@ -131,8 +131,9 @@ def show_reply(reply: ClientReply, target: "AgentTarget", *, is_shown: bool = Fa
     words = clean(said.text) if said is not None else ""
     beside = f": {words}" if words not in answer else ""
     is_bad = state in (TaskState.FAILED, TaskState.REJECTED)
-    where = f"   (context {clean(task.context_id)})" if task.context_id else ""
-    click.secho(f"task {task.id} is {state.word}{beside}{where}", err=True, dim=not is_bad)
+    click.secho(f"task {task.id} is {state.word}{beside}", err=True, dim=not is_bad)
+    if task.context_id:
+        click.secho(f"context {clean(task.context_id)}", err=True, dim=True)
     if state is TaskState.INPUT_REQUIRED:
         how = typed("send", *target.words, "...", "--task-id", task.id).replace("'...'", "...")
         click.secho("answer with:  " + how.replace(" ... ", ' "..." '), err=True)
