@@ -361,16 +361,18 @@ class _Relayed:
         return "relay-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
     async def _context_id(self) -> str:
-        """The other agent's id of this conversation: as an earlier task has it; for a new one, an
-        id of our making, since other callers may have chosen the same.
+        """The other agent's id of this conversation, as an earlier task has it. It chooses that of
+        a new one. Of one that a caller named, and we don't know, it is an id of our making: other
+        callers may choose the same.
         """
         run, log = self._run, self._run.log
-        if not run.is_new_conversation:
-            query = Query(log.namespace, 8, context_id=log.ids.context_id)
-            for record in (await run.runs.tasks.page(query)).tasks:
-                known = remote_of(about_of(record.about).private).context_id
-                if known:
-                    return known
+        if run.is_new_conversation:
+            return ""
+        query = Query(log.namespace, 8, context_id=log.ids.context_id)
+        for record in (await run.runs.tasks.page(query)).tasks:
+            known = remote_of(about_of(record.about).private).context_id
+            if known:
+                return known
         parts = (*log.namespace, log.ids.context_id)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
