@@ -10,7 +10,7 @@ from accord.client import connect
 from tests.relay.test_nothing_lost import CHUNKS, Server
 from tests.reliability.harness import quick_folder, report, size
 
-SENDS, STREAMS = size(100, 2000), size(10, 100)
+SENDS, STREAMS = size(50, 2000), size(10, 100)
 
 
 def cpu_s(pid: int) -> float:

@@ -181,7 +181,8 @@ async def test_an_answer_that_may_not_have_arrived(disk: Disk) -> None:
     reached = asyncio.Event()
     async with served(agent) as url, connect(url) as direct:
         relay = await proxied(url)
-        work = relay.skills["work"].function.__self__
+        function: Any = relay.skills["work"].function
+        work = function.__self__  # the relay
         connect_ = work.connect
 
         async def slow(errand: Any) -> Client:
