@@ -19,6 +19,7 @@ from accord.hub.entries import (
 from accord.hub.people import GUEST, People
 from accord.hub.policy import Policy, PolicyRule
 from accord.model import SCHEMA, AgentCapabilities, AgentCard, AgentExtension, AgentSkill
+from tests.hub.hubs import hub_at, serving_card
 
 
 def skill(id: str, *tags: str) -> AgentSkill:
@@ -239,3 +240,18 @@ def test_an_owner_may_say_that_an_agent_honours_the_choice(policy):
 def test_a_rule_that_says_nothing_is_refused(words):
     with pytest.raises(msgspec.ValidationError, match=r"who|what|effect"):
         rule(words)
+
+
+async def test_a_rule_that_cannot_be_read_denies_everything_until_it_can(tmp_path):
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.add(server.url)
+        await desk.key("mia")
+        async with desk.hub.db.transaction() as db:
+            await db.change()
+            await db.execute("INSERT INTO policies (id, rule, created_ms) VALUES ('x', '{', 1)")
+        with pytest.raises(msgspec.DecodeError):
+            await desk.hub.changes.sync()
+        assert (await desk.call("GET", "/agents/baker", by="mia")).status == 404
+        await desk.hub.db.execute("DELETE FROM policies")
+        await desk.hub.changes.sync()
+        assert (await desk.call("GET", "/agents/baker", by="mia")).status == 200

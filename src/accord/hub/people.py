@@ -120,7 +120,9 @@ class People:
         """Return the role and teams of a caller."""
         if caller.is_anonymous or caller.scheme == GUESTS:
             return Person("guest", "", HubRole.GUEST)
-        if caller.scheme in (KEYS, CONSOLE):  # the hub itself wrote these scopes
+        if caller.scheme == CONSOLE:  # a browser that opened the admin's link
+            return Person(caller.name, caller.identity, HubRole.ADMIN)
+        if caller.scheme == KEYS:  # the hub itself wrote these scopes
             role = _role(scope[5:] for scope in caller.scopes if scope.startswith("role:"))
             teams = frozenset(s[5:] for s in caller.scopes if s.startswith("team:"))
             return Person(caller.name, caller.identity, role, teams)

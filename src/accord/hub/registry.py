@@ -193,6 +193,10 @@ class Registry:
         now, id_ = now_ms(), secrets.token_hex(8)
         async with self._db.transaction() as db:
             n = await db.change()
+            if found.url and await db.fetch_one(
+                "SELECT id FROM agents WHERE card_url = ? AND state <> 'retired'", found.url
+            ):
+                raise Conflict(f"{found.url[:200]} was added by somebody else", fix="try again")
             name = await _free_name(db, name or _slug(found.card.name))
             state = EntryState.APPROVED if approval else EntryState.PENDING
             await db.execute(
@@ -527,62 +531,74 @@ class Registry:
             )
 
     async def _load(self) -> None:
-        rows = await self._db.fetch(f"SELECT {_COLUMNS} FROM agents WHERE changed > ?", self._seen)
-        for row in sorted(rows, key=lambda row: int(row["changed"])):
-            entry = self._by_id[row["id"]] = await self._entry_of(row)
-            if entry.state is not EntryState.RETIRED:
-                self._entries[entry.name] = entry
-            elif self._entries.get(entry.name, entry).id == entry.id:
-                self._entries.pop(entry.name, None)
-            self._seen = max(self._seen, entry.changed)
-            for callback in self._callbacks:
-                try:
-                    callback(entry)
-                except Exception:
-                    log_.exception("a change of %s was not taken up", entry.name)
-
-    async def _entry_of(self, row: Row) -> Entry:
-        n = row["approved"] or row["latest"]
-        before = self._by_id.get(row["id"])
-        if before is not None and (before.approved or before.latest) == n:
-            sha256, raw, card = before.card_sha256, before.card_raw, before.card
-            signature, notes = before.signature, before.notes
-        else:
-            found = await self._db.fetch_one(
-                f"SELECT {_CARD} FROM cards WHERE agent = ? AND n = ?", row["id"], n
+        """Read the entries that have changed, each with the card that counts and its members."""
+        async with self._db.transaction() as db:
+            rows = await db.fetch(
+                f"SELECT {_COLUMNS} FROM agents WHERE changed > ? ORDER BY changed", self._seen
             )
-            assert found is not None  # it was stored with the entry
-            version = _version_of(found)
-            sha256, raw, card = version.sha256, version.raw, version.card
-            signature, notes = version.signature, version.notes
-        members = await self._db.fetch(
-            "SELECT card_url, added_ms FROM members WHERE agent = ? ORDER BY added_ms", row["id"]
-        )
-        return Entry(
-            id=row["id"],
-            name=row["name"].partition("~")[0],
-            state=EntryState(row["state"]),
-            visibility=Visibility(row["visibility"]),
-            team=row["team"],
-            owner=row["owner"],
-            card_url=row["card_url"],
-            card=card,
-            card_raw=raw,
-            card_sha256=sha256,
-            approved=row["approved"],
-            latest=row["latest"],
-            signature=signature,
-            notes=notes,
-            origins=origins_of(card, row["card_url"]),
-            members=tuple(Member(one["card_url"], one["added_ms"]) for one in members),
-            settings=msgspec.json.decode(row["settings"], type=EntrySettings),
-            health=msgspec.json.decode(row["health"], type=Health),
-            score=row["score"],
-            beat_ms=row["beat_ms"],
-            created_ms=row["created_ms"],
-            revision=row["revision"],
-            changed=row["changed"],
-        )
+            if not rows:
+                return
+            cards = await db.fetch(
+                "SELECT cards.* FROM cards JOIN agents ON agents.id = cards.agent AND cards.n = "
+                "CASE WHEN agents.approved > 0 THEN agents.approved ELSE agents.latest END "
+                "WHERE agents.changed > ?",
+                self._seen,
+            )
+            members = await db.fetch(
+                "SELECT members.* FROM members JOIN agents ON agents.id = members.agent "
+                "WHERE agents.changed > ? ORDER BY members.added_ms",
+                self._seen,
+            )
+        card_of = {card["agent"]: card for card in cards}
+        for row in rows:
+            own = tuple(
+                Member(one["card_url"], one["added_ms"])
+                for one in members
+                if one["agent"] == row["id"]
+            )
+            self._put(_entry_of(row, _version_of(card_of[row["id"]]), own))
+            self._seen = max(self._seen, row["changed"])
+
+    def _put(self, entry: Entry) -> None:
+        """Put an entry in the cache, and tell whoever watches."""
+        self._by_id[entry.id] = entry
+        if entry.state is not EntryState.RETIRED:
+            self._entries[entry.name] = entry
+        elif self._entries.get(entry.name, entry).id == entry.id:
+            self._entries.pop(entry.name, None)
+        for callback in self._callbacks:
+            try:
+                callback(entry)
+            except Exception:
+                log_.exception("a change of %s was not taken up", entry.name)
+
+
+def _entry_of(row: Row, version: CardVersion, members: tuple[Member, ...]) -> Entry:
+    return Entry(
+        id=row["id"],
+        name=row["name"].partition("~")[0],
+        state=EntryState(row["state"]),
+        visibility=Visibility(row["visibility"]),
+        team=row["team"],
+        owner=row["owner"],
+        card_url=row["card_url"],
+        card=version.card,
+        card_raw=version.raw,
+        card_sha256=version.sha256,
+        approved=row["approved"],
+        latest=row["latest"],
+        signature=version.signature,
+        notes=version.notes,
+        origins=origins_of(version.card, row["card_url"]),
+        members=members,
+        settings=msgspec.json.decode(row["settings"], type=EntrySettings),
+        health=msgspec.json.decode(row["health"], type=Health),
+        score=row["score"],
+        beat_ms=row["beat_ms"],
+        created_ms=row["created_ms"],
+        revision=row["revision"],
+        changed=row["changed"],
+    )
 
 
 def _json(value: Any) -> str:
