@@ -25,7 +25,7 @@ from .protocol.v1 import codec as v1
 from .push import Format, Notifier, PushSettings
 from .served import AgentRouter, ServedAgent, Serving
 from .server import HttpRequest, HttpResponse
-from .server.http import CARD_PATH, Receive, Router, Send
+from .server.http import CARD_PATH, CardEndpoint, Receive, Router, Send
 from .server.process import hearing
 from .server.transport import Tls, Unread
 from .store import Store, open_store
@@ -222,6 +222,10 @@ class App(Router):
         served = ServedAgent(agent, self._serving, self._root.authenticator, path)
         served.service.card = served.card(f"{self._address}/{path}")
         return AgentRouter(self, served, self._serving, self._url)
+
+    def card_endpoint_of(self, card: Callable[[str], AgentCard]) -> CardEndpoint:
+        """An endpoint for another card of the agent at the root: as some callers see it."""
+        return self._root.card_endpoint(self._url, card)
 
     def find_tenants(self, find: Callable[[str], Service | None]) -> None:
         """Have `find` say which agent a tenant at the root stands for."""

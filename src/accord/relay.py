@@ -139,9 +139,21 @@ class Relay:
 
     async def run(self, message: Message, ctx: Context) -> None:
         """The skill: have the other agent do what the message asks for."""
+        await self.follow(message, ctx)
+
+    async def follow(self, message: Message, ctx: Context, *, member: str = "") -> None:
+        """Have the other agent do what a message asks for, from within a skill that chose it:
+        `member` is what `connect` is given for a new task.
+        """
         place = RUN_POSITION.get()
         assert place is not None  # it is a skill, which a run has called
-        await _Relayed(self, place.run, place.branch, ctx).follow()
+        await _Relayed(self, place.run, place.branch, ctx, message, member).follow()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the message of this run was sent to the other agent, before a restart."""
+        place = RUN_POSITION.get()
+        return place is not None and bool(remote_of(place.run.private).key)
 
     async def cancel(self, cancellation: Cancellation) -> None:
         """Ask the other agent to cancel; what it answers is the answer."""
@@ -226,12 +238,17 @@ def relayed_extensions(card: AgentCard) -> list[AgentExtension]:
 class _Relayed:
     """One task that is relayed."""
 
-    def __init__(self, relay: Relay, run: Run, branch: Any, ctx: Context) -> None:
+    def __init__(
+        self, relay: Relay, run: Run, branch: Any, ctx: Context, message: Message, member: str
+    ) -> None:
+        self._message = message
         self._relay = relay
         self._run = run
         self._branch = branch
         self._ctx = ctx
         self._remote = remote_of(run.private)
+        if member and not self._remote.member:
+            self._remote.member = member
         self._cursor = run.cursor  # behind what we have said
         self._stream: Stream | None = None
         self._pending: tuple[Any, str] | None = None  # an event that was read, and its cursor
@@ -293,8 +310,8 @@ class _Relayed:
 
     async def _begin(self) -> bool:
         """Send the first message. Return whether there is a task to be followed."""
-        run, ctx = self._run, self._ctx
-        is_again = run.history is not None
+        run = self._run
+        is_again = bool(self._remote.key)  # recorded before it was sent
         client = await self._connect()
         if is_again and not client.deduplicates and not client.connection.names_tasks:
             raise Fail(
@@ -303,7 +320,7 @@ class _Relayed:
             )
         if not self._remote.key:
             self._record(key=self._new_key(), context_id=await self._context_id())
-        message = await self._outgoing(ctx.message)
+        message = await self._outgoing(self._message)
         message.message_id = run.task_id  # those of callers may be the same
         message.context_id = self._remote.context_id
         self._open(client, message, self._remote.key)
@@ -334,7 +351,7 @@ class _Relayed:
         )
         self._record(key=key)
         client = await self._connect()
-        message = await self._outgoing(self._ctx.message)
+        message = await self._outgoing(self._message)
         self._open(client, message, key)
         try:
             await self._first_event()

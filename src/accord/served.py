@@ -120,9 +120,12 @@ class ServedAgent:
         to = self._serving
         return RestEndpoint(self.service, to.limits, to.versions, to.unread, to.rest)
 
-    def card_endpoint(self, url: str | None) -> CardEndpoint:
+    def card_endpoint(
+        self, url: str | None, card: Callable[[str], AgentCard] | None = None
+    ) -> CardEndpoint:
+        """What answers requests for the card, or for another one: as some callers see it."""
         to = self._serving
-        return CardEndpoint(self.card, url, time.time(), to.versions, to.signer)
+        return CardEndpoint(card or self.card, url, time.time(), to.versions, to.signer)
 
     # Its card
 
@@ -242,7 +245,6 @@ class AgentRouter(Router):
         )
         self.served = served
         self._at = url
-        self._serving = serving
         self.unread = serving.unread
         self.is_open = True  # the app opens before it asks us
         self._app = app
@@ -253,8 +255,7 @@ class AgentRouter(Router):
 
     def card_endpoint_of(self, card: Callable[[str], AgentCard]) -> CardEndpoint:
         """An endpoint for another card of this agent: as some callers see it."""
-        to = self._serving
-        return CardEndpoint(card, self._at, time.time(), to.versions, to.signer)
+        return self.served.card_endpoint(self._at, card)
 
     def answer_as(
         self, request: HttpRequest, caller: Caller

@@ -84,7 +84,8 @@ async def main(url: str, transport: str) -> dict[str, Any]:
         task = await send(say("hello"))
         seen["send"] = [task.status.state.value, text_of(task)]
         reply = await send(say("reply", metadata={"skill": "greet"}))
-        seen["reply"] = [reply.kind, reply.parts[0].root.text]
+        said = text_of(reply) if isinstance(reply, Task) else reply.parts[0].root.text
+        seen["reply"] = [reply.kind, said]
         events = [update async for _, update in live.send_message(say("hello"))]
         seen["stream"] = [update.kind if update else "task" for update in events]
         seen["final"] = [

@@ -22,6 +22,7 @@ class EntryNotFound(HubError):
     """There is none, or none that this caller may see: the two look the same."""
 
     status, reason, grpc, code = 404, "NOT_FOUND", "NOT_FOUND", -32601
+    is_http_level = True
 
     @classmethod
     def of_agent(cls, name: str) -> "EntryNotFound":

@@ -22,6 +22,7 @@ from .changes import Changes
 from .db import open_database
 from .entries import Entry
 from .find import Finder, Meaning, open_meaning
+from .gate import Gate
 from .inbox import Inbox
 from .networks import LOOPBACK, Networks
 from .people import CONSOLE, HubRole, People
@@ -31,6 +32,7 @@ from .registry import Registry
 from .settings import HubSettings
 from .trust import TrustedKeys
 from .vault import Vault
+from .whole import Route, Whole
 
 __all__ = ["Hub"]
 
@@ -57,6 +59,7 @@ class Hub:
         self.networks = Networks(self.db, self.changes, self.audit, allowed)
         self.agent = Agent(settings.name, description="One address for every agent.")
         self.agent.skill(self.list_agents)
+        self.whole = Whole(self)
         guests = settings.guests or ("call" if is_local else "off")
         self.people = People(self.db, self.changes, settings, guests)
         self.agent.auth = auth = self.people.auth()
@@ -65,6 +68,7 @@ class Hub:
             url=settings.url or None,
             limits=limits,
             key_file=settings.key_file or None,
+            sign_card=True,
             allow_hosts=settings.allow,
             grpc_port=settings.grpc_port,
             grpc_host=settings.host,
@@ -82,12 +86,16 @@ class Hub:
         self.registry.credential_of = self._card_credential
         self.finder = Finder(self.registry, self.policy, self._meaning())
         self.routes = Routes()
-        self.api = HubApi(self, self.routes, Authenticator(auth, settings.name, limits or Limits()))
+        self.authenticator = Authenticator(auth, settings.name, limits or Limits())
+        self.api = HubApi(self, self.routes, self.authenticator)
         self.admin_key = ""  # of whoever may read the hub's folder
         self._rounds: list[tuple[float, Callable[[], Awaitable[None]]]] = []
         self._running: list[asyncio.Task[None]] = []
         self.routes.add(*ROUTES)
         self.app.mount("/api/v1", self.api.answer)
+        self.gate = Gate(self)
+        self.app.card_answer = self.whole.card
+        self.registry.on_change(lambda entry: self.whole.forget_cards())
         self.app.add_part(self)
         self.every(settings.beat_s / 2, self.registry.miss_beats)
         self.prober = Prober(self)
@@ -109,6 +117,17 @@ class Hub:
     def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Have something done again and again while the hub is open. A failure is logged."""
         self._rounds.append((seconds, work))
+
+    def route(self, function: Route) -> Route:
+        """Have a function choose the agent for messages that name none: it gets the message and the
+        caller and returns `agent/skill`, or None for the usual way.
+
+        @hub.route
+        async def choose(message, caller):
+            return "hr/createEmployee" if "starts" in message.text else None
+        """
+        self.whole.route = function
+        return function
 
     def session_caller(self, request: HttpRequest) -> Caller | None:
         """Who a browser's session stands for: whoever opened the admin link is an admin."""
@@ -149,6 +168,7 @@ class Hub:
 
     async def close(self) -> None:
         await self.drain()
+        await self.gate.close()
         if self._vectors_http is not None:
             await self._vectors_http.close()
         await self.changes.close()

@@ -226,6 +226,7 @@ class Router(abc.ABC):
         self._authenticator = authenticator
         self._mounts: list[tuple[str, Mounted]] = []
         self.routers: dict[str, Router] = {}  # of other agents, by the path they are below
+        self.card_answer: Mounted | None = None  # instead of the card that is the same for all
         self.index: Callable[[HttpRequest], HttpResponse] | None = None  # what `/` shows
         self.on_exchange: Watcher | None = None  # told of every request to the agent
         self.observer: Observer | None = None  # of traces and metrics
@@ -463,6 +464,8 @@ class Router(abc.ABC):
         if path == METADATA_PATH and verb in ("GET", "HEAD"):
             return self._metadata(request)
         if path in self._card.paths and verb in ("GET", "HEAD"):
+            if self.card_answer is not None:
+                return await self.card_answer(request)
             return self._card(request)
         if path == JWKS_PATH and verb in ("GET", "HEAD") and self._jwks is not None:
             return HttpResponse(200, self._jwks(), headers=_JWKS_HEADERS)

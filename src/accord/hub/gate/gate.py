@@ -1,0 +1,305 @@
+"""The gateway: `/agents/{name}` is an agent, whatever version and binding the one behind it speaks.
+
+A call is answered by a relay (`accord.relay`) on the hub's own engine and store. So ids are the
+hub's, callers who share the hub's credential at an agent don't see each other's tasks, and what is
+stored can be read while the agent is away.
+"""
+
+import functools
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ...agent import Agent
+from ...auth import Caller, Credentials
+from ...model import (
+    A2AError,
+    AgentCard,
+    AgentExtension,
+    AgentSkill,
+    ContentTypeNotSupported,
+    InvalidParams,
+    PermissionDenied,
+    SendMessageRequest,
+    TooManyRequests,
+    Unauthenticated,
+)
+from ...operations import Call, Service
+from ...served import AgentRouter
+from ...server import HttpRequest, HttpResponse, StreamingResponse, opaque
+from ...server.http import CardEndpoint
+from ..entries import Entry
+from ..errors import EntryNotFound
+from ..fence import fence_line, fence_skill, fence_text
+from ..people import HubRole
+from .quota import CallQuota
+from .upstream import Upstreams
+
+if TYPE_CHECKING:
+    from ..hub import Hub
+
+__all__ = ["VIA", "Gate"]
+
+log_ = logging.getLogger("accord.hub")
+
+PREFIX = "/agents"
+VIA = "urn:accord:via:1"  # a card of a gateway: where the original is, and whose it was
+_SENDS = ("SendMessage", "SendStreamingMessage")
+_CARD_HEADERS = ((b"cache-control", b"public, max-age=60"),)
+
+
+class _Entrance(msgspec.Struct):
+    """What answers for an entry, as long as its approved card is the same."""
+
+    version: tuple[Any, ...]
+    router: AgentRouter
+    cards: dict[tuple[str, ...], CardEndpoint] = {}  # by the skills a reader may call
+
+
+class Gate:
+    """Serves the approved entries, each to those who may see and call it."""
+
+    def __init__(self, hub: "Hub") -> None:
+        self._hub = hub
+        self.upstreams = Upstreams(hub)
+        self.quota = CallQuota()
+        self._entrances: dict[str, _Entrance] = {}  # by name
+        hub.registry.on_change(self._changed)
+        hub.app.mount(PREFIX, self.answer)
+        hub.app.find_tenants(self.service_of)
+
+    async def close(self) -> None:
+        await self.upstreams.close()
+
+    # Entries
+
+    def _changed(self, entry: Entry) -> None:
+        """An entry that can be called has its agent ready: what a dead process left is taken up."""
+        known = self._hub.registry.get(entry.name)
+        if known is None:
+            self._entrances.pop(entry.name, None)
+        elif known.id == entry.id and entry.approved:
+            version = (entry.id, entry.approved, entry.settings.description)
+            before = self._entrances.get(entry.name)
+            if before is None or before.version != version:
+                self._entrances[entry.name] = _Entrance(version, self._router(entry))
+
+    def _router(self, entry: Entry) -> AgentRouter:
+        hub = self._hub
+        agent = Agent.proxy(
+            entry.card,
+            name=f"{entry.name}.{entry.id}",  # a name may be given again, with other tasks
+            auth=hub.agent.auth,
+            connect=functools.partial(self.upstreams.connect, entry.name),
+        )
+        agent.is_extended_card_public = True
+        agent.card(functools.partial(card_out, entry))
+        agent.extend_card = functools.partial(self._card_for, entry.name)
+        router = hub.app.router_for(agent, f"{PREFIX[1:]}/{entry.name}")
+        router.served.service.admit = functools.partial(self._admit, entry.name)
+        return router
+
+    def service_of(self, tenant: str) -> Service | None:
+        """The service of an entry, by its name; whoever calls."""
+        found = self._entrances.get(tenant)
+        return found.router.served.service if found is not None else None
+
+    # HTTP
+
+    async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
+        """Answer a request below `/agents`."""
+        name, _, rest = request.target.raw.removeprefix(f"{PREFIX}/").partition("/")
+        inner = request.below(f"{PREFIX}/{name}")
+        try:
+            caller = await self._caller(request)
+            entry = self._hub.registry.get(name)
+            entrance = self._entrances.get(name)
+            if entry is None or entrance is None or not self._sees(caller, entry):
+                raise self._missing(caller, name)
+            if rest == "card/original" and request.target.verb in ("GET", "HEAD"):
+                return HttpResponse(200, entry.card_raw, headers=_CARD_HEADERS)
+            router = entrance.router
+            if inner.target.path in router.card_paths and request.target.verb in ("GET", "HEAD"):
+                return self._card_endpoint(entrance, entry, caller)(inner)
+        except A2AError as error:
+            return self._hub.app.refusal(inner, error)
+        except Exception:
+            return self._hub.app.refusal(inner, opaque())
+        return await router.answer_as(inner, caller)
+
+    async def _caller(self, request: HttpRequest) -> Caller:
+        session = self._hub.session_caller(request)
+        if session is not None:
+            return session
+        authenticator = self._hub.authenticator
+        credentials = Credentials(
+            request.headers, request.pairs, request.target.query, request.peer
+        )
+        return authenticator.recall(credentials) or await authenticator.authenticate(credentials)
+
+    def _sees(self, caller: Caller, entry: Entry) -> bool:
+        return self._hub.policy.decide(caller, entry, None, "see").is_allowed
+
+    def _missing(self, caller: Caller, name: str) -> A2AError:
+        """What is said of an agent that is not there, and of one that is hidden."""
+        if self._hub.people.person(caller).role is HubRole.GUEST:
+            return Unauthenticated("log in to see more than public agents")
+        return EntryNotFound.of_agent(name)
+
+    # Cards
+
+    def _card_endpoint(self, entrance: _Entrance, entry: Entry, caller: Caller) -> CardEndpoint:
+        """The card as this caller sees it: with the skills they may call."""
+        skills = tuple(self._allowed(entry, caller))
+        found = entrance.cards.get(skills)
+        if found is None:
+            served = entrance.router.served
+
+            def card(base: str) -> AgentCard:
+                return _with_skills(served.card(base), skills)
+
+            found = entrance.cards[skills] = entrance.router.card_endpoint_of(card)
+        return found
+
+    def _card_for(self, name: str, card: AgentCard, caller: Caller) -> AgentCard:
+        entry = self._hub.registry.get(name)
+        return card if entry is None else _with_skills(card, self._allowed(entry, caller))
+
+    def _allowed(self, entry: Entry, caller: Caller) -> list[str]:
+        policy = self._hub.policy
+        return [
+            skill.id
+            for skill in entry.card.skills
+            if policy.decide(caller, entry, skill.id, "call").effect != "deny"
+        ]
+
+    # Calls
+
+    async def _admit(self, name: str, operation: str, call: Call, request: Any) -> Any:
+        """Decide on a call, once for every binding and version, before anything is done."""
+        entry = self._hub.registry.get(name)
+        if entry is None or not self._sees(call.caller, entry):
+            what = f"no agent {name!r:.80} here"  # as of a tenant that is not there
+            raise InvalidParams(what, violations=(("tenant", what),))
+        if operation in _SENDS:
+            return await self._admit_send(entry, call, request)
+        return request
+
+    async def _admit_send(
+        self, entry: Entry, call: Call, request: SendMessageRequest
+    ) -> SendMessageRequest:
+        message = request.message
+        metadata = (request.metadata or {}) | (message.metadata or {})
+        named = metadata.get("skill")
+        modes = request.configuration.accepted_output_modes if request.configuration else []
+        skill = await self._permit(
+            entry, call.caller, named if isinstance(named, str) else "", modes
+        )
+        if skill and skill != named:
+            message.metadata = {**(message.metadata or {}), "skill": skill}
+        return request
+
+    async def permit(self, name: str, caller: Caller, skill: str, modes: Sequence[str] = ()) -> str:
+        """Decide on a message to an entry, for whoever sends it another way. Return the skill it
+        may use; empty for any.
+
+        Raises:
+            InvalidParams: There is no such agent, or none for this caller.
+            PermissionDenied, TooManyRequests, ContentTypeNotSupported
+        """
+        entry = self._hub.registry.get(name)
+        if entry is None or not self._sees(caller, entry):
+            what = f"no agent {name!r:.80} here; name a skill as agent/skill"
+            raise InvalidParams(what, violations=(("message.metadata.skill", what),))
+        return await self._permit(entry, caller, skill, modes)
+
+    async def _permit(self, entry: Entry, caller: Caller, named: str, modes: Sequence[str]) -> str:
+        choice = self._hub.policy.choose_skill(caller, entry, named)
+        if not choice.decision.is_allowed:
+            who = self._hub.people.person(caller).name
+            await self._hub.audit.write(who, "call.refused", entry.name, choice.decision.reason)
+            raise PermissionDenied(choice.decision.reason)
+        self._check_limits(entry, caller, choice.decision.limit)
+        _check_modes(entry, choice.skill, modes)
+        return choice.skill
+
+    def _check_limits(self, entry: Entry, caller: Caller, of_rule: int) -> None:
+        limits, who, name = entry.settings.limits, caller.identity, entry.name
+        of_caller = self._hub.settings.calls_per_minute
+        if of_caller and self._hub.people.person(caller).role is not HubRole.ADMIN:
+            self.quota.take(
+                ("caller", who), of_caller, "calls_per_minute of a caller", "agents of this hub"
+            )
+        if most := limits.get("calls_per_minute", 0):
+            self.quota.take(
+                ("entry", entry.id), most, "calls_per_minute of the entry", f"agent {name!r}"
+            )
+        if of_rule:
+            self.quota.take(
+                ("rule", entry.id, who), of_rule, "limit of a rule", f"agent {name!r} by you"
+            )
+        if most := limits.get("open_tasks", 0):
+            agent = self._entrances[name].router.served.agent.name
+            runs = self._hub.app.engine.runs.running()
+            if sum(run.log.namespace.agent == agent for run in runs) >= most:
+                raise TooManyRequests(
+                    f"agent {name!r} has {most} open tasks, as many as it may",
+                    retry_after_s=5,
+                    limit="open_tasks of the entry",
+                )
+
+
+def card_out(entry: Entry, card: AgentCard) -> AgentCard:
+    """A card of the gateway: the agent's, with the hub's addresses and what the hub provides."""
+    card.name = fence_line(entry.card.name, 120)
+    card.description = entry.settings.description or fence_text(entry.card.description)
+    card.skills = [_fenced(skill) for skill in entry.card.skills]
+    params = {"card": entry.card_url, "sha256": entry.card_sha256}
+    if entry.signature.key_id:
+        params["signedBy"] = entry.signature.key_id
+    card.capabilities.extended_agent_card = True
+    card.capabilities.extensions.append(
+        AgentExtension(
+            uri=VIA,
+            description="A gateway: the agent's own card is at card/original below this address.",
+            params=params,
+        )
+    )
+    return card
+
+
+def _fenced(skill: AgentSkill) -> AgentSkill:
+    """A skill in words that hide nothing. Its id stays: callers name it."""
+    words = fence_skill(skill)
+    return msgspec.structs.replace(
+        skill,
+        name=words["name"],
+        description=words["description"],
+        tags=words["tags"],
+        examples=words["examples"],
+        security_requirements=[],
+    )
+
+
+def _with_skills(card: AgentCard, allowed: Any) -> AgentCard:
+    skills = [skill for skill in card.skills if skill.id in allowed]
+    return msgspec.structs.replace(card, skills=skills)
+
+
+def _check_modes(entry: Entry, skill: str, wanted: Sequence[str]) -> None:
+    """Raise ContentTypeNotSupported if the agent gives nothing the caller takes."""
+    card = entry.card
+    given = {
+        mode
+        for one in card.skills
+        if not skill or one.id == skill
+        for mode in one.output_modes or card.default_output_modes
+    }
+    if not wanted or not given or "*/*" in (*wanted, *given) or given & set(wanted):
+        return
+    raise ContentTypeNotSupported(
+        f"you take {', '.join(wanted)}; agent {entry.name!r} gives {', '.join(sorted(given))}",
+        parameter="configuration.acceptedOutputModes",
+    )

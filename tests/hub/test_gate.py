@@ -1,0 +1,485 @@
+"""The gateway: every entry is an agent at the hub's address."""
+
+import asyncio
+import contextlib
+import json
+import time
+from typing import Any
+
+import httpx
+import pytest
+from a2a import types
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+
+from accord import Agent, Caller, connect
+from accord.auth import Credentials, scheme
+from accord.client import NO_RETRY, ApiKey, Client
+from accord.model import (
+    A2AError,
+    AgentInterface,
+    HTTPAuthSecurityScheme,
+    PermissionDenied,
+    SecurityScheme,
+    TaskNotFound,
+    TaskState,
+    Unavailable,
+)
+from tests.hub.hubs import Desk, agent_named, hub_at
+from tests.legacy.test_clients import HERE, JS, PYTHON, helper, needs_node, packages
+from tests.processes import free_port, run
+from tests.relay.relays import DOORS, Gate, clerk, served
+
+WAYS_IN = [door for door in DOORS if door != "grpc-0.3"]  # which has neither path nor tenant
+
+
+def entrance(desk: Desk, name: str, by: str = "admin", door: str = "", **more: Any) -> Client:
+    """A client of an entry, for one of the people a key was made for."""
+    auth = ApiKey(desk.keys[by]) if desk.keys[by] else None
+    if door:
+        more["binding"], more["version"] = DOORS[door]
+    return connect(f"{desk.url}/agents/{name}", auth=auth, **more)
+
+
+def only(agent: Agent, door: str) -> Agent:
+    """The agent with a card that has one interface."""
+    binding, version = DOORS[door]
+
+    @agent.card
+    def edit(card: Any) -> None:
+        places = [i.url for i in card.supported_interfaces if i.protocol_binding == binding]
+        url = places[0] if places else "127.0.0.1:1"  # a port that gRPC does not have yet
+        card.supported_interfaces = [AgentInterface(url, binding, version)]
+
+    return agent
+
+
+# Any to any
+
+
+async def test_every_way_in_reaches_every_way_out(tmp_path, capsys):
+    """What callers do, by 7 ways in, with agents that have 1 of 8 ways out each."""
+    cells = 0
+    async with contextlib.AsyncExitStack() as stack:
+        desk = await stack.enter_async_context(hub_at(tmp_path, grpc_port=0))
+        for way_out in DOORS:
+            agent = only(clerk(), way_out)
+            url = await stack.enter_async_context(served(agent))
+            await desk.add(url, name=way_out.replace(".", "-"))
+        for way_out in DOORS:
+            for way_in in WAYS_IN:
+                async with entrance(desk, way_out.replace(".", "-"), door=way_in) as client:
+                    cells += await all_that_callers_do(client)
+            used = desk.hub.gate.upstreams.clients_of(way_out.replace(".", "-"))
+            assert {(client.binding, client.version) for client in used} == {DOORS[way_out]}
+    with capsys.disabled():
+        print(f"\nany to any through the hub: {cells} cells pass")
+    assert cells == 8 * (7 * 7 + 3)
+
+
+async def all_that_callers_do(client: Client) -> int:
+    reply = await client.send("hello")
+    assert (reply.text, reply.state) == ("HELLO", TaskState.COMPLETED)
+    stream = client.stream("count 3")
+    assert [event async for event in stream]
+    assert stream.reply.text == "0 1 2 "
+    asked = await client.send("ask")
+    answered = await asked.answer("three")
+    assert (answered.text, answered.task_id) == ("heard three", asked.task_id)
+    assert (await client.get(asked.task_id)).status.state is TaskState.COMPLETED
+    [file] = (await client.send("file abc")).files
+    assert file.data == b"abcabcabc"
+    open_ = await client.send("ask")
+    events = client.subscribe(open_.task_id)
+    await anext(events)
+    assert (await client.cancel(open_.task_id)).status.state is TaskState.CANCELED
+    assert [event async for event in events][-1].status.state is TaskState.CANCELED
+    if client.version != "1.0":
+        return 7  # older versions have no list
+    assert open_.task_id in {task.id async for task in client.list()}
+    return 8
+
+
+@needs_node
+async def test_real_clients_see_through_the_hub_what_they_see_directly(tmp_path, capsys):
+    """a2a-sdk 0.3 and 1.x and the JavaScript client, with a 0.1 agent, a 0.3 gRPC agent and a 1.0
+    REST agent.
+    """
+    packages()
+    clients = {
+        "a2a-sdk 0.3": (PYTHON, HERE / "sdk03.py", "URL", "JSONRPC"),
+        "a2a-js 1.x": ("node", "client_1.mjs", "URL", "JSONRPC", "plain"),
+    }
+    async with contextlib.AsyncExitStack() as stack:
+        desk = await stack.enter_async_context(hub_at(tmp_path))
+        direct = await stack.enter_async_context(served(helper(), push=False))
+        seen: dict[str, Any] = {
+            name: await seen_by(command, direct) for name, command in clients.items()
+        }
+        seen["a2a-sdk 1.x"] = await seen_by_sdk(direct)
+        for way_out in ("jsonrpc-0.1", "grpc-0.3", "rest-1.0"):
+            url = await stack.enter_async_context(served(only(helper(), way_out), push=False))
+            name = way_out.replace(".", "-")
+            await desk.add(url, name=name)
+            at = f"{desk.url}/agents/{name}"
+            for client, command in clients.items():
+                through = await seen_by(command, f"{at}/" if command[0] == "node" else at)
+                assert comparable(through, way_out) == comparable(seen[client], way_out)
+            assert await seen_by_sdk(at) == seen["a2a-sdk 1.x"]
+    with capsys.disabled():
+        print(f"\nreal clients through the hub: {len(seen)} clients x 3 agents, as directly")
+
+
+async def seen_by(command: tuple[Any, ...], url: str) -> dict[str, Any]:
+    done = await run(*(url if word == "URL" else word for word in command), cwd=JS)
+    assert done.code == 0, done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+async def seen_by_sdk(url: str) -> list[Any]:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        card = await A2ACardResolver(http, url).get_agent_card()
+        client = ClientFactory(ClientConfig(httpx_client=http)).create(card)
+        message = types.Message(
+            message_id="m", role=types.Role.ROLE_USER, parts=[types.Part(text="hello")]
+        )
+        events = [e async for e in client.send_message(types.SendMessageRequest(message=message))]
+        task = await client.get_task(types.GetTaskRequest(id=events[0].task.id))
+        kinds = [event.WhichOneof("payload") for event in events]
+        text = "".join(part.text for artifact in task.artifacts for part in artifact.parts)
+        return [card.name, kinds, task.status.state, text]
+
+
+def comparable(seen: dict[str, Any], way_out: str) -> dict[str, Any]:
+    """What has to be the same. The hub provides push notifications though the agent does not; an
+    agent of 0.1 answers everything with a task.
+    """
+    different = ("push", "reply") if way_out == "jsonrpc-0.1" else ("push",)
+    return {what: value for what, value in seen.items() if not what.startswith(different)}
+
+
+# Cards
+
+
+async def test_the_card_is_the_hubs_and_the_original_is_kept(tmp_path):
+    agent = clerk()
+    async with served(agent, sign_card=True) as url, hub_at(tmp_path) as desk:
+        await desk.add(url)
+        async with httpx.AsyncClient(trust_env=False) as http:
+            place, version = f"{url}/.well-known/agent-card.json", {"A2A-Version": "1.0"}
+            given = [(await http.get(place)).content]
+            given.append((await http.get(place, headers=version)).content)
+            at = f"{desk.url}/agents/clerk"
+            assert (await http.get(f"{at}/card/original")).content in given
+            answer = await http.get(
+                f"{at}/.well-known/agent-card.json", headers={"A2A-Version": "1.0"}
+            )
+            old = await http.get(f"{at}/.well-known/agent.json")
+        card = answer.json()
+        assert old.json()["url"].startswith(at)
+        assert all(i["url"].startswith(at) for i in card["supportedInterfaces"])
+        via = next(e for e in card["capabilities"]["extensions"] if e["uri"] == "urn:accord:via:1")
+        assert via["params"]["card"].startswith(url)
+        assert via["params"]["signedBy"]
+        keys = {key["kid"] for key in desk.hub.app.keyring.jwks()["keys"]}
+        assert {_kid(one) for one in card["signatures"]} <= keys
+        async with connect(at, verify=True) as client:  # with the hub's key
+            assert (await client.send("hi")).text == "HI"
+
+
+def _kid(signature: dict[str, Any]) -> str:
+    import base64
+
+    head = signature["protected"]
+    return str(json.loads(base64.urlsafe_b64decode(head + "=" * (-len(head) % 4)))["kid"])
+
+
+async def test_a_card_shows_the_skills_its_reader_may_call(tmp_path):
+    async with served(clerk()) as url, hub_at(tmp_path, guests="call") as desk:
+        await desk.add(url)
+        await desk.key("ada")
+        await desk.call(
+            "POST", "/policies", {"who": "!user:ada", "what": "skill:clerk/size", "effect": "deny"}
+        )
+        async with entrance(desk, "clerk", "guest") as client:
+            assert [skill.id for skill in client.card.skills] == ["work", "reply"]
+        async with entrance(desk, "clerk", "ada") as client:
+            assert [skill.id for skill in client.card.skills] == ["work", "reply", "size"]
+            extended = await client.extended_card()
+            assert [skill.id for skill in extended.skills] == ["work", "reply", "size"]
+
+
+# Who may do what
+
+
+async def test_callers_behind_one_credential_never_see_each_other(tmp_path, capsys):
+    """One agent, one credential of the hub, two callers: by every way in, with the ids of the
+    other's task.
+    """
+    tried = 0
+    async with served(clerk()) as url, hub_at(tmp_path, grpc_port=0) as desk:
+        await desk.add(url)
+        await desk.key("ada")
+        await desk.key("bob")
+        async with entrance(desk, "clerk", "ada") as ada:
+            theirs = await ada.send("ask")
+        for door in WAYS_IN:
+            async with entrance(desk, "clerk", "bob", door) as bob:
+                for attempt in (
+                    bob.get(theirs.task_id),
+                    bob.cancel(theirs.task_id),
+                    bob.send("one", task_id=theirs.task_id),
+                    anext(bob.subscribe(theirs.task_id)),
+                ):
+                    if door == "jsonrpc-0.1" and attempt.__name__ == "send":
+                        attempt.close()  # there a message to an unknown task begins one
+                        continue
+                    with pytest.raises(TaskNotFound):
+                        await attempt
+                    tried += 1
+                if bob.version == "1.0":
+                    assert theirs.task_id not in [task.id async for task in bob.list()]
+                    tried += 1
+    with capsys.disabled():
+        print(f"\nisolation through the hub: {tried} attempts on another's task, 0 answered")
+
+
+async def test_what_is_hidden_is_as_if_it_were_missing(tmp_path):
+    """Byte for byte, over HTTP by path and by tenant, and over gRPC."""
+    async with served(clerk()) as url, hub_at(tmp_path, grpc_port=0, guests="see") as desk:
+        await desk.add(url, name="hidden", visibility="team", team="hr")
+        await desk.key("ada")
+        await desk.key("eva", "user", "hr")
+        async with entrance(desk, "hidden", "eva") as eva:
+            assert (await eva.send("hi")).text == "HI"
+        body = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "SendMessage",
+            "params": {
+                "message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+            },
+        }
+        async with httpx.AsyncClient(trust_env=False) as http:
+
+            async def said(name: str, by: str) -> list[Any]:
+                headers = {"A2A-Version": "1.0"}
+                if desk.keys[by]:
+                    headers["X-API-Key"] = desk.keys[by]
+                at = f"{desk.url}/agents/{name}"
+                tenant = body | {"params": body["params"] | {"tenant": name}}  # type: ignore[operator]
+                answers = [
+                    await http.get(f"{at}/.well-known/agent-card.json", headers=headers),
+                    await http.get(f"{at}/card/original", headers=headers),
+                    await http.post(at, json=body, headers=headers),
+                    await http.post(f"{at}/message:send", json=body["params"], headers=headers),
+                    await http.get(f"{at}/tasks/1", headers=headers),
+                    await http.post(desk.url, json=tenant, headers=headers),
+                    await http.get(f"{desk.url}/{name}/tasks/1", headers=headers),
+                ]
+                return [
+                    (one.status_code, one.content.replace(name.encode(), b"NAME"))
+                    for one in answers
+                ]
+
+            for by in ("ada", "guest"):
+                hidden, missing = await said("hidden", by), await said("absent", by)
+                assert hidden == missing
+                assert all(status in (400, 401, 404) for status, _ in hidden[:5])
+        port = desk.hub.app.grpc_port
+        card = (await _card(f"{desk.url}/agents/hidden", desk.keys["eva"])).decode()
+        assert f'"{port}"' in card or f":{port}" in card
+        errors = []
+        for tenant in ("hidden", "absent"):
+            async with connect(
+                desk.url,
+                binding="GRPC",
+                version="1.0",
+                tenant=tenant,
+                headers={"X-API-Key": desk.keys["ada"]},
+            ) as client:
+                with pytest.raises(A2AError) as caught:
+                    await client.send("hi")
+                errors.append((type(caught.value), str(caught.value).replace(tenant, "NAME")))
+        assert errors[0] == errors[1]
+
+
+async def _card(at: str, key: str) -> bytes:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        answer = await http.get(f"{at}/.well-known/agent-card.json", headers={"X-API-Key": key})
+        return answer.content
+
+
+async def test_an_entry_is_reached_by_tenant_too(tmp_path):
+    async with served(clerk()) as url, hub_at(tmp_path, grpc_port=0) as desk:
+        await desk.add(url)
+        headers = {"X-API-Key": desk.keys["admin"]}
+        async with entrance(desk, "clerk") as direct:
+            for binding in ("JSONRPC", "HTTP+JSON", "GRPC"):
+                async with connect(
+                    desk.url, tenant="clerk", binding=binding, version="1.0", headers=headers
+                ) as client:
+                    reply = await client.send("hello")
+                    assert reply.text == "HELLO"
+                    assert (await direct.get(reply.task_id)).id == reply.task_id
+
+
+async def test_rules_by_skill_are_kept(tmp_path):
+    """(a) what is named is checked and passed on; (c) one allowed is set, of several one has to be
+    named.
+    """
+    async with served(clerk()) as url, hub_at(tmp_path) as desk:
+        await desk.add(url)
+        await desk.key("ada")
+        for skill in ("size", "reply"):
+            rule = {"who": "user:ada", "what": f"skill:clerk/{skill}", "effect": "deny"}
+            await desk.call("POST", "/policies", rule)
+        async with entrance(desk, "clerk", "ada") as ada:
+            with pytest.raises(PermissionDenied, match="rule: deny user:ada call skill:clerk/size"):
+                await ada.send("x", skill="size")
+            meta = await ada.send("meta")
+            assert "'skill': 'work'" in meta.text  # it was set
+        [rules] = [(await desk.call("GET", "/policies")).body["policies"]]
+        dropped = next(rule["id"] for rule in rules if rule["what"].endswith("reply"))
+        await desk.call("DELETE", f"/policies/{dropped}")
+        async with entrance(desk, "clerk", "ada") as ada:
+            with pytest.raises(PermissionDenied, match=r"metadata\.skill: work, reply"):
+                await ada.send("hello")
+            assert (await ada.send("hello", skill="work")).text == "HELLO"
+        refused = await desk.call("GET", "/audit")
+        assert sum(row["did"] == "call.refused" for row in refused.body["rows"]) == 2
+
+
+# Limits
+
+
+async def test_limits_name_themselves(tmp_path):
+    """The N-th call passes, the next is refused with the limit's name."""
+    gate = Gate()
+    async with served(clerk(gate)) as url, hub_at(tmp_path, calls_per_minute=5) as desk:
+        await desk.add(url)
+        for name in ("ada", "bob", "eva"):
+            await desk.key(name)
+        async with entrance(desk, "clerk", "ada") as ada:
+            for _ in range(5):
+                await ada.send("hello")
+        assert await _refused(desk, "ada") == "calls_per_minute of a caller"
+
+        limits = {"open_tasks": 1}
+        await desk.call("PATCH", "/agents/clerk", {"settings": {"limits": limits}})
+        async with entrance(desk, "clerk", "bob") as bob, bob.stream("wait") as stream:
+            await anext(stream)
+            assert await _refused(desk, "bob") == "open_tasks of the entry"
+            gate.event.set()
+            assert [event async for event in stream][-1].status.state is TaskState.COMPLETED
+        assert await _refused(desk, "bob") == ""
+
+        await desk.call("PATCH", "/agents/clerk", {"settings": {"limits": {"calls_per_minute": 1}}})
+        assert await _refused(desk, "eva") == ""
+        assert await _refused(desk, "bob") == "calls_per_minute of the entry"
+        rule = {"who": "user:eva", "what": "agent:clerk", "effect": "allow", "limit": 1}
+        await desk.call("PATCH", "/agents/clerk", {"settings": {"limits": {}}})
+        await desk.call("POST", "/policies", rule)
+        assert await _refused(desk, "eva") == ""
+        assert await _refused(desk, "eva") == "limit of a rule"
+
+
+async def _refused(desk: Desk, by: str) -> str:
+    """Call, and return the name of the limit that was in the way."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        answer = await http.post(
+            f"{desk.url}/agents/clerk/message:send",
+            json={"message": {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "x"}]}},
+            headers={"A2A-Version": "1.0", "X-API-Key": desk.keys[by]},
+        )
+        if answer.status_code == 200:
+            return ""
+        assert answer.status_code == 429, answer.text
+        assert int(answer.headers["Retry-After"]) > 0
+        return str(answer.json()["error"]["details"][0]["metadata"]["limit"])
+
+
+# Agents that are away
+
+
+async def test_the_breaker_opens_and_closes(tmp_path, capsys):
+    """An agent is stopped: after 5 failures calls are refused at once, neighbours are served as
+    before, tasks can be read; when it is back, calls pass again.
+    """
+    port = free_port()
+    async with contextlib.AsyncExitStack() as stack:
+        desk = await stack.enter_async_context(hub_at(tmp_path, open_s=1.0))
+        near = await stack.enter_async_context(served(agent_named("Neighbour")))
+        await desk.add(near)
+        app = clerk().app()
+        server = contextlib.AsyncExitStack()
+        url = await server.enter_async_context(app.serving(port))
+        await desk.add(url)
+        async with entrance(desk, "clerk") as client, entrance(desk, "neighbour") as neighbour:
+            kept = await client.send("hello")
+            await server.aclose()
+            failures = 0
+            while not desk.hub.gate.upstreams.is_away("clerk"):
+                with pytest.raises(Unavailable):
+                    await _send_once(desk, "clerk")
+                failures += 1
+            begun = time.perf_counter()
+            with pytest.raises(Unavailable) as refused:
+                await _send_once(desk, "clerk")
+            refused_ms = (time.perf_counter() - begun) * 1000
+            assert refused.value.retry_after_s
+            assert (await neighbour.send("hi")).text == "hi"
+            assert (await client.get(kept.task_id)).id == kept.task_id
+            assert kept.task_id in [task.id async for task in client.list()]
+            again = clerk().app()
+            await stack.enter_async_context(again.serving(port))
+            begun = time.perf_counter()
+            while True:
+                try:
+                    assert (await _send_once(desk, "clerk")).text == "HELLO"
+                    break
+                except Unavailable:
+                    await asyncio.sleep(0.05)  # as a caller would
+            back_s = time.perf_counter() - begun
+    with capsys.disabled():
+        print(
+            f"\nbreaker: open after {failures} calls, then refused in {refused_ms:.1f} ms, "
+            f"back {back_s:.1f} s after the agent (it is tried every 1-2 s here, 5-10 s by default)"
+        )
+
+
+async def _send_once(desk: Desk, name: str) -> Any:
+    async with entrance(desk, name, retry=NO_RETRY) as client:
+        return await client.send("hello")
+
+
+# Credentials
+
+
+async def test_the_vaults_credential_goes_to_the_agent_and_the_callers_does_not(tmp_path):
+    shown: list[str] = []
+
+    @scheme(SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Bearer")))
+    async def bearer(request: Credentials) -> Caller | None:
+        shown.append(request.header("authorization") + request.header("x-api-key"))
+        return Caller("hub") if request.header("authorization") == "Bearer s3cret" else None
+
+    agent = Agent("Guarded", description="Needs a token.", auth=bearer)
+
+    @agent.skill
+    async def who(caller: Caller) -> str:
+        return caller.name
+
+    async with served(agent) as url, hub_at(tmp_path) as desk:
+        await desk.add(url)
+        await desk.key("ada")
+        async with entrance(desk, "guarded", "ada") as ada:
+            with pytest.raises(A2AError, match="refused this server's credentials"):
+                await ada.send("who?")
+            await desk.call(
+                "PUT",
+                "/agents/guarded/credentials/custom",
+                {"kind": "bearer", "secret": "s3cret"},
+            )
+            assert (await ada.send("who?")).text == "hub"
+    assert set(shown) == {"", "Bearer s3cret"}

@@ -1,0 +1,116 @@
+"""The hub as one agent."""
+
+import contextlib
+
+import pytest
+
+from accord import Agent, Context, connect
+from accord.client import ApiKey
+from accord.model import InvalidParams, PermissionDenied, TaskState
+from tests.hub.hubs import hub_at
+from tests.relay.relays import served
+
+
+def department(name: str, skill: str, description: str, tags: list[str]) -> Agent:
+    agent = Agent(name, description=f"The department {name}.")
+
+    @agent.skill(id=skill, description=description, tags=tags)
+    async def work(text: str, ctx: Context) -> str:
+        if "ask" in text:
+            return f"{name} heard {await ctx.ask('When?')}"
+        return f"{name} did: {text}"
+
+    return agent
+
+
+@contextlib.asynccontextmanager
+async def company(folder, **settings):
+    async with contextlib.AsyncExitStack() as stack:
+        desk = await stack.enter_async_context(hub_at(folder, **settings))
+        for agent in (
+            department("HR", "createEmployee", "Create the record of a new employee.", ["hr"]),
+            department("IT", "orderLaptop", "Order a laptop for an employee.", ["hardware"]),
+            department("Shop", "orderPhone", "Order a phone for an employee.", ["hardware"]),
+        ):
+            await desk.add(await stack.enter_async_context(served(agent)))
+        yield desk
+
+
+async def test_the_card_lists_what_its_reader_may_call(tmp_path):
+    async with company(tmp_path, guests="see") as desk:
+        await desk.key("ada")
+        async with (
+            connect(desk.url) as guest,
+            connect(desk.url, auth=ApiKey(desk.keys["ada"])) as ada,
+        ):
+            own = [skill.id for skill in guest.card.skills]
+            assert "find" in own
+            assert not [one for one in own if "/" in one]
+            skills = [skill.id for skill in ada.card.skills if "/" in skill.id]
+            assert skills == ["hr/createEmployee", "it/orderLaptop", "shop/orderPhone"]
+
+
+async def test_a_named_skill_is_called_and_its_questions_pass_through(tmp_path):
+    async with company(tmp_path) as desk, connect(desk.url) as hub:
+        assert (await hub.send("Ada", skill="hr/createEmployee")).text == "HR did: Ada"
+        asked = await hub.send("ask", skill="it/orderLaptop")
+        assert asked.question == "When?"
+        assert (await asked.answer("noon")).text == "IT heard noon"
+        open_ = await hub.send("ask", skill="it/orderLaptop")
+        assert (await hub.cancel(open_.task_id)).status.state is TaskState.CANCELED
+        with pytest.raises(InvalidParams, match="no agent 'nobody' here"):
+            await hub.send("x", skill="nobody/work")
+        rule = {"who": "anyone", "what": "agent:hr", "effect": "deny"}
+        await desk.call("POST", "/policies", rule)
+        with pytest.raises(PermissionDenied):
+            await hub.send("Ada", skill="hr/createEmployee")
+
+
+async def test_a_clear_candidate_is_used_and_named(tmp_path):
+    async with company(tmp_path) as desk, connect(desk.url) as hub:
+        stream = hub.stream("create the record of a new employee")
+        words = [
+            event.status.message.text
+            async for event in stream
+            if getattr(event, "status", None) and event.status.message
+        ]
+        assert "hr/createEmployee is asked" in words
+        assert stream.reply.text == "HR did: create the record of a new employee"
+
+
+async def test_an_ambiguous_request_is_asked_about(tmp_path):
+    """The question is typed: the candidates are its choices."""
+    async with company(tmp_path) as desk, connect(desk.url) as hub:
+        asked = await hub.send("order something for an employee")
+        assert asked.state is TaskState.INPUT_REQUIRED
+        assert "it/orderLaptop" in asked.question
+        assert "shop/orderPhone" in asked.question
+        schema = str(asked.task.status.message.metadata) + str(asked.task.status.message.parts)
+        assert "enum" in schema
+        done = await asked.answer("shop/orderPhone")
+        assert done.text == "Shop did: order something for an employee"
+
+
+async def test_what_nobody_does_is_rejected_with_what_there_is(tmp_path):
+    async with company(tmp_path) as desk, connect(desk.url) as hub:
+        reply = await hub.send("paint the moon yellow")
+        assert reply.state is TaskState.REJECTED
+        assert "hr/createEmployee" in reply.task.status.message.text
+
+
+async def test_a_function_may_choose(tmp_path):
+    async with company(tmp_path) as desk, connect(desk.url) as hub:
+
+        @desk.hub.route
+        async def choose(message, caller):
+            return "it/orderLaptop" if "order" in message.text else None
+
+        reply = await hub.send("order something for an employee")
+        assert reply.text == "IT did: order something for an employee"
+
+
+async def test_find_is_a_skill(tmp_path):
+    async with company(tmp_path) as desk, connect(desk.url) as hub:
+        found = await hub.call("find", {"query": "order a laptop"})
+        assert found["agents"][0]["agent"] == "it"
+        assert found["agents"][0]["skills"][0]["id"] == "orderLaptop"
