@@ -20,6 +20,8 @@ KINDS = {
     "agent_framework:BaseAgent": "agent_framework",
     "ag2:Agent": "ag2",
     "agents.agent:Agent": "openai_agents",  # the whole module: many packages are called agents
+    "crewai.agent:Agent": "crewai",
+    "crewai.crew:Crew": "crewai",
     "google.adk.agents:BaseAgent": "adk",
     "google.adk.runners:Runner": "adk",
     "langchain_core.runnables:Runnable": "langgraph",
@@ -31,8 +33,8 @@ KINDS = {
     "workflows:Workflow": "llama_index",
 }
 _TAKEN = (
-    "LangGraph, LangChain, pydantic-ai, OpenAI Agents, ADK, Agent Framework, LlamaIndex, Strands "
-    "or AG2, an AgentExecutor of a2a-sdk, or an MCP server"
+    "LangGraph, LangChain, pydantic-ai, OpenAI Agents, ADK, Agent Framework, LlamaIndex, CrewAI, "
+    "Strands or AG2, an AgentExecutor of a2a-sdk, or an MCP server"
 )
 
 
