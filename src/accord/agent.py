@@ -213,8 +213,9 @@ class Agent(AgentBase):
         options: Any = None,
         **card: Any,
     ) -> Self:
-        """Return an agent made of an object of another framework: a graph of LangGraph, an agent of
-        LangChain, pydantic-ai or OpenAI Agents, or an MCP server (each of its tools is a skill).
+        """Return an agent made of an object of another framework: an agent of LangGraph, LangChain,
+        pydantic-ai, OpenAI Agents, ADK, Agent Framework, LlamaIndex, CrewAI, Strands or AG2, an
+        AgentExecutor of a2a-sdk, or an MCP server (each of its tools is a skill).
 
         Tokens are streamed, tools that are called are told as status, and the history is that of
         the conversation (`ctx.state`). Where the framework stops to ask a person, the agent asks
