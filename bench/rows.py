@@ -181,6 +181,43 @@ class AuthTimes(Load):
         return wire.send(server)
 
 
+class ObservedTimes(Load):
+    """How many times a send costs that is observed: a server without and one with, in turn, and the
+    ratio formed within each round. What it costs while that is off is in every other row.
+    """
+
+    unit = "times"
+    columns = ("memory", "sqlite")
+
+    def __init__(
+        self, id: str, title: str, *, variables: dict[str, str], connections: int, rounds: int
+    ) -> None:
+        super().__init__(id, title, connections=connections, rounds=rounds)
+        self._variables = variables
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        observed = Server(server.column, variables=self._variables)
+        try:
+            await observed.start()
+            cost = {server: 0.0, observed: 0.0}
+            for each in (server, observed, observed, server):
+                await self.work(each, effort, effort.warm_s)
+                begin = each.cpu_s()
+                tally = await self.work(each, effort, effort.seconds)
+                await asyncio.sleep(_SETTLE_S)
+                cost[each] += (each.cpu_s() - begin) / tally.units
+            return cost[observed] / cost[server]
+        finally:
+            await observed.stop()
+
+    def request(self, server: Server) -> bytes:
+        return wire.send(server)
+
+
+_NO_COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+_SAMPLED_OUT = {"OTEL_TRACES_SAMPLER": "parentbased_always_off", **_NO_COLLECTOR}
+
+
 class PushTimes(Load):
     """How many times a send costs that comes with a webhook, its three signed deliveries included:
     both in turn on one server, and the ratio formed within each round.
@@ -532,6 +569,20 @@ ROWS: tuple[Row, ...] = (
         "authjwt",
         "send with a JWT against one without, 32 connections",
         auth="jwt",
+        connections=32,
+        rounds=5,
+    ),
+    ObservedTimes(
+        "tracing",
+        "send with traces that are sampled out against one without, 32 connections",
+        variables=_SAMPLED_OUT,
+        connections=32,
+        rounds=5,
+    ),
+    ObservedTimes(
+        "metrics",
+        "send with metrics against one without, 32 connections",
+        variables={"BENCH_METRICS": "0"},
         connections=32,
         rounds=5,
     ),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from .credentials import protect
@@ -45,8 +46,16 @@ def free_port() -> int:
 class Server:
     """One server process. `tasks` and `notes` are what rows keep about it between rounds."""
 
-    def __init__(self, column: str, *, has_grpc: bool = False, auth: str = "") -> None:
+    def __init__(
+        self,
+        column: str,
+        *,
+        has_grpc: bool = False,
+        auth: str = "",
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.column = column
+        self.variables = variables or {}  # of its environment
         self.auth = auth  # how its callers authenticate: "", "key" or "jwt"
         self.credentials = ""  # the line of a request that does
         self.port = free_port()
@@ -72,7 +81,7 @@ class Server:
         return [sys.executable, str(SERVERS / script), str(self.port), *store, *grpc]
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
-        environment = dict(os.environ)
+        environment = {**os.environ, **self.variables}
         if self.auth:
             folder = Path(self._folder.name)
             environment["BENCH_AUTH"], self.credentials = protect(self.column, self.auth, folder)

@@ -100,6 +100,10 @@ TARGETS: tuple[Target, ...] = (
     Target("durable skill of two steps: at most 1.5 times a plain one, on sqlite", _durable),
     Target("send with an API key: at most 1.15 times one without", _authenticated("authkey")),
     Target("send with a JWT: at most 1.15 times one without", _authenticated("authjwt")),
+    Target(
+        "send with traces that are sampled out: at most 1.1 times one without",
+        _at_most("tracing", "memory", 1.1, "times"),
+    ),
     *_times("followup", "follow-up", 20),
     *_times("grpcsend", "gRPC send", 5),
     *_times("grpcget", "gRPC get", 1.3),

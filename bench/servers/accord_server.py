@@ -1,7 +1,7 @@
 """The agent on Accord, as `agent.run` serves it: `accord_server.py PORT STORE_URL [GRPC_PORT]`.
 
 `BENCH_AUTH` says how callers authenticate: not at all, with an API key, or with a JWT whose
-keys are in the file it names.
+keys are in the file it names. `BENCH_METRICS` is a port for metrics.
 """
 
 import asyncio
@@ -95,5 +95,6 @@ if __name__ == "__main__":
         store=sys.argv[2],
         grpc_port=int(sys.argv[3]) if len(sys.argv) > 3 else None,
         allow_hosts=["127.0.0.1"],  # the webhooks of the bench
+        metrics=os.environ.get("BENCH_METRICS"),
         limits=Limits(calls_per_s=1e9, calls_burst=10**9),
     )
