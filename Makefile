@@ -74,7 +74,7 @@ console: $(CONSOLE) ## Build the web console
 shots: $(DEV) $(CONSOLE) programs ## Make the pictures of the console for the docs
 	$(BIN)/python -m tests.console.shots
 
-demo: $(RUN) $(CONSOLE) ## Start the example agents and walk through a conversation
+demo: $(RUN) $(CONSOLE) ## Start a hub with the example agents and walk through a conversation
 	$(BIN)/python -m examples.demo
 
 # Programs that tests use, from Debian's packages. A test whose program is not here says so and is skipped.

@@ -1,9 +1,10 @@
-"""The demo: two agents on this machine, one conversation with them, then they are yours to try.
+"""The demo: a hub with five agents behind it, one conversation with them, then they are yours.
 
 `python -m examples.demo` keeps them running until Ctrl-C; `--once` ends after the conversation.
 """
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -14,55 +15,68 @@ from pathlib import Path
 import click
 
 from accord import connect
-from accord.model import ArtifactUpdate, StatusUpdate
+from accord.hub import RestClient
+from accord.model import StatusUpdate
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parent.parent
+OFFICE = [f"examples.onboarding.{name}" for name in ("hr", "it", "facilities", "pro")]
+AGENTS = ("hr", "it", "facilities", "onboardingpro", "trip-planner")
 
 
-class Served:
-    """An example agent in a process of its own, started with `accord serve`."""
+class Started:
+    """A command of Accord in a process of its own, and what it says at the start."""
 
-    def __init__(self, file: str, folder: str) -> None:
-        command = [sys.executable, "-m", "accord", "serve", str(HERE / file), "--port", "0"]
-        command += ["--store", f"sqlite:///{folder}/{Path(file).stem}.db"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    def __init__(self, folder: str, *words: str, last: str) -> None:
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+        command = [sys.executable, "-m", "accord", *words, "--port", "0"]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=folder, env=environment
+        )
         assert self.process.stdout is not None
-        greeting = self.process.stdout.readline()
-        self.url = next((word for word in greeting.split() if word.startswith("http")), "")
-        if not self.url:
-            raise SystemExit(f"{file} did not start: {greeting}{self.process.stdout.read()}")
-        self.console = ""  # the link that opens its page, once
+        self.lines: list[str] = []
         for line in self.process.stdout:
-            if line.strip().startswith("console"):
-                self.console = line.split()[1]
+            self.lines.append(line)
+            if line.strip().startswith(last):
                 break
-        threading.Thread(
-            target=self.process.stdout.read, daemon=True
-        ).start()  # its other words are not needed
+        else:
+            raise SystemExit(f"{words[0]} did not start: {''.join(self.lines)}")
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+
+    def link(self, word: str) -> str:
+        line = next(line for line in self.lines if word in line)
+        return next(part for part in line.split() if part.startswith("http"))
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
         self.process.wait(10)
 
 
-async def talk(echo: str, trip: str) -> None:
-    title("A first word")
-    async with connect(echo) as agent:
-        said(f'send "{agent.card.name}, are you there?"')
-        reply = await agent.send(f"{agent.card.name}, are you there?")
-        click.echo(f"  {reply.text}   (task {reply.state.word})")
-    title("A question back, and a stream")
-    async with connect(trip) as agent:
-        said('send "A weekend in Rome"')
-        reply = await agent.send("A weekend in Rome")
-        click.echo(f"  {click.style(reply.question, fg='yellow')}   (task {reply.state.word})")
-        said('stream "3", the answer')
-        async for event in agent.stream("3", task_id=reply.task_id):
-            if isinstance(event, ArtifactUpdate):
-                click.echo("  " + event.artifact.text.strip())
-            elif isinstance(event, StatusUpdate):
-                word = event.status.message.text if event.status.message else ""
-                click.secho(f"  {event.status.state.word} {word}", dim=True)
+async def fill(hub: str, folder: str, place: str) -> None:
+    key = (Path(folder) / ".accord" / "hub.admin").read_text().strip()
+    for path in AGENTS:
+        await RestClient(hub, key).call("POST", "/agents", {"url": f"{place}/{path}"})
+
+
+async def talk(hub: str) -> None:
+    title("Who orders a laptop?")
+    async with connect(hub) as agent:
+        found = await agent.call("find", query="order a laptop")
+        for one in found["agents"][:1]:
+            click.echo(f"  {one['agent']}/{one['skills'][0]['id']}")
+    title("OnboardingPro knows the hub's address alone")
+    async with connect(f"{hub}/agents/onboardingpro") as agent:
+        said('send {"name": "Ada Lovelace"}')
+        reply = await agent.send({"name": "Ada Lovelace"})
+        for answer in ("2026-12-01", "16"):
+            click.echo(f"  {click.style(reply.question, fg='yellow')}   ({reply.state.word})")
+            said(f'stream "{answer}", the answer')
+            stream = agent.stream(answer, task_id=reply.task_id)
+            async for event in stream:
+                if isinstance(event, StatusUpdate) and event.status.message:
+                    click.secho(f"  {event.status.message.text}", dim=True)
+            reply = stream.reply
+        click.echo(f"  {len(reply.task.artifacts)} artifacts   ({reply.state.word})")
+    async with connect(f"{hub}/agents/trip-planner") as agent:
         await agent.send("A week in Oslo")  # its question is left for whoever opens the console
 
 
@@ -74,35 +88,31 @@ def title(what: str) -> None:
     click.secho(f"\n{what}", bold=True)
 
 
-def invite(echo: str, trip: str, console: str) -> None:
-    accord = Path(sys.executable).parent / "accord"
-    title("Now you")
-    click.echo(f"Open in a browser:  {click.style(console, bold=True)}   (works once)")
-    click.echo("  Tasks: open 'A week in Oslo' and click 'Go on in Chat' to answer its question.")
-    click.echo("  Tasks: open 'A weekend in Rome' and press Space to see it happen again.")
-    click.echo("Type in another terminal:")
-    click.echo(f"  {accord} card get {trip}")
-    click.echo(f"  {accord} send {echo} 'Hello'")
-    click.echo(
-        f"  {accord} send {trip} 'A weekend in Oslo'      # then answer with the line it prints"
-    )
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        agents = [Served("echo.py", folder), Served("trip.py", folder)]
+        started = [Started(folder, "hub", last="console")]
         try:
-            urls = [agent.url for agent in agents]
-            asyncio.run(talk(*urls))
-            invite(*urls, agents[1].console)
+            hub = started[0].link("is served at")
+            os.environ["HUB"] = hub
+            started.append(Started(folder, "serve", *OFFICE, "examples.trip", last="Try it"))
+            asyncio.run(fill(hub, folder, started[1].link("are served at")))
+            asyncio.run(talk(hub))
+            accord = Path(sys.executable).parent / "accord"
+            title("Now you")
+            console = click.style(started[0].link("console"), bold=True)
+            click.echo(f"Open in a browser:  {console}   (works once)")
+            click.echo("Type in another terminal:")
+            click.echo(f"  {accord} card get {hub}")
+            click.echo(f"  {accord} send {hub} 'order a laptop for Ada' --skill find")
+            click.echo(f"  {accord} send {hub}/agents/trip-planner 'A weekend in Rome'")
             if "--once" not in sys.argv:
-                click.echo("\nBoth agents run until Ctrl-C.")
+                click.echo("\nEverything runs until Ctrl-C.")
                 signal.pause()
         except KeyboardInterrupt:
             pass
         finally:
-            for agent in agents:
-                agent.stop()
+            for one in reversed(started):
+                one.stop()
 
 
 if __name__ == "__main__":

@@ -1,16 +1,18 @@
 """The onboarding case, end to end: `python -m examples.onboarding`.
 
-Four agents on four ports of this machine; a hiring manager who onboards a colleague and answers
-what is asked.
+A hub, three departments behind it, and OnboardingPro, which knows the hub's address alone; a hiring
+manager who onboards a colleague and answers what is asked.
 """
 
 import asyncio
 import contextlib
 import sys
+import tempfile
 
 import click
 
 from accord import connect
+from accord.hub import Hub, HubSettings, RestClient
 from accord.model import StatusUpdate
 
 from . import facilities, hr, it
@@ -21,12 +23,15 @@ ANSWERS = {"When does": "2026-12-01", "Which laptop": "16"}
 
 async def main(name: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        departments = [
-            await stack.enter_async_context(m.agent.app().serving()) for m in (hr, it, facilities)
-        ]
-        url = await stack.enter_async_context(onboarding_agent(departments).app().serving())
-        async with connect(url) as pro:
-            click.secho(f"{pro.card.name} at {url}", bold=True)
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        hub = Hub(HubSettings(store=f"sqlite:///{folder}/hub.db", folder=folder))
+        url = await stack.enter_async_context(hub.app.serving())
+        office = hr.agent.app(beside=[it.agent, facilities.agent, onboarding_agent(hub=url)])
+        place = await stack.enter_async_context(office.serving())
+        for path in office.agents:
+            await RestClient(url, hub.admin_key).call("POST", "/agents", {"url": f"{place}/{path}"})
+        async with connect(f"{url}/agents/onboardingpro") as pro:
+            click.secho(f"{pro.card.name} at {pro.url}", bold=True)
             await onboard(pro, {"name": name, "role": "Engineer"})
 
 

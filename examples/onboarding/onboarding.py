@@ -1,9 +1,10 @@
-"""OnboardingPro: finds the departments' agents by their cards, hands out the work, collects what
-  they made.
+"""OnboardingPro: finds who does each piece of work, hands it out, collects what was made.
 
-A question of any of them reaches the hiring manager through us; so does their progress.
+It is given a hub's address and asks there who does what, or the agents themselves. A question of
+any of them reaches the hiring manager through us; so does their progress.
 """
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -15,8 +16,10 @@ from .person import Person
 WORK = ("createEmployee", "setupEmailAccount", "orderHardware", "assignDesk", "generateBadge")
 
 
-def onboarding_agent(departments: list[Any]) -> Agent:
-    """Return the agent that coordinates these departments: URLs, or agents in the same process."""
+def onboarding_agent(departments: Sequence[Any] = (), *, hub: str = "") -> Agent:
+    """Return the agent that coordinates departments: those a hub finds, or these (URLs, or agents
+    in the same process).
+    """
     agent = Agent("OnboardingPro", description="Gets new colleagues ready for their first day.")
 
     @agent.skill(tags=["onboarding"], examples=['{"name": "Ada Lovelace"}'])
@@ -24,7 +27,7 @@ def onboarding_agent(departments: list[Any]) -> Agent:
         """Onboard a new colleague: record, mail account, laptop, desk and badge."""
         async with AsyncExitStack() as stack:
             able = {}
-            for place in departments:
+            for place in departments or await who_does(hub):
                 client = await stack.enter_async_context(connect(place))
                 able |= {skill.id: client for skill in client.card.skills}
             missing = [work for work in WORK if work not in able]
@@ -39,6 +42,20 @@ def onboarding_agent(departments: list[Any]) -> Agent:
         return f"{person.name} is ready to start."
 
     return agent
+
+
+async def who_does(hub: str) -> list[str]:
+    """Ask a hub for the agents that do our work; return where they are."""
+    names: dict[str, None] = {}
+    async with connect(hub) as directory:
+        for work in WORK:
+            found = await directory.call("find", query=work)
+            names |= {
+                agent["agent"]: None
+                for agent in found["agents"]
+                if any(skill["id"] == work for skill in agent["skills"])
+            }
+    return [f"{hub}/agents/{name}" for name in names]
 
 
 def order(work: str, person: Person) -> Message:
