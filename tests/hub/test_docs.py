@@ -1,0 +1,62 @@
+"""The page "Your first hub": every file and every command in it does what is shown."""
+
+import re
+import shlex
+import time
+from contextlib import ExitStack
+
+from click.testing import CliRunner
+
+from accord.cli import main
+from tests.cli.shell import found
+from tests.docs.page import ROOT, blocks, commands
+from tests.processes import Process, free_port, start, until_sync
+
+
+def test_the_page_can_be_followed_from_top_to_bottom(tmp_path, monkeypatch):
+    """In a folder of its own, on other ports than those on the page."""
+    monkeypatch.chdir(tmp_path)
+    ports = {port: str(free_port()) for port in ("8080", "8001", "8002")}
+    monkeypatch.setenv("ACCORD_HUB", f"http://127.0.0.1:{ports['8080']}")
+    typed: list[str] = []
+    began = time.monotonic()
+    with ExitStack() as running:
+        for language, text in blocks(ROOT / "docs" / "hub.md"):
+            text = re.sub("|".join(ports), lambda match: ports[match[0]], text)
+            if language == "python":
+                (tmp_path / found(r"^# (\w+\.py)", text)).write_text(text)
+                continue
+            if not text.startswith("$"):
+                continue  # reads a file that only the reader has
+            for words, shown in commands(text):
+                typed.append(shlex.join(words[1:3]))
+                if words[1:] == ["hub"]:
+                    words += ["--port", ports["8080"]]
+                if words[1] == "serve" or words[1:3] == ["hub", "--port"]:
+                    process: Process = running.enter_context(start(*words, cwd=tmp_path))
+                    line = process.line_sync()
+                    assert not shown or line == shown[0]
+                    continue
+                check(words[1:], shown)
+        print(f"\nfollowed {len(typed)} commands in {time.monotonic() - began:.1f} s")
+    assert {"hub list", "hub find", "hub policy", "send"} <= {
+        one.split(" http")[0] for one in typed
+    }
+
+
+def check(words: list[str], shown: list[str]) -> None:
+    """Type a command until it shows what the page says: an agent that registers itself is there a
+    moment after it is served.
+    """
+
+    def is_shown() -> bool:
+        done = CliRunner().invoke(main, words)
+        lines = iter(done.output.splitlines())
+        return done.exit_code == 0 and all(
+            any(
+                re.fullmatch(".*".join(map(re.escape, line.split("..."))), other) for other in lines
+            )
+            for line in shown
+        )
+
+    until_sync(is_shown)
