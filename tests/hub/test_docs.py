@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 import time
 from contextlib import ExitStack
 
@@ -33,7 +34,9 @@ def test_the_page_can_be_followed_from_top_to_bottom(tmp_path, monkeypatch):
                 if words[1:] == ["hub"]:
                     words += ["--port", ports["8080"]]
                 if words[1] == "serve" or words[1:3] == ["hub", "--port"]:
-                    process: Process = running.enter_context(start(*words, cwd=tmp_path))
+                    process: Process = running.enter_context(
+                        start(sys.executable, "-m", *words, cwd=tmp_path)
+                    )
                     line = process.line_sync()
                     assert not shown or line == shown[0]
                     continue
