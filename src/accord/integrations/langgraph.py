@@ -7,6 +7,7 @@ middleware that has people approve tools, pause the run; the next message resume
 
 import copy
 import json
+import typing
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -79,7 +80,7 @@ class _Shown:
 
     def __init__(self, graph: Any, ctx: Context) -> None:
         self._ctx = ctx
-        self._inputs = graph.get_input_jsonschema().get("properties", {})
+        self._inputs = _fields(graph)
         self._streamed: set[str] = set()
         self._has_text = False
         self._held = (
@@ -129,7 +130,7 @@ def _input(obj: Any, turn: FrameworkTurn) -> Any:
     Raises:
         InvalidParams: It needs several fields, and the message has no data.
     """
-    fields = obj.get_input_jsonschema().get("properties", {})
+    fields = _fields(obj)
     data = next((part.data for part in turn.message.parts if isinstance(part.data, dict)), None)
     if "messages" in fields:
         return {"messages": [{"role": "user", "content": turn.text}]}
@@ -141,7 +142,15 @@ def _input(obj: Any, turn: FrameworkTurn) -> Any:
             f"send a data part with the fields {names}",
             violations=(("message.parts", f"no data part with the fields {names}"),),
         )
-    return {next(iter(fields)): turn.text} if fields else turn.text
+    return {fields[0]: turn.text} if fields else turn.text
+
+
+def _fields(obj: Any) -> list[str]:
+    """The names of the fields of an input; none if it is not an object."""
+    schema = getattr(getattr(obj, "builder", None), "input_schema", None)
+    if schema is not None:  # its JSON Schema can't be made of every TypedDict
+        return list(typing.get_type_hints(schema))
+    return list(obj.get_input_jsonschema().get("properties", {}))
 
 
 # Questions
