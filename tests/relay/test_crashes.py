@@ -10,8 +10,8 @@ import pytest
 from accord import Agent, Context
 from accord.client import Client, connect
 from accord.model import IDEMPOTENT, AgentCard, TaskState
-from tests.engine.processes import Disk, Process, message, reaches, state_of, text_of, told
-from tests.relay.relays import Gate, clerk, proxied, served
+from tests.engine.processes import Disk, Memory, Process, message, reaches, state_of, text_of, told
+from tests.relay.relays import Gate, clerk, proxied, served, switched
 from tests.reliability.ways import Refused
 
 INPUT, COMPLETED = "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED"
@@ -207,6 +207,23 @@ async def test_an_answer_that_may_not_have_arrived(disk: Disk) -> None:
             done = await process.send(message("three", task_id=asked["id"]))
             assert text_of(done) == "heard three"
         assert await states(direct) == [TaskState.COMPLETED]
+
+
+async def test_a_cancel_asked_of_another_process() -> None:
+    """The process that follows the task asks the agent; what that says reaches whoever asked."""
+    gate, place = Gate(), Memory()
+    async with switched(clerk(gate)) as agent:
+        relay = await proxied(agent.url)
+        async with place.process(relay) as owner, place.process(relay) as other:
+            first = await owner.first("SendStreamingMessage", message("wait"))
+            task_id = first.event["task"]["id"]
+            await _until_text(owner, task_id, "begun")
+            await agent.off()
+            with pytest.raises(Refused, match="can't be reached"):
+                await other.cancel(task_id)
+            assert state_of(await other.get(task_id)) == "TASK_STATE_WORKING"
+            await agent.on()
+            assert state_of(await other.cancel(task_id)) == CANCELED
 
 
 async def test_what_callers_see_is_the_same_after_a_death(disk: Disk, cursors: bool) -> None:

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...model import A2AError, SendMessageRequest, Unavailable, error_of
+from ...model import (
+    A2AError,
+    SendMessageRequest,
+    Unavailable,
+    UnsupportedOperation,
+    error_of,
+    errors,
+)
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
 from ...store import Idempotency, PostKind, ReceivedPost, Record
-from ..log import NOBODY, PostRefused, Sender, View
+from ..log import NOBODY, Log, PostRefused, Sender, View
 from .runs import Accepted
 
 if TYPE_CHECKING:
@@ -97,13 +104,19 @@ class Posts:
         if view is None:
             return None
         try:
-            if await self._post(record, PostKind.CANCEL, b"", None) is None:
+            post_id = await self._post(record, PostKind.CANCEL, b"", None)
+            if post_id is None:
                 return None
-            while events := await view.next(OUTCOME_S):
-                pass
+            skill = self._engine.runs.find_skill(record)
+            if skill is not None and skill.on_cancel is not None:
+                has_ended = await self._until_cancelled(view, post_id)
+            else:
+                while events := await view.next(OUTCOME_S):
+                    pass
+                has_ended = events is not None
         finally:
             view.close()
-        if events is None:
+        if not has_ended:
             raise Unavailable(
                 f"the cancel of task {record.id} is stored, but its process has not ended it yet; "
                 "get the task in a while",
@@ -111,6 +124,21 @@ class Posts:
                 taskId=record.id,
             )
         return await self._engine.tasks.peek(record.namespace, record.id)
+
+    async def _until_cancelled(self, view: View, post_id: int) -> bool:
+        """Wait for the end of a task whose skill may refuse to be cancelled; False if it does not
+        come in time. Raises the error it was refused with.
+        """
+        try:
+            async with asyncio.timeout(OUTCOME_S):
+                outcome = await view.post_outcome(post_id)
+        except UnsupportedOperation:  # it has ended, and with it everything that was posted
+            return True
+        except TimeoutError:
+            return False
+        if isinstance(outcome, PostRefused):
+            raise error_of(outcome.error, outcome.text)
+        return True
 
     async def _watch(self, record: Record) -> View | None:
         tasks = self._engine.tasks
@@ -144,6 +172,14 @@ class Posts:
                 await asyncio.sleep(RETRY_S)
                 self._woken = None
 
+    async def _cancel(self, log: Log, post: ReceivedPost) -> None:
+        try:
+            await self._engine.cancel_log(log)
+        except A2AError as error:  # its skill was asked, and says no
+            if not log.is_lost:
+                log.append(PostRefused(post.id, _name(error), str(error)))
+                log.posts_read = post.n
+
     async def _take(self, post: ReceivedPost) -> None:
         """Deal with a post. That it was, is stored with what came of it, and not before: else a
         crash in between would lose it.
@@ -152,9 +188,7 @@ class Posts:
         if log is None or post.n <= log.posts_read or log.key in self._canceling:
             return
         if post.kind is PostKind.CANCEL:  # the end of the task is what is stored of it
-            canceling = self._canceling[log.key] = asyncio.ensure_future(
-                self._engine.cancel_log(log)
-            )
+            canceling = self._canceling[log.key] = asyncio.ensure_future(self._cancel(log, post))
             canceling.add_done_callback(lambda _: self._canceling.pop(post.task))
             return
         try:
@@ -172,3 +206,8 @@ class Posts:
             if not log.is_lost:
                 log.append(PostRefused(post.id, type(error).__name__, str(error)))
                 log.posts_read = post.n
+
+
+def _name(error: A2AError) -> str:
+    """The class of the protocol that an error is, as the log keeps it."""
+    return next(cls.__name__ for cls in type(error).__mro__ if cls.__name__ in errors.__all__)
