@@ -155,7 +155,8 @@ class _RemoteAgent:
             if task_id and not content:
                 return described_result(tool, await client.wait(task_id))
             stream = client.stream(content, skill="" if task_id else tool.skill, task_id=task_id)
-            return described_result(tool, await follow(client, stream))
+            reply = await follow(client, stream, is_answer=bool(task_id))
+            return described_result(tool, reply)
 
     @contextlib.asynccontextmanager
     async def _client(self) -> AsyncIterator[Client]:

@@ -100,6 +100,16 @@ async def test_what_fails_is_text():
     assert (await gone("x")).startswith("Workshop gave no answer: ")
 
 
+async def test_an_authorization_comes_back_as_text():
+    """The agent waits for it, and the model tells its user."""
+    agent, _ = workshop()
+    async with connect(agent) as client, asyncio.timeout(PATIENCE_S):
+        pay = from_agent(client, skill="pay")
+        asked = await pay("bread")
+        assert "needs an authorization: Log in at https://bank.example.com/login?id=7" in asked
+        assert await pay("done", task_in(asked)) == "paid"
+
+
 async def test_files_and_data_are_described_in_the_text():
     agent, _ = workshop()
     async with connect(agent) as client:

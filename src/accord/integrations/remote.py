@@ -10,7 +10,17 @@ import msgspec
 from msgspec import UNSET
 
 from ..client import AgentFault, Client, ClientReply, Stream
-from ..model import SCHEMA, A2AError, AgentCard, AgentSkill, Artifact, Part, TaskState
+from ..model import (
+    SCHEMA,
+    A2AError,
+    AgentCard,
+    AgentSkill,
+    Artifact,
+    Part,
+    StatusUpdate,
+    Task,
+    TaskState,
+)
 from .functions import MAX_NAME, ToolParameter, fenced, identifier, one_line, parameters_of
 
 __all__ = [
@@ -28,6 +38,7 @@ _MAX_CARD = 1500  # characters of an agent's text in a tool's description: it be
 _MAX_AGENT_NAME = 80
 _MAX_SCHEMA = 20_000  # bytes; a larger one is no help to a model
 _CANCEL_S = 5.0
+_AUTH = frozenset({TaskState.AUTH_REQUIRED})
 
 _ENDED = {
     TaskState.FAILED: "failed",
@@ -250,12 +261,23 @@ def _text_of_parts(parts: list[Part]) -> str:
 async def follow(
     client: Client,
     stream: Stream,
-    on_event: Callable[[Any], Awaitable[bool]] | None = None,
+    on_event: Callable[[Any], Awaitable[None]] | None = None,
     *,
+    is_answer: bool = False,
+    ends: frozenset[TaskState] = _AUTH,
     wait_s: float | None = None,
 ) -> ClientReply:
-    """Read a stream and return the reply: at its end, when `on_event` returns True, or `wait_s`
-    after the task is known. If we are cancelled, so is the agent's task.
+    """Read a stream to the end of the agent's turn and return the reply. If we are cancelled, so is
+    the agent's task.
+
+    Args:
+        client: Of the agent.
+        stream: What follows a message, or a subscription.
+        on_event: Called with each event.
+        is_answer: The message answers a question: the task may first be shown as it was before.
+        ends: Interrupted states that end it. What follows a message ends with a question by itself,
+          but goes on while an authorization is waited for; a subscription goes on through both.
+        wait_s: How long to read once the task is known.
     """
     is_known = asyncio.Event()
 
@@ -263,7 +285,11 @@ async def follow(
         async for event in stream:
             if stream.task_id:
                 is_known.set()
-            if on_event is not None and await on_event(event):
+            if on_event is not None:
+                await on_event(event)
+            if isinstance(event, StatusUpdate) and event.status.state in ends:
+                break
+            if isinstance(event, Task) and not is_answer and event.state in ends:
                 break
 
     # In a task of its own, so that cancelling us does not end the stream: right after the message
@@ -283,7 +309,7 @@ async def follow(
     finally:
         for task in (reading, knowing):
             task.cancel()
-        await asyncio.wait({reading, knowing})
+        await asyncio.gather(reading, knowing, return_exceptions=True)
         await stream.close()
     if not reading.cancelled():
         reading.result()  # raises what reading has raised

@@ -88,7 +88,7 @@ class AgentCall:
         finally:
             running.cancel()
             with anyio.CancelScope(shield=True):
-                await asyncio.wait({running})
+                await asyncio.gather(running, return_exceptions=True)
         try:
             return running.result()
         except A2AError as error:
@@ -145,9 +145,8 @@ class AgentCall:
             content,
             skill=self._tool.skill if is_first else "",
             task_id=self._task_id,
-            context_id=str(self._arguments.get("context_id") or "") if is_first else "",
         )
-        return await self._read(stream)
+        return await self._read(stream, is_answer=not is_first)
 
     async def _follow(self) -> ClientReply:
         """Wait on for a task of an earlier call."""
@@ -155,18 +154,17 @@ class AgentCall:
         if task.state in FINAL or task.state in INTERRUPTED:
             return ClientReply(self._client, task)
         with contextlib.suppress(UnsupportedOperation):  # it has ended meanwhile
-            return await self._read(self._client.subscribe(self._task_id))
+            return await self._read(self._client.subscribe(self._task_id), ends=INTERRUPTED)
         return ClientReply(self._client, await self._client.get(self._task_id))
 
-    async def _read(self, stream: Stream) -> ClientReply:
+    async def _read(self, stream: Stream, **how: Any) -> ClientReply:
         """Read to the end of the turn, or for as long as we wait."""
 
-        async def on_event(event: Any) -> bool:
+        async def on_event(event: Any) -> None:
             self._task_id = stream.task_id or self._task_id
             await self._report(event)
-            return stream.task is not None and stream.task.state in INTERRUPTED
 
-        return await follow(self._client, stream, on_event, wait_s=self._wait_s)
+        return await follow(self._client, stream, on_event, wait_s=self._wait_s, **how)
 
     async def _report(self, event: Any) -> None:
         """Tell the client that something goes on."""
