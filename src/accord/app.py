@@ -460,6 +460,11 @@ class App(Router):
             served.service.card = served.card(f"{address}/{path}")
 
     @property
+    def address(self) -> str:
+        """Where HTTP is served; empty while that is not known."""
+        return self._url or self._address
+
+    @property
     def grpc_port(self) -> int | None:
         """Where gRPC listens; None if it does not."""
         return self._grpc.port if self._grpc is not None else None

@@ -140,7 +140,7 @@ def hub(
 @click.option(
     "--file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file with an address per line, or with one agent card.",
+    help="A file with an address per line, with one agent card, or with an AI Catalog.",
 )
 @click.option("--name", default="", help="The name of the entry. By default made from the card's.")
 @click.option(
@@ -160,10 +160,15 @@ def add(
     \b
     accord hub add https://hr.corp.example
     accord hub add --file agents.txt
+    accord hub add https://corp.example/.well-known/ai-catalog.json
     """
     if (url is None) == (file is None):
         raise click.UsageError("give the address of an agent, or --file")
     common = {"name": name, "visibility": visibility, "team": team}
+    catalog = _catalog_in(url, file)
+    if catalog is not None:
+        body = catalog | {"visibility": visibility, "team": team}
+        return client.show(client.call("POST", "/import/catalog", body), _taken)
     new = [{"url": url}] if url is not None else _agents_in(file or Path())
     failed = 0
     for one in new:
@@ -178,6 +183,26 @@ def add(
         client.show(entry, _added)
     if failed:
         raise click.ClickException(f"{failed} of {len(new)} agents were not added")
+
+
+def _catalog_in(url: str | None, file: Path | None) -> dict[str, Any] | None:
+    """The AI Catalog that was named; None if it is something else."""
+    if url is not None:
+        return {"url": url} if url.partition("?")[0].endswith("ai-catalog.json") else None
+    text = (file or Path()).read_text()
+    try:
+        value = json.loads(text) if text.lstrip().startswith("{") else None
+    except ValueError:
+        return None
+    return {"catalog": value} if isinstance(value, dict) and "entries" in value else None
+
+
+def _taken(found: dict[str, Any]) -> str:
+    lines = [f"{name} is added" for name in found["added"]]
+    lines += [f"{name}: not added: {why}" for name, why in found["failed"].items()]
+    if found["passed_over"]:
+        lines.append(f"{found['passed_over']} entries of other kinds are left out")
+    return "\n".join(lines) or "the catalog is empty"
 
 
 def _agents_in(file: Path) -> list[dict[str, Any]]:

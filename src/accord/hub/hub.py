@@ -15,7 +15,7 @@ from ..model import A2AError, Limits
 from ..net import Http, Network, origin_of
 from ..server import HttpRequest
 from ..server.process import is_loopback
-from .api import ROUTES, HubApi, Routes
+from .api import ARD_ROUTES, CATALOG_ROUTES, ROUTES, HubApi, Routes
 from .audit import Audit
 from .cards import CardReader
 from .changes import Changes
@@ -96,6 +96,12 @@ class Hub:
         self.gate = Gate(self)
         self.app.card_answer = self.whole.card
         self.registry.on_change(lambda entry: self.whole.forget_cards())
+        for prefix, routes in (
+            ("/ard", ARD_ROUTES),
+            ("/.well-known/ai-catalog.json", CATALOG_ROUTES),
+        ):
+            api = HubApi(self, Routes(routes), self.api.authenticator)
+            self.app.mount(prefix, api.answer)
         self.app.add_part(self)
         self.every(settings.beat_s / 2, self.registry.miss_beats)
         self.prober = Prober(self)
@@ -113,6 +119,11 @@ class Hub:
             model=self.settings.meaning_model,
             key=self.settings.meaning_key,
         )
+
+    @property
+    def address(self) -> str:
+        """Where callers reach the hub."""
+        return self.settings.url or self.app.address
 
     def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Have something done again and again while the hub is open. A failure is logged."""

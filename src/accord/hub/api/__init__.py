@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .catalog import ARD_ROUTES as ARD_ROUTES
+    from .catalog import CATALOG_ROUTES as CATALOG_ROUTES
     from .router import ApiCall as ApiCall
     from .router import ApiRoute as ApiRoute
     from .router import HubApi as HubApi
@@ -15,6 +17,8 @@ if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__ = lazy(
         __name__,
         {
+            "ARD_ROUTES": "catalog",
+            "CATALOG_ROUTES": "catalog",
             "ROUTES": "routes",
             "HubApi": "router",
             "ApiCall": "router",

@@ -170,7 +170,7 @@ class HubApi:
     def __init__(self, hub: "Hub", routes: Routes, authenticator: Authenticator) -> None:
         self._hub = hub
         self.routes = routes
-        self._authenticator = authenticator
+        self.authenticator = authenticator
 
     async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request. Errors are answers too."""
@@ -216,8 +216,8 @@ class HubApi:
         credentials = Credentials(
             request.headers, request.pairs, request.target.query, request.peer
         )
-        known = self._authenticator.recall(credentials)
-        return known or await self._authenticator.authenticate(credentials)
+        known = self.authenticator.recall(credentials)
+        return known or await self.authenticator.authenticate(credentials)
 
     async def _tell_refused(self, request: HttpRequest, error: A2AError) -> None:
         """Somebody with a login tried what they may not."""

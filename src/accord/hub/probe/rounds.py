@@ -190,6 +190,7 @@ class Prober:
 
     async def reach_now(self, entry: Entry) -> Entry:
         """Probe an agent without making it work, and store its health."""
+        begun = now_ms()
         report: ProbeReport = await probe(entry.card, timeout_s=TIMEOUT_S, **self._options(entry))
         now = now_ms()
         times = [one.ms for one in report.interfaces if one.is_ok]
@@ -199,13 +200,14 @@ class Prober:
         )
         speed = await self.results.speed(entry.id, now)
         current = self._hub.registry.get(entry.name) or entry
-        return await self._store(current, after_reach(current.health, report, now, speed))
+        return await self._store(current, after_reach(current.health, report, now, speed), begun)
 
     async def _message(self, entry: Entry) -> None:
         await self.message_now(entry)
 
     async def message_now(self, entry: Entry) -> Entry:
         """Send an agent a real message, and store its health."""
+        begun = now_ms()
         found: InterfaceProbe = await probe_message(
             entry.card,
             message=entry.settings.probe_message or MESSAGE,
@@ -213,7 +215,7 @@ class Prober:
             **self._options(entry),
         )
         current = self._hub.registry.get(entry.name) or entry
-        return await self._store(current, after_message(current.health, found, now_ms()))
+        return await self._store(current, after_message(current.health, found, now_ms()), begun)
 
     async def _checks(self, entry: Entry) -> None:
         await self.check_now(entry)
@@ -234,8 +236,13 @@ class Prober:
         await self._hub.registry.set_health(entry.name, current.health, report.score)
         return report
 
-    async def _store(self, entry: Entry, health: Health) -> Entry:
-        return await self._hub.registry.set_health(entry.name, health)
+    async def _store(self, entry: Entry, health: Health, begun: int) -> Entry:
+        """Store what a probe found that was begun then. An agent that left comes back by its own
+        word; one that fell silent meanwhile is not there because it answered before.
+        """
+        seen = entry.health
+        left = seen.category == "LEFT" or (seen.category == "BEATS" and seen.at_ms >= begun)
+        return entry if left else await self._hub.registry.set_health(entry.name, health)
 
     def _options(self, entry: Entry) -> dict[str, Any]:
         """How an agent is reached: through the guard, with the hub's credential for its origin."""
