@@ -43,6 +43,8 @@ class AppOptions(TypedDict, total=False):
     egress_proxy: str
     cors_origins: Sequence[str]
     push: "bool | PushSettings"
+    telemetry: bool | None
+    metrics: int | str | None
 
 
 class Agent(AgentBase):

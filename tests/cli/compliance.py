@@ -1,15 +1,19 @@
 """The requirements of the A2A command line specification 0.2 (revision of 2026-08-17), and the tests
-that prove them, or what is missing. docs/cli-compliance.md is made from this table:
+that prove them, or what is missing. docs/cli-compliance.md and .yaml are made from this table:
 
     python -m tests.cli.compliance
 """
 
+import functools
+import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["PAGE", "REQUIREMENTS", "Requirement", "page"]
+__all__ = ["PAGE", "REPORT", "REQUIREMENTS", "Requirement", "page", "report"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli-compliance.md"
+REPORT = PAGE.with_suffix(".yaml")
 
 PASS, PARTIAL, FAIL, NOT_MEASURED, NA = "pass", "partial", "fail", "not_measured", "na"
 
@@ -151,6 +155,136 @@ REQUIREMENTS = {
 }  # fmt: skip
 
 
+# Where the specification has it.
+_SECTIONS = {
+    "CARD_GET_001": "§10.1, §13",
+    "SEND_001": "§10.2",
+    "SEND_002": "§10.2, §6.5",
+    "SEND_003": "§10.2, §9.2",
+    "SEND_004": "§10.2",
+    "SEND_005": "§10.2",
+    "SEND_006": "§10.2",
+    "TASK_GET_001": "§10.3",
+    "TASK_CANCEL_001": "§10.4",
+    "INTERACT_001": "§8.1",
+    "INTERACT_002": "§8.1",
+    "INTERACT_003": "§4.1, §4",
+    "INTERACT_004": "§8.2",
+    "INTERACT_005": "§6.3, §4.1, §8.3",
+    "TASK_POLL_001": "§9.3",
+    "TASK_POLL_002": "§9.3",
+    "TASK_POLL_003": "§9.1, §9.3",
+    "TASK_POLL_004": "§9.3",
+    "OUT_001": "§11.1, §11.5, §8.2",
+    "OUT_002": "§11.3, App. B",
+    "OUT_003": "§11.3, §11.4, App. B",
+    "OUT_004": "§11.4, App. B, App. D",
+    "OUT_005": "§11.2, §6.1",
+    "OUT_006": "§11.5",
+    "EXIT_001": "§11.6, App. D",
+    "EXIT_002": "§6.6, §11.6",
+    "AUTH_001": "§12.1",
+    "AUTH_002": "§12.1, §6.5",
+    "AUTH_003": "§12.1, §6.5",
+    "AUTH_004": "§12.1, §7.2",
+    "TX_001": "§13.1",
+    "TX_002": "§13.1, §6.5",
+    "TX_003": "§13.1",
+    "VER_001": "§13.2",
+    "DEFAULT_001": "§6.5",
+    "CONFIG_001": "§8.3",
+    "CLI_001": "§7.1, §7.2, §6.5",
+    "SKILL_001": "§14.1, §14.2",
+    "SKILL_002": "§14.3",
+    "CARD_GET_002": "§10.1",
+    "TASK_LIST_001": "§7.1, App. A",
+    "TASK_SUBSCRIBE_001": "§7.1, §9.2",
+    "TASK_SUBSCRIBE_002": "§9.4, §9.2",
+    "AUTH_005": "§12.2",
+    "AUTH_006": "§12.2",
+    "AUTH_007": "§12.2",
+    "TX_004": "§13.1",
+    "VER_003": "§13.3",
+    "CONFIG_002": "§8.3",
+    "DOWNLOAD_001": "§7.1",
+    "OUT_007": "§7.2",
+    "CONFORM_001": "§7.1",
+    "CLI_002": "§7.1",
+    "PUSH_001": "§7.1, App. A",
+    "CARD_GET_003": "§10.1, §12.4",
+    "AUTH_008": "§12.4",
+    "CARD_GET_004": "§10.1",
+    "CARD_GET_005": "§10.1",
+    "PUSH_002": "§9.2",
+    "CHAT_001": "§8.1, §7.1",
+    "TX_005": "§13.1",
+    "AUTH_009": "§12.3",
+    "AUTH_010": "§12.3",
+    "AUTH_011": "§12.3",
+    "DEMO_SERVER_001": "§7.1, §3",
+    "VER_002": "§13.3, A2A §4.6",
+}
+_DEFAULTS = {
+    "transport_server_preference_order": "--transport",
+    "task_completion_wait_by_default": "--async",
+    "output_human_readable_text": "-o; the default form is the answer alone, with the rest on stderr",
+    "detail_level_concise": "--verbose",
+    "protocol_version_highest_mutual": "--a2a-version",
+    "transport_security_tls_on": "--insecure",
+}
+_ERRORS = (
+    "USAGE", "CARD_NOT_FOUND", "CARD_INVALID", "UNREACHABLE", "CREDENTIALS_MISSING", "AUTH_FAILED",
+    "TIMEOUT", "INTERNAL",
+)  # fmt: skip
+
+
+def report() -> str:
+    """The report as YAML, for programs. Every text is written as JSON, which YAML is a superset
+    of.
+    """
+    quote = functools.partial(json.dumps, ensure_ascii=False)
+    lines = [
+        "report:",
+        '  tool: "accord"',
+        f"  tool_version: {quote(version('accord'))}",
+        '  language: "Python"',
+        '  spec_version: "0.2"',
+        '  spec_revision: "2026-08-17"',
+        '  a2a_versions: ["1.0"]',
+        '  agent_tested: "agents served by accord"',
+        '  agent_tck_conformant: "unknown"',
+        '  transports_covered: ["JSON-RPC", "HTTP+JSON", "gRPC"]',
+        "  tier_claimed: 3",
+        "summary:",
+    ]
+    for tier in (1, 2, 3):
+        found = [one.status for one in REQUIREMENTS.values() if one.tier == tier]
+        counts = {name: found.count(name) for name in (PASS, PARTIAL, FAIL, NOT_MEASURED, NA)}
+        is_satisfied = counts[PASS] + counts[NA] == len(found)
+        told = ", ".join(f"{name}: {count}" for name, count in counts.items())
+        lines.append(
+            f"  tier_{tier}: {{total: {len(found)}, {told}, satisfied: {str(is_satisfied).lower()}}}"
+        )
+    lines.append("requirements:")
+    for id_, one in REQUIREMENTS.items():
+        lines += [
+            f"  A2ACLI_{id_}:",
+            f"    tier: {one.tier}",
+            f"    area: {id_.rpartition('_')[0]}",
+            f"    spec: {quote(_SECTIONS[id_])}",
+            f"    requirement: {quote(one.says)}",
+            f"    status: {one.status}",
+            f"    note: {quote(one.note or None)}",
+            f"    evidence: {quote(', '.join(f'tests/{test}' for test in one.tests) or None)}",
+        ]
+    lines.append("default_001_breakdown:")
+    for name, note in _DEFAULTS.items():
+        lines.append(f"  {name}: {{shipped: true, overridable: true, note: {quote(note)}}}")
+    lines.append("error_codes:")
+    lines += [f"  A2ACLI_ERR_{name}: {{emitted: true, note: null}}" for name in _ERRORS]
+    return "\n".join(lines) + "\n"
+
+
 def page() -> str:
     """The report as a page."""
     lines = [
@@ -158,7 +292,7 @@ def page() -> str:
         "",
         "How `accord` stands to the A2A command line specification 0.2 (revision of 2026-08-17): every requirement, and the",
         "test that proves it. The ids are those of the specification without `A2ACLI_`. The tests run against agents served by",
-        "Accord, over JSON-RPC, HTTP+JSON and gRPC. Made by `python -m tests.cli.compliance`.",
+        "Accord, over JSON-RPC, HTTP+JSON and gRPC. Made by `python -m tests.cli.compliance`, with the same [as YAML](cli-compliance.yaml).",
         "",
         "All three tiers are satisfied: every row passes, or does not apply. The default form of output, `answer`, is ours: the",
         "answer alone on standard output, and task, context and state on standard error; `-o text` is the specification's text.",
@@ -188,3 +322,4 @@ def page() -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
+    REPORT.write_text(report())

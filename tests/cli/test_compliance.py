@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.compliance import PAGE, REQUIREMENTS, page
+from tests.cli.compliance import PAGE, REPORT, REQUIREMENTS, page, report
 
 TESTS = Path(__file__).parents[1]
 # How many ids each area has.
@@ -46,3 +46,4 @@ def test_a_claim_has_tests_that_name_it(id_):
 
 def test_the_page_is_what_the_table_says():
     assert PAGE.read_text() == page(), "run: python -m tests.cli.compliance"
+    assert REPORT.read_text() == report(), "run: python -m tests.cli.compliance"

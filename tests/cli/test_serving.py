@@ -1,6 +1,7 @@
 """What `accord serve` and `agent.run` do beside answering: log, reload, take limits."""
 
 import asyncio
+import inspect
 import json
 import logging
 import os
@@ -10,9 +11,12 @@ import sys
 
 import aiohttp
 import pytest
+from click.testing import CliRunner
 
 from accord import Agent, connect
-from tests.cli.shell import accord, served
+from accord.agent import AppOptions
+from accord.cli import main
+from tests.cli.shell import served
 from tests.processes import start, until, until_sync
 
 TEAM = """
@@ -25,11 +29,23 @@ def greet(name: str) -> str:
         raise OSError('no flour')
     return f'Hi {name}'
 """
+
+
+def accord(*words):
+    """A command, in this process: starting others takes most of a test's time."""
+    done = CliRunner().invoke(main, words)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exc_info
+    return done
+
+
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 
 @pytest.fixture
-def team(tmp_path):
+def team(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("ACCORD_LOGINS", str(tmp_path / "logins.json"))
     (tmp_path / "team.py").write_text(TEAM)
     return tmp_path
 
@@ -37,7 +53,7 @@ def team(tmp_path):
 def test_one_line_per_request_and_per_task(team):
     words = ("team.py", "--store", "memory://", "--log-level", "info")
     with served(*words, cwd=team) as (process, url):
-        sent = json.loads(accord("send", url, "Ada", "-o", "json").out)["task"]
+        sent = json.loads(accord("send", url, "Ada", "-o", "json").stdout)["task"]
         accord("task", "get", url, "no-such-task")
         accord("send", url, "x")
         log = process.err
@@ -47,6 +63,7 @@ def test_one_line_per_request_and_per_task(team):
         assert len(re.findall(line, log.text, re.M)) == 1
         line = rf"^{STAMP} INFO: task {task} is completed, skill=greet caller=- \d+ ms$"
         assert len(re.findall(line, log.text, re.M)) == 1
+        assert re.search(rf"^{STAMP} INFO: AgentCard caller=- task=- state=- ", log.text, re.M)
         assert re.search(rf"^{STAMP} INFO: GetTask caller=- error=TaskNotFound: ", log.text, re.M)
         assert re.search(
             rf"^{STAMP} ERROR: task \S{{36}}: skill greet failed, reference \w+\nTraceback",
@@ -58,7 +75,7 @@ def test_one_line_per_request_and_per_task(team):
 def test_the_lines_are_objects_for_programs(team):
     words = ("--store", "memory://", "--log-level", "info", "--log-format", "json")
     with served("team.py", *words, cwd=team) as (process, url):
-        sent = json.loads(accord("send", url, "Ada", "-o", "json").out)["task"]
+        sent = json.loads(accord("send", url, "Ada", "-o", "json").stdout)["task"]
         until_sync(lambda: "is completed" in process.err.text)
         lines = [json.loads(line) for line in process.err.text.splitlines()]
     [request] = [line for line in lines if line.get("operation") == "SendStreamingMessage"]
@@ -91,11 +108,13 @@ def test_logging_that_the_program_has_set_up_stays_as_it_is(team):
 def test_every_limit_can_be_set(team):
     words = ("--store", "memory://", "--limits", "body=1KiB,tasks=5", "--limits", "parts=1")
     with served("team.py", *words, cwd=team) as (_, url):
-        assert "1024 bytes" in accord("send", url, "a" * 2000).err
-        assert "parts" in accord("send", url, "a", "--text", "b").err
+        assert "1024 bytes" in accord("send", url, "a" * 2000).stderr
+        assert "parts" in accord("send", url, "a", "--text", "b").stderr
     for wrong, what in [("bodies=1", "one of body, "), ("body=much", "like 500 or 8MiB")]:
-        assert what in accord("serve", "team.py", "--limits", wrong, cwd=team).err
-    assert "is a number" in accord("serve", "team.py", "--retention", "keys_s=-1", cwd=team).err
+        assert what in accord("serve", str(team / "team.py"), "--limits", wrong).stderr
+    assert (
+        "is a number" in accord("serve", str(team / "team.py"), "--retention", "keys_s=-1").stderr
+    )
 
 
 def test_a_change_starts_the_agent_again(team):
@@ -107,13 +126,13 @@ def test_a_change_starts_the_agent_again(team):
             return found[-1] if found else None
 
         first = until_sync(url)
-        assert accord("send", first, "Ada").out == "Hi Ada\n"
+        assert accord("send", first, "Ada").stdout == "Hi Ada\n"
         until_sync(lambda: "watching" in process.err.text)
         (team / "team.py").write_text("not Python\n")
         until_sync(lambda: "line 1" in process.err.text, "the mistake is named")
         (team / "team.py").write_text(TEAM.replace("Hi", "Hello"))
         second = until_sync(lambda: url() if url() != first else None, "the new start")
-        assert accord("send", second, "Ada").out == "Hello Ada\n"
+        assert accord("send", second, "Ada").stdout == "Hello Ada\n"
         assert process.stop_sync(signal.SIGTERM) == 0
 
 
@@ -125,6 +144,14 @@ def agent_of_one_skill() -> Agent:
         return f"Hi {name}"
 
     return agent
+
+
+def test_run_and_serve_take_what_an_app_takes():
+    app, run, serve = (
+        set(inspect.signature(method).parameters) for method in (Agent.app, Agent.run, Agent.serve)
+    )
+    assert app <= run
+    assert app <= serve | set(AppOptions.__annotations__)
 
 
 async def test_run_in_a_loop_says_what_to_write():

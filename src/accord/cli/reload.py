@@ -14,9 +14,9 @@ __all__ = ["serve_reloading"]
 STOP_S = 30.0  # for a server to end before it is killed
 
 
-def serve_reloading(words: Sequence[str], folder: Path) -> None:
+def serve_reloading(words: Sequence[str], folders: Sequence[Path]) -> None:
     """Run `accord serve` with these words until told to stop; again whenever a Python file below
-    the folder changes. If it ends by itself, the next change starts it.
+    the folders changes. If it ends by itself, the next change starts it.
     """
     try:
         from watchfiles import PythonFilter, watch
@@ -28,10 +28,10 @@ def serve_reloading(words: Sequence[str], folder: Path) -> None:
     stop = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     server = subprocess.Popen(command)
-    click.echo(f"watching {folder} for changes", err=True)
+    click.echo(f"watching {', '.join(map(str, folders))} for changes", err=True)
     try:
         for changes in watch(
-            folder, watch_filter=PythonFilter(), stop_event=stop, raise_interrupt=False
+            *folders, watch_filter=PythonFilter(), stop_event=stop, raise_interrupt=False
         ):
             names = sorted({Path(path).name for _, path in changes})
             click.echo(f"{', '.join(names)} changed: starting again", err=True)

@@ -279,7 +279,12 @@ def serve(
         raise click.UsageError(f"--reload can't be used with {'--mcp' if mcp else '--proxy'}")
     if reloads:
         typed = click.get_current_context().meta["accord.typed"]
-        return serve_reloading([word for word in typed if word != "--reload"], folder_of(files[0]))
+        words = [word for word in typed if word != "--reload"]
+        return serve_reloading(words, [folder_of(file) for file in files])
+    limits_ = read_struct(Limits, limits, "--limits")
+    kept_s = keep_days * 24 * 3600
+    retention_ = read_struct(Retention, retention, "--retention", tasks_s=kept_s)
+    push = read_struct(PushSettings, push_settings, "--push") if not no_push else False
     if proxy:
         found = [_relay_of(proxy, proxy_token)]
         store = store or f"sqlite:///.accord/{found[0].slug}-relay.db"
@@ -317,17 +322,15 @@ def serve(
             versions=versions.split(",") if versions else None,
             grpc_port=grpc_port,
             grpc_host=grpc_host,
-            limits=read_struct(Limits, limits, "--limits"),
+            limits=limits_,
             tls=_tls(tls_cert, tls_key, tls_client_ca),
             grace_s=grace,
-            retention=read_struct(
-                Retention, retention, "--retention", tasks_s=keep_days * 24 * 3600
-            ),
+            retention=retention_,
             key_file=key_file,
             allow_hosts=allow_hosts,
             sign_card=sign_card,
             egress_proxy=egress_proxy,
-            push=read_struct(PushSettings, push_settings, "--push") if not no_push else False,
+            push=push,
             log_level=log_level,
             log_format=log_format,
             no_auth=no_auth,

@@ -10,7 +10,7 @@ from ..engine.log import View
 from ..model import A2AError, Message
 from ..protocol import Snapshot
 
-__all__ = ["begin", "log_refused", "logged"]
+__all__ = ["begin", "log_done", "log_refused", "logged"]
 
 log_ = logging.getLogger("accord.requests")
 
@@ -27,7 +27,12 @@ async def logged(work: Awaitable[Any], operation: str, caller: Caller, request: 
     """Await the work of a request, and log that it was done. A stream is logged when it opens."""
     since_s = time.monotonic()
     found = await work
-    task_id, state = _task_of(found, request)
+    log_done(operation, caller, *_task_of(found, request), since_s)
+    return found
+
+
+def log_done(operation: str, caller: Caller, task_id: str, state: str, since_s: float) -> None:
+    """Log a request that was answered."""
     ms = (time.monotonic() - since_s) * 1000
     log_.info(
         _LINE,
@@ -40,7 +45,6 @@ async def logged(work: Awaitable[Any], operation: str, caller: Caller, request: 
             "ms": round(ms, 1),
         },
     )
-    return found
 
 
 def log_refused(operation: str, caller: Caller, error: A2AError, since_s: float) -> None:

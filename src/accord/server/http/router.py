@@ -464,9 +464,14 @@ class Router(abc.ABC):
         if path == METADATA_PATH and verb in ("GET", "HEAD"):
             return self._metadata(request)
         if path in self._card.paths and verb in ("GET", "HEAD"):
+            since_s = request_log.begin()
             if self.card_answer is not None:
-                return await self.card_answer(request)
-            return self._card(request)
+                card = await self.card_answer(request)
+            else:
+                card = self._card(request)
+            if since_s:
+                request_log.log_done("AgentCard", request.caller, "", "", since_s)
+            return card
         if path == JWKS_PATH and verb in ("GET", "HEAD") and self._jwks is not None:
             return HttpResponse(200, self._jwks(), headers=_JWKS_HEADERS)
         if path == "/healthz" and verb in ("GET", "HEAD"):
