@@ -316,13 +316,20 @@ async def test_no_commit_reads_a_whole_table(postgres_box: Box, count: int) -> N
         f"INSERT INTO {{s}}.keys SELECT 1, i::text, '', 1, 1, '', 0, 0, '' "
         f"FROM generate_series(1, {count}) i",
     )
+    rows(
+        postgres_box,
+        "INSERT INTO {s}.states SELECT 1, i::text, 1, i, '' "
+        f"FROM generate_series(1, {count}) i RETURNING 1",
+    )
     db = await connect(store.options, settings=writer._SETTINGS)
     try:
         if count:
-            await db.execute(f"ANALYZE {schema}.tasks; ANALYZE {schema}.keys")
-        for parts in itertools.product([False, True], repeat=5):
-            if not any(parts[:4]) or (parts[4] and not (parts[1] or parts[2])):
-                continue  # nothing to store; webhooks come with a create or an append
+            await db.execute(
+                f"ANALYZE {schema}.tasks; ANALYZE {schema}.keys; ANALYZE {schema}.states"
+            )
+        for parts in itertools.product([False, True], repeat=6):
+            if not any(parts[:4]) or (any(parts[4:]) and not (parts[1] or parts[2])):
+                continue  # nothing to store; webhooks and states come with a create or an append
             sql = statement(schema, *parts)
             values = ", ".join(["NULL"] * max(int(n) for n in re.findall(r"\$(\d+)", sql)))
             await db.execute(f"PREPARE batch AS {sql}")
@@ -345,6 +352,7 @@ async def test_what_can_not_be_stored_harms_no_neighbour(postgres_box: Box) -> N
     assert sorted(await postgres_box.ids()) == [f"t{n}" for n in range(7) if n != 3]
     assert await postgres_box.store.load(ME, "\0") is None
     assert await postgres_box.store.claim(ME, "\0") is None
+    assert await postgres_box.store.conversation_state(ME, "\0") is None
 
 
 async def test_replicas_that_meet_a_new_caller_at_once_both_store(postgres_url: str) -> None:

@@ -480,10 +480,14 @@ FROM halving h, wanted w WHERE h.low >= h.found""",
     async def conversation_state(
         self, namespace: Namespace, context_id: str
     ) -> ConversationState | None:
+        if "\0" in context_id:
+            return None
         rows = await self.fetch(
-            "SELECT n, data FROM {s}.states WHERE namespace = $1 AND context = $2",
+            "SELECT n, data FROM {s}.states JOIN {s}.namespaces USING (namespace) "
+            "WHERE namespace = $1 AND context = $2 AND (agent, tenant, caller) = ($3, $4, $5)",
             number(namespace),
             context_id,
+            *namespace,
         )
         return ConversationState(*rows[0]) if rows else None
 
