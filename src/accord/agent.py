@@ -66,6 +66,7 @@ class Agent(AgentBase):
         connect: "Connect | None" = None,
         lost_after_s: float = 3600.0,
         silent_s: float = 10.0,
+        stale_after_s: float = 60.0,
     ) -> "Agent":
         """Return an agent that passes everything on to another one, whatever version and binding
         that speaks.
@@ -88,6 +89,8 @@ class Agent(AgentBase):
               and which of several equal agents has the task. Needs the card as `agent`.
             lost_after_s: A task fails if its agent was away for so long.
             silent_s: A message that is not answered for so long gets a task that is submitted.
+            stale_after_s: A task says in its metadata that its agent was away for so long
+              (`via.stale`).
 
         Raises:
             AgentFault: There is no agent at this address.
@@ -102,7 +105,12 @@ class Agent(AgentBase):
 
         card = agent if isinstance(agent, AgentCard) else fetch_card(agent, auth=credentials)
         shared = SharedClient(agent, auth=credentials)
-        relay = Relay(connect or shared, lost_after_s=lost_after_s, silent_s=silent_s)
+        relay = Relay(
+            connect or shared,
+            lost_after_s=lost_after_s,
+            silent_s=silent_s,
+            stale_after_s=stale_after_s,
+        )
         made = cls(
             name or card.name,
             description=card.description,

@@ -221,7 +221,9 @@ class App(Router):
         self._engine.add(agent, replaces=True)
         served = ServedAgent(agent, self._serving, self._root.authenticator, path)
         served.service.card = served.card(f"{self._address}/{path}")
-        return AgentRouter(self, served, self._serving, self._url)
+        router = AgentRouter(self, served, self._serving, self._url)
+        self._observe_router(router)
+        return router
 
     def card_endpoint_of(self, card: Callable[[str], AgentCard]) -> CardEndpoint:
         """An endpoint for another card of the agent at the root: as some callers see it."""

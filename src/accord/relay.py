@@ -82,6 +82,7 @@ _RETRY = Retry(max_time_s=5.0, first_max_time_s=3.0)
 OURS = frozenset([RESUME, IDEMPOTENT, PUSH_ARTIFACTS])  # extensions that end here
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 THERE_S = 90.0
+STALE = "via.stale"  # in the metadata of a task: its agent has not been heard of for a while
 CANCEL_S = 3.0  # for what the other agent says last of a task that it has cancelled
 
 
@@ -128,12 +129,20 @@ class Relay:
         lost_after_s: How long an agent may be away before its tasks are failed.
         silent_s: After so long without an answer a message gets a task, so that its sender need
           not wait.
+        stale_after_s: How long an agent may be away before its tasks say so in their metadata, as
+          `via.stale`.
     """
 
     def __init__(
-        self, connect: Connect, *, lost_after_s: float = 3600.0, silent_s: float = 10.0
+        self,
+        connect: Connect,
+        *,
+        lost_after_s: float = 3600.0,
+        silent_s: float = 10.0,
+        stale_after_s: float = 60.0,
     ) -> None:
         self.connect = connect
+        self.stale_after_s = stale_after_s
         self.lost_after_s = lost_after_s
         self.silent_s = silent_s
 
@@ -254,6 +263,8 @@ class _Relayed:
         self._pending: tuple[Any, str] | None = None  # an event that was read, and its cursor
         self._refusal: A2AError | None = None  # for who sent the last answer
         self._is_answering = False  # an answer was sent, and nothing has come since
+        known = run.log.draft.metadata if not run.is_unspoken else None
+        self._is_stale = bool((known or {}).get(STALE))
 
     # The way of a task
 
@@ -472,6 +483,9 @@ class _Relayed:
                 lost_at, tries = loop.time(), 0
             if error is not None and loop.time() - lost_at > self._relay.lost_after_s:
                 raise Fail(f"the agent was away for {self._relay.lost_after_s:g} s")
+            away_s = loop.time() - lost_at
+            if error is not None and away_s > self._relay.stale_after_s and not self._is_stale:
+                self._set_stale()
             tries += 1
             pause_s = min(FIRST_PAUSE_S * 2 ** min(tries, 10), LONGEST_PAUSE_S)
             await asyncio.sleep(pause_s * (0.5 + random.random() / 2))
@@ -594,7 +608,23 @@ class _Relayed:
         artifacts: Iterable[Any] = reversed(self._run.log.draft.artifacts)
         return any(artifact.artifact_id == artifact_id for artifact in artifacts)
 
+    def _set_stale(self) -> None:
+        """Tell readers that the task is as it was when the agent was last heard of."""
+        if not self._run.is_unspoken:
+            update = _status(self._run.log.state)
+            update.metadata = {STALE: True}
+            self._say(update, "")
+            self._is_stale = True
+
     def _say(self, event: StatusUpdate | ArtifactUpdate, cursor: str) -> None:
+        if self._is_stale:
+            self._is_stale = False
+            if isinstance(event, StatusUpdate):
+                event.metadata = {**(event.metadata or {}), STALE: False}
+            else:
+                back = _status(self._run.log.state)
+                back.metadata = {STALE: False}
+                self._run.say(back, "")
         self._run.say(event, cursor)
         self._cursor = cursor or self._cursor
 

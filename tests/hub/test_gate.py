@@ -24,6 +24,9 @@ from accord.model import (
     TaskState,
     Unavailable,
 )
+from tests.auth.test_client import Agent as OAuthAgent
+from tests.auth.test_client import oauth
+from tests.client.peers import scripted
 from tests.hub.hubs import Desk, agent_named, hub_at
 from tests.legacy.test_clients import HERE, JS, PYTHON, helper, needs_node, packages
 from tests.processes import free_port, run
@@ -483,3 +486,37 @@ async def test_the_vaults_credential_goes_to_the_agent_and_the_callers_does_not(
             )
             assert (await ada.send("who?")).text == "hub"
     assert set(shown) == {"", "Bearer s3cret"}
+
+
+async def test_an_oauth_client_gets_its_tokens_itself(tmp_path):
+    """Client credentials from the vault: one token for many calls, at the agent's own server."""
+    agent = OAuthAgent(oauth)
+    async with scripted(agent) as server, hub_at(tmp_path) as desk:
+        await desk.add(server.url, name="dock")
+        secret = {"kind": "client_credentials", "user": "me", "secret": "s3cret"}
+        answer = await desk.call("PUT", "/agents/dock/credentials/s", secret)
+        assert answer.status in (200, 204), answer.body
+        agent.seen.clear()
+        async with entrance(desk, "dock") as client:
+            for _ in range(2):
+                await client.send("hello")
+    assert len(agent.forms) == 1
+    assert {headers["authorization"] for headers in agent.seen} == {"Bearer token-1"}
+
+
+async def test_a_name_that_is_given_again_has_none_of_the_old_tasks(tmp_path):
+    async with (
+        served(clerk()) as url,
+        served(agent_named("Other")) as other,
+        hub_at(tmp_path) as desk,
+    ):
+        await desk.add(url, name="desk")
+        async with entrance(desk, "desk") as client:
+            old = await client.send("ask")
+        await desk.call("DELETE", "/agents/desk")
+        await desk.add(other, name="desk")
+        async with entrance(desk, "desk") as client:
+            assert client.card.name == "Other"
+            with pytest.raises(TaskNotFound):
+                await client.get(old.task_id)
+            assert (await client.send("hi")).text == "hi"

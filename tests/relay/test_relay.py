@@ -291,6 +291,26 @@ async def test_an_agent_that_does_not_come_back_fails_its_tasks():
             assert "was away for 0.1 s" in reply.task.status.message.text
 
 
+async def test_a_task_says_that_its_agent_is_away():
+    """In its metadata, from `stale_after_s` on until the agent is heard of again."""
+    gate = Gate()
+    async with switched(clerk(gate)) as agent:
+        relay = await proxied(agent.url, stale_after_s=0.1)
+        async with served(relay) as address, connect(address) as client:
+            task_id = await begun(client)
+            await agent.off()
+            async for event in client.subscribe(task_id):
+                if event.metadata:
+                    break
+            task = await client.get(task_id)
+            assert task.metadata == {"via.stale": True}
+            assert task.status.state is TaskState.WORKING
+            await agent.on()
+            gate.event.set()
+            reply = await client.wait(task_id, timeout_s=60)
+            assert reply.task.metadata == {"via.stale": False}
+
+
 async def test_an_agent_that_forgets_fails_its_tasks():
     """If it no longer knows the task, nobody will end it."""
     async with switched(clerk(Gate())) as agent:

@@ -77,15 +77,16 @@ class Whole:
         if not named:
             named, word = await self._chosen(message, ctx)
         name, _, skill = named.partition("/")
+        key = ""
         if not self._relay.is_begun:  # else it was decided before a restart
-            skill = await self._hub.gate.permit(name, ctx.caller, skill, modes=[])
+            key, skill = await self._hub.gate.permit(name, ctx.caller, skill)
         metadata = {key: v for key, v in (message.metadata or {}).items() if key != "skill"}
         if skill:
             metadata["skill"] = skill
         outgoing = msgspec.structs.replace(message, metadata=metadata or None)
         if word:
             await ctx.status(word, metadata={"skill": named})
-        await self._relay.follow(outgoing, ctx, member=f"{name} ")
+        await self._relay.follow(outgoing, ctx, member=f"{key} ")
 
     async def _routed(self, message: Message, ctx: Context) -> str:
         if self.route is None:
@@ -133,10 +134,10 @@ class Whole:
         return f"No agent here does that. There is: {some or 'none that you may call'}"
 
     async def _connect(self, errand: Errand) -> "Client":
-        name, _, member = errand.member.partition(" ")
+        key, _, member = errand.member.partition(" ")
         inner = Errand(caller=errand.caller, tenant=errand.tenant, member=member)
-        client = await self._hub.gate.upstreams.connect(name, inner)
-        errand.member = f"{name} {inner.member}"
+        client = await self._hub.gate.upstreams.connect(key, inner)
+        errand.member = f"{key} {inner.member}"
         return client
 
     # Its card

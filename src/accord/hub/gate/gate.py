@@ -7,6 +7,7 @@ stored can be read while the agent is away.
 
 import functools
 import logging
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ from ..errors import EntryNotFound
 from ..fence import fence_line, fence_skill, fence_text
 from ..people import HubRole
 from .quota import CallQuota
-from .upstream import Upstreams
+from .upstream import Upstreams, key_of
 
 if TYPE_CHECKING:
     from ..hub import Hub
@@ -90,9 +91,9 @@ class Gate:
         hub = self._hub
         agent = Agent.proxy(
             entry.card,
-            name=f"{entry.name}.{entry.id}",  # a name may be given again, with other tasks
+            name=key_of(entry),
             auth=hub.agent.auth,
-            connect=functools.partial(self.upstreams.connect, entry.name),
+            connect=functools.partial(self.upstreams.connect, key_of(entry)),
         )
         agent.is_extended_card_public = True
         agent.card(functools.partial(card_out, entry))
@@ -110,6 +111,13 @@ class Gate:
 
     async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request below `/agents`."""
+        watcher, since_s = self._hub.app.on_exchange, time.monotonic()
+        answer = await self._answer(request)
+        if watcher is not None:
+            watcher(request, answer, since_s)
+        return answer
+
+    async def _answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         name, _, rest = request.target.raw.removeprefix(f"{PREFIX}/").partition("/")
         inner = request.below(f"{PREFIX}/{name}")
         try:
@@ -201,9 +209,9 @@ class Gate:
             message.metadata = {**(message.metadata or {}), "skill": skill}
         return request
 
-    async def permit(self, name: str, caller: Caller, skill: str, modes: Sequence[str] = ()) -> str:
-        """Decide on a message to an entry, for whoever sends it another way. Return the skill it
-        may use; empty for any.
+    async def permit(self, name: str, caller: Caller, skill: str) -> tuple[str, str]:
+        """Decide on a message to an entry, for whoever sends it another way. Return the entry's
+        `key_of`, and the skill the message may use; empty for any.
 
         Raises:
             InvalidParams: There is no such agent, or none for this caller.
@@ -213,7 +221,7 @@ class Gate:
         if entry is None or not self._sees(caller, entry):
             what = f"no agent {name!r:.80} here; name a skill as agent/skill"
             raise InvalidParams(what, violations=(("message.metadata.skill", what),))
-        return await self._permit(entry, caller, skill, modes)
+        return key_of(entry), await self._permit(entry, caller, skill, ())
 
     async def _permit(self, entry: Entry, caller: Caller, named: str, modes: Sequence[str]) -> str:
         choice = self._hub.policy.choose_skill(caller, entry, named)

@@ -16,7 +16,7 @@ from .breaker import CircuitBreaker
 if TYPE_CHECKING:
     from ..hub import Hub
 
-__all__ = ["Upstreams"]
+__all__ = ["Upstreams", "key_of"]
 
 CLIENTS = 512  # kept, unless more are in use
 OWN = "0"  # the entry's own address, among its members
@@ -34,15 +34,16 @@ class Upstreams:
         self._clients: dict[tuple[Any, ...], Client] = {}
         self._breakers: dict[tuple[str, str], CircuitBreaker] = {}  # by entry and member
 
-    async def connect(self, name: str, errand: Errand) -> Client:
-        """Return a client for an errand to the entry of that name. A task stays with the member
+    async def connect(self, key: str, errand: Errand) -> Client:
+        """Return a client for an errand to an entry, by its `key_of`. A task stays with the member
         that has it.
 
         Raises:
             Unavailable: The agent does not answer, and was not asked.
         """
+        name, _, id_ = key.partition(".")
         entry = self._hub.registry.get(name)
-        if entry is None:
+        if entry is None or entry.id != id_:
             raise Unavailable(f"agent {name!r} is no longer in the registry")
         if not errand.member:
             errand.member = self._choose(entry)
@@ -99,6 +100,11 @@ class Upstreams:
                 on_attempt=self._breaker(entry, member).ended,
             )
         return found
+
+
+def key_of(entry: Entry) -> str:
+    """What an entry's tasks are stored under: a name may be given to another agent later."""
+    return f"{entry.name}.{entry.id}"
 
 
 def _members(entry: Entry) -> list[str]:
