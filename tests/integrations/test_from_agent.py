@@ -177,6 +177,26 @@ async def test_in_a_run_a_tool_called_in_a_thread_delegates_too():
             assert (await reply.answer("1")).text == "Day 1. That is Rome."
 
 
+async def test_in_a_durable_run_the_other_agent_goes_on_with_the_same_task_after_a_restart(lasting):
+    """Also if a framework calls the tool in a task of its own."""
+    async with asyncio.timeout(PATIENCE_S), served(trip_planner()) as url:
+        plan = await asyncio.to_thread(from_agent, url)
+        outer = Agent("Outer")
+
+        @outer.skill(durable=True)
+        async def travel(request: str):
+            return await asyncio.create_task(plan(message=request))
+
+        async with outer.app(store=lasting).serving() as place, connect(place) as user:
+            reply = await user.send("Rome")
+            assert reply.question == "How many days do you have?"
+        async with outer.app(store=lasting).serving() as place, connect(place) as user:
+            answered = await user.send("2", task_id=reply.task_id)
+            assert answered.text == "Day 1. Day 2. That is Rome."
+        async with connect(url) as remote:
+            assert len([task async for task in remote.list()]) == 1
+
+
 async def test_in_a_run_a_failure_is_text():
     agent, _ = workshop()
     async with connect(agent) as client:

@@ -21,7 +21,7 @@ def text_of(result):
     return "\n".join(block.text for block in result.content)
 
 
-async def test_agents_are_found_by_the_search_of_the_hub(tmp_path: Path):
+async def test_agents_are_found_and_asked_through_the_hub(tmp_path: Path):
     """Whom a caller may see and call is the hub's to decide, for MCP as for everything else."""
     async with (
         asyncio.timeout(PATIENCE_S),
@@ -36,6 +36,12 @@ async def test_agents_are_found_by_the_search_of_the_hub(tmp_path: Path):
             assert tools == ["find_agents", "ask_agent"]
             found = await client.call_tool("find_agents", {"query": "plan a trip"})
             assert f"\n{name}: Plans short trips. Skills: plan\n" in text_of(found)
+            ask = {"name": name, "message": "Rome"}
+            asked = await client.call_tool("ask_agent", ask)
+            assert "How many days do you have?" in text_of(asked)
+            answer = {"message": "2", "task_id": asked.structured_content["task_id"]}
+            done = await client.call_tool("ask_agent", ask | answer)
+            assert text_of(done) == "Day 1. Day 2. That is Rome."
             missing = await client.call_tool("ask_agent", {"name": "nobody", "message": "x"})
             assert "there is no agent 'nobody'" in text_of(missing)
 
