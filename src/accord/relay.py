@@ -317,13 +317,26 @@ class _Relayed:
             self._record(member=errand.member)
         return client
 
+    async def _connect_patiently(self) -> Client:
+        """The same for what nobody waits for: an agent that is away is waited for."""
+        loop = asyncio.get_running_loop()
+        since, tries = loop.time(), 0
+        while True:
+            try:
+                return await self._connect()
+            except A2AError as error:
+                if loop.time() - since > self._relay.lost_after_s or not is_interrupted(error):
+                    raise Fail(self._reason(error)) from None
+            tries += 1
+            await _pause(tries)
+
     # Sending
 
     async def _begin(self) -> bool:
         """Send the first message. Return whether there is a task to be followed."""
         run = self._run
         is_again = bool(self._remote.key)  # recorded before it was sent
-        client = await self._connect()
+        client = await (self._connect_patiently() if is_again else self._connect())
         if is_again and not client.deduplicates and not client.connection.names_tasks:
             raise Fail(
                 "the connection to the agent was lost before it answered; whether it has begun is "
@@ -487,8 +500,7 @@ class _Relayed:
             if error is not None and away_s > self._relay.stale_after_s and not self._is_stale:
                 self._set_stale()
             tries += 1
-            pause_s = min(FIRST_PAUSE_S * 2 ** min(tries, 10), LONGEST_PAUSE_S)
-            await asyncio.sleep(pause_s * (0.5 + random.random() / 2))
+            await _pause(tries)
 
     async def _refused(self, error: A2AError | AgentFault) -> StatusUpdate | None:
         """The agent answers with an error though there is a task: whoever waits for our task gets
@@ -673,34 +685,36 @@ class _Relayed:
 
     async def _answer(self, answer: Message, *, is_new: bool) -> None:
         """Send an answer on. If it is refused, its sender is told why and the question stays."""
-        remote = self._remote
         message: Message | None = answer
         while message is not None:
-            client = await self._connect()
-            number = remote.sent + 1
-            if not is_new and not client.deduplicates:
-                # Whether it arrived is not known. If it did not, the agent still asks.
-                self._record(sent=number)
-                return
+            remote, number = self._remote, self._remote.sent + 1
             await self._close()
-            outgoing = await self._outgoing(message)
-            self._open(client, outgoing, f"relay-{self._run.task_id}-{number}")
             try:
+                client = await (self._connect() if is_new else self._connect_patiently())
+                if not is_new and not client.deduplicates:
+                    # Whether it arrived is not known. If it did not, the agent still asks.
+                    self._record(sent=number)
+                    return
+                outgoing = await self._outgoing(message)
+                self._open(client, outgoing, f"relay-{self._run.task_id}-{number}")
                 await self._first_event()
             except (A2AError, AgentFault) as error:
                 await self._close()
-                if isinstance(error, ConnectionLost | TooSlow):
-                    self._record(sent=number)
-                    return
-                passed = _passed_on(error, remote.task_id, self._run.task_id)
-                assert remote.question is not None  # it was answered
                 self._record(sent=number)
-                message, is_new = await self._ask(remote.question, passed), True
-                remote = self._remote
-                continue
-            self._record(sent=number)
-            self._is_answering = True
-            return
+                if isinstance(error, ConnectionLost | TooSlow):
+                    return
+                question = remote.question
+                if isinstance(error, UnsupportedOperation | TaskNotFound | InvalidParams):
+                    question = await self._refused(error)  # it may have ended there meanwhile
+                    if question is None:
+                        return
+                assert question is not None  # it was answered
+                passed = _passed_on(error, remote.task_id, self._run.task_id)
+                message, is_new = await self._ask(question, passed), True
+            else:
+                self._record(sent=number)
+                self._is_answering = True
+                return
 
     async def _close(self) -> None:
         stream, self._stream = self._stream, None
@@ -708,6 +722,12 @@ class _Relayed:
         if stream is not None:
             with contextlib.suppress(A2AError, AgentFault):
                 await stream.close()
+
+
+async def _pause(tries: int) -> None:
+    """Wait before the next attempt, longer each time, and never all at once."""
+    pause_s = min(FIRST_PAUSE_S * 2 ** min(tries, 10), LONGEST_PAUSE_S)
+    await asyncio.sleep(pause_s * (0.5 + random.random() / 2))
 
 
 class _Later:

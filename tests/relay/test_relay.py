@@ -19,6 +19,7 @@ from accord.model import (
     TaskNotCancelable,
     TaskState,
     Unavailable,
+    UnsupportedOperation,
 )
 from tests.relay.relays import Gate, clerk, proxied, relayed, served, switched
 
@@ -277,6 +278,20 @@ async def test_an_answer_is_refused_while_the_agent_is_away():
             await agent.on()
             answered = await asked.answer("three")
             assert (answered.state, answered.text) == (TaskState.COMPLETED, "heard three")
+
+
+async def test_a_question_whose_task_has_ended_there():
+    """Who answers it is told, and the task becomes what it is there."""
+    async with switched(clerk()) as agent, connect(agent.url) as direct:
+        relay = await proxied(agent.url)
+        async with served(relay) as address, connect(address) as client:
+            asked = await client.send("ask")
+            [there] = [task async for task in direct.list()]
+            await direct.cancel(there.id)
+            with pytest.raises(UnsupportedOperation) as caught:
+                await asked.answer("three")
+            assert there.id not in str(caught.value)
+            assert (await client.get(asked.task_id)).status.state is TaskState.CANCELED
 
 
 async def test_an_agent_that_does_not_come_back_fails_its_tasks():

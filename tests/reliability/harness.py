@@ -54,6 +54,7 @@ __all__ = [
 AGENTS = Path(__file__).parent / "agents"
 JSON = {"content-type": "application/json", "a2a-version": "1.0"}
 
+AGENT = os.environ.get("ACCORD_TEST_AGENT", "busy")  # a module beside it
 _IS_SOAK = bool(os.environ.get("ACCORD_SOAK"))
 
 
@@ -126,7 +127,7 @@ class Server:
     """
 
     def __init__(
-        self, folder: Path, *, agent: str = "busy", keep_alive_s: float = 15.0, grace_s: float = 0.2
+        self, folder: Path, *, agent: str = AGENT, keep_alive_s: float = 15.0, grace_s: float = 0.2
     ) -> None:
         self.database = folder / "accord.db"
         self.log = folder / "server.log"
