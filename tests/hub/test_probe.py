@@ -235,3 +235,21 @@ async def test_a_probe_with_the_hubs_credential(tmp_path):
     assert (before["state"], "apiKey" in before["sentence"]) == ("locked", True)
     assert (after["state"], checked.body["score"]) == ("up", 100)
     assert "secret-key-of-the-hub-1" not in str(checked.body)
+
+
+async def test_a_call_that_succeeded_saves_a_probe(tmp_path):
+    """An agent that has just answered a caller through the hub is not asked again."""
+    from accord import connect
+
+    app = agent_named("Echo").app()
+    async with serving(app, app.close) as url, hub_at(tmp_path) as desk:
+        await desk.add(url, name="echo")
+        entry = await desk.hub.prober.reach_now(desk.hub.registry.get("echo"))
+        async with connect(f"{desk.url}/agents/echo") as client:
+            assert (await client.send("hi")).text == "hi"
+        before = (await desk.call("GET", "/agents/echo/health")).body["hours"][-1]["total"]
+        await desk.hub.prober._reach(entry)
+        after = (await desk.call("GET", "/agents/echo/health")).body["hours"][-1]["total"]
+        await desk.hub.prober._reach(entry)
+        later = (await desk.call("GET", "/agents/echo/health")).body["hours"][-1]["total"]
+    assert (before, after, later) == (1, 1, 2)

@@ -1,6 +1,7 @@
 """Clients of the agents behind the gateway: one per entry, address and credential."""
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -97,9 +98,19 @@ class Upstreams:
                 auth=auth,
                 retry=_RETRY,
                 guard=guard,
-                on_attempt=self._breaker(entry, member).ended,
+                on_attempt=self._counted(entry.name, self._breaker(entry, member)),
             )
         return found
+
+    def _counted(self, name: str, breaker: CircuitBreaker) -> Callable[[Exception | None], None]:
+        """Count an attempt for the breaker, and one that the agent answered as a sign of life."""
+
+        def ended(error: Exception | None) -> None:
+            breaker.ended(error)
+            if error is None:
+                self._hub.prober.succeeded(name)
+
+        return ended
 
 
 def key_of(entry: Entry) -> str:
