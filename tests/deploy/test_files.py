@@ -1,0 +1,105 @@
+"""The files in deploy/: they are what their programs read, and name only what exists."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from accord.cli import main
+from tests.processes import run
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def instructions(name: str) -> list[str]:
+    """What follows an instruction of the Dockerfile, each time it is there."""
+    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
+    return [line.partition(" ")[2].strip() for line in text.splitlines() if line.startswith(name)]
+
+
+def options_of_serve() -> set[str]:
+    serve = main.get_command(click.Context(main), "serve")
+    return {name for param in serve.params for name in param.opts}
+
+
+def compose() -> dict:
+    return yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+
+
+def manifests() -> dict[str, dict]:
+    found = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+    return {one["kind"]: one for one in found}
+
+
+def test_the_image_runs_as_nobody_and_checks_its_health():
+    assert instructions("USER") == ["10001"]
+    assert instructions("STOPSIGNAL") == ["SIGTERM"]
+    (command,) = instructions("HEALTHCHECK")
+    assert "/readyz" in json.loads(command.partition("CMD ")[2])[2]
+    entry = json.loads(instructions("ENTRYPOINT")[0])
+    assert entry[:2] == ["accord", "serve"]
+    assert {word for word in entry if word.startswith("--")} <= options_of_serve()
+    for copied in instructions("COPY"):
+        if not copied.startswith("--from"):
+            assert (DEPLOY / copied.split()[0]).is_file()
+
+
+def test_the_replicas_of_compose_are_alike_and_stop_in_time():
+    services = compose()["services"]
+    assert services["replica-1"] == services["replica-2"]
+    replica = services["replica-1"]
+    arguments = dict(one.partition("=")[::2] for one in replica["command"])
+    assert set(arguments) <= options_of_serve()
+    assert int(replica["stop_grace_period"].removesuffix("s")) > float(arguments["--grace"])
+    assert replica["read_only"] is True
+    mounted = [one.split(":")[0] for one in services["proxy"]["volumes"]]
+    assert (DEPLOY / mounted[0]).is_file()
+
+
+def test_the_manifests_of_kubernetes_belong_together():
+    found = manifests()
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    assert found["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"] == labels
+    assert found["Service"]["spec"]["selector"] == labels
+    arguments = dict(one.partition("=")[::2] for one in container["args"])
+    assert set(arguments) <= options_of_serve()
+    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert pod["terminationGracePeriodSeconds"] > pause + float(arguments["--grace"])
+    ports = {port["name"] for port in container["ports"]}
+    assert {port["targetPort"] for port in found["Service"]["spec"]["ports"]} <= ports
+    assert pod["securityContext"]["runAsUser"] == int(instructions("USER")[0])
+    paths = {
+        name: container[name]["httpGet"]["path"]
+        for name in ("startupProbe", "readinessProbe", "livenessProbe")
+    }
+    assert paths == {
+        "startupProbe": "/healthz",
+        "readinessProbe": "/readyz",
+        "livenessProbe": "/healthz",
+    }
+
+
+async def test_systemd_takes_the_unit(tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd here")
+    text = (DEPLOY / "accord.service").read_text()
+    command = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)[1].split()
+    assert {word for word in command if word.startswith("--")} <= options_of_serve()
+    unit = tmp_path / "accord.service"
+    unit.write_text(text.replace(command[0], sys.executable))  # one that is here
+    done = await run("systemd-analyze", "verify", unit)
+    assert done == (0, "", "")
+
+
+def test_caddy_names_the_same_replicas():
+    """There is no Caddy here to read it: only that its blocks close, and whom it names."""
+    text = (DEPLOY / "Caddyfile").read_text()
+    assert text.count("{") == text.count("}")
+    assert set(re.findall(r"replica-\d", text)) == {"replica-1", "replica-2"}

@@ -1,0 +1,169 @@
+"""The commands of the compose file, run without containers: two replicas on PostgreSQL and nginx,
+each on an address of its own.
+"""
+
+import asyncio
+import functools
+import json
+import os
+import re
+import shutil
+import sys
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from accord import connect
+from accord.client.auth import ApiKey
+from accord.model import ArtifactUpdate
+from tests.client.certs import Authority
+from tests.deploy.test_files import DEPLOY, compose, instructions
+from tests.postgres import schema_url
+from tests.processes import Process, free_port, run, run_sync, start, until_listening
+
+ACCORD = Path(sys.executable).with_name("accord")
+HOSTS = {"replica-1": "127.0.0.2", "replica-2": "127.0.0.3"}
+
+
+class Ports(NamedTuple):
+    http: int
+    grpc: int
+    metrics: int
+
+
+def replica(name: str, store: str, ports: Ports, url: str) -> Process:
+    """What a container would run, at an address of this machine."""
+    command = [
+        *json.loads(instructions("ENTRYPOINT")[0])[2:],
+        *compose()["services"][name]["command"],
+    ]
+    at = {
+        "0.0.0.0": HOSTS[name],
+        "8000": str(ports.http),
+        "50051": str(ports.grpc),
+        "9464": str(ports.metrics),
+        "postgresql://accord:${POSTGRES_PASSWORD}@postgres/accord": store,
+        "https://${HOSTNAME:-localhost}": url,
+    }
+    for known, here in at.items():
+        command = [word.replace(known, here) for word in command]
+    assert not any("$" in word for word in command)
+    return start(ACCORD, "serve", *command, cwd=DEPLOY, env={"ACCORD_KEY": key()})
+
+
+@functools.cache
+def key() -> str:
+    """The key that the replicas share."""
+    done = run_sync(ACCORD, "keyring", "new")
+    assert done.code == 0, done
+    return done.out.strip()
+
+
+async def is_healthy(name: str, ports: Ports) -> bool:
+    """The health check of the image."""
+    (instruction,) = instructions("HEALTHCHECK")
+    program, *words = json.loads(instruction.partition("CMD ")[2])
+    assert program == "python"
+    words = [word.replace("127.0.0.1:8000", f"{HOSTS[name]}:{ports.http}") for word in words]
+    return (await run(sys.executable, *words)).code == 0
+
+
+@asynccontextmanager
+async def replicas(url: str = "http://localhost") -> AsyncIterator[tuple[dict, Ports, str]]:
+    """Both replicas, and a key of a caller."""
+    ports = Ports(free_port(), free_port(), free_port())
+    with schema_url() as store:
+        running = {name: replica(name, store, ports, url) for name in HOSTS}
+        try:
+            for process in running.values():
+                await process.line()
+            done = await run(
+                *(ACCORD, "key", "new", "mia"),
+                *("--store", store, "--agent", DEPLOY / "agent.py"),
+                env={"ACCORD_KEY": key()},
+            )
+            secret = re.search(r"\S{30,}", done.out)
+            assert secret, done
+            yield running, ports, secret[0]
+        finally:
+            for process in running.values():
+                process.close()
+
+
+async def test_two_replicas_come_up_are_healthy_and_drain():
+    """On SIGTERM a replica lets go: durable work goes on in the other, and it ends with code 0."""
+    async with replicas() as (running, ports, secret):
+        for name in HOSTS:
+            assert await is_healthy(name, ports)
+            page = await asyncio.to_thread(read, f"http://{HOSTS[name]}:{ports.metrics}/metrics")
+            assert "accord_ready 1.0" in page
+        urls = {name: f"http://{host}:{ports.http}" for name, host in HOSTS.items()}
+        async with (
+            connect(urls["replica-1"], auth=ApiKey(secret)) as first,
+            connect(urls["replica-2"], auth=ApiKey(secret)) as second,
+        ):
+            task = (await first.send(6, skill="copy", wait=False)).task
+            assert await running["replica-1"].stop() == 0
+            assert not await is_healthy("replica-1", ports)
+            reply = await second.wait(task.id)
+            assert reply.text == ", ".join(f"page {n}" for n in range(1, 7))
+        assert await running["replica-2"].stop() == 0
+
+
+def read(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return answer.read().decode()
+
+
+@asynccontextmanager
+async def nginx(folder: Path, ports: Ports, port: int) -> AsyncIterator[None]:
+    """nginx with the configuration of deploy/, before both replicas."""
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("no nginx here: apt install nginx")
+    certificate, private = Authority(folder).issue("proxy")
+    text = (DEPLOY / "nginx.conf").read_text()
+    at = {
+        "/etc/nginx/tls/fullchain.pem": str(certificate),
+        "/etc/nginx/tls/privkey.pem": str(private),
+        "/tmp/nginx.pid": f"{folder}/nginx.pid",
+        "listen 443": f"listen 127.0.0.1:{port}",
+        "listen 50051": f"listen 127.0.0.1:{ports.grpc}",
+        **{f"{name}:8000": f"{host}:{ports.http}" for name, host in HOSTS.items()},
+        **{f"{name}:50051": f"{host}:{ports.grpc}" for name, host in HOSTS.items()},
+    }
+    for known, here in at.items():
+        assert known in text
+        text = text.replace(known, here)
+    config = folder / "nginx.conf"
+    config.write_text(f"daemon off;\n{text}")
+    with start(program, "-p", folder, "-e", "stderr", "-c", config) as process:
+        await until_listening(port)
+        await until_listening(ports.grpc)
+        yield
+        await process.stop()
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
+async def test_nginx_passes_tls_streams_and_grpc(tmp_path, binding):
+    """Events arrive when they happen, not together when the stream has ended."""
+    port = free_port()
+    url = f"https://127.0.0.1:{port}"
+    async with (
+        replicas(url) as (_, ports, secret),
+        nginx(tmp_path, ports, port),
+        connect(url, binding=binding, auth=ApiKey(secret), ca=tmp_path / "ca.pem") as client,
+    ):
+        assert client.card.name == "Clerk"
+        assert (await client.send("hello", skill="echo")).text == "hello"
+        # Of a stream that takes minutes, the first letter comes at once.
+        async for event in client.stream("a" * 1000, skill="spell"):
+            if isinstance(event, ArtifactUpdate):
+                assert event.artifact.text == "a"
+                break
+        task = await client.cancel(event.task_id)
+        assert task.status.state.word == "canceled"
