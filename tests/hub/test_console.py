@@ -10,6 +10,8 @@ from accord import Agent
 from accord.auth import ApiKeys
 from accord.console import Console
 from accord.hub import Hub, HubSettings
+from examples.onboarding import facilities, hr, it
+from examples.onboarding.onboarding import onboarding_agent
 from tests.check.faulty import FAULTS, faulty
 from tests.console.browser import chromium, needs_browser, page_of, violations
 from tests.hub.hubs import agent_named, serving_card
@@ -122,3 +124,35 @@ async def test_the_hubs_pages_can_be_used_by_everyone(tmp_path, language, theme,
             assert await violations(page) == [], place
             wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
             assert await page.evaluate(wide) <= 0, place
+
+
+async def test_a_question_is_answered_in_the_inbox_and_the_trace_is_a_tree(tmp_path):
+    """OnboardingPro with the hub's address alone: six tasks, five of them led to by the first."""
+    async with contextlib.AsyncExitStack() as stack:
+        browser = await stack.enter_async_context(chromium())
+        server = await stack.enter_async_context(hub_with_console(tmp_path))
+        page = await stack.enter_async_context(page_of(browser, server, first="main h1"))
+        await page.goto(f"{server.url}/console/agents?add=1")
+        pro = onboarding_agent(hub=server.url)
+        for agent in (hr.agent, it.agent, facilities.agent, pro):
+            await add(page, await stack.enter_async_context(agent.app().serving()))
+
+        await page.goto(f"{server.url}/console/chat?agent=onboardingpro")
+        await page.fill("#composer", '{"name": "Ada Lovelace", "role": "Engineer"}')
+        await page.press("#composer", "Enter")
+        await page.wait_for_selector(".question")
+        await page.click("nav a[href='/console/']")
+        await page.fill("[data-asked] input", "2026-12-01")
+        await page.click("[data-asked] button[type=submit]")
+        await page.select_option("[data-asked] select", label="16")
+        await page.click("[data-asked] button[type=submit]")
+        await page.wait_for_selector("text=Nothing waits for you")
+
+        [trace] = await server.hub.traces.newest(None)
+        await page.goto(f"{server.url}/console/trace/{trace['id']}")
+        await page.wait_for_selector("tr[data-depth='1']")
+        depths = await page.locator("tr[data-task]").evaluate_all(
+            "rows => rows.map((row) => row.dataset.depth)"
+        )
+        assert depths == ["0", "1", "1", "1", "1", "1"]
+        assert await violations(page) == []

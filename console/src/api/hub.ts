@@ -122,6 +122,7 @@ export const search = (text: string) =>
 export interface Span {
   task: string;
   agent: string;
+  owner: string;
   skill: string;
   caller: string;
   tenant: string;

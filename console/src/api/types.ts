@@ -100,6 +100,7 @@ export interface Me {
   schemas: { [skill: string]: { input: Schema | null } };
   limits: { body: number };
   hasExchanges: boolean;
+  caller: string; // as whom the page calls
 }
 
 export interface Summary {
@@ -110,6 +111,7 @@ export interface Summary {
   skill: string;
   agent: string;
   rpc: string;
+  isOwn: boolean;
   tenant: string;
   caller: string;
   title: string;

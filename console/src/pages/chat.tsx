@@ -116,10 +116,9 @@ function Talk({ partner }: { partner: Partner }) {
   );
 }
 
-/** At a hub tasks are found by who called whom: here the console itself. */
+/** At a hub tasks are found by who called whom: here the page itself. */
 function taskQuery(partner: Partner): Record<string, string> {
-  if (me.value!.mode !== "hub") return {};
-  return { caller: "console", agent: partner.agent || partner.name };
+  return me.value!.mode === "hub" ? { caller: me.value!.caller, agent: partner.agent } : {};
 }
 
 function Examples({ skills, onSend }: { skills: Partner["skills"]; onSend: (text: string, skill: string) => void }) {

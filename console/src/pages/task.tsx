@@ -137,8 +137,8 @@ export default function TaskPage({ id }: { id: string }) {
             {t("task.cancel")}
           </button>
         )}
-        {!at.caller && (
-          <Link to={chatPlace()} query={{ task: id }} class="button">
+        {summary.isOwn && (
+          <Link to={chatPlace()} query={{ task: id, agent: chatPartner(summary.agent) }} class="button">
             {t("task.chat")}
           </Link>
         )}
@@ -399,4 +399,9 @@ function TaskView({ task, at }: { task: Task; at: http.Address }) {
       )}
     </div>
   );
+}
+
+/** Whom Chat talks to about a task: at a hub the entry, whose agent has a number after its name. */
+function chatPartner(agent: string): string {
+  return me.value!.mode === "hub" && agent !== me.value!.card.name ? agent.replace(/\.[^.]*$/, "") : "";
 }

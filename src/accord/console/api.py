@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from ..app import App
+from ..auth import Caller
 from ..engine.log import STATE_NUMBER, Ids, Numbered, entries_of, events_of, state_of
 from ..engine.log import Event as LogEvent
 from ..model import (
@@ -59,9 +60,16 @@ class Api:
     """
 
     def __init__(
-        self, app: App, logins: BrowserSessions, exchanges: Exchanges | None, *, is_hub: bool
+        self,
+        app: App,
+        logins: BrowserSessions,
+        exchanges: Exchanges | None,
+        *,
+        operator: Caller,
+        is_hub: bool,
     ) -> None:
         self._app = app
+        self._own = ("", operator.identity)  # whose tasks the page may answer and go on with
         self._is_hub = is_hub
         self._tasks = app.engine.tasks
         self._logins = logins
@@ -138,12 +146,20 @@ class Api:
             },
             "limits": {"body": limits.body},
             "hasExchanges": self._exchanges is not None,
+            "caller": self._own[-1],
         }
 
     @property
     def _listed(self) -> str:
         """Whose tasks are shown: this agent's; of a hub, and of several agents, those of all."""
         return "" if self._is_hub or self._app.agents else self._app.agent.name
+
+    def _agent_named(self, name: str) -> str:
+        """Whose task is asked for. A hub's entry is an agent of its name and a number."""
+        known = self._app.engine.runs.agents
+        if not name or name in known:
+            return name or self._app.agent.name
+        return next((one for one in known if one.rpartition(".")[0] == name), name)
 
     def _rpc(self, agent: str) -> str:
         """The path at which an agent of this server answers JSON-RPC."""
@@ -152,7 +168,7 @@ class Api:
         for path, served in self._app.agents.items():
             if served.agent.name == agent:
                 return f"/{path}/"
-        return f"/agents/{quote(agent)}/"
+        return f"/agents/{quote(agent.rpartition('.')[0] or agent)}/"
 
     # Tasks
 
@@ -197,6 +213,7 @@ class Api:
             "skill": record.skill,
             "agent": record.namespace.agent,
             "rpc": self._rpc(record.namespace.agent),
+            "isOwn": record.namespace.caller in self._own,
             "tenant": record.namespace.tenant,
             "caller": record.namespace.caller,
             "title": title,
@@ -204,7 +221,7 @@ class Api:
         }
 
     async def _record(self, task_id: str, query: dict[str, str]) -> Record:
-        agent = query.get("agent") or self._app.agent.name
+        agent = self._agent_named(query.get("agent", ""))
         namespace = Namespace(agent, query.get("tenant", ""), query.get("caller", ""))
         log = self._tasks.logs.get((namespace, task_id))
         if log is not None:

@@ -32,7 +32,7 @@ class Console:
         )
         self._exchanges = Exchanges() if has_exchanges else None
         self._pages = Pages()
-        self._api = Api(app, self.logins, self._exchanges, is_hub=is_hub)
+        self._api = Api(app, self.logins, self._exchanges, operator=self._operator, is_hub=is_hub)
 
     def attach(self, app: App) -> None:
         """Serve the console beside the agent."""

@@ -30,6 +30,7 @@ from .policy import Policy
 from .probe import Prober
 from .registry import Registry
 from .settings import HubSettings
+from .trace import Traces
 from .trust import TrustedKeys
 from .vault import Vault
 from .whole import Route, Whole
@@ -93,6 +94,9 @@ class Hub:
         self._running: list[asyncio.Task[None]] = []
         self.routes.add(*ROUTES)
         self.app.mount("/api/v1", self.api.answer)
+        self.traces = Traces(self)
+        self.every(1.0, self.traces.flush)
+        self.every(3600.0, self.traces.purge)
         self.gate = Gate(self)
         self.app.card_answer = self.whole.card
         self.registry.on_change(lambda entry: self.whole.forget_cards())
@@ -180,6 +184,8 @@ class Hub:
     async def close(self) -> None:
         await self.drain()
         await self.gate.close()
+        with contextlib.suppress(Exception):  # it may be closed because there is no database
+            await self.traces.flush()
         if self._vectors_http is not None:
             await self._vectors_http.close()
         await self.changes.close()

@@ -143,4 +143,20 @@ CREATE TABLE checks (
 )
 """
 
-MIGRATIONS = {1: _FIRST, 2: _PROBES}
+_TRACES = """
+CREATE TABLE relays (
+    task TEXT PRIMARY KEY,
+    trace TEXT NOT NULL,
+    parent TEXT NOT NULL,
+    name TEXT NOT NULL,
+    skill TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    caller TEXT NOT NULL,
+    at_ms INTEGER NOT NULL
+);
+CREATE INDEX relays_trace ON relays (trace);
+CREATE INDEX relays_at ON relays (at_ms)
+"""
+
+MIGRATIONS = {1: _FIRST, 2: _PROBES, 3: _TRACES}

@@ -87,12 +87,18 @@ function kindWord(kind: string): string {
   return has(key) ? t(key) : kind;
 }
 
+/** What stands before the last stroke says who vouches for the name. */
+export const callerName = (caller: string) => caller.slice(caller.lastIndexOf("/") + 1);
+
+/** An entry's agent has a number after its name. */
+const agentName = (agent: string) => agent.replace(/\.[^.]*$/, "");
+
 /** A task that waits for somebody. Our own can be answered here. */
 function Asked({ summary, onDone }: { summary: Summary; onDone: () => void }) {
   const [task, setTask] = useState<Task | null>(null);
   const [words, setWords] = useState("");
   const [error, setError] = useState<unknown>(null);
-  const at = { id: summary.id, tenant: summary.tenant, caller: summary.caller };
+  const at = { id: summary.id, tenant: summary.tenant, caller: summary.caller, agent: summary.agent };
   useEffect(() => {
     void http
       .task(at)
@@ -101,7 +107,7 @@ function Asked({ summary, onDone }: { summary: Summary; onDone: () => void }) {
   }, [summary.id, summary.events]);
   const parts = task?.status.message?.parts ?? [];
   const schema = parts.find((part) => part.mediaType === SCHEMA)?.data as Schema | undefined;
-  const isOurs = summary.caller === "console";
+  const isOurs = summary.isOwn;
   const answer = async (part: Part, json?: string) => {
     const message = http.userMessage([part], { taskId: summary.id, contextId: summary.contextId });
     const stop = new AbortController();
@@ -118,7 +124,7 @@ function Asked({ summary, onDone }: { summary: Summary; onDone: () => void }) {
       <p class="row">
         <span class="soft">{moment(summary.at)}</span>
         <State word={summary.state} />
-        <strong>{t("inbox.asks", { agent: summary.agent, caller: summary.caller || t("tasks.anonymous") })}</strong>
+        <strong>{t("inbox.asks", { agent: agentName(summary.agent), caller: callerName(summary.caller) || t("tasks.anonymous") })}</strong>
         <Link to={`tasks/${encodeURIComponent(summary.id)}`} query={{ tenant: at.tenant, caller: at.caller, agent: summary.agent }}>
           {t("common.open")}
         </Link>

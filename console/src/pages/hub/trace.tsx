@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import * as hub from "../../api/hub";
 import { moment, number, span, t } from "../../i18n";
 import { Link, State, Trouble } from "../../ui/elements";
+import { callerName } from "./inbox";
 
 export default function Trace({ id }: { id: string }) {
   return id ? <Tree key={id} id={id} /> : <Newest />;
@@ -101,13 +102,13 @@ function Tree({ id }: { id: string }) {
                   <span aria-hidden="true">{"└ ".repeat(Math.min(one.depth, 8))}</span>
                   <Link
                     to={`tasks/${encodeURIComponent(one.task)}`}
-                    query={{ tenant: one.tenant, caller: one.caller, agent: one.agent }}
+                    query={{ tenant: one.tenant, caller: one.caller, agent: one.owner }}
                   >
                     {one.skill || one.task.slice(0, 13)}
                   </Link>
                 </td>
                 <td>{one.agent}</td>
-                <td>{one.caller || t("tasks.anonymous")}</td>
+                <td>{callerName(one.caller) || t("tasks.anonymous")}</td>
                 <td>
                   <State word={one.state} />
                 </td>

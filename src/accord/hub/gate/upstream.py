@@ -49,6 +49,7 @@ class Upstreams:
         if not errand.member:
             errand.member = self._choose(entry)
         self._breaker(entry, errand.member).check(entry.name)
+        self._hub.traces.enter(name)
         return self._client(entry, errand.member, errand.caller)
 
     def is_away(self, name: str) -> bool:
