@@ -548,8 +548,8 @@ class App(Router):
         """Take no new work, give what runs `grace_s` to end, then end it and store everything;
         once, however many ask.
         """
-        if self._opening is None:
-            return
+        if self._opening is None or _has_failed(self._opening):
+            return  # what did not open has closed what it had opened
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close(grace_s))
         await asyncio.shield(self._closing)
@@ -648,3 +648,7 @@ class App(Router):
     def card(self, base: str) -> AgentCard:
         """Return the agent card of this app at `base`: only what is really served."""
         return self._root.card(base)
+
+
+def _has_failed(task: asyncio.Task[None]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
