@@ -2,7 +2,9 @@
 
 import json
 import logging
+import re
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from accord import Agent, Context, TaskNotFound, connect, observe
 from accord.push import Receiver, listening
 from accord.server.process import JsonFormatter as Json
 from tests.observe.collector import tree
-from tests.processes import free_port, run_sync, start, until
+from tests.processes import Process, free_port, run_sync, start, until
 
 AGENTS = """
 from accord import Agent, Context
@@ -41,67 +43,83 @@ async def plan(city: str, ctx: Context) -> str:
 """
 
 
-def serve(folder: Path, name: str, port: int, collector_url: str, *more: str):
-    return start(
-        *(sys.executable, "-m", "accord", "serve", f"agents.py:{name}", "--port", str(port)),
-        *("--no-console", *more),
-        cwd=folder,
-        env={"OTEL_EXPORTER_OTLP_ENDPOINT": collector_url, "OTEL_BSP_SCHEDULE_DELAY": "100"},
-    )
+def accord(folder: Path, collector_url: str, *words: str) -> Process:
+    """A command; one that traces, if there is a collector."""
+    env = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector_url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
+    return start(sys.executable, "-m", "accord", *words, cwd=folder, env=env)
 
 
-async def test_one_trace_from_a_client_through_three_agents_and_push(traced, tmp_path):
-    """Every process exports its part by itself. The whole is one tree, rightly nested."""
-    hotels, trains, planner = free_port(), free_port(), free_port()
-    (tmp_path / "agents.py").write_text(
-        AGENTS.replace("HOTELS", f"http://127.0.0.1:{hotels}").replace(
-            "TRAINS", f"http://127.0.0.1:{trains}"
-        )
-    )
+def serve(folder: Path, name: str, port: int, collector_url: str) -> Process:
+    words = ("serve", f"agents.py:{name}", "--port", str(port), "--no-console")
+    return accord(folder, collector_url, *words)
+
+
+async def test_one_trace_from_a_client_through_a_hub_and_three_agents_with_push(traced, tmp_path):
+    """Every process exports its part by itself. The whole is one tree, rightly nested: the planner
+    calls the others through the hub, which the client calls too.
+    """
+    ports = {name: free_port() for name in ("hub", "hotels", "trains", "planner")}
+    urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+    at = f"{urls['hub']}/agents"
+    agents = AGENTS.replace("HOTELS", f"{at}/hotels").replace("TRAINS", f"{at}/trains")
+    (tmp_path / "agents.py").write_text(agents)
+    (tmp_path / "agents.txt").write_text("\n".join([*urls.values()][1:]))
     told = []
-    receiver = Receiver(told.append, is_unverified=True)
-    with (
-        serve(tmp_path, "hotels", hotels, traced.url, "--store", "memory://") as one,
-        serve(tmp_path, "trains", trains, traced.url, "--store", "memory://") as two,
-        serve(tmp_path, "planner", planner, traced.url, "--allow-host", "127.0.0.1") as three,
-    ):
-        for process in (one, two, three):
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(serve(tmp_path, name, ports[name], traced.url))
+            for name in ("hotels", "trains", "planner")
+        ]
+        hub = ("hub", "--port", str(ports["hub"]), "--allow-host", "127.0.0.1", "--no-console")
+        processes.append(stack.enter_context(accord(tmp_path, traced.url, *hub)))
+        for process in processes:
             await process.line()  # it is served
-        async with (
-            listening(receiver) as hook_url,
-            connect(f"http://127.0.0.1:{planner}") as client,
-        ):
-            reply = await client.send("Rome", push=hook_url)
+        add = ("hub", "add", "--file", "agents.txt", "--hub", urls["hub"])
+        with accord(tmp_path, "", *add) as adding:
+            assert await adding.wait() == 0
+        receiver = Receiver(told.append, is_unverified=True)
+        async with listening(receiver) as hook, connect(f"{at}/planner") as client:
+            reply = await client.send("Rome", push=hook)
             assert reply.text == "a room in Rome, a seat to Rome"
             await until(lambda: told and told[-1].state.word == "completed", "the last push")
-        for process in (one, two, three):
+        for process in processes:
             assert await process.stop() == 0  # what has ended is exported before
-    observe.tracing().flush()
-    spans = traced.spans
-    assert len({span.trace for span in spans}) == 1
-    is_push = [span.name == "push" for span in spans]
-    assert tree([span for span in spans if span.name != "push"]) == TREE
-    assert sum(is_push) == 2 * len(told)
+    spans = flushed(traced)
+    (root,) = [span for span in spans if span.service == "client" and not span.parent]
+    spans = [span for span in spans if span.trace == root.trace]  # the hub makes checks of its own
+    lines = tree([span for span in spans if span.name != "push"])
+    assert [re.sub(r"\.[0-9a-f]{16}\b", "", line) for line in lines] == TREE
+    pushes = [span for span in spans if span.name == "push"]
+    assert sum(span.service == "client" for span in pushes) == len(told)
     by_id = {span.id: span for span in spans}
-    for span in (span for span in spans if span.name == "push"):
+    for span in pushes:
         parent = by_id[span.parent]
-        expected = ("push", "Planner") if span.service == "client" else ("SendMessage", "Planner")
+        expected = ("push", "Hub") if span.service == "client" else ("SendMessage", "Hub")
         assert (parent.name, parent.service) == expected
 
 
 TREE = [
     "client: SendMessage CLIENT",
-    "  Planner: SendMessage SERVER",
-    "    Planner: invoke_agent Planner INTERNAL",
-    "      Planner: invoke_agent Hotels CLIENT",
-    "        Planner: SendStreamingMessage CLIENT",
-    "          Hotels: SendStreamingMessage SERVER",
-    "            Hotels: invoke_agent Hotels INTERNAL",
-    "              Hotels: step look_up INTERNAL",
-    "      Planner: invoke_agent Trains CLIENT",
-    "        Planner: SendStreamingMessage CLIENT",
-    "          Trains: SendStreamingMessage SERVER",
-    "            Trains: invoke_agent Trains INTERNAL",
+    "  Hub: SendMessage SERVER",
+    "    Hub: invoke_agent planner INTERNAL",
+    "      Hub: SendStreamingMessage CLIENT",
+    "        Planner: SendStreamingMessage SERVER",
+    "          Planner: invoke_agent Planner INTERNAL",
+    "            Planner: invoke_agent Hotels CLIENT",
+    "              Planner: SendStreamingMessage CLIENT",
+    "                Hub: SendStreamingMessage SERVER",
+    "                  Hub: invoke_agent hotels INTERNAL",
+    "                    Hub: SendStreamingMessage CLIENT",
+    "                      Hotels: SendStreamingMessage SERVER",
+    "                        Hotels: invoke_agent Hotels INTERNAL",
+    "                          Hotels: step look_up INTERNAL",
+    "            Planner: invoke_agent Trains CLIENT",
+    "              Planner: SendStreamingMessage CLIENT",
+    "                Hub: SendStreamingMessage SERVER",
+    "                  Hub: invoke_agent trains INTERNAL",
+    "                    Hub: SendStreamingMessage CLIENT",
+    "                      Trains: SendStreamingMessage SERVER",
+    "                        Trains: invoke_agent Trains INTERNAL",
 ]
 
 DURABLE = """
