@@ -36,6 +36,8 @@ __all__ = [
 _SCHEMA_PART = "application/schema+json"
 _MAX_CARD = 1500  # characters of an agent's text in a tool's description: it becomes a prompt
 _MAX_AGENT_NAME = 80
+_MAX_FIELD = 300  # of a text in a schema
+_TEXTS, _LEFT_OUT = ("title", "description"), ("$comment", "examples")
 _MAX_SCHEMA = 20_000  # bytes; a larger one is no help to a model
 _CANCEL_S = 5.0
 _AUTH = frozenset({TaskState.AUTH_REQUIRED})
@@ -180,8 +182,22 @@ def _declared(card: AgentCard, skill: str) -> dict[str, Any] | None:
             schemas = skills.get(skill) if isinstance(skills, dict) else None
             found = schemas.get("input") if isinstance(schemas, dict) else None
             if isinstance(found, dict) and len(msgspec.json.encode(found)) <= _MAX_SCHEMA:
-                return found
+                tidy: dict[str, Any] = _tidy(found)
+                return tidy
     return None
+
+
+def _tidy(schema: Any) -> Any:
+    """Cap the texts in a schema as those of the card are, since models read them too."""
+    if isinstance(schema, list):
+        return [_tidy(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: one_line(one, _MAX_FIELD) if key in _TEXTS and isinstance(one, str) else _tidy(one)
+        for key, one in schema.items()
+        if key not in _LEFT_OUT
+    }
 
 
 def question_of(reply: ClientReply) -> tuple[str, dict[str, Any] | None]:

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client as McpClient
 from mcp.shared.exceptions import MCPError
 
-from accord import Agent, connect
+from accord import Agent, Context, connect
 from accord.auth import Keyring
 from accord.client import Client
 from accord.integrations.mcp import make_server
@@ -91,6 +91,29 @@ async def test_a_client_that_can_not_ask_gets_the_question_as_a_result(era):
         task_id = result.structured_content["task_id"]
         result = await client.call_tool("trip_planner", {"message": "1", "task_id": task_id})
         assert text_of(result) == "Day 1. That is Rome."
+
+
+async def test_a_client_that_fails_to_ask_gets_the_question_too():
+    """It says that it can, and then answers with an error."""
+    asked = lambda _: mcp_types.ErrorData(code=-32601, message="not now")  # noqa: E731
+    async with connected(trip_planner(), "legacy", asked=asked) as client:
+        result = await client.call_tool("trip_planner", {"message": "Rome"})
+        assert "How many days do you have?" in text_of(result)
+
+
+async def test_more_questions_than_a_client_repeats_calls_for_are_asked_in_results():
+    agent = Agent("Curious")
+
+    @agent.skill
+    async def ask(text: str, ctx: Context) -> int:
+        return sum([await ctx.ask(f"Number {i}?", int) for i in range(12)])
+
+    asked = lambda _: fill(answer=1)  # noqa: E731
+    async with connected(agent, "2026-07-28", asked=asked) as client:
+        result = await client.call_tool("curious", {"message": "x"})
+        assert "Number 8?" in text_of(result)
+        again = {"message": "1", "task_id": result.structured_content["task_id"]}
+        assert text_of(await client.call_tool("curious", again)) == "12"
 
 
 async def test_forms_have_the_fields_of_the_question(era):

@@ -9,6 +9,7 @@ import anyio
 import mcp_types as mcp
 import msgspec
 from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
 from mcp_types.version import is_version_at_least
 
 from ... import observe
@@ -36,6 +37,10 @@ _CANCEL_S = 5.0
 _MAX_PROGRESS = 500  # characters of a message about progress
 _URL = re.compile(r"https?://[^\s<>\"')\]]+")
 _AUTHORIZED = "The user says that this is done."
+
+
+class _Unanswered(Exception):
+    """The user wants no more of it."""
 
 
 class _Rounds(msgspec.Struct):
@@ -97,45 +102,44 @@ class AgentCall:
             return failed(f"{self._tool.agent} gave no answer: {error}")
 
     async def _run(self) -> mcp.CallToolResult | mcp.InputRequiredResult:
-        state = self._params.request_state
-        if state is not None:
-            rounds = msgspec.json.decode(state, type=_Rounds)
-            self._task_id, self._progress = rounds.task_id, rounds.progress
-            self._round = rounds.number + 1
-            response = (self._params.input_responses or {}).get(_QUESTION)
-            reply = ClientReply(self._client, await self._client.get(self._task_id))
-            if not rounds.question or _question_id(reply) != rounds.question:
-                reply = await self._follow()  # it works still, or this answer has arrived before
-            elif isinstance(response, mcp.ElicitResult):
-                answer = self._answer(reply, response)
-                if answer is None:
-                    return await self._declined()
-                reply = await self._send(answer)
-        else:
-            self._task_id = str(self._arguments.get("task_id") or "")
-            content = self._tool.content(self._arguments)
-            if self._task_id and content == "":
-                reply = await self._follow()
-            else:
-                reply = await self._send(content)
-        while reply.state in INTERRUPTED:
-            request = self._request(reply)
-            if request is None:
-                return self._question(reply)
-            if self._has_rounds:
-                return self._again(reply, {_QUESTION: request})
-            try:
-                elicited = await self._elicit(request)
-            except asyncio.CancelledError:
-                await self._cancel()
-                raise
-            answer = self._answer(reply, elicited)
-            if answer is None:
-                return await self._declined()
-            reply = await self._send(answer)
+        try:
+            reply = await (self._begin() if self._params.request_state is None else self._go_on())
+            while reply.state in INTERRUPTED:
+                request = self._request(reply)
+                if request is None or self._round >= _MAX_ROUNDS:
+                    return self._question(reply)
+                if self._has_rounds:
+                    return self._again(reply, {_QUESTION: request})
+                try:
+                    elicited = await self._elicit(request)
+                except MCPError:  # it can't be asked after all
+                    return self._question(reply)
+                reply = await self._send(self._answer(reply, elicited))
+        except _Unanswered:
+            await self._cancel()
+            return failed(f"The user did not answer {self._tool.agent}; its task was canceled.")
         if self._has_rounds and not _is_over(reply) and self._round < _MAX_ROUNDS:
             return self._again(reply, None)
         return self._result(reply)
+
+    async def _begin(self) -> ClientReply:
+        """The first round, or the only one."""
+        self._task_id = str(self._arguments.get("task_id") or "")
+        content = self._tool.content(self._arguments)
+        return await (self._follow() if self._task_id and content == "" else self._send(content))
+
+    async def _go_on(self) -> ClientReply:
+        """A later round: with the user's answer, or to go on waiting."""
+        rounds = msgspec.json.decode(self._params.request_state or "", type=_Rounds)
+        self._task_id, self._progress = rounds.task_id, rounds.progress
+        self._round = rounds.number + 1
+        response = (self._params.input_responses or {}).get(_QUESTION)
+        reply = ClientReply(self._client, await self._client.get(self._task_id))
+        if not rounds.question or _question_id(reply) != rounds.question:
+            return await self._follow()  # it works still, or this answer has arrived before
+        if not isinstance(response, mcp.ElicitResult):
+            return reply
+        return await self._send(self._answer(reply, response))
 
     # The agent's side
 
@@ -226,23 +230,23 @@ class AgentCall:
         """Ask in the middle of the call, as clients before 2026-07-28 are asked."""
         session, request_id = self._ctx.session, self._ctx.request_id
         asked = request.params
-        if isinstance(asked, mcp.ElicitRequestURLParams):
-            return await session.elicit_url(
-                asked.message, asked.url, asked.elicitation_id or "", request_id
-            )
-        return await session.elicit_form(asked.message, asked.requested_schema, request_id)
+        try:
+            if isinstance(asked, mcp.ElicitRequestURLParams):
+                return await session.elicit_url(
+                    asked.message, asked.url, asked.elicitation_id or "", request_id
+                )
+            return await session.elicit_form(asked.message, asked.requested_schema, request_id)
+        except asyncio.CancelledError:
+            await self._cancel()
+            raise
 
     def _answer(self, reply: ClientReply, result: mcp.ElicitResult) -> Any:
-        """What to send to the agent; None if the user wants no more of it."""
+        """What to send to the agent. Raises _Unanswered."""
         if result.action != "accept":
-            return None
+            raise _Unanswered
         if reply.state is TaskState.AUTH_REQUIRED:
             return _AUTHORIZED
         return form_of(question_of(reply)[1]).answer(result.content)
-
-    async def _declined(self) -> mcp.CallToolResult:
-        await self._cancel()
-        return failed(f"The user did not answer {self._tool.agent}; its task was canceled.")
 
     def _question(self, reply: ClientReply) -> mcp.CallToolResult:
         """A question as an ordinary result, for clients that can't ask their user."""
