@@ -13,7 +13,8 @@ from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 
 from accord import Agent, Caller, connect
 from accord.auth import Credentials, scheme
-from accord.client import NO_RETRY, ApiKey, Client
+from accord.client import NO_RETRY, ApiKey, Client, ConnectionLost
+from accord.hub.gate import CircuitBreaker
 from accord.model import (
     A2AError,
     AgentInterface,
@@ -454,6 +455,52 @@ async def test_the_breaker_opens_and_closes(tmp_path, capsys):
 async def _send_once(desk: Desk, name: str) -> Any:
     async with entrance(desk, name, retry=NO_RETRY) as client:
         return await client.send("hello")
+
+
+def test_when_a_breaker_opens_and_closes():
+    """By a clock of the test's own."""
+    now = [0.0]
+    lost = ConnectionLost("agent", "gone")
+    for outcomes in ([lost] * 5, [None, lost] * 10):
+        breaker = CircuitBreaker(5.0, 10.0, lambda: now[0])
+        for outcome in outcomes[:-1]:
+            breaker.ended(outcome)
+            assert not breaker.is_open
+        breaker.ended(outcomes[-1])
+        with pytest.raises(Unavailable) as refused:
+            breaker.check("hr")
+        assert refused.value.retry_after_s == 5
+        now[0] += 5
+        breaker.check("hr")  # one may try
+        with pytest.raises(Unavailable):
+            breaker.check("hr")
+        breaker.ended(lost)
+        now[0] += 9
+        with pytest.raises(Unavailable):
+            breaker.check("hr")
+        now[0] += 1
+        breaker.check("hr")
+        breaker.ended(TaskNotFound("that is an answer"))
+        breaker.check("hr")
+        assert not breaker.is_open
+
+
+async def test_what_is_not_to_be_kept_goes(tmp_path):
+    """keep=none: tasks of this entry go when they have ended."""
+    async with served(clerk()) as url, hub_at(tmp_path) as desk:
+        desk.hub.gate.keep_none_s = 0.0
+        await desk.add(url, name="secret", settings={"keep": "none"})
+        async with entrance(desk, "secret") as client:
+            done, asked = await client.send("hello"), await client.send("ask")
+
+            async def is_gone() -> bool:
+                await desk.hub.gate.forget()
+                return done.task_id not in [task.id async for task in client.list()]
+
+            async with asyncio.timeout(30):
+                while not await is_gone():  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            assert (await client.get(asked.task_id)).id == asked.task_id  # it is open
 
 
 # Credentials

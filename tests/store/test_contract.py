@@ -395,6 +395,17 @@ async def test_what_has_an_owner_is_not_purged(box: Box) -> None:
     assert await box.store.purge(ages(tasks=9_000, events=9_000), 100) == 0
 
 
+async def test_tasks_of_one_agent_are_purged_alone(box: Box) -> None:
+    theirs = Namespace("another")
+    await box.commit(
+        box.create(state=COMPLETED), box.create("t2", state=COMPLETED, namespace=theirs)
+    )
+    one = Ages(tasks_ms=9_000, events_ms=9_000, keys_ms=0, agent="another")
+    assert await box.store.purge(one, 100) == 2  # its log, and itself
+    assert await box.store.load(theirs, "t2") is None
+    assert await box.store.load(ME, "t1") is not None
+
+
 async def test_a_task_that_ended_without_a_snapshot_keeps_its_log(box: Box) -> None:
     """The log is all there is of it, until it goes itself."""
     first = box.create(state=COMPLETED, head=None)

@@ -284,6 +284,7 @@ class Ages(msgspec.Struct, frozen=True):
     events_ms: int  # the log of finished tasks: what it told is in the snapshot
     keys_ms: int  # idempotency keys
     letters_ms: int = 0  # dead letters
+    agent: str = ""  # whose tasks and logs; empty: those of all agents
 
 
 class Stats(msgspec.Struct, frozen=True):

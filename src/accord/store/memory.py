@@ -577,19 +577,21 @@ class MemoryStore:
     # Upkeep
 
     async def purge(self, ages: Ages, limit: int) -> int:
-        state = self._state
+        state, whose = self._state, [ages.agent] if ages.agent else None
         folded = [
             t
-            for t in state.older(ENDED, ages.events_ms)
+            for t in state.older(ENDED, ages.events_ms, whose)
             if not t.is_folded and not t.record.owner and not state.pushes.is_needed(t.record.key)
         ][:limit]
         for task in folded:
             task.is_folded = True
             if not task.record.is_stale:  # without a snapshot the log is all there is of it
                 task.log = []
-        old = [t for t in state.older(ENDED, ages.tasks_ms) if t.is_folded and not t.record.owner][
-            :limit
-        ]
+        old = [
+            t
+            for t in state.older(ENDED, ages.tasks_ms, whose)
+            if t.is_folded and not t.record.owner
+        ][:limit]
         for task in old:
             index = state.indexes[task.record.namespace]
             index.remove(task.record)

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable
 
 from ...client import AgentFault
@@ -10,6 +11,7 @@ from ...model import InvalidAgentResponse, Unavailable
 __all__ = ["CircuitBreaker"]
 
 FAILURES = 5  # in a row, before it opens
+RECENT, RECENT_S = 20, 30.0  # half of so many within so long open it too
 TRIAL_S = 1.0  # for the call that finds out whether the agent is back, before another may
 
 
@@ -28,13 +30,11 @@ class CircuitBreaker:
         self._open_s = open_s
         self._longest_s = longest_s
         self._clock = clock
-        self._failures = 0
+        self._failures = 0  # in a row
+        self._recent: deque[tuple[float, bool]] = deque(maxlen=RECENT)  # when, whether it failed
         self._pause_s = open_s
         self._until_s = 0.0
-
-    @property
-    def is_open(self) -> bool:
-        return self._failures >= FAILURES
+        self.is_open = False
 
     def check(self, name: str) -> None:
         """Raise Unavailable while no call may be made."""
@@ -50,14 +50,25 @@ class CircuitBreaker:
 
     def ended(self, error: Exception | None) -> None:
         """Count an attempt that ended: with this error, None if the agent answered."""
-        if not _is_failure(error):
-            self._failures, self._pause_s = 0, self._open_s
+        now, has_failed = self._clock(), _is_failure(error)
+        self._recent.append((now, has_failed))
+        if not has_failed:
+            self._failures = 0
+            if self.is_open:
+                self.is_open = False
+                self._recent.clear()
             return
         self._failures += 1
         if self.is_open:
-            is_trial = self._failures > FAILURES
-            self._pause_s = min(self._pause_s * 2, self._longest_s) if is_trial else self._open_s
-            self._until_s = self._clock() + self._pause_s
+            self._pause_s = min(self._pause_s * 2, self._longest_s)
+        elif self._failures >= FAILURES or self._fails_often(now):
+            self.is_open, self._pause_s = True, self._open_s
+        self._until_s = now + self._pause_s
+
+    def _fails_often(self, now: float) -> bool:
+        """Half of the last attempts failed, all of them not long ago."""
+        is_full = len(self._recent) == RECENT and now - self._recent[0][0] <= RECENT_S
+        return is_full and 2 * sum(failed for _, failed in self._recent) >= RECENT
 
 
 def _is_failure(error: Exception | None) -> bool:

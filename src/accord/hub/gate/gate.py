@@ -26,11 +26,13 @@ from ...model import (
     SendMessageRequest,
     TooManyRequests,
     Unauthenticated,
+    now_ms,
 )
 from ...operations import Call, Service
 from ...served import AgentRouter
 from ...server import HttpRequest, HttpResponse, StreamingResponse, opaque
 from ...server.http import CardEndpoint
+from ...store import Ages
 from ..entries import Entry
 from ..errors import EntryNotFound
 from ..fence import fence_line, fence_skill, fence_text
@@ -47,6 +49,8 @@ log_ = logging.getLogger("accord.hub")
 
 PREFIX = "/agents"
 VIA = "urn:accord:via:1"  # a card of a gateway: where the original is, and whose it was
+FORGET_S = 10.0  # between two looks for tasks that are not to be kept
+FORGET_MOST = 200  # at once
 _SENDS = ("SendMessage", "SendStreamingMessage")
 _CARD_HEADERS = ((b"cache-control", b"public, max-age=60"),)
 
@@ -66,10 +70,12 @@ class Gate:
         self._hub = hub
         self.upstreams = Upstreams(hub)
         self.quota = CallQuota()
+        self.keep_none_s = 60.0  # that tasks are kept of which nothing is to be kept
         self._entrances: dict[str, _Entrance] = {}  # by name
         hub.registry.on_change(self._changed)
         hub.app.mount(PREFIX, self.answer)
         hub.app.find_tenants(self.service_of)
+        hub.every(FORGET_S, self.forget)
 
     async def close(self) -> None:
         await self.upstreams.close()
@@ -106,6 +112,22 @@ class Gate:
         """The service of an entry, by its name; whoever calls."""
         found = self._entrances.get(tenant)
         return found.router.served.service if found is not None else None
+
+    async def forget(self) -> None:
+        """Delete tasks that have ended, as their entries' settings say: `keep=none` a minute after
+        the end, else after `tasks_days`, if that is sooner than the hub's own retention.
+        """
+        store, now = self._hub.app.engine.tasks.store, now_ms()
+        for entry in self._hub.registry.all():
+            settings = entry.settings
+            days_s = settings.tasks_days * 24 * 3600
+            age_s = self.keep_none_s if settings.keep == "none" else days_s
+            if age_s >= self._hub.app.engine.retention.tasks_s:
+                continue
+            before_ms = now - int(age_s * 1000)
+            ages = Ages(before_ms, before_ms, keys_ms=0, agent=key_of(entry))
+            while await store.purge(ages, FORGET_MOST) >= FORGET_MOST:
+                pass
 
     # HTTP
 

@@ -657,13 +657,17 @@ RETURNING t.key, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
     async def _purge(self, db: Any, ages: Ages, limit: int) -> int:
         s = self.options.schema
         needed = NEEDED.replace("{s}", s)
+        agent = (ages.agent,) if ages.agent else ()
+        namespaces = f"(SELECT namespace FROM {s}.namespaces WHERE agent = $3)"
+        whose = f"AND namespace IN {namespaces} " if agent else ""
         folded = await db.fetch(
             f"UPDATE {s}.tasks SET folded = true WHERE key IN (SELECT key FROM {s}.tasks "
             f"WHERE NOT folded AND state IN ({_ENDED}) AND at_ms < $1 AND owner IS NULL "
-            f"AND NOT (pushed > 0 AND {needed}) "
+            f"AND NOT (pushed > 0 AND {needed}) {whose}"
             "ORDER BY at_ms, key LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING key, snap = pos",
             ages.events_ms,
             limit,
+            *agent,
         )
         # Without a snapshot the log is all there is of a task.
         await db.execute(
@@ -673,11 +677,12 @@ RETURNING t.key, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
         point("purge.events")
         old = await db.fetch(
             f"DELETE FROM {s}.tasks WHERE key IN (SELECT key FROM {s}.tasks WHERE folded "
-            f"AND state IN ({_ENDED}) AND at_ms < $1 AND owner IS NULL "
+            f"AND state IN ({_ENDED}) AND at_ms < $1 AND owner IS NULL {whose}"
             "ORDER BY at_ms, key LIMIT $2 FOR UPDATE SKIP LOCKED) "
             "RETURNING key, namespace, state, context",
             ages.tasks_ms,
             limit,
+            *agent,
         )
         gone = [key for key, *_ in old]
         for table in ("events", "posts", "pushes", "dead_letters"):

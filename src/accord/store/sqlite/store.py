@@ -601,7 +601,7 @@ class SqliteStore:
 
     def _purge(self, ages: Ages, limit: int) -> int:
         with self._transaction() as db:
-            folded = self._old(db, 0, ages.events_ms, limit, _OLD + _UNNEEDED)
+            folded = self._old(db, 0, ages.events_ms, limit, _OLD + _UNNEEDED, agent=ages.agent)
             db.executemany("UPDATE tasks SET folded=1 WHERE key=?", folded)
             # Without a snapshot the log is all there is of a task.
             db.executemany(
@@ -609,7 +609,7 @@ class SqliteStore:
                 folded,
             )
             point("purge.events")
-            old = self._old(db, 1, ages.tasks_ms, limit)
+            old = self._old(db, 1, ages.tasks_ms, limit, agent=ages.agent)
             gone: Counter[tuple[int, int]] = Counter()
             contexts: set[tuple[int, str]] = set()
             for (key,) in old:
@@ -646,11 +646,17 @@ class SqliteStore:
         before_ms: int,
         limit: int,
         sql: str = _OLD,
+        *,
+        agent: str = "",
     ) -> list[tuple[int]]:
         """Ended tasks that nobody owns."""
         found: list[tuple[int]] = []
+        values: tuple[str, ...] = ()
+        if agent:
+            sql += " AND namespace IN (SELECT namespace FROM namespaces WHERE agent=?)"
+            values = (agent,)
         for state in ENDED:
-            rows = db.execute(sql, (folded, state, before_ms))
+            rows = db.execute(sql, (folded, state, before_ms, *values))
             while len(found) < limit and (row := rows.fetchone()) is not None:
                 if row[0] not in self._claimed:
                     found.append(row)
