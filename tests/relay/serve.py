@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 
 from accord import Agent, Context
 from accord.model import RESUME, AgentCard
@@ -18,6 +19,12 @@ def counting_agent() -> Agent:
         for i in range(chunks):
             await ctx.step(asyncio.sleep, pause_ms / 1000, name="pause")
             await ctx.write(f"{i} ")
+
+    @agent.skill
+    async def plain(request: str) -> AsyncIterator[str]:
+        for i in range(int(request)):
+            yield f"{i} "
+            await asyncio.sleep(0)
 
     @agent.card
     def edit(card: AgentCard) -> None:
