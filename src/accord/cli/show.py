@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Printer", "clean", "follow", "show_json", "show_outcome", "show_reply"]
 
+_COLORS = {
+    TaskState.FAILED: "red",
+    TaskState.REJECTED: "red",
+    TaskState.INPUT_REQUIRED: "yellow",
+    TaskState.AUTH_REQUIRED: "yellow",
+}
+
 # Agents are strangers: what they write must not move the cursor or colour the terminal.
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(13, 32), *range(127, 160)])
 
@@ -130,8 +137,9 @@ def show_reply(reply: ClientReply, target: "AgentTarget", *, is_shown: bool = Fa
     state, said = task.status.state, task.status.message
     words = clean(said.text) if said is not None else ""
     beside = f": {words}" if words not in answer else ""
-    is_bad = state in (TaskState.FAILED, TaskState.REJECTED)
-    click.secho(f"task {task.id} is {state.word}{beside}", err=True, dim=not is_bad)
+    color = _COLORS.get(state)
+    line = f"task {task.id} is {state.word}{beside}"
+    click.secho(line, err=True, fg=color, dim=color is None)
     if task.context_id:
         click.secho(f"context {clean(task.context_id)}", err=True, dim=True)
     if state is TaskState.INPUT_REQUIRED:
