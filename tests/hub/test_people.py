@@ -1,13 +1,16 @@
 """Who is who: tokens, keys, guests, and the browser that opened the admin link."""
 
+import aiohttp
 import pytest
 
 from accord import connect
 from accord.client import ApiKey
 from accord.console import Console
 from accord.hub import Hub, HubSettings
+from accord.net import client_tls
 from tests.auth.test_oauth import issuer, key
 from tests.auth.tokens import AUDIENCE, token
+from tests.client.certs import Authority
 from tests.hub.hubs import Desk, hub_at, serving_card
 
 __all__ = ["issuer", "key"]
@@ -53,8 +56,6 @@ async def test_the_browser_that_opened_the_link_is_an_admin(tmp_path):
     hub = Hub(HubSettings(store=f"sqlite:///{tmp_path}/hub.db", folder=str(tmp_path)))
     page = Console(hub.app)
     page.attach(hub.app)
-    import aiohttp
-
     async with hub.app.serving() as url, aiohttp.ClientSession() as http:
         desk = Desk(hub, url, http)
         assert (await desk.call("GET", "/me", by="guest")).body["role"] == "guest"
@@ -105,3 +106,18 @@ def test_settings_come_from_the_environment():
     assert found.allow == ("10.0.0.0/8", "*.corp")
     with pytest.raises(ValueError, match="guests"):
         HubSettings.of({}, {"ACCORD_HUB_GUESTS": "yes"})
+
+
+async def test_a_hub_with_a_certificate_is_reached_over_tls(tmp_path):
+    certificate, private = Authority(tmp_path).issue("hub")
+    settings = {"tls_cert": str(certificate), "tls_key": str(private)}
+    async with hub_at(tmp_path, **settings) as desk:
+        trusts = client_tls(tmp_path / "ca.pem")
+        key = {"X-API-Key": desk.hub.admin_key}
+        async with (
+            aiohttp.ClientSession() as http,
+            http.get(f"{desk.url}/api/v1/me", headers=key, ssl=trusts) as answer,
+        ):
+            assert (await answer.json())["role"] == "admin"
+    with pytest.raises(ValueError, match="--tls-key"):
+        Hub(HubSettings(tls_cert="x"))

@@ -26,6 +26,8 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 )
 @click.option("--url", help="The address clients reach it at, if not the one it listens on.")
 @click.option("--grpc-port", type=click.IntRange(0, 65535), help="Serve gRPC too, on this port.")
+@click.option("--tls-cert", metavar="FILE", help="Certificate (PEM), for HTTP and gRPC.")
+@click.option("--tls-key", metavar="FILE", help="Its private key (PEM).")
 @click.option("--oidc", metavar="ISSUER", help="Take tokens of this OpenID Connect provider.")
 @click.option("--oidc-audience", help="For whom its tokens must be.  [default: --url]")
 @click.option(
@@ -129,6 +131,7 @@ def hub(
             port=settings.port,
             limits=made.app.limits,
             on_start=started,
+            tls=made.app.server_tls,
             grace_s=20.0,
         )
     except (TypeError, ValueError, RuntimeError) as error:

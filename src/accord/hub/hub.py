@@ -67,6 +67,7 @@ class Hub:
         self.app: App = self.agent.app(
             store=settings.task_store,
             url=settings.url or None,
+            tls=settings.tls,
             limits=limits,
             key_file=settings.key_file or None,
             sign_card=True,

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..server.transport import Tls
+
 __all__ = ["HubSettings"]
 
 PREFIX = "ACCORD_HUB_"
@@ -23,6 +25,8 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "Hub"
     folder: str = ".accord"  # for the key of the local admin
     key_file: str = ""
+    tls_cert: str = ""  # PEM files, for HTTP and gRPC
+    tls_key: str = ""
     grpc_port: int | None = None
     # What callers without a login may do with public agents. By default they may call them on
     # this machine, and nothing elsewhere.
@@ -48,6 +52,17 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     open_s: float = 5.0  # for which calls to an agent that does not answer are refused
     calls_per_minute: int = 600  # of one caller, to all agents together; 0 for no limit
     poll_s: float = 1.0  # between two looks for changes of other replicas
+
+    @property
+    def tls(self) -> Tls | None:
+        """The certificate its ports show; None if they are plain.
+
+        Raises:
+            ValueError: Half of it is missing.
+        """
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ValueError("TLS needs both --tls-cert and --tls-key")
+        return Tls(Path(self.tls_cert), Path(self.tls_key)) if self.tls_cert else None
 
     @property
     def task_store(self) -> str:
