@@ -110,6 +110,13 @@ async def test_search_shows_strangers_texts_below_untrusted_only(tmp_path):
             await desk.call("GET", f"/search?{query}")
             for query in ("text=findme", "", "text=findme&expand=schema&order=relevance")
         ]
+        catalogs = [
+            await desk.call("GET", path)
+            for path in ("/ai-catalog.json", "/.well-known/ai-catalog.json")
+        ]
+    for catalog in catalogs:
+        assert len(catalog.body["entries"]) == 2
+        assert "\u202e" not in json.dumps(catalog.body, ensure_ascii=False)
     for answer in answers:
         assert len(answer.body["untrusted"]) == 1
         outside = {name: v for name, v in answer.body.items() if name != "untrusted"}

@@ -3,6 +3,7 @@
 The same function prepares documents and requests, so that both agree on what a word is.
 """
 
+import functools
 import re
 import unicodedata
 
@@ -43,13 +44,19 @@ _STEM = 3
 def words_of(text: str) -> list[str]:
     """Return the words of a text, in order."""
     found: list[str] = []
-    text = unicodedata.normalize("NFKC", text)
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
     for run in _RUNS.findall(_CASE.sub(" ", text)):
-        if _HAN.match(run):
+        if not run.isascii() and _HAN.match(run):
             found += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
         else:
-            found.append(_stem(_plain(run)))
+            found.append(_word(run))
     return found
+
+
+@functools.lru_cache(maxsize=50_000)
+def _word(run: str) -> str:
+    return _stem(_plain(run))
 
 
 def request_words(text: str) -> dict[str, str]:
