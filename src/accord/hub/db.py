@@ -176,13 +176,13 @@ class _Sqlite(Database):
         async with self._lock:
             assert self._db is not None, "the database is not open"
             db = _SqliteTransaction(self, self._db)
-            await db.execute("BEGIN IMMEDIATE")
             try:
+                await db.execute("BEGIN IMMEDIATE")
                 yield db
+                await db.execute("COMMIT")
             except BaseException:
-                await db.execute("ROLLBACK")
+                await self.run(self._db.rollback)  # does nothing outside a transaction
                 raise
-            await db.execute("COMMIT")
 
 
 class _SqliteTransaction(Transaction):
