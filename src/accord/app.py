@@ -555,7 +555,8 @@ class App(Router):
         await asyncio.shield(self._closing)
 
     async def _close(self, grace_s: float) -> None:
-        await self._drain(grace_s)
+        if self.is_open:  # else it failed to open, and there is no work
+            await self._drain(grace_s)
         await self._close_rest()
         for part in reversed(self._parts):
             await part.close()
