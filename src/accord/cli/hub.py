@@ -123,6 +123,8 @@ def hub(
             click.echo(f"  key      {made.admin_file} (an admin's: keep it to yourself)")
             if page is not None:
                 click.echo(f"  console  {page.link(base)}   (opens once)")
+            how = f"words, and meaning by {settings.meaning}" if settings.meaning else "words only"
+            click.echo(f"  search   by {how}")
             click.echo(f"\nAdd an agent:  {click.style('accord hub add URL', bold=True)}")
 
         serve(
