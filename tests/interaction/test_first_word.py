@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from accord import Agent, Context, InvalidParams, Message, Part, Reply
+from accord.auth import ApiKeys
 from accord.model import Role, StatusUpdate, TaskState, TaskStatus
 from tests.drive import kinds, refusal_of, say, state_of, text_of
 
@@ -197,6 +198,21 @@ async def test_headers_without_credentials(connect):
     async with connect(agent_of(look)) as client:
         await client.send(say("hello", tenant="blue"), headers=headers)
     assert seen == [({"x-request-id": "r-1"}, "blue", "hello")]
+
+
+async def test_the_agents_own_key_is_hidden_whatever_its_header_is_called(connect_rpc):
+    """A scheme of the agent says which header holds a key."""
+    seen = []
+
+    async def look(text: str, ctx: Context):
+        seen.append(ctx.headers)
+        return ctx.caller.name
+
+    key = "k-0123456789abcdef"
+    agent = agent_of(look, auth=ApiKeys(header="X-Team", keys={key: "ada"}))
+    async with connect_rpc(agent) as client:
+        reply = await client.send("hello", headers={"X-Team": key, "X-Color": "blue"})
+    assert (text_of(reply["task"]), seen) == ("ada", [{"x-color": "blue"}])
 
 
 async def test_a_task_of_one_is_no_one_elses(connect_rpc):

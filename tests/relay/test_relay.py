@@ -339,3 +339,17 @@ async def test_an_agent_that_forgets_fails_its_tasks():
             await forgetful.close()
             assert reply.state is TaskState.FAILED
             assert "no longer knows" in reply.task.status.message.text
+
+
+@pytest.mark.parametrize("way_out", ["jsonrpc-0.1", "jsonrpc-1.0"])
+async def test_a_task_that_is_begun_anew(way_out):
+    """0.1 lets an ended task go on: there too, or as a new task of the same conversation."""
+    async with relayed(clerk(), "jsonrpc-0.1", way_out) as client:
+        first = await client.send("hello")
+        again = await client.send("more", task_id=first.task_id, context_id=first.context_id)
+        assert (again.state, again.task_id) == (TaskState.COMPLETED, first.task_id)
+        assert [artifact.text for artifact in again.task.artifacts][-1] == "MORE"
+        third = await client.send("ask", task_id=first.task_id, context_id=first.context_id)
+        assert third.state is TaskState.INPUT_REQUIRED
+        done = await client.send("two", task_id=first.task_id, context_id=first.context_id)
+        assert (done.state, done.task.artifacts[-1].text) == (TaskState.COMPLETED, "heard two")
