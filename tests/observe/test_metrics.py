@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from accord import Agent, Context, TaskNotFound, connect
+from accord import Agent, Context, TaskNotFound, Unauthenticated, connect
 from accord.auth import ApiKeys
 from accord.gauges import listen_address
 from tests.processes import free_port, run, start
@@ -102,21 +102,27 @@ async def test_the_page_counts_what_happens():
     assert page("accord_push_lag_seconds") >= 0
 
 
-async def test_who_is_refused_is_counted():
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
+async def test_who_is_refused_is_counted(binding):
     agent = Agent("Desk", auth=ApiKeys())
     agent.skill(listen, id="listen")
-    app = agent.app(metrics=0)
-    async with app.serving() as url, aiohttp.ClientSession() as session:
-        async with session.post(url, json={}) as answer:
-            assert answer.status == 401
+    app = agent.app(grpc_port=0, metrics=0)
+    async with app.serving() as url, connect(url, binding=binding) as client:
+        with pytest.raises(Unauthenticated):
+            await client.send("hello")
         page = Page(await get(app.metrics.url))
-        of = {"agent": "Desk", "operation": "unknown", "version": "unknown", "binding": "JSONRPC"}
-        assert page("accord_requests_total", outcome="UNAUTHENTICATED", **of) == 1
+    of = {"agent": "Desk", "operation": "unknown", "version": "unknown", "binding": binding}
+    assert page("accord_requests_total", outcome="UNAUTHENTICATED", **of) == 1
+
+
+async def test_there_is_only_the_page_and_only_for_this_machine():
+    app = desk().app(metrics=0)
+    async with app.serving(), aiohttp.ClientSession() as session:
+        assert app.metrics.url.startswith("http://127.0.0.1:")
         async with session.get(app.metrics.url.replace("/metrics", "/")) as answer:
             assert answer.status == 404
         async with session.post(app.metrics.url) as answer:
             assert answer.status == 405
-    assert app.metrics.url.startswith("http://127.0.0.1:")
 
 
 async def listen(text: str) -> str:

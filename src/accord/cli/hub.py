@@ -26,6 +26,11 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
 )
 @click.option("--url", help="The address clients reach it at, if not the one it listens on.")
 @click.option("--grpc-port", type=click.IntRange(0, 65535), help="Serve gRPC too, on this port.")
+@click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    help="Serve metrics for Prometheus here. Needs: pip install 'accord[metrics]'",
+)
 @click.option("--tls-cert", metavar="FILE", help="Certificate (PEM), for HTTP and gRPC.")
 @click.option("--tls-key", metavar="FILE", help="Its private key (PEM).")
 @click.option("--oidc", metavar="ISSUER", help="Take tokens of this OpenID Connect provider.")

@@ -73,6 +73,7 @@ class Hub:
             sign_card=True,
             allow_hosts=settings.allow,
             grpc_port=settings.grpc_port,
+            metrics=settings.metrics or None,
             grpc_host=settings.host,
         )
         self.people.keys = self.app.engine.tasks.store.keys

@@ -28,6 +28,7 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str = ""  # PEM files, for HTTP and gRPC
     tls_key: str = ""
     grpc_port: int | None = None
+    metrics: str = ""  # [HOST:]PORT for Prometheus
     # What callers without a login may do with public agents. By default they may call them on
     # this machine, and nothing elsewhere.
     guests: Literal["", "off", "see", "call"] = ""

@@ -154,7 +154,10 @@ class GrpcEndpoint(Endpoint):
 
     def _precheck(self, exchange: GrpcCall) -> A2AError | None:
         assert self._service.authenticator is not None  # else there is nothing to check
-        return self._service.authenticator.precheck(_credentials(exchange))
+        error = self._service.authenticator.precheck(_credentials(exchange))
+        if error is not None and self.observer is not None:
+            self.observer.refused("GRPC", error)
+        return error
 
     async def _caller(self, exchange: GrpcCall, service: Service, operation: Operation) -> Caller:
         """Who makes a call. Of what is public, nobody has to say so."""
