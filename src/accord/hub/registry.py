@@ -550,12 +550,12 @@ class Registry:
                 self._seen,
             )
         card_of = {card["agent"]: card for card in cards}
+        members_of: dict[str, list[Member]] = {}
+        for one in members:
+            found = Member(one["card_url"], one["added_ms"])
+            members_of.setdefault(one["agent"], []).append(found)
         for row in rows:
-            own = tuple(
-                Member(one["card_url"], one["added_ms"])
-                for one in members
-                if one["agent"] == row["id"]
-            )
+            own = tuple(members_of.get(row["id"], ()))
             self._put(_entry_of(row, _version_of(card_of[row["id"]]), own))
             self._seen = max(self._seen, row["changed"])
 
