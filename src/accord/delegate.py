@@ -7,7 +7,7 @@ cancels it, and the trace goes on.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from . import observe
@@ -157,8 +157,7 @@ class _Conversation:
         try:
             reply = await (self._follow() if task_id else self._send(message, self._key))
             while reply.state in INTERRUPTED:
-                answer = await self._ask(reply)
-                reply = await self._send(answer.parts, f"{self._key}/{answer.message_id}")
+                reply = await self._answered(reply)
         except asyncio.CancelledError:
             if not self._run.goes_on_elsewhere:  # else the next attempt goes on with it
                 await _cancel(client, self._task_id)
@@ -178,7 +177,11 @@ class _Conversation:
         )
         async for event in stream:
             await self._on_event(event)
-        return stream.reply
+            if isinstance(event, StatusUpdate) and event.status.state is TaskState.AUTH_REQUIRED:
+                break  # the stream stays open meanwhile, and we have to tell our client
+        reply = stream.reply
+        await stream.close()
+        return reply
 
     async def _follow(self) -> ClientReply:
         """Read on in a task that was begun before."""
@@ -227,18 +230,43 @@ class _Conversation:
                 if new:
                     self._run.emit(new)
 
-    async def _ask(self, reply: ClientReply) -> Message:
-        """Ask our own client what the other agent asks us."""
+    async def _answered(self, reply: ClientReply) -> ClientReply:
+        """Ask our own client what the other agent asks us, and hand on the answer."""
         name, questions = self._client.card.name, self._run.questions
-        answer: Message
         if reply.state is TaskState.AUTH_REQUIRED:
-            answer = await questions.require_auth(self._branch, f"{name}: {reply.question}", None)
+            answer = await questions.require_auth(
+                self._branch, f"{name}: {reply.question}", _Authorized(self._client, self._task_id)
+            )
+            if (await self._client.get(self._task_id)).state not in INTERRUPTED:
+                return await self._follow()  # it was authorized, with a message or without one
         else:
             said = reply.task.status.message if reply.task is not None else None
             answer = await questions.ask(
                 self._branch, said if said is not None else f"{name} needs an answer", Message
             )
-        return answer
+        if answer is None:  # the next question has come already
+            return await self._follow()
+        return await self._send(answer.parts, f"{self._key}/{answer.message_id}")
+
+
+class _Authorized:
+    """Awaits that a task no longer waits for an authorization. Nothing happens before that."""
+
+    def __init__(self, client: Client, task_id: str) -> None:
+        self._client = client
+        self._task_id = task_id
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._watch().__await__()
+
+    async def _watch(self) -> None:
+        with contextlib.suppress(UnsupportedOperation):  # it has ended meanwhile
+            async with self._client.subscribe(self._task_id) as stream:
+                async for event in stream:
+                    if not isinstance(event, StatusUpdate | Task):
+                        continue
+                    if event.status.state is not TaskState.AUTH_REQUIRED:
+                        return
 
 
 async def _cancel(client: Client, task_id: str) -> None:

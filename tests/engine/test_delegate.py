@@ -1,13 +1,14 @@
 """Handing a part of a task to another agent."""
 
 import asyncio
+import contextlib
 import uuid
 
 import pytest
 
 from accord import Agent, Context, Message, Part, connect
 from accord.client import Retry
-from accord.model import Role, TaskState
+from accord.model import Role, TaskState, UnsupportedOperation
 from tests.engine.processes import Disk, Memory, Twice, ended, message, text_of, told, until
 
 
@@ -60,6 +61,40 @@ async def test_a_question_of_the_other_agent_is_asked_of_our_client():
         assert reply.question == "How many coats?"
         assert reply.task.status.message.parts[1].data == {"type": "integer"}
         assert (await reply.answer("2")).text == "2 coats of blue"
+
+
+@pytest.mark.parametrize("how", ["a message", "without one"])
+async def test_an_authorization_the_other_agent_needs_is_asked_of_our_client(how):
+    """The stream of the other agent stays open while it waits: our client has to hear of it all
+    the same. Nobody need say that it was given.
+    """
+    given = asyncio.Event()
+
+    async def pay(item: str, ctx: Context):
+        until = given.wait() if how == "without one" else None
+        await ctx.require_auth("Log in at https://bank.example.com", until=until)
+        return f"paid for {item}"
+
+    desk = agent_of(pay)
+
+    async def order(item: str, ctx: Context):
+        return (await ctx.delegate(desk, item)).text
+
+    async with asyncio.timeout(30), connect(agent_of(order, "Shop")) as client:
+        async with client.stream("shelf") as stream:
+            async for event in stream:
+                if getattr(event, "status", None) and event.status.message:
+                    break
+        assert stream.task.state is TaskState.AUTH_REQUIRED
+        assert event.status.message.text == "Desk: Log in at https://bank.example.com"
+        if how == "a message":
+            assert (await client.send("done", task_id=stream.task_id)).text == "paid for shelf"
+        else:
+            given.set()
+            with contextlib.suppress(UnsupportedOperation):  # it may have ended already
+                async for _ in client.subscribe(stream.task_id):
+                    pass
+            assert (await client.wait(stream.task_id)).text == "paid for shelf"
 
 
 async def test_a_part_that_fails_fails_the_whole_with_its_reason_unless_caught():
