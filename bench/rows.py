@@ -214,6 +214,25 @@ class ObservedTimes(Load):
         return wire.send(server)
 
 
+class Executor(Load):
+    """The same `AgentExecutor` of a2a-sdk, on a2a-sdk and on Accord."""
+
+    columns = ("sdk", "memory")
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        if server.column == "sdk":
+            return await super().measure(server, effort)
+        wrapped = Server(server.column, variables={"BENCH_EXECUTOR": "1"})
+        try:
+            await wrapped.start()
+            return await super().measure(wrapped, effort)
+        finally:
+            await wrapped.stop()
+
+    def request(self, server: Server) -> bytes:
+        return wire.send(server)
+
+
 _NO_COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
 _SAMPLED_OUT = {"OTEL_TRACES_SAMPLER": "parentbased_always_off", **_NO_COLLECTOR}
 
@@ -572,6 +591,7 @@ ROWS: tuple[Row, ...] = (
         connections=32,
         rounds=5,
     ),
+    Executor("executor", "send to an executor of a2a-sdk, 32 connections", connections=32),
     ObservedTimes(
         "tracing",
         "send with traces that are sampled out against one without, 32 connections",

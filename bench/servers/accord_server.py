@@ -1,7 +1,8 @@
 """The agent on Accord, as `agent.run` serves it: `accord_server.py PORT STORE_URL [GRPC_PORT]`.
 
 `BENCH_AUTH` says how callers authenticate: not at all, with an API key, or with a JWT whose
-keys are in the file it names. `BENCH_METRICS` is a port for metrics.
+keys are in the file it names. `BENCH_METRICS` is a port for metrics. With
+`BENCH_EXECUTOR` the agent is an executor of a2a-sdk.
 """
 
 import asyncio
@@ -87,6 +88,12 @@ async def twice(text: str, ctx: Context) -> str:
 async def weigh(file: File) -> str:
     """Say how large the file is."""
     return f"{len(file.data or b'')} bytes"
+
+
+if os.environ.get("BENCH_EXECUTOR"):  # the same agent, as it is written for a2a-sdk
+    from sdk_server import Echo
+
+    agent = Agent.wrap(Echo())
 
 
 if __name__ == "__main__":
