@@ -347,20 +347,34 @@ class _Relayed:
         message = await self._outgoing(self._message)
         message.message_id = run.task_id  # those of callers may be the same
         message.context_id = self._remote.context_id
-        self._open(client, message, self._remote.key)
-        try:
-            first = await self._first_event()
-        except (A2AError, AgentFault) as error:
-            passed = _passed_on(error, "", "")
-            if run.is_unspoken:
-                raise passed from None
-            raise Fail(str(passed)) from None
+        first = await self._first_answer(client, message)
         if isinstance(first, Message):
             run.say(first, "")
             return False
         assert self._stream is not None  # it gave the event
         self._learn(self._stream)
         return True
+
+    async def _first_answer(self, client: Client, message: Message) -> Any:
+        """Send the first message, and return the first event. Once there is a task nobody waits:
+        an agent that recognises the message gets it again when it is back.
+        """
+        loop = asyncio.get_running_loop()
+        since, tries = loop.time(), 0
+        while True:
+            self._open(client, message, self._remote.key)
+            try:
+                return await self._first_event()
+            except (A2AError, AgentFault) as error:
+                await self._close()
+                passed = _passed_on(error, "", "")
+                if self._run.is_unspoken:
+                    raise passed from None
+                is_late = loop.time() - since > self._relay.lost_after_s
+                if is_late or not is_interrupted(error) or not client.deduplicates:
+                    raise Fail(str(passed)) from None
+            tries += 1
+            await _pause(tries)
 
     async def _reopen(self) -> None:
         """A message has begun an ended task anew, as old versions allow: so it does with the other

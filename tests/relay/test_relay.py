@@ -226,6 +226,29 @@ async def test_a_silent_agent_gets_a_task():
         assert (done.state, done.text) == (TaskState.COMPLETED, "at last")
 
 
+async def test_a_silent_agent_that_is_away_for_a_while():
+    """One that recognises the message gets it again when it is back, and does it once."""
+    gate, calls = Gate(), []
+    agent = Agent("Slow")
+
+    @agent.skill(first_word=True)
+    async def think(text: str) -> str:
+        calls.append(text)
+        await gate.event.wait()
+        return "at last"
+
+    async with switched(agent) as place:
+        relay = await proxied(place.url, silent_s=0.05)
+        async with served(relay) as address, connect(address) as client:
+            reply = await client.send("hello", wait=False)
+            await place.off()
+            gate.event.set()
+            assert (await client.get(reply.task_id)).status.state is TaskState.SUBMITTED
+            await place.on()
+            done = await client.wait(reply.task_id, timeout_s=60)
+            assert (done.state, done.text, calls) == (TaskState.COMPLETED, "at last", ["hello"])
+
+
 async def test_an_agent_that_is_not_there():
     """Before there is a task that is the error of the call, without a word of where it is."""
     async with served(clerk()) as url:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .call import RESUME as RESUME
     from .call import SCHEMA as SCHEMA
     from .call import Call as Call
+    from .headers import ORDINARY_HEADERS as ORDINARY_HEADERS
     from .service import Service as Service
     from .table import ASSUMED as ASSUMED
     from .table import OPERATIONS as OPERATIONS
@@ -28,6 +29,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Call": "call",
             "IDEMPOTENT": "call",
             "OPERATIONS": "table",
+            "ORDINARY_HEADERS": "headers",
             "Operation": "table",
             "RESUME": "call",
             "SCHEMA": "call",

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping
 
-__all__ = ["ORDINARY", "visible_headers"]
+__all__ = ["ORDINARY_HEADERS", "visible_headers"]
 
 MAX_BYTES = 8 << 10  # of all of them; beyond that none is recorded, since it would be in every task
 
 # What every request has, or what has its own place: nobody looks for it among the headers.
-ORDINARY = frozenset(
+ORDINARY_HEADERS = frozenset(
     b"""
     :authority :method :path :scheme a2a-extensions a2a-version accept accept-charset
     accept-encoding accept-language cache-control connection content-encoding content-length
@@ -33,13 +33,13 @@ def visible_headers(
         headers: Of the request, their names in lower case.
         secret: Names that this agent's own credentials go by.
     """
-    if headers.keys() <= ORDINARY:
+    if headers.keys() <= ORDINARY_HEADERS:
         return ()
     hidden = frozenset(secret)
     shown = tuple(
         (name.decode("latin-1"), value.decode("latin-1"))
         for name, value in headers.items()
-        if name not in ORDINARY
+        if name not in ORDINARY_HEADERS
         and name not in hidden
         and not _SECRET.search(name)
         and not name.startswith((b":", b"sec-", b"proxy-"))

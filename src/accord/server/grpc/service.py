@@ -10,7 +10,15 @@ from ...engine import LARGE, offload
 from ...engine.log import Event, View
 from ...model import A2AError, Limits, Message, Unauthenticated, VersionNotSupported
 from ...observe import ObservedRequest, Observer, enter
-from ...operations import OPERATIONS, Call, Operation, Service, Version, known_version
+from ...operations import (
+    OPERATIONS,
+    ORDINARY_HEADERS,
+    Call,
+    Operation,
+    Service,
+    Version,
+    known_version,
+)
 from ...protocol import encoded_size
 from ...protocol.protobuf import Rpc, rpcs
 from .. import request_log
@@ -172,7 +180,9 @@ class GrpcEndpoint(Endpoint):
         """Return what the metadata says about a call."""
         call = Call(origin=version.grpc_codec.origin)
         call.request_headers = {
-            name.encode("latin-1"): value.encode("latin-1", "replace") for name, value in metadata
+            key: value.encode("latin-1", "replace")
+            for name, value in metadata
+            if (key := name.encode("latin-1")) not in ORDINARY_HEADERS
         }
         extensions = traceparent = tracestate = ""
         for name, value in metadata:
