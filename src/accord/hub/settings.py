@@ -51,7 +51,7 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     message_s: float = 86_400.0
     check_s: float = 7 * 86_400.0
     open_s: float = 5.0  # for which calls to an agent that does not answer are refused
-    calls_per_minute: int = 600  # of one caller, to all agents together; 0 for no limit
+    calls_per_minute: int = 6_000  # of one caller, to all agents together; 0 for no limit
     poll_s: float = 1.0  # between two looks for changes of other replicas
 
     @property
