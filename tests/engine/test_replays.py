@@ -287,7 +287,7 @@ async def test_a_death_is_blamed_on_the_same_runs_however_many_there_are(
     """More than are read at a time: those that had been still are not blamed because the one that
     had not is found later.
     """
-    monkeypatch.setattr(recovery, "RECENT_MS", 40)
+    monkeypatch.setattr(recovery, "RECENT_MS", 400)
     monkeypatch.setattr(recovery, "MAX_ATTEMPTS", 0)  # the first blame is the end
     agent, number = Agent("Neighbours"), 1
 
@@ -299,7 +299,7 @@ async def test_a_death_is_blamed_on_the_same_runs_however_many_there_are(
     async with place.dying(agent) as process:
         still = [await process.send(message("still", returnImmediately=True)) for _ in range(40)]
         since_ms = now_ms()
-        await until(lambda: now_ms() > since_ms + 80)
+        await until(lambda: now_ms() > since_ms + 800)
         busy = await process.send(message("busy", returnImmediately=True))
     number = 2
     async with place.process(agent) as process:
@@ -315,7 +315,7 @@ async def test_a_death_is_blamed_on_runs_of_the_process_that_died(
     """Two have died: that something had just happened in one of them says nothing about who killed
     the other.
     """
-    monkeypatch.setattr(recovery, "RECENT_MS", 40)
+    monkeypatch.setattr(recovery, "RECENT_MS", 400)
     monkeypatch.setattr(recovery, "MAX_ATTEMPTS", 0)
     monkeypatch.setattr(upkeep, "CHECK_S", 60.0)
     place, agent, number = Memory(), Agent("Neighbours"), 1
@@ -329,9 +329,9 @@ async def test_a_death_is_blamed_on_runs_of_the_process_that_died(
         still = await one.send(message("still", returnImmediately=True))
         alone = await other.send(message("alone", returnImmediately=True))
         since_ms = now_ms()
-        await until(lambda: now_ms() > since_ms + 80)
+        await until(lambda: now_ms() > since_ms + 800)
         await other.app._engine.tasks.store.beat()
-        await until(lambda: now_ms() > since_ms + 100)
+        await until(lambda: now_ms() > since_ms + 1_000)
         busy = await one.send(message("busy", returnImmediately=True))
     number = 2
     async with place.process(agent) as process:
