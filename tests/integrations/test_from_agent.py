@@ -15,7 +15,7 @@ from accord.tools import from_agent, from_skills
 from tests.integrations.agents import served, trip_planner, workshop
 from tests.processes import free_port
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 def task_in(text: str) -> str:

@@ -15,7 +15,7 @@ from tests.integrations.agents import PNG
 from tests.integrations.mcp.test_tools import SERVER, booking
 from tests.processes import start
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 async def test_each_tool_is_a_skill_with_its_parameters():

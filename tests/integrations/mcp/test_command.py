@@ -16,7 +16,7 @@ from accord.cli import main
 from tests.integrations.agents import served, trip_planner, workshop
 from tests.processes import free_port, run, start
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 @asynccontextmanager

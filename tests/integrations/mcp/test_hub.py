@@ -14,7 +14,7 @@ from tests.hub.hubs import hub_at
 from tests.integrations.agents import served, trip_planner
 from tests.processes import free_port
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 def text_of(result):

@@ -20,7 +20,7 @@ from accord.integrations.mcp import make_server
 from accord.observe import current_trace
 from tests.integrations.agents import PNG, WAV, trip_planner, workshop
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 CLIENTS: list[Client] = []  # of the agents behind the MCP server, to look at their tasks
 
 

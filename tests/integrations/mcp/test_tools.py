@@ -22,7 +22,7 @@ from accord.tools import from_mcp
 from tests.integrations.agents import PNG
 from tests.processes import free_port
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 @pytest.fixture(params=["2026-07-28", "legacy"])
