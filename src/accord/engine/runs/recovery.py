@@ -214,6 +214,7 @@ class Recovery:
         """
         skill = self._engine.runs.find_skill(log)
         try:
+            await log.stored()  # what is read back is only what is stored
             entries = await self._tasks.entries(log)
             history = read_history(entries, self._engine.limits)
             if log.run is not None or log.state not in (TaskState.SUBMITTED, TaskState.WORKING):
