@@ -1,8 +1,8 @@
 """Metrics for Prometheus, whose own library writes the page. Imported only when they are switched
 on.
 
-While things happen they are only counted, on the event loop and without a lock: a tenth of the time
-that the library's own counters take. Everything else is done when the page is asked for.
+While things happen they are only counted, on the event loop and without a lock. Everything else is
+done when the page is asked for.
 """
 
 from bisect import bisect_left
