@@ -6,7 +6,6 @@ that prove them, or what is missing. docs/cli-compliance.md and .yaml are made f
 
 import functools
 import json
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -246,7 +245,6 @@ def report() -> str:
     lines = [
         "report:",
         '  tool: "accord"',
-        f"  tool_version: {quote(version('accord'))}",
         '  language: "Python"',
         '  spec_version: "0.2"',
         '  spec_revision: "2026-08-17"',
