@@ -7,6 +7,7 @@ import pytest
 
 from accord import Agent, Context, InvalidParams, connect
 from accord.client import CallFailed
+from accord.client.streams.resume import ShownText
 from accord.model import InvalidAgentResponse
 
 
@@ -123,3 +124,44 @@ async def test_a_conversation_names_a_skill_for_new_tasks_only():
         reply = await talk.send("blue", skill="ask")
         assert reply.text == "blue"
         assert (await talk.send("Mia", skill="greet")).text == "Hello Mia"
+
+
+async def test_texts_of_a_task_that_failed_end_with_an_error():
+    agent = Agent("Teller")
+
+    @agent.skill
+    async def tell(text: str):
+        yield "Once upon a time"
+        raise RuntimeError("the end")
+
+    async with connect(agent) as client:
+        texts = client.stream("go").text()
+        assert await anext(texts) == "Once upon a time"
+        with pytest.raises(CallFailed, match="Teller is failed"):
+            await anext(texts)
+
+
+def test_an_answer_that_is_written_again_is_shown_once():
+    """A durable run goes on after a restart, and what it has said comes again first."""
+    shown = ShownText()
+    whole = [("You ", True), ("said ", False), ("You ", True), ("said ", False), ("yes", False)]
+    assert "".join(shown.add(text, is_whole=is_whole) for text, is_whole in whole) == "You said yes"
+    assert shown.add("Something else", is_whole=True) == "\nSomething else"
+    assert shown.add("!", is_whole=False) == "!"
+
+
+async def test_a_conversation_knows_what_was_streamed():
+    agent = Agent("Chat")
+
+    @agent.skill
+    async def chat(text: str, ctx: Context):
+        yield f"{len(ctx.state.setdefault('said', []))} before"
+        ctx.state["said"].append(text)
+
+    async with connect(agent) as client:
+        talk = client.conversation()
+        assert [text async for text in talk.stream("one").text()] == ["0 before"]
+        assert talk.last is not None
+        assert talk.last.text == "0 before"
+        again = client.conversation(talk.context_id)
+        assert (await again.send("two")).text == "1 before"

@@ -145,7 +145,6 @@ class _Chat:
                 reply = stream.reply
         finally:
             self._task_id = stream.task_id
-        self._talk.context_id = reply.context_id or self._talk.context_id
         self._is_asked = reply.state is TaskState.INPUT_REQUIRED
         if self._is_asked:
             said = reply.question

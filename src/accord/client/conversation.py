@@ -23,10 +23,24 @@ class Conversation:
     """
 
     def __init__(self, client: "Client", context_id: str = "") -> None:
-        self.context_id = context_id
-        self.last: ClientReply | None = None
+        self._context_id = context_id
+        self._last: ClientReply | None = None
         self._client = client
         self._reading: Stream | None = None
+
+    @property
+    def context_id(self) -> str:
+        """What the agent calls this conversation; `client.conversation(context_id)` goes on with
+        it. Empty before the first answer.
+        """
+        self._catch_up()
+        return self._context_id
+
+    @property
+    def last(self) -> ClientReply | None:
+        """The last answer, as far as it has been read."""
+        self._catch_up()
+        return self._last
 
     async def send(
         self,
@@ -36,7 +50,6 @@ class Conversation:
         metadata: Metadata | None = None,
         timeout_s: float | None = None,
     ) -> ClientReply:
-        self._catch_up()
         reply = await self._client.send(
             message,
             task_id=self._open_task,
@@ -45,6 +58,7 @@ class Conversation:
             metadata=metadata,
             timeout_s=timeout_s,
         )
+        self._reading = None
         self._remember(reply)
         return reply
 
@@ -56,7 +70,6 @@ class Conversation:
         metadata: Metadata | None = None,
         timeout_s: float | None = None,
     ) -> "Stream":
-        self._catch_up()
         self._reading = self._client.stream(
             message,
             task_id=self._open_task,
@@ -73,13 +86,13 @@ class Conversation:
         return last.task_id if last is not None and last.state in INTERRUPTED else ""
 
     def _catch_up(self) -> None:
-        """A stream is read by the user; what it came to counts when the conversation goes on."""
-        reading, self._reading = self._reading, None
+        """A stream is read by the user: what it has come to counts."""
+        reading = self._reading
         if reading is not None and (
             reading.task is not None or isinstance(reading.message, Message)
         ):
             self._remember(reading.reply)
 
     def _remember(self, reply: ClientReply) -> None:
-        self.last = reply
-        self.context_id = reply.context_id or self.context_id
+        self._last = reply
+        self._context_id = reply.context_id or self._context_id

@@ -31,7 +31,7 @@ from ...model import (
 )
 from ...protocol import EventFrame
 from ..bindings import Item
-from ..errors import AgentFault, ConnectionLost, TooSlow, about_task, task_of
+from ..errors import AgentFault, CallFailed, ConnectionLost, TooSlow, about_task, task_of
 from ..reply import ClientReply
 from ..retry import Failures, is_interrupted, may_repeat
 from .seen import Echo, Gap, apply, catch_up, message_arrived, own, reconcile, unseen
@@ -48,6 +48,32 @@ _LIVE, _RESUMED, _SNAPSHOT = "live", "resumed", "snapshot"
 
 _LAST_BYTES_S = 0.2
 _POLL_MOST_S = 2.0
+
+
+_UNSUCCESSFUL = (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED)
+
+
+class ShownText:
+    """The text of an artifact, as far as it was shown to somebody who reads it as it comes."""
+
+    __slots__ = ("_again", "_shown")
+
+    def __init__(self) -> None:
+        self._shown: list[str] = []
+        self._again: str | None = None  # what was written anew, while it says nothing new
+
+    def add(self, text: str, *, is_whole: bool) -> str:
+        """Take what came; return what is to be shown of it."""
+        if self._again is None and not (is_whole and self._shown):
+            self._shown.append(text)
+            return text
+        again = text if is_whole else (self._again or "") + text
+        shown = "".join(self._shown)
+        if shown.startswith(again) and shown != again:
+            self._again = again
+            return ""
+        self._again, self._shown = None, [again]
+        return again[len(shown) :] if again.startswith(shown) else f"\n{again}"
 
 
 class Stream:
@@ -128,16 +154,24 @@ class Stream:
         async for text in client.stream("A weekend in Rome").text():
             print(text, end="")
 
-        What the agent replaces is not taken back: `reply.text` has the answer as it stands. A
-        question, or the words of a task that ended without an artifact, come last.
+        An agent that goes on after a restart may write its answer again: only what is new comes
+        then. What it replaces by something else is not taken back: `reply.text` has the answer as
+        it stands. A question, or the words of a task that ended without an artifact, come last.
+
+        Raises:
+            CallFailed: The task failed, was rejected or canceled; after the text it had written.
         """
-        has_written = False
+        written: dict[str, ShownText] = {}
         async for event in self:
             if isinstance(event, ArtifactUpdate):
-                has_written = True
-                yield event.artifact.text
+                shown = written.setdefault(event.artifact.artifact_id, ShownText())
+                new = shown.add(event.artifact.text, is_whole=not event.append)
+                if new:
+                    yield new
+        if self.task is not None and self.task.status.state in _UNSUCCESSFUL:
+            raise CallFailed(self._client.card.name, self.reply)
         said = self.message or (self.task.status.message if self.task is not None else None)
-        if said is not None and (not has_written or self.reply.question):
+        if said is not None and (not written or self.reply.question):
             yield said.text
 
     async def __aenter__(self) -> "Stream":
