@@ -146,6 +146,7 @@ async def test_interfaces_of_an_edited_card_are_served_as_they_are(connect_rest)
     (lambda card: msgspec.structs.replace(card, skills=card.skills * 2), "two skills have the id"),
 ])  # fmt: skip
 def test_a_card_no_client_could_use_is_refused_at_start(result, what):
+    """A mistake in `@agent.card` is told to who wrote it, not to clients."""
     agent = Agent("Plain")
     agent.skill(echo)
     agent.card(result)
@@ -154,6 +155,7 @@ def test_a_card_no_client_could_use_is_refused_at_start(result, what):
 
 
 def test_a_card_is_made_without_waiting():
+    """Cards are made for each address as they are asked for, so the function can't be awaited."""
     agent = Agent("Plain")
     agent.skill(echo)
 

@@ -77,6 +77,8 @@ async def test_an_error_before_the_first_word_is_the_answer(connect):
 
 
 async def test_an_error_after_it_fails_the_task(connect_rpc):
+    """There is a task by then, and so something to fail."""
+
     async def breaks(text: str):
         yield "a"
         raise RuntimeError("broken")
@@ -121,6 +123,8 @@ async def test_a_status_first_is_the_first_status(connect_rpc):
 
 
 async def test_a_question_first_makes_a_task(connect):
+    """A question needs a task that waits for its answer."""
+
     async def asks(text: str, ctx: Context):
         return Reply(await ctx.ask("Where?"))
 
@@ -229,6 +233,8 @@ async def test_a_task_of_one_is_no_one_elses(connect_rpc):
 
 
 async def test_a_plain_function_may_have_a_first_word(connect_rpc):
+    """What it returns is its first word."""
+
     def plain(text: str):
         return Reply(text)
 

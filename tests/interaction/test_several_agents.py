@@ -58,6 +58,7 @@ async def test_each_is_an_agent_of_its_own_over_every_binding(binding):
 
 
 async def test_the_root_says_which_there_are():
+    """Whoever knows the address alone finds the agents below it."""
     app = named("HR").app(beside=[named("IT")])
     async with app.serving() as url, aiohttp.ClientSession() as http:
         async with http.get(f"{url}/") as answer:
@@ -111,6 +112,7 @@ async def test_each_authenticates_its_own_callers(binding):
 
 
 async def test_agents_come_and_go_while_the_app_runs():
+    """A gateway adds and removes agents without a restart."""
     app = named("HR").app(beside=[named("IT")])
     async with app.serving() as url:
         await app.add(named("Late"), "teams/late")
