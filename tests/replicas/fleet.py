@@ -193,6 +193,10 @@ class Fleet:
     async def page(self) -> tuple[set[str], int]:
         async def read(client: HttpClient) -> tuple[set[str], int]:
             ids = {task["id"] async for task in client.every_task()}
+            # The newest come first. A task that changed while the pages were read has moved from a
+            # page not read yet to the first one: who wants all of them reads that one again.
+            newest = await client.call("ListTasks", {"pageSize": 100})
+            ids.update(task["id"] for task in newest["tasks"])
             return ids, await client.total()
 
         return await self._try(read)
