@@ -90,14 +90,17 @@ programs:
 # Several files of tests at a time: make test WORKERS=2. What measures runs afterwards, alone.
 WORKERS :=
 
+# What failed runs once more, alone: many tests kill processes under load, and a busy machine can make one fail. Both reports are printed.
+twice = $(1) || $(1) --last-failed --last-failed-no-failures none
+
 test: $(DEV) $(OLD) $(FRAMEWORKS)/.done $(JS) $(IDP) $(CONSOLE) programs ## Run lint, types and all tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	@[ ! -d console/node_modules ] || npm --prefix console run --silent test
-	$(if $(WORKERS),$(BIN)/python -m pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile)
-	$(BIN)/python -m pytest $(if $(WORKERS),-m alone)
-	$(FRAMEWORKS)/bin/python -m pytest --confcutdir=tests/integrations/frameworks tests/integrations/frameworks
+	$(if $(WORKERS),$(call twice,$(BIN)/python -m pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile))
+	$(call twice,$(BIN)/python -m pytest $(if $(WORKERS),-m alone))
+	$(call twice,$(FRAMEWORKS)/bin/python -m pytest --confcutdir=tests/integrations/frameworks tests/integrations/frameworks)
 
 # One framework: make test-framework OTHERS=adk
 test-integrations: $(DEV) $(CLIENTS) $(OTHER_VENVS) ## Run what needs other programs' packages in environments of their own
