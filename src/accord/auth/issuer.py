@@ -20,6 +20,7 @@ from ..net import (
     Guard,
     Http,
     Proxies,
+    Request,
     Response,
     guard_beside,
     host_of,
@@ -64,16 +65,15 @@ async def ask_issuer(
     unless there is a guard.
     """
     lines = {"Accept": "application/json", **(headers or {})}
+    request = Request(verb, url, _TIMEOUT_S, lines, body)
     if http is not None:
-        return await http.fetch(verb, url, lines, body, limit=_ANSWER_BYTES, timeout_s=_TIMEOUT_S)
+        return await http.fetch(request, limit=_ANSWER_BYTES)
     from ..net import Network  # brings aiohttp
 
     proxies = Proxies.from_environment() if guard is None else None
     network = Network(connect_s=_TIMEOUT_S, lost_s=30.0, guard=guard, proxies=proxies, tls=tls)
     try:
-        return await network.fetch(
-            verb, url, lines, body, limit=_ANSWER_BYTES, timeout_s=_TIMEOUT_S
-        )
+        return await network.fetch(request, limit=_ANSWER_BYTES)
     finally:
         await network.close()
 

@@ -20,6 +20,7 @@ from ..model import (
     Task,
     TaskState,
 )
+from ..net import Request
 from ..protocol.v1 import codec as v1
 from .record import Exchange, ExchangeRecorder
 
@@ -148,9 +149,8 @@ class CheckedInterface:
         if self.version in ("1.0", "0.3", "0.2"):
             own["A2A-Version"] = self.version
         try:
-            outcome.result = await self.http.fetch(
-                verb, url, own | headers, body, limit=1 << 20, timeout_s=self.timeout_s
-            )
+            request = Request(verb, url, self.timeout_s, own | headers, body)
+            outcome.result = await self.http.fetch(request, limit=1 << 20)
         except AgentFault as error:
             outcome.error = error
         return self._evidence(outcome, begun, verb, None)

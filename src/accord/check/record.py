@@ -4,11 +4,11 @@ The recorder stands above the credentials: it does not see them. Headers that th
 without their values.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 
 import msgspec
 
-from ..net import Http, Response, ResponseBody, safe_url
+from ..net import Http, Request, Response, ResponseBody, safe_url
 
 __all__ = ["Exchange", "ExchangeRecorder"]
 
@@ -65,34 +65,16 @@ class _Recorded:
         self._http = http
         self._exchanges = exchanges
 
-    async def fetch(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        limit: int,
-        timeout_s: float,
-    ) -> Response:
-        exchange = self._begin(verb, url, headers, body)
-        answer = await self._http.fetch(verb, url, headers, body, limit=limit, timeout_s=timeout_s)
+    async def fetch(self, request: Request, *, limit: int) -> Response:
+        exchange = self._begin(request)
+        answer = await self._http.fetch(request, limit=limit)
         exchange.status, exchange.body = answer.status, answer.body
         exchange.content_type = answer.headers.get("Content-Type", "")
         return answer
 
-    async def open(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        timeout_s: float,
-        idle_s: float,
-    ) -> ResponseBody:
-        exchange = self._begin(verb, url, headers, body)
-        answer = await self._http.open(verb, url, headers, body, timeout_s=timeout_s, idle_s=idle_s)
+    async def open(self, request: Request, *, idle_s: float) -> ResponseBody:
+        exchange = self._begin(request)
+        answer = await self._http.open(request, idle_s=idle_s)
         exchange.status = answer.status
         exchange.content_type = answer.headers.get("Content-Type", "")
         return _RecordedBody(answer, exchange)
@@ -100,11 +82,9 @@ class _Recorded:
     async def close(self) -> None:
         await self._http.close()
 
-    def _begin(
-        self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None
-    ) -> Exchange:
-        shown = {k: v if k.lower() in _SHOWN else "<hidden>" for k, v in headers.items()}
-        exchange = Exchange(verb, safe_url(url), shown, body or b"")
+    def _begin(self, request: Request) -> Exchange:
+        shown = {k: v if k.lower() in _SHOWN else "<hidden>" for k, v in request.headers.items()}
+        exchange = Exchange(request.verb, safe_url(request.url), shown, request.body or b"")
         self._exchanges.append(exchange)
         return exchange
 

@@ -10,7 +10,7 @@ import msgspec
 from .. import auth
 from ..client import NO_RETRY, AgentFault, agent_url, connect
 from ..model import A2AError, AgentCard, Unauthenticated, UnsupportedOperation
-from ..net import Network, Proxies
+from ..net import Network, Proxies, Request
 from ..protocol import lenient
 from ..protocol.v1 import codec as v1
 from .advice import Failure, advised
@@ -86,7 +86,7 @@ async def _raw(target: AgentTarget) -> bytes:
     tls, proxies = target.tls(), Proxies.from_environment()
     network = Network(connect_s=10, lost_s=30, tls=tls, proxies=proxies)
     try:
-        answer = await network.fetch("GET", address, {}, None, limit=1 << 20, timeout_s=10)
+        answer = await network.fetch(Request("GET", address, timeout_s=10), limit=1 << 20)
         return answer.body
     finally:
         await network.close()

@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 
 import click
 
-from ..net import AgentFault, Network, Proxies, client_tls
+from ..net import AgentFault, Network, Proxies, Request, client_tls
 from .advice import Failure
 
 __all__ = ["CATALOG", "resolve_reference"]
@@ -136,9 +136,7 @@ async def _read(network: Network, place: str) -> dict[str, Any]:
                 code="A2ACLI_ERR_CARD_NOT_FOUND",
             ) from None
     else:
-        answer = await network.fetch(
-            "GET", _address(place), {}, None, limit=MAX_BYTES, timeout_s=TIMEOUT_S
-        )
+        answer = await network.fetch(Request("GET", _address(place), TIMEOUT_S), limit=MAX_BYTES)
         if answer.status != 200:
             raise Failure(
                 f"the catalog {_address(place)} answers with HTTP status {answer.status}",

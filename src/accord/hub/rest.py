@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from ..net import Network, host_of
+from ..net import Network, Request, host_of
 
 __all__ = ["ADMIN_FILE", "HubRefused", "RestClient", "find_key"]
 
@@ -58,9 +58,8 @@ class RestClient:
             headers["X-API-Key"] = self._key
         network = Network(connect_s=10.0, lost_s=60.0)
         try:
-            answer = await network.fetch(
-                verb, url, headers, data, limit=_LIMIT, timeout_s=timeout_s
-            )
+            request = Request(verb, url, timeout_s, headers, data)
+            answer = await network.fetch(request, limit=_LIMIT)
         finally:
             await network.close()
         if answer.status >= 400:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .guard import guard_beside as guard_beside
     from .guard import is_allowed as is_allowed
     from .http import Http as Http
+    from .http import Request as Request
     from .http import Response as Response
     from .http import ResponseBody as ResponseBody
     from .http import ResponseHeaders as ResponseHeaders
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "AgentFault": "errors",
+    "Request": "http",
     "Response": "http",
     "BadAnswer": "errors",
     "ResponseBody": "http",
@@ -76,6 +78,7 @@ __all__ = [
     "Http",
     "Network",
     "Proxies",
+    "Request",
     "Response",
     "ResponseBody",
     "ResponseHeaders",

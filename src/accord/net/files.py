@@ -5,7 +5,7 @@ from typing import IO
 from urllib.parse import urljoin
 
 from .errors import BadAnswer
-from .http import Http
+from .http import Http, Request
 
 __all__ = ["fetch_file"]
 
@@ -25,7 +25,7 @@ async def fetch_file(http: Http, url: str, limit: int) -> IO[bytes]:
         AgentFault: It can't be had: not reached, refused, or larger than `limit` bytes.
     """
     for _ in range(MAX_REDIRECTS + 1):
-        answer = await http.open("GET", url, {}, None, timeout_s=HEAD_S, idle_s=IDLE_S)
+        answer = await http.open(Request("GET", url, HEAD_S), idle_s=IDLE_S)
         try:
             if answer.status in _MOVED and (place := answer.headers.get("location")):
                 url = urljoin(url, place)

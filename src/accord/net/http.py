@@ -7,9 +7,10 @@ the caller.
 
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-__all__ = ["Http", "Response", "ResponseBody", "ResponseHeaders", "may_be_set"]
+__all__ = ["Http", "Request", "Response", "ResponseBody", "ResponseHeaders", "may_be_set"]
 
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 # How a message is framed is for whoever sends it to say, and for nobody else.
@@ -56,6 +57,14 @@ class ResponseHeaders(Mapping[str, str]):
         return len(self._raw)
 
 
+class Request(NamedTuple):
+    verb: str
+    url: str
+    timeout_s: float  # for the whole answer, or for its headers if the body is read as it comes
+    headers: Mapping[str, str] = MappingProxyType({})
+    body: bytes | None = None
+
+
 class Response(NamedTuple):
     status: int
     headers: Mapping[str, str]
@@ -83,26 +92,14 @@ class Http(Protocol):
         BadAnswer: Not HTTP, compressed without being asked, or longer than `limit`.
     """
 
-    async def fetch(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        limit: int,
-        timeout_s: float,
-    ) -> Response: ...
+    async def fetch(self, request: Request, *, limit: int) -> Response:
+        """Return the whole answer."""
+        ...
 
-    async def open(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        timeout_s: float,
-        idle_s: float,
-    ) -> ResponseBody: ...
+    async def open(self, request: Request, *, idle_s: float) -> ResponseBody:
+        """Return the answer as soon as its headers are there. `idle_s` is the longest pause
+        between two chunks of the body.
+        """
+        ...
 
     async def close(self) -> None: ...

@@ -17,7 +17,7 @@ from yarl import URL
 
 from .errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable, why
 from .guard import Guard
-from .http import Response, ResponseBody, may_be_set
+from .http import Request, Response, ResponseBody, may_be_set
 from .pool import Pool, forget, is_unread
 from .proxies import Proxies, Proxy
 from .tls import client_tls
@@ -90,22 +90,15 @@ class Network:
         self._targets: dict[str, _Target] = {}
         self._headers: tuple[Mapping[str, str], dict[str, str]] = ({}, dict(_OWN))
 
-    async def fetch(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        limit: int,
-        timeout_s: float,
-    ) -> Response:
-        target = self._target(url)
-        timeout = aiohttp.ClientTimeout(total=_finite(timeout_s), connect=_finite(self._connect_s))
+    async def fetch(self, request: Request, *, limit: int) -> Response:
+        target = self._target(request.url)
+        timeout = aiohttp.ClientTimeout(
+            total=_finite(request.timeout_s), connect=_finite(self._connect_s)
+        )
         response: aiohttp.ClientResponse | None = None
         try:
-            response = await self._send(verb, target, headers, body, timeout)
-            _check(response, target, limit if verb != "HEAD" else None)
+            response = await self._send(request, target, timeout)
+            _check(response, target, limit if request.verb != "HEAD" else None)
             body = await _read(response, target.where, limit)
             if wire.isEnabledFor(DEBUG):
                 log_body(body)
@@ -113,30 +106,21 @@ class Network:
         except BaseException as error:
             if response is not None:
                 response.close()
-            fault = self._fault(error, target, timeout_s)
+            fault = self._fault(error, target, request.timeout_s)
         # here, so that it holds no error of aiohttp as its context: these name URLs with their
         # queries
         raise fault
 
-    async def open(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        timeout_s: float,
-        idle_s: float,
-    ) -> ResponseBody:
-        target = self._target(url)
-        timeout_s = min(timeout_s, idle_s)
+    async def open(self, request: Request, *, idle_s: float) -> ResponseBody:
+        target = self._target(request.url)
+        timeout_s = min(request.timeout_s, idle_s)
         timeout = aiohttp.ClientTimeout(
             total=None, connect=_finite(self._connect_s), sock_read=_finite(idle_s)
         )
         response: aiohttp.ClientResponse | None = None
         try:
             async with asyncio.timeout(_finite(timeout_s)):
-                response = await self._send(verb, target, headers, body, timeout)
+                response = await self._send(request, target, timeout)
             _check(response, target, None)
             return _Coming(response, lambda error: self._fault(error, target, idle_s))
         except BaseException as error:
@@ -167,19 +151,15 @@ class Network:
     # Requests
 
     async def _send(
-        self,
-        verb: str,
-        target: _Target,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        timeout: aiohttp.ClientTimeout,
+        self, request: Request, target: _Target, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
+        verb, body = request.verb, request.body
         session = self._session
         if session is None or asyncio.get_running_loop() is not self._loop:
             session = await self._opened()
         if not verb.isalpha():
             raise ValueError(f"{verb[:20]!r} is no HTTP verb")
-        lines = self._lines(headers)
+        lines = self._lines(request.headers)
         if target.proxy is not None and target.url.scheme == "http":
             lines = (
                 lines | target.proxy.headers

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..net import AgentFault, Http
+from ..net import AgentFault, Http, Request
 from ..observe import NO_TRACE, Trace, tracing
 from .hooks import Hook
 from .signing import HMAC_SCHEME, delivery_id, digest, hmac_signature, secrets_of
@@ -82,15 +82,10 @@ class Deliverer:
             span.end()
 
     async def _attempt(self, hook: Hook, what: Notification) -> AttemptResult:
+        headers = self.headers(hook, what, int(time.time()))
+        request = Request("POST", hook.url, self._timeout_s, headers, what.body)
         try:
-            answer = await self._http().fetch(
-                "POST",
-                hook.url,
-                self.headers(hook, what, int(time.time())),
-                what.body,
-                limit=MAX_ANSWER,
-                timeout_s=self._timeout_s,
-            )
+            answer = await self._http().fetch(request, limit=MAX_ANSWER)
         except AgentFault as error:
             return AttemptResult(Verdict.LATER, error.fault, is_down=True)
         return _judged(answer.status, answer.headers.get("Retry-After"))

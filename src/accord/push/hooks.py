@@ -19,7 +19,7 @@ from ..model import (
     new_id,
     now_ms,
 )
-from ..net import Guard, Http
+from ..net import Guard, Http, Request
 from ..store import Namespace, Push, PushStore
 from .settings import PushSettings
 from .signing import HMAC_SCHEME, secrets_of
@@ -175,15 +175,10 @@ class Hooks:
         """Whether who gave the URL also answers there: it has to repeat a random text."""
         text = secrets.token_urlsafe(24)
         joint = "&" if "?" in url else "?"
+        url += joint + urlencode({CHALLENGE: text})
+        request = Request("GET", url, self._settings.timeout_s, {"Accept": "text/plain"})
         try:
-            answer = await self._http().fetch(
-                "GET",
-                url + joint + urlencode({CHALLENGE: text}),
-                {"Accept": "text/plain"},
-                None,
-                limit=4_096,
-                timeout_s=self._settings.timeout_s,
-            )
+            answer = await self._http().fetch(request, limit=4_096)
         except Exception as error:
             return f"it did not answer a challenge: {type(error).__name__}"
         if answer.status == 200 and answer.body.strip() == text.encode():

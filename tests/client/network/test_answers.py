@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from accord.client import BadAnswer, ConnectionLost, TooSlow
-from accord.net import client_tls
+from accord.net import Request, client_tls
 from tests.client.certs import Authority
 from tests.client.network.wire import (
     OK,
@@ -350,7 +350,7 @@ async def test_a_slow_reader_makes_the_sender_wait():
             writer.close()
 
     async with handled(serve) as url, network() as net:
-        body = await net.open("GET", url, {}, None, timeout_s=20, idle_s=20)
+        body = await net.open(Request("GET", url, timeout_s=20), idle_s=20)
         await is_stuck.wait()
         assert sent < 32 << 20  # the buffers of both sockets, and a little
         size = 0
@@ -363,7 +363,7 @@ async def test_what_is_ready_comes_together():
     """One piece for all that has come while the reader was busy."""
     pieces = [b"%d\r\n%b\r\n" % (1, b"x")] * 50 + [b"0\r\n\r\n"]
     async with speaking(CHUNKED + b"".join(pieces)) as wire, network() as net:
-        body = await net.open("GET", wire.url, {}, None, timeout_s=20, idle_s=20)
+        body = await net.open(Request("GET", wire.url, timeout_s=20), idle_s=20)
         assert [chunk async for chunk in body.chunks()] == [b"x" * 50]
         assert await piecewise(net, wire.url) == (200, b"x" * 50)
     assert wire.connections == 1

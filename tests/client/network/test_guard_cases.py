@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from accord.net import BadAnswer, Guard, TooSlow, Unreachable
+from accord.net import BadAnswer, Guard, Request, TooSlow, Unreachable
 from tests.client.network.wire import OK, network, say, speaking
 
 PUBLIC = "93.184.216.34"
@@ -167,7 +167,7 @@ async def outside(monkeypatch):
 
 
 async def post(net, url, *, limit=1 << 16, timeout_s=10.0):
-    return await net.fetch("POST", url, {}, b"{}", limit=limit, timeout_s=timeout_s)
+    return await net.fetch(Request("POST", url, timeout_s, body=b"{}"), limit=limit)
 
 
 def test_the_table_is_whole():

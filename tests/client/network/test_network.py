@@ -11,7 +11,7 @@ import ssl
 import pytest
 
 from accord.client import AgentFault, ConnectionLost, TooSlow, Unreachable
-from accord.net import Network
+from accord.net import Network, Request
 from tests.client.certs import Authority
 from tests.client.network.wire import (
     OK,
@@ -300,7 +300,7 @@ async def test_whoever_is_cancelled_leaves_nothing_behind(answer):
 async def test_a_body_that_is_left():
     """Closing what is not read to its end closes the connection; and ends its reader."""
     async with speaking(say(CHUNK, then="wait"), ok()) as wire, network() as net:
-        body = await net.open("GET", wire.url, {}, None, timeout_s=PATIENCE_S, idle_s=PATIENCE_S)
+        body = await net.open(Request("GET", wire.url, PATIENCE_S), idle_s=PATIENCE_S)
         chunks = body.chunks()
         assert await anext(chunks) == b"hello"
         waiting = asyncio.ensure_future(anext(chunks))
@@ -396,7 +396,7 @@ async def test_a_long_patience_after_a_short_one():
 async def test_a_stream_that_falls_silent():
     """What came before is read first."""
     async with speaking(say(CHUNK, then="wait")) as wire, network() as net:
-        body = await net.open("GET", wire.url, {}, None, timeout_s=PATIENCE_S, idle_s=0.5)
+        body = await net.open(Request("GET", wire.url, PATIENCE_S), idle_s=0.5)
         chunks = body.chunks()
         assert await anext(chunks) == b"hello"
         with pytest.raises(TooSlow, match="within"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from accord.net import Network, Response
+from accord.net import Network, Request, Response
 from tests.client.certs import Authority
 
 PATIENCE_S = 20.0  # far more than anything here takes: a test that hangs fails, with a name
@@ -174,17 +174,24 @@ async def network(**options: Any) -> AsyncIterator[Network]:
 
 
 async def get(
-    net: Network, url: str, verb: str = "GET", body: bytes | None = None, **options: Any
+    net: Network,
+    url: str,
+    verb: str = "GET",
+    body: bytes | None = None,
+    *,
+    limit: int = 1 << 20,
+    **options: Any,
 ) -> Response:
-    given: dict[str, Any] = {"headers": {}, "limit": 1 << 20, "timeout_s": PATIENCE_S} | options
-    return await net.fetch(verb, url, given.pop("headers"), body, **given)
+    request = Request(verb, url, body=body, **({"timeout_s": PATIENCE_S} | options))
+    return await net.fetch(request, limit=limit)
 
 
-async def stream(net: Network, url: str, verb: str = "GET", **options: Any) -> bytes:
+async def stream(
+    net: Network, url: str, verb: str = "GET", *, idle_s: float = PATIENCE_S, **options: Any
+) -> bytes:
     """Read an answer as it comes, to its end."""
-    body = await net.open(
-        verb, url, {}, None, **({"timeout_s": PATIENCE_S, "idle_s": PATIENCE_S} | options)
-    )
+    request = Request(verb, url, **({"timeout_s": PATIENCE_S} | options))
+    body = await net.open(request, idle_s=idle_s)
     try:
         return b"".join([chunk async for chunk in body.chunks()])
     finally:
@@ -200,7 +207,7 @@ async def whole(net: Network, url: str) -> tuple[int, bytes]:
 
 
 async def piecewise(net: Network, url: str) -> tuple[int, bytes]:
-    body = await net.open("GET", url, {}, None, timeout_s=PATIENCE_S, idle_s=PATIENCE_S)
+    body = await net.open(Request("GET", url, PATIENCE_S), idle_s=PATIENCE_S)
     return body.status, b"".join([chunk async for chunk in body.chunks()])
 
 

@@ -5,10 +5,9 @@ the one the card names). Not along a redirect, not to another host the card poin
 log or an error.
 """
 
-from collections.abc import Mapping
 from urllib.parse import quote
 
-from ...net import Http, Response, ResponseBody, origin_of
+from ...net import Http, Request, Response, ResponseBody, origin_of
 from .choosing import Chosen
 from .credentials import Renewable
 
@@ -33,62 +32,43 @@ class Signed:
         self._origin = origin
         self._chosen = chosen
 
-    async def fetch(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        limit: int,
-        timeout_s: float,
-    ) -> Response:
-        signed = await self._sign(url, headers)
-        response = await self._http.fetch(verb, *signed, body, limit=limit, timeout_s=timeout_s)
+    async def fetch(self, request: Request, *, limit: int) -> Response:
+        signed = await self._sign(request)
+        response = await self._http.fetch(signed, limit=limit)
         if response.status == 401:
-            again = await self._sign_again(url, headers, signed)
+            again = await self._sign_again(request, signed)
             if again is not None:
-                return await self._http.fetch(verb, *again, body, limit=limit, timeout_s=timeout_s)
+                return await self._http.fetch(again, limit=limit)
         return response
 
-    async def open(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        timeout_s: float,
-        idle_s: float,
-    ) -> ResponseBody:
-        signed = await self._sign(url, headers)
-        response = await self._http.open(verb, *signed, body, timeout_s=timeout_s, idle_s=idle_s)
+    async def open(self, request: Request, *, idle_s: float) -> ResponseBody:
+        signed = await self._sign(request)
+        response = await self._http.open(signed, idle_s=idle_s)
         if response.status == 401:
-            again = await self._sign_again(url, headers, signed)
+            again = await self._sign_again(request, signed)
             if again is not None:
                 await response.close()
-                return await self._http.open(verb, *again, body, timeout_s=timeout_s, idle_s=idle_s)
+                return await self._http.open(again, idle_s=idle_s)
         return response
 
     async def close(self) -> None:
         await self._http.close()
 
-    async def _sign_again(
-        self, url: str, headers: Mapping[str, str], before: tuple[str, Mapping[str, str]]
-    ) -> tuple[str, Mapping[str, str]] | None:
-        if origin_of(url) != self._origin or not await renewed(self._chosen):
+    async def _sign_again(self, request: Request, before: Request) -> Request | None:
+        if origin_of(request.url) != self._origin or not await renewed(self._chosen):
             return None
-        again = await self._sign(url, headers)
+        again = await self._sign(request)
         return again if again != before else None
 
-    async def _sign(self, url: str, headers: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    async def _sign(self, request: Request) -> Request:
+        url = request.url
         if origin_of(url) != self._origin:
-            return url, headers
-        signed: dict[str, str] = dict(headers)
+            return request
+        headers = dict(request.headers)
         query: dict[str, str] = {}
         for credential, scheme in self._chosen:
-            await credential.apply(scheme, signed, query)
+            await credential.apply(scheme, headers, query)
         if query:
             pairs = "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in query.items())
             url += ("&" if "?" in url else "?") + pairs
-        return url, signed
+        return request._replace(url=url, headers=headers)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Mutable
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
-from ...net import Response, ResponseBody, ResponseHeaders, parse_url, safe_url
+from ...net import Request, Response, ResponseBody, ResponseHeaders, parse_url, safe_url
 from ..errors import BadAnswer, ConnectionLost, TooSlow
 
 __all__ = ["BASE_URL", "InProcess"]
@@ -31,59 +31,39 @@ class InProcess:
         self._app = app
         self._lifespan = _Lifespan(app) if owns_app else None
 
-    async def fetch(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        limit: int,
-        timeout_s: float,
-    ) -> Response:
+    async def fetch(self, request: Request, *, limit: int) -> Response:
         try:
-            async with asyncio.timeout(timeout_s):
-                answer = await self._start(verb, url, headers, body)
+            async with asyncio.timeout(request.timeout_s):
+                answer = await self._start(request)
                 pieces, size = [], 0
                 try:
                     async for piece in answer.chunks():
                         size += len(piece)
                         if size > limit:
                             raise BadAnswer(
-                                safe_url(url), f"the answer is larger than {limit} bytes"
+                                safe_url(request.url), f"the answer is larger than {limit} bytes"
                             )
                         pieces.append(piece)
                 finally:
                     await answer.close()
         except TimeoutError:
-            raise TooSlow(safe_url(url), f"no answer within {timeout_s:g} s") from None
+            raise _too_slow(request.url, request.timeout_s) from None
         return Response(answer.status, answer.headers, b"".join(pieces))
 
-    async def open(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        timeout_s: float,
-        idle_s: float,
-    ) -> ResponseBody:
+    async def open(self, request: Request, *, idle_s: float) -> ResponseBody:
         try:
-            async with asyncio.timeout(timeout_s):
-                answer = await self._start(verb, url, headers, body)
+            async with asyncio.timeout(request.timeout_s):
+                answer = await self._start(request)
         except TimeoutError:
-            raise TooSlow(safe_url(url), f"no answer within {timeout_s:g} s") from None
+            raise _too_slow(request.url, request.timeout_s) from None
         answer.idle_s = idle_s
         return answer
 
-    async def _start(
-        self, verb: str, url: str, headers: Mapping[str, str], body: bytes | None
-    ) -> "_Exchange":
+    async def _start(self, request: Request) -> "_Exchange":
         if self._lifespan is not None:
             await self._lifespan.start()
-        exchange = _Exchange(url, body or b"")
-        exchange.run(self._app, _scope(verb, url, headers, body))
+        exchange = _Exchange(request.url, request.body or b"")
+        exchange.run(self._app, _scope(request))
         try:
             await exchange.started
         except BaseException:
@@ -156,9 +136,7 @@ class _Exchange:
                 async with asyncio.timeout(self.idle_s):
                     item = await self._queue.get()
             except TimeoutError:
-                raise TooSlow(
-                    safe_url(self._url), f"no answer within {self.idle_s or 0:g} s"
-                ) from None
+                raise _too_slow(self._url, self.idle_s or 0) from None
             if item is None:
                 return
             if isinstance(item, Exception):
@@ -216,22 +194,25 @@ class _Lifespan:
             self._is_up = None
 
 
-def _scope(
-    verb: str, url: str, headers: Mapping[str, str], body: bytes | None
-) -> MutableMapping[str, Any]:
-    where = parse_url(url)
+def _too_slow(url: str, timeout_s: float) -> TooSlow:
+    return TooSlow(safe_url(url), f"no answer within {timeout_s:g} s")
+
+
+def _scope(request: Request) -> MutableMapping[str, Any]:
+    where = parse_url(request.url)
     raw = where.path or "/"
     lines = [
-        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in request.headers.items()
     ]
     lines.append((b"host", where.authority.encode("ascii")))
-    if body is not None:
-        lines.append((b"content-length", b"%d" % len(body)))
+    if request.body is not None:
+        lines.append((b"content-length", b"%d" % len(request.body)))
     return {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
-        "method": verb,
+        "method": request.verb,
         "scheme": where.scheme,
         "path": unquote(raw),
         "raw_path": raw.encode("ascii"),

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from ...model import A2AError, UnsupportedOperation
-from ...net import Http, Response, safe_url
+from ...net import Http, Request, Response, safe_url
 from ...protocol import ClientCodec, EventFrame, JsonObject
 from ..budget import Budget, check_depth
 from ..errors import BadAnswer
@@ -57,15 +57,8 @@ class JsonRpc:
 
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
         id_, body = self._pack(operation, request)
-        budget = self._budget
-        answer = await self._http.fetch(
-            "POST",
-            self.url,
-            self._with(extra),
-            body,
-            limit=budget.answer_bytes,
-            timeout_s=timeout_s,
-        )
+        http_request = Request("POST", self.url, timeout_s, self._with(extra), body)
+        answer = await self._http.fetch(http_request, limit=self._budget.answer_bytes)
         if 300 <= answer.status < 400 and self._move(answer.status, answer.headers.get("Location")):
             return await self.call(operation, request, extra, timeout_s)
         return self._unpack(operation, request, id_, answer)
@@ -76,14 +69,12 @@ class JsonRpc:
         id_, body = self._pack(operation, request)
         headers = self._with(extra) | {"Accept": "text/event-stream, application/json"}
         budget = self._budget
-        answer = await self._http.open(
-            "POST", self.url, headers, body, timeout_s=timeout_s, idle_s=budget.idle_s
-        )
+        http_request = Request("POST", self.url, timeout_s, headers, body)
+        answer = await self._http.open(http_request, idle_s=budget.idle_s)
         if self._move(answer.status, answer.headers.get("Location")):
             await answer.close()
-            answer = await self._http.open(
-                "POST", self.url, headers, body, timeout_s=timeout_s, idle_s=budget.idle_s
-            )
+            moved = http_request._replace(url=self.url)
+            answer = await self._http.open(moved, idle_s=budget.idle_s)
         read = self._codec.frames(request)
 
         def open_frame(data: bytes) -> EventFrame:
@@ -188,14 +179,8 @@ class JsonRpc02(JsonRpc):
         if operation != "GetExtendedAgentCard":
             return await super().call(operation, request, extra, timeout_s)
         for place in dict.fromkeys(urljoin(self.url, path + _EXTENDED) for path in ("./", "/")):
-            answer = await self._http.fetch(
-                "GET",
-                place,
-                self._with(extra),
-                None,
-                limit=self._budget.card_bytes,
-                timeout_s=timeout_s,
-            )
+            http_request = Request("GET", place, timeout_s, self._with(extra))
+            answer = await self._http.fetch(http_request, limit=self._budget.card_bytes)
             if answer.status != 404:
                 self._check(operation, answer)
                 return understood(

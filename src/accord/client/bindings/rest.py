@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ...model import A2AError, MethodNotFound, TaskNotFound
-from ...net import Http, Response, ResponseBody
+from ...net import Http, Request, Response, ResponseBody
 from ...protocol import EventFrame, JsonObject
 from ...protocol.v1 import RestClientCodec, RestRequest
 from ..budget import Budget, check_depth
@@ -82,11 +82,9 @@ class Rest:
         )
 
     async def _fetch(self, route: RestRequest, extra: Extra, timeout_s: float) -> Response:
-        headers, limit = self._with(extra, route), self._budget.answer_bytes
-        url = self._base + route.path
-        answer = await self._http.fetch(
-            route.verb, url, headers, route.body, limit=limit, timeout_s=timeout_s
-        )
+        headers, url = self._with(extra, route), self._base + route.path
+        request = Request(route.verb, url, timeout_s, headers, route.body)
+        answer = await self._http.fetch(request, limit=self._budget.answer_bytes)
         self._hear(answer.headers)
         return answer
 
@@ -129,14 +127,8 @@ class Rest:
         if operation == "SubscribeToTask" and self._subscribes_with[0] == "GET":
             route = RestRequest("GET", route.path, None)
         headers = self._with(extra, route) | {"Accept": "text/event-stream, application/json"}
-        answer = await self._http.open(
-            route.verb,
-            self._base + route.path,
-            headers,
-            route.body,
-            timeout_s=timeout_s,
-            idle_s=self._budget.idle_s,
-        )
+        http_request = Request(route.verb, self._base + route.path, timeout_s, headers, route.body)
+        answer = await self._http.open(http_request, idle_s=self._budget.idle_s)
         self._hear(answer.headers)
         if (
             operation == "SubscribeToTask"

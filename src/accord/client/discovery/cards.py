@@ -18,7 +18,7 @@ from ...model import (
     PermissionDenied,
     Unauthenticated,
 )
-from ...net import Http, Response, host_of, parse_url, safe_url
+from ...net import Http, Request, Response, host_of, parse_url, safe_url
 from ...protocol import lenient, status_error, text
 from ..bindings import seconds
 from ..budget import Budget, check_depth
@@ -313,9 +313,8 @@ async def _get(place: str, http: Http, budget: Budget, cards: Cards | None) -> R
     )
     for _ in range(_REDIRECTS + 1):
         try:
-            answer = await http.fetch(
-                "GET", url, headers, None, limit=budget.card_bytes, timeout_s=budget.card_s
-            )
+            request = Request("GET", url, budget.card_s, headers)
+            answer = await http.fetch(request, limit=budget.card_bytes)
         except BadAnswer as error:
             raise BadCard(safe_url(url), error.fault) from None
         except AgentFault as error:

@@ -6,9 +6,9 @@ session, and no proxy of the environment; and it may be a private address only i
 is at one (see `accord.net.Guard`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from ...net import Guard, Http, Response, ResponseBody, guard_beside, host_of, origin_of
+from ...net import Guard, Http, Request, Response, ResponseBody, guard_beside, host_of, origin_of
 
 __all__ = ["ByOrigin"]
 
@@ -27,31 +27,11 @@ class ByOrigin:
         self._egress_proxy = egress_proxy
         self._elsewhere: Http | None = None
 
-    async def fetch(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        limit: int,
-        timeout_s: float,
-    ) -> Response:
-        http = self._card_http if self._is_card_origin(url) else await self._other()
-        return await http.fetch(verb, url, headers, body, limit=limit, timeout_s=timeout_s)
+    async def fetch(self, request: Request, *, limit: int) -> Response:
+        return await (await self._http_for(request.url)).fetch(request, limit=limit)
 
-    async def open(
-        self,
-        verb: str,
-        url: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        timeout_s: float,
-        idle_s: float,
-    ) -> ResponseBody:
-        http = self._card_http if self._is_card_origin(url) else await self._other()
-        return await http.open(verb, url, headers, body, timeout_s=timeout_s, idle_s=idle_s)
+    async def open(self, request: Request, *, idle_s: float) -> ResponseBody:
+        return await (await self._http_for(request.url)).open(request, idle_s=idle_s)
 
     async def close(self) -> None:
         await self._card_http.close()
@@ -66,7 +46,9 @@ class ByOrigin:
         except ValueError:
             return True  # no URL at all: refused there
 
-    async def _other(self) -> Http:
+    async def _http_for(self, url: str) -> Http:
+        if self._is_card_origin(url):
+            return self._card_http
         if self._elsewhere is None:
             self._elsewhere = self._make(await self.guard())
         return self._elsewhere

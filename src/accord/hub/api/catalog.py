@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from ...model import A2AError, InvalidParams
-from ...net import AgentFault, host_of
+from ...net import AgentFault, Request, host_of
 from ..entries import Entry, Visibility
 from ..errors import CannotAdd
 from ..fence import fence_card, fence_text
@@ -196,10 +196,9 @@ async def _fetch(call: ApiCall, url: str) -> dict[str, Any]:
             fix="an admin allows private networks with: accord hub network add HOST",
         ) from None
     http = call.hub.cards.http()
+    request = Request("GET", url, timeout_s=15.0, headers={"Accept": "application/json"})
     try:
-        answer = await http.fetch(
-            "GET", url, {"Accept": "application/json"}, None, limit=_BYTES, timeout_s=15.0
-        )
+        answer = await http.fetch(request, limit=_BYTES)
     except AgentFault as error:
         raise CannotAdd(f"the catalog can't be had: {error}", fix="check the address") from None
     finally:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...net import AgentFault, Http
+from ...net import AgentFault, Http, Request
 
 __all__ = ["EmbeddingsEndpoint", "Meaning", "MeaningUnavailable", "StaticVectors", "open_meaning"]
 
@@ -74,12 +74,9 @@ class EmbeddingsEndpoint:
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         body = {"input": texts} | ({"model": self._model} if self._model else {})
+        request = Request("POST", self._url, 15.0, headers, json.dumps(body).encode())
         try:
-            answer = await self._http.fetch(
-                *("POST", self._url, headers, json.dumps(body).encode()),
-                limit=64 << 20,
-                timeout_s=15.0,
-            )
+            answer = await self._http.fetch(request, limit=64 << 20)
         except AgentFault as error:
             raise MeaningUnavailable(str(error)) from None
         if answer.status != 200:
