@@ -534,7 +534,9 @@ class App(Router):
     async def _export(self) -> None:
         """Hand over the spans that have ended, before the process does."""
         if self.observer is not None and self.observer.tracing is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self.observer.tracing.flush)
+            await asyncio.get_running_loop().run_in_executor(
+                None, self.observer.tracing.flusher.flush
+            )
 
     @property
     def metrics(self) -> MetricsServer | None:

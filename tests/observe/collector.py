@@ -12,6 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtoSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
+from opentelemetry.sdk.trace import TracerProvider
 
 
 class Span(NamedTuple):
@@ -32,6 +33,7 @@ class Span(NamedTuple):
 class Collector:
     def __init__(self) -> None:
         self.url = ""
+        self.provider: TracerProvider | None = None  # of this process, if it traces
         self._spans: list[Span] = []
         self._changed = threading.Condition()
 
@@ -107,8 +109,10 @@ def collecting() -> Iterator[Collector]:
         thread.join()
 
 
-def tree(spans: list[Span]) -> list[str]:
-    """The spans of one trace, each below its parent and indented, in the order they began."""
+def tree(spans: list[Span], *, has_bindings: bool = False) -> list[str]:
+    """The spans of one trace, each below its parent and indented, in the order they began; of
+    requests also the binding and version of the protocol, if that is wanted.
+    """
     ids = {span.id for span in spans}
     below: dict[str, list[Span]] = {}
     for span in sorted(spans, key=lambda one: one.started_ns):
@@ -117,7 +121,11 @@ def tree(spans: list[Span]) -> list[str]:
     def lines(parent: str, depth: int) -> list[str]:
         found: list[str] = []
         for span in below.get(parent, []):
-            found.append(f"{'  ' * depth}{span.service}: {span.name} {span.kind}")
+            line = f"{'  ' * depth}{span.service}: {span.name} {span.kind}"
+            if has_bindings and span.kind == "SERVER":
+                over = [span.attributes[f"a2a.protocol.{what}"] for what in ("binding", "version")]
+                line += f" {' '.join(over)}"
+            found.append(line)
             found += lines(span.id, depth + 1)
         return found
 

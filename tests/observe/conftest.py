@@ -26,6 +26,7 @@ def traced(collector: Collector) -> Iterator[Collector]:
     exporter = OTLPSpanExporter(endpoint=f"{collector.url}/v1/traces")
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=100))
     observe.start_tracing(provider=provider)
+    collector.provider = provider
     try:
         yield collector
     finally:

@@ -3,6 +3,8 @@
 import pytest
 
 from accord import Agent, Context, connect, observe
+from accord.push import PushSettings
+from tests.push.webhook import webhook
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -39,6 +41,37 @@ async def test_a_trace_goes_through_an_agent_on_every_binding(binding):
     assert parent.split("-")[1] == TRACE
     assert parent != PARENT
     assert state == STATE
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
+async def test_push_notifications_carry_the_trace_of_their_task_also_after_a_restart(
+    binding, tmp_path
+):
+    """Nothing of it needs OpenTelemetry. Each attempt is a span of its own."""
+    store, patient = f"sqlite:///{tmp_path}/desk.db", PushSettings(schedule_s=(0.01,) * 10_000)
+
+    def desk():
+        return asking(report, "Desk").app(
+            store=store, push=patient, grpc_port=0, allow_hosts=["127.0.0.1"]
+        )
+
+    headers = {"traceparent": PARENT, "tracestate": STATE}
+    async with webhook() as hook:
+        hook.judge = lambda call: 503
+        async with (
+            desk().serving() as url,
+            connect(url, binding=binding, headers=headers) as client,
+        ):
+            await client.send("shelf", push=hook.url)
+            await hook.until(lambda calls: len(calls) > 1)
+        hook.judge = None
+        async with desk().serving():
+            calls = await hook.ended()
+    spans = {call.headers["traceparent"].split("-")[2] for call in calls}
+    assert len(spans) == len(calls)
+    assert PARENT.split("-")[2] not in spans
+    assert {call.headers["traceparent"].split("-")[1] for call in calls} == {TRACE}
+    assert {call.headers["tracestate"] for call in calls} == {STATE}
 
 
 async def test_the_client_sends_the_trace_it_is_called_in():

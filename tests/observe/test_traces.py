@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import socket
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,11 +13,11 @@ import pytest
 from accord import Agent, Context, TaskNotFound, connect, observe
 from accord.push import Receiver, listening
 from accord.server.process import JsonFormatter as Json
-from tests.observe.collector import tree
+from tests.observe.collector import Span, tree
 from tests.processes import Process, free_port, run_sync, start, until
 
 AGENTS = """
-from accord import Agent, Context
+from accord import Agent, Context, connect
 
 hotels, trains, planner = Agent("Hotels"), Agent("Trains"), Agent("Planner")
 
@@ -37,7 +38,8 @@ async def book_seat(city: str) -> str:
 
 @planner.skill
 async def plan(city: str, ctx: Context) -> str:
-    room = await ctx.delegate("HOTELS", city)
+    async with connect("HOTELS", binding="HTTP+JSON") as hotels:
+        room = await ctx.delegate(hotels, city)
     seat = await ctx.delegate("TRAINS", city)
     return f"{room.text}, {seat.text}"
 """
@@ -49,14 +51,15 @@ def accord(folder: Path, collector_url: str, *words: str) -> Process:
     return start(sys.executable, "-m", "accord", *words, cwd=folder, env=env)
 
 
-def serve(folder: Path, name: str, port: int, collector_url: str) -> Process:
-    words = ("serve", f"agents.py:{name}", "--port", str(port), "--no-console")
+def serve(folder: Path, name: str, port: int, collector_url: str, *words: str) -> Process:
+    words = ("serve", f"agents.py:{name}", "--port", str(port), "--no-console", *words)
     return accord(folder, collector_url, *words)
 
 
 async def test_one_trace_from_a_client_through_a_hub_and_three_agents_with_push(traced, tmp_path):
-    """Every process exports its part by itself. The whole is one tree, rightly nested: the planner
-    calls the others through the hub, which the client calls too.
+    """Every process exports its part by itself. The whole is one tree, rightly nested, over all
+    bindings and two versions: the planner calls the others through the hub, which the client calls
+    too.
     """
     ports = {name: free_port() for name in ("hub", "hotels", "trains", "planner")}
     urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
@@ -65,60 +68,74 @@ async def test_one_trace_from_a_client_through_a_hub_and_three_agents_with_push(
     (tmp_path / "agents.py").write_text(agents)
     (tmp_path / "agents.txt").write_text("\n".join([*urls.values()][1:]))
     told = []
+
+    def seen() -> dict[str, Span]:
+        """What the collector has of the trace of our call."""
+        spans = flushed(traced)
+        (root,) = [span for span in spans if span.service == "client" and not span.parent]
+        return {span.id: span for span in spans if span.trace == root.trace}
+
     with ExitStack() as stack:
         processes = [
-            stack.enter_context(serve(tmp_path, name, ports[name], traced.url))
-            for name in ("hotels", "trains", "planner")
+            stack.enter_context(serve(tmp_path, name, ports[name], traced.url, *words))
+            for name, words in {
+                "hotels": (),
+                "trains": ("--versions", "0.3"),
+                "planner": (),
+            }.items()
         ]
-        hub = ("hub", "--port", str(ports["hub"]), "--allow-host", "127.0.0.1", "--no-console")
-        processes.append(stack.enter_context(accord(tmp_path, traced.url, *hub)))
+        hub = ("hub", "--port", str(ports["hub"]), "--grpc-port", str(free_port()))
+        words = (*hub, "--allow-host", "127.0.0.1", "--no-console")
+        processes.append(stack.enter_context(accord(tmp_path, traced.url, *words)))
         for process in processes:
             await process.line()  # it is served
         add = ("hub", "add", "--file", "agents.txt", "--hub", urls["hub"])
         with accord(tmp_path, "", *add) as adding:
             assert await adding.wait() == 0
         receiver = Receiver(told.append, is_unverified=True)
-        async with listening(receiver) as hook, connect(f"{at}/planner") as client:
+        async with (
+            listening(receiver) as hook,
+            connect(f"{at}/planner", binding="GRPC") as client,
+        ):
             reply = await client.send("Rome", push=hook)
             assert reply.text == "a room in Rome, a seat to Rome"
             await until(lambda: told and told[-1].state.word == "completed", "the last push")
+        # One that stops waits for its collector only for a while, which may be short here.
+        await until(lambda: len(seen()) >= len(TREE) + 2 * len(told), "all spans")
         for process in processes:
-            assert await process.stop() == 0  # what has ended is exported before
-    spans = flushed(traced)
-    (root,) = [span for span in spans if span.service == "client" and not span.parent]
-    spans = [span for span in spans if span.trace == root.trace]  # the hub makes checks of its own
-    lines = tree([span for span in spans if span.name != "push"])
+            assert await process.stop() == 0
+    spans = seen()
+    lines = tree([span for span in spans.values() if span.name != "push"], has_bindings=True)
     assert [re.sub(r"\.[0-9a-f]{16}\b", "", line) for line in lines] == TREE
-    pushes = [span for span in spans if span.name == "push"]
+    pushes = [span for span in spans.values() if span.name == "push"]
     assert sum(span.service == "client" for span in pushes) == len(told)
-    by_id = {span.id: span for span in spans}
     for span in pushes:
-        parent = by_id[span.parent]
+        parent = spans[span.parent]
         expected = ("push", "Hub") if span.service == "client" else ("SendMessage", "Hub")
         assert (parent.name, parent.service) == expected
 
 
 TREE = [
     "client: SendMessage CLIENT",
-    "  Hub: SendMessage SERVER",
+    "  Hub: SendMessage SERVER GRPC 1.0",
     "    Hub: invoke_agent planner INTERNAL",
     "      Hub: SendStreamingMessage CLIENT",
-    "        Planner: SendStreamingMessage SERVER",
+    "        Planner: SendStreamingMessage SERVER JSONRPC 1.0",
     "          Planner: invoke_agent Planner INTERNAL",
     "            Planner: invoke_agent Hotels CLIENT",
     "              Planner: SendStreamingMessage CLIENT",
-    "                Hub: SendStreamingMessage SERVER",
+    "                Hub: SendStreamingMessage SERVER HTTP+JSON 1.0",
     "                  Hub: invoke_agent hotels INTERNAL",
     "                    Hub: SendStreamingMessage CLIENT",
-    "                      Hotels: SendStreamingMessage SERVER",
+    "                      Hotels: SendStreamingMessage SERVER JSONRPC 1.0",
     "                        Hotels: invoke_agent Hotels INTERNAL",
     "                          Hotels: step look_up INTERNAL",
     "            Planner: invoke_agent Trains CLIENT",
     "              Planner: SendStreamingMessage CLIENT",
-    "                Hub: SendStreamingMessage SERVER",
+    "                Hub: SendStreamingMessage SERVER JSONRPC 1.0",
     "                  Hub: invoke_agent trains INTERNAL",
     "                    Hub: SendStreamingMessage CLIENT",
-    "                      Trains: SendStreamingMessage SERVER",
+    "                      Trains: SendStreamingMessage SERVER JSONRPC 0.3",
     "                        Trains: invoke_agent Trains INTERNAL",
 ]
 
@@ -158,10 +175,30 @@ async def test_a_run_that_goes_on_after_a_crash_belongs_to_the_trace_of_its_mess
         await process.line()
         async with connect(f"http://127.0.0.1:{port}") as client:
             assert (await client.wait(task_id)).text == "carried a chest"
+        runs = await until(
+            lambda: [span for span in collector.spans if span.name == "invoke_agent Porter"]
+        )
         assert await process.stop() == 0
-    (run,) = [span for span in collector.spans if span.name == "invoke_agent Porter"]
+    (run,) = runs
     assert (run.trace, run.attributes["accord.resumed"]) == (trace, True)
     assert run.parent not in ("", "cd" * 8)  # the span of the request, in the process that died
+
+
+async def test_a_process_stops_without_its_collector(tmp_path):
+    """One that takes connections and never answers. By itself the exporter would wait an hour."""
+    (tmp_path / "agents.py").write_text(AGENTS)
+    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        env = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{deaf.getsockname()[1]}",
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "3600",
+        }
+        words = ("serve", "agents.py:trains", "--port", str(port), "--no-console")
+        with start(sys.executable, "-m", "accord", *words, cwd=tmp_path, env=env) as process:
+            await process.line()
+            async with connect(f"http://127.0.0.1:{port}") as client:
+                assert (await client.send("Rome")).text == "a seat to Rome"
+            assert await process.stop() == 0
 
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
@@ -231,8 +268,7 @@ async def test_spans_of_your_own_are_in_the_run_and_calls_are_in_them(traced):
 
     @shop.skill
     async def sell(item: str, ctx: Context) -> str:
-        provider = observe.tracing()._provider
-        with provider.get_tracer("mine").start_as_current_span("think"):
+        with traced.provider.get_tracer("mine").start_as_current_span("think"):
             assert trace.get_current_span().is_recording()
             return (await ctx.delegate(desk, item)).text
 
@@ -287,7 +323,8 @@ async def test_lines_of_a_json_log_name_the_trace_and_the_task(traced):
 
 
 def flushed(collector):
-    observe.tracing().flush()
+    """All spans of this process that have ended."""
+    assert collector.provider.force_flush()
     return collector.spans
 
 

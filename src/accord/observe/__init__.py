@@ -6,6 +6,7 @@ from ..lazy import lazy
 from .context import NO_TRACE as NO_TRACE
 from .context import Trace as Trace
 from .context import child as child
+from .context import child_of as child_of
 from .context import current as current
 from .context import current_trace as current_trace
 from .context import enter as enter

@@ -14,6 +14,7 @@ __all__ = [
     "Trace",
     "Unsampled",
     "child",
+    "child_of",
     "current",
     "current_trace",
     "enter",
@@ -136,4 +137,12 @@ def outgoing() -> Trace:
     if not trace.traceparent:
         return NO_TRACE
     # While spans are made, the current one is ours, and the parent of what is called.
-    return trace if tracing() is not None else Trace(child(), trace.tracestate)
+    return trace if tracing() is not None else child_of(trace)
+
+
+def child_of(trace: Trace) -> Trace:
+    """Return the headers of a call made in a trace: a span of its own; `NO_TRACE` for none."""
+    if not trace.traceparent:
+        return NO_TRACE
+    flags = trace.traceparent[53:55]
+    return Trace(f"00-{trace.trace_id}-{os.urandom(8).hex()}-{flags}", trace.tracestate)

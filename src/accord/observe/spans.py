@@ -5,7 +5,6 @@ along to whatever the request leads to, and nothing below it is sampled either.
 """
 
 import contextlib
-import os
 from collections.abc import Coroutine, Iterator
 from contextvars import Token
 from importlib.metadata import version
@@ -24,14 +23,13 @@ from opentelemetry.trace.status import Status, StatusCode
 
 from . import names
 from .context import Trace, Unsampled, current_trace, is_unsampled, replaced, set_current
+from .exporting import Flusher
 from .sampling import GivenIds, bound_of, drops_unsampled, unsampled_context
 
-__all__ = ["Tracing", "TracingSpan", "provider_of"]
+__all__ = ["Tracing", "TracingSpan"]
 
 T = TypeVar("T")
 Attributes = dict[str, Any]
-
-FLUSH_MS = 5_000
 
 
 class TracingSpan:
@@ -80,7 +78,7 @@ class Tracing:
     """Makes spans."""
 
     def __init__(self, provider: trace.TracerProvider) -> None:
-        self._provider = provider
+        self.flusher = Flusher(provider)
         self._tracer = tracer = provider.get_tracer("accord", version("accord"))
         self._provider_attribute = names.provider_attribute()
         sampler = getattr(provider, "sampler", None)
@@ -249,52 +247,6 @@ class Tracing:
         finally:
             span.leave()
             span.end()
-
-    def flush(self) -> None:
-        """Export what has ended. Blocks."""
-        flush = getattr(self._provider, "force_flush", None)
-        if flush is not None:
-            flush(FLUSH_MS)
-
-
-def provider_of(service: str) -> trace.TracerProvider:
-    """Return the provider of this program; made from the environment if it has set up none."""
-    known = trace.get_tracer_provider()
-    if not isinstance(known, trace.ProxyTracerProvider):
-        return known
-    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    # What OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say counts more.
-    resource = Resource.create()
-    if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
-        resource = resource.merge(Resource({SERVICE_NAME: service}))
-    provider = TracerProvider(resource=resource)
-    provider.add_span_processor(BatchSpanProcessor(_exporter()))
-    trace.set_tracer_provider(provider)
-    return provider
-
-
-def _exporter() -> Any:
-    kind = os.environ.get("OTEL_TRACES_EXPORTER", "otlp")
-    if kind == "console":
-        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
-
-        return ConsoleSpanExporter()
-    if kind != "otlp":
-        raise RuntimeError(f"OTEL_TRACES_EXPORTER is {kind!r}; use otlp, console or none")
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or os.environ.get(
-        "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"
-    )
-    if protocol != "http/protobuf":
-        raise RuntimeError(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}; spans are sent by http/protobuf, which "
-            "collectors take on port 4318"
-        )
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    return OTLPSpanExporter()
 
 
 def _is_sampled() -> bool:

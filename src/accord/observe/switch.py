@@ -64,10 +64,14 @@ def start_tracing(service: str = "accord", provider: "TracerProvider | None" = N
     """
     global _tracing
     require_otel()
-    from .spans import Tracing, provider_of
+    from .exporting import provider_of
+    from .spans import Tracing
 
     if _tracing is None or provider is not None:
-        _tracing = Tracing(provider or provider_of(service))
+        found, is_ours = (provider, False) if provider is not None else provider_of(service)
+        _tracing = Tracing(found)
+        if is_ours:
+            _tracing.flusher.shut_down_at_exit()
     return _tracing
 
 

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..net import AgentFault, Http, Request
-from ..observe import NO_TRACE, Trace, tracing
+from ..observe import NO_TRACE, Trace, child_of, tracing
 from .hooks import Hook
 from .signing import HMAC_SCHEME, delivery_id, digest, hmac_signature, secrets_of
 
@@ -71,7 +71,7 @@ class Deliverer:
     async def attempt(self, hook: Hook, what: Notification) -> AttemptResult:
         spans = tracing()
         if spans is None:
-            return await self._attempt(hook, what)
+            return await self._attempt(hook, what._replace(trace=child_of(what.trace)))
         span = spans.push(what.trace, what.task_id, what.number, hook.url)
         try:
             result = await self._attempt(hook, what._replace(trace=span.trace))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..engine.log import Event, Tasks
 from ..model import A2AError, now_ms
-from ..observe import NO_TRACE, Trace, tracing
+from ..observe import Trace
 from ..protocol import Codec
 from ..store import CommitFailed, DeadLetter, Outcome, Push
 from .breaker import Breaker
@@ -209,9 +209,7 @@ class Outbox:
         hook = self._hooks.opened(push)
         breaker = self._breaker(push.endpoint)
         begun_s = asyncio.get_running_loop().time()
-        trace = NO_TRACE
-        if tracing() is not None:
-            trace = await self._tasks.trace(push.namespace, push.task_id)
+        trace = await self._tasks.trace(push.namespace, push.task_id)
         async for event in self._tasks.events_after(
             push.task, push.task_id, push.context_id, push.sent
         ):
