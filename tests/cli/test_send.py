@@ -29,12 +29,7 @@ def url(tmp_path_factory):
         yield url
 
 
-@pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch):
-    """No settings but the test's own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("ACCORD_LOGINS", str(tmp_path / "logins.json"))
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def accord(*words, code=0, given=None):

@@ -42,10 +42,7 @@ STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 
 @pytest.fixture
-def team(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("ACCORD_LOGINS", str(tmp_path / "logins.json"))
+def team(tmp_path, alone):
     (tmp_path / "team.py").write_text(TEAM)
     return tmp_path
 

@@ -17,11 +17,7 @@ from tests.processes import free_port, until_sync
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("ACCORD_LOGINS", str(tmp_path / "logins.json"))
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def accord(*words, code=0):

@@ -16,7 +16,8 @@ import msgspec
 
 from accord.model import Limits
 from tests.drive import BINDINGS, JsonRpc, Rest
-from tests.processes import PATIENCE_S, Process, start
+from tests.http1.raw import Got, Wire
+from tests.processes import Process, start
 
 __all__ = ["Line", "Served", "served", "serving"]
 
@@ -94,46 +95,10 @@ class Served:
         return int(self._process.out.rest) - self._written
 
 
-class Line:
-    """One connection, driven by hand."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    async def say(self, data: bytes) -> None:
-        self.writer.write(data)
-        await self.writer.drain()
-
-    async def post(
-        self, body: bytes, path: str = "/", headers: bytes = b""
-    ) -> tuple[int, dict[str, str], bytes]:
+class Line(Wire):
+    async def post(self, body: bytes, path: str = "/", headers: bytes = b"") -> Got:
         await self.say(head("POST", path, b"content-length: %d\r\n" % len(body) + headers) + body)
         return await self.answer()
-
-    async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """Read one answer: status, headers, body."""
-        async with asyncio.timeout(PATIENCE_S):
-            lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-            headers = {
-                name.lower(): value
-                for name, _, value in (line.partition(": ") for line in lines[1:])
-                if name
-            }
-            body = await self.reader.readexactly(int(headers.get("content-length", 0)))
-        return int(lines[0].split()[1]), headers, body
-
-    async def rest(self) -> bytes:
-        """Read until the server closes."""
-        async with asyncio.timeout(PATIENCE_S):
-            with contextlib.suppress(ConnectionError):
-                return await self.reader.read(-1)
-        return b""
-
-    async def hang_up(self) -> None:
-        self.writer.close()
-        with contextlib.suppress(ConnectionError):
-            await self.writer.wait_closed()
 
 
 def head(verb: str, path: str, headers: bytes = b"") -> bytes:

@@ -4,8 +4,9 @@ strangers gave.
 The names load on first use, so that what never connects out does not pay for aiohttp.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
 
 if TYPE_CHECKING:
     from .errors import AgentFault as AgentFault
@@ -38,72 +39,38 @@ if TYPE_CHECKING:
     from .wire import log_rpc as log_rpc
     from .wire import shows_wire as shows_wire
 
-_WHERE = {
-    "AgentFault": "errors",
-    "Request": "http",
-    "Response": "http",
-    "BadAnswer": "errors",
-    "ResponseBody": "http",
-    "ConnectionLost": "errors",
-    "Guard": "guard",
-    "ResponseHeaders": "http",
-    "Http": "http",
-    "Network": "network",
-    "Proxies": "proxies",
-    "TooSlow": "errors",
-    "Unreachable": "errors",
-    "Url": "url",
-    "client_tls": "tls",
-    "egress_words": "guard",
-    "fetch_file": "files",
-    "guard_beside": "guard",
-    "host_of": "url",
-    "is_allowed": "guard",
-    "log_body": "wire",
-    "log_rpc": "wire",
-    "may_be_set": "http",
-    "origin_of": "url",
-    "parse_url": "url",
-    "resolve": "pool",
-    "safe_url": "url",
-    "shows_wire": "wire",
-    "why": "errors",
-}
-
-__all__ = [
-    "AgentFault",
-    "BadAnswer",
-    "ConnectionLost",
-    "Guard",
-    "Http",
-    "Network",
-    "Proxies",
-    "Request",
-    "Response",
-    "ResponseBody",
-    "ResponseHeaders",
-    "TooSlow",
-    "Unreachable",
-    "Url",
-    "client_tls",
-    "egress_words",
-    "fetch_file",
-    "guard_beside",
-    "host_of",
-    "is_allowed",
-    "log_body",
-    "log_rpc",
-    "may_be_set",
-    "origin_of",
-    "parse_url",
-    "resolve",
-    "safe_url",
-    "shows_wire",
-    "why",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__ = lazy(
+        __name__,
+        {
+            "AgentFault": "errors",
+            "BadAnswer": "errors",
+            "ConnectionLost": "errors",
+            "Guard": "guard",
+            "Http": "http",
+            "Network": "network",
+            "Proxies": "proxies",
+            "Request": "http",
+            "Response": "http",
+            "ResponseBody": "http",
+            "ResponseHeaders": "http",
+            "TooSlow": "errors",
+            "Unreachable": "errors",
+            "Url": "url",
+            "client_tls": "tls",
+            "egress_words": "guard",
+            "fetch_file": "files",
+            "guard_beside": "guard",
+            "host_of": "url",
+            "is_allowed": "guard",
+            "log_body": "wire",
+            "log_rpc": "wire",
+            "may_be_set": "http",
+            "origin_of": "url",
+            "parse_url": "url",
+            "resolve": "pool",
+            "safe_url": "url",
+            "shows_wire": "wire",
+            "why": "errors",
+        },
+    )

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .contract import Snapshot as Snapshot
     from .contract import TaskPage as TaskPage
     from .contract import encoded_size as encoded_size
+    from .legacy_card import MEMBERS_SINCE_02 as MEMBERS_SINCE_02
+    from .legacy_card import SCHEME_MEMBERS as SCHEME_MEMBERS
     from .shallow import outline as outline
     from .shallow import texts as texts
 
@@ -32,7 +34,9 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "EventFrame": "client",
             "JsonObject": "client",
             "DEFAULT_SEMANTICS": "contract",
+            "MEMBERS_SINCE_02": "legacy_card",
             "RestCodec": "contract",
+            "SCHEME_MEMBERS": "legacy_card",
             "Semantics": "contract",
             "Snapshot": "contract",
             "TaskPage": "contract",

@@ -11,17 +11,18 @@ import msgspec
 from ..model import AgentCard
 from .legacy import Json, need, read_modes, some
 
-__all__ = ["add_v01", "add_v03", "read_card", "union"]
+__all__ = ["MEMBERS_SINCE_02", "SCHEME_MEMBERS", "add_v01", "add_v03", "read_card", "union"]
 
 _FLOWS = ("authorizationCode", "clientCredentials", "implicit", "password")
-_WRAPPERS = {
+# The type of a security scheme before 1.0, and the member of 1.0 that holds such a scheme.
+SCHEME_MEMBERS = {
     "apiKey": "apiKeySecurityScheme",
     "http": "httpAuthSecurityScheme",
     "oauth2": "oauth2SecurityScheme",
     "openIdConnect": "openIdConnectSecurityScheme",
     "mutualTLS": "mtlsSecurityScheme",
 }
-_SIGNS_OF_0_2 = (
+MEMBERS_SINCE_02 = (
     "securitySchemes",
     "security",
     "supportsAuthenticatedExtendedCard",
@@ -29,7 +30,7 @@ _SIGNS_OF_0_2 = (
     "preferredTransport",
     "additionalInterfaces",
 )
-_TYPES = {wrapper: type_ for type_, wrapper in _WRAPPERS.items()}
+_TYPES = {member: type_ for type_, member in SCHEME_MEMBERS.items()}
 
 
 def union(card: AgentCard) -> Json:
@@ -177,17 +178,9 @@ def _version_of(card: Json) -> str:
     told = card.get("protocolVersion")
     if told:
         return ".".join(str(told).split(".")[:2])
-    signs = (
-        "securitySchemes",
-        "security",
-        "supportsAuthenticatedExtendedCard",
-        "iconUrl",
-        "preferredTransport",
-        "additionalInterfaces",
-    )
-    if any(card.get(sign) is not None for sign in signs) or (card.get("capabilities") or {}).get(
-        "extensions"
-    ):
+    if any(card.get(name) is not None for name in MEMBERS_SINCE_02):
+        return "0.2"
+    if (card.get("capabilities") or {}).get("extensions"):
         return "0.2"
     is_bare = not card.get("description") or not card.get("defaultInputModes")
     is_bare = is_bare or any(not skill.get("tags") for skill in card.get("skills") or [])
@@ -234,7 +227,7 @@ def _read_skill(value: Json) -> Json:
 
 def _read_scheme(value: Json) -> Json:
     type_ = value.get("type")
-    if type_ not in _WRAPPERS:
+    if type_ not in SCHEME_MEMBERS:
         return {wrapper: value[wrapper] for wrapper in _TYPES if wrapper in value}
     inner = {
         name: item
@@ -246,7 +239,7 @@ def _read_scheme(value: Json) -> Json:
     elif type_ == "oauth2":
         flows = inner.get("flows") or {}
         inner["flows"] = next(({name: flows[name]} for name in _FLOWS if flows.get(name)), {})
-    return {_WRAPPERS[type_]: inner}
+    return {SCHEME_MEMBERS[type_]: inner}
 
 
 def _read_word(word: str) -> Json:

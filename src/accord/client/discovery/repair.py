@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 from ...model import AgentCard, InvalidParams
 from ...net import Url, host_of, parse_url
-from ...protocol import lenient
+from ...protocol import MEMBERS_SINCE_02, SCHEME_MEMBERS, lenient
 
 __all__ = ["read_card"]
 
@@ -23,22 +23,7 @@ _BINDINGS = {
     "rest": "HTTP+JSON",
     "grpc": "GRPC",
 }
-_SCHEMES = {
-    "apiKey": "apiKeySecurityScheme",
-    "http": "httpAuthSecurityScheme",
-    "oauth2": "oauth2SecurityScheme",
-    "openIdConnect": "openIdConnectSecurityScheme",
-    "mutualTLS": "mtlsSecurityScheme",
-}
 _FLOWS = ("authorizationCode", "clientCredentials", "deviceCode", "implicit", "password")
-_SINCE_02 = {
-    "securitySchemes",
-    "security",
-    "supportsAuthenticatedExtendedCard",
-    "iconUrl",
-    "preferredTransport",
-    "additionalInterfaces",
-}
 _EVERYWHERE = {"0.0.0.0", "::"}
 _HERE = {"localhost", "127.0.0.1", "::1"}
 _NEEDED = {
@@ -225,7 +210,9 @@ def _old_versions(card: Json, note: Note) -> list[str]:
     if named:
         return [named]
     capabilities = card.get("capabilities")
-    if _SINCE_02 & card.keys() or (isinstance(capabilities, dict) and "extensions" in capabilities):
+    if any(name in card for name in MEMBERS_SINCE_02) or (
+        isinstance(capabilities, dict) and "extensions" in capabilities
+    ):
         return ["0.2"]
     skills = card.get("skills")
     untagged = isinstance(skills, list) and any(
@@ -392,10 +379,10 @@ def _security(card: Json, note: Note) -> Json:
 def _scheme(scheme: Any) -> Json | None:
     if not isinstance(scheme, dict):
         return None
-    for member in _SCHEMES.values():
+    for member in SCHEME_MEMBERS.values():
         if isinstance(scheme.get(member), dict):
             return {member: scheme[member]}
-    member = _SCHEMES.get(str(scheme.get("type")), "")
+    member = SCHEME_MEMBERS.get(str(scheme.get("type")), "")
     if not member:
         return None
     body = {key: value for key, value in scheme.items() if key not in ("type", "in")}
