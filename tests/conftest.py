@@ -1,6 +1,7 @@
 """Fixtures: an agent written in a test, served for real, and a door to it over every binding."""
 
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import HealthCheck, settings
 
 from accord import Agent
 from tests import processes
@@ -17,6 +19,17 @@ from tests.drive_grpc import Grpc
 Connect = Callable[..., AbstractAsyncContextManager[Any]]
 
 processes.reset_signals()
+
+# The same examples in each `make test`, others in each `make soak`. How long one takes says nothing
+# on a busy machine.
+settings.register_profile(
+    "accord",
+    derandomize=not os.environ.get("ACCORD_SOAK"),
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("accord")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -1,7 +1,6 @@
 """What is sent to a gRPC server by mistake or on purpose: a clear status, never a crash."""
 
 import asyncio
-import os
 import random
 
 import grpc
@@ -11,6 +10,7 @@ from a2a.types import a2a_pb2 as pb
 from accord.model import Limits
 from tests.drive import refusal_of, say, state_of
 from tests.drive_grpc import refused_by
+from tests.reliability.harness import seed
 
 SERVICE = "/lf.a2a.v1.A2AService/"
 
@@ -258,7 +258,7 @@ async def test_what_is_no_http_2_is_hung_up_on(connect_grpc, noise):
 
 async def test_random_bytes_never_break_the_server(connect_grpc):
     """A thousand frames of noise and of almost-right messages, then business as usual."""
-    rng = random.Random(int(os.environ.get("ACCORD_SEED", "1")))
+    rng = random.Random(seed())
     good = [
         a_send().SerializeToString(),
         pb.GetTaskRequest(id="t").SerializeToString(),

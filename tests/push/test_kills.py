@@ -13,7 +13,7 @@ from accord.engine.log.entries import Ids, events_of
 from accord.store.contract import Namespace
 from accord.store.failpoints import PUSH_POINTS
 from accord.store.sqlite import PushesBeside, SqliteStore
-from tests.reliability.harness import BROKEN, Server, message, report, size
+from tests.reliability.harness import BROKEN, Server, message, report, seed, size
 
 from .webhook import Call, Webhook
 
@@ -108,9 +108,7 @@ async def test_nothing_is_lost_by_kills_and_failures(tmp_path: Path, hook: Webho
     again: every event at least once, in order, and no secret in a log or a file.
     """
     tasks, kills = size(80, 1000), size(3, 10)
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = random.Random(seed())
     taken: list[Call] = []
 
     def judge(call: Call) -> int:

@@ -5,6 +5,7 @@ it.
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import sys
 import tempfile
@@ -44,6 +45,7 @@ __all__ = [
     "quick_folder",
     "report",
     "running",
+    "seed",
     "size",
     "state_of",
     "tally",
@@ -61,6 +63,16 @@ _IS_SOAK = bool(os.environ.get("ACCORD_SOAK"))
 def size(normal: int, soak: int) -> int:
     """How much to do: `make test` has minutes, `make soak` has hours."""
     return soak if _IS_SOAK else normal
+
+
+def seed() -> int:
+    """What a test draws its chances from, printed: the same one in each `make test`, another in
+    each `make soak`. ACCORD_SEED sets it.
+    """
+    drawn = random.randrange(1 << 31) if _IS_SOAK else 1
+    number = int(os.environ.get("ACCORD_SEED", drawn))
+    print(f"seed {number}")
+    return number
 
 
 def quick_folder() -> Path:

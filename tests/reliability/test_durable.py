@@ -17,6 +17,7 @@ from tests.reliability.harness import (
     Server,
     message,
     report,
+    seed,
     size,
     state_of,
     tally,
@@ -152,9 +153,7 @@ async def test_what_was_acknowledged_survives_every_kill(server: Server) -> None
     No acknowledged task, message, chunk or cancel is missing afterwards, whichever way one asks; no
     end changes, open tasks stay open, and what was being worked on has failed as interrupted.
     """
-    cycles, seed = size(25, 200), random.randrange(1 << 32)
-    chance, ledger = random.Random(seed), Ledger()
-    print(f"seed {seed}")
+    cycles, chance, ledger = size(25, 200), random.Random(seed()), Ledger()
     ways = server.clients()
     waits_s: list[float] = []
     for cycle in range(cycles):

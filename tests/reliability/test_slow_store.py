@@ -12,7 +12,7 @@ import pytest
 from accord.store.contract import Idempotency, Namespace, Record, Row
 from accord.store.memory import MemoryStore
 from tests.reliability.agents.busy import agent
-from tests.reliability.harness import RESUME, message, report, size, state_of, told
+from tests.reliability.harness import RESUME, message, report, seed, size, state_of, told
 from tests.reliability.inside import Inside, pass_turns
 
 pytestmark = pytest.mark.usefixtures("no_rest")
@@ -54,9 +54,7 @@ async def test_messages_that_find_their_task_late_all_get_their_turn() -> None:
     """D5, I2: a task has one owner, however many calls bring it back from the store at once; none
     sees an old one.
     """
-    rounds, sends, seed = size(100, 2_000), 10, random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    rounds, sends, chance = size(100, 2_000), 10, random.Random(seed())
     app = agent.app(store=Slow(chance))
     inside = Inside(app)
 
@@ -85,9 +83,7 @@ async def test_messages_that_find_their_task_late_all_get_their_turn() -> None:
 
 async def test_cancel_that_finds_its_task_late_finds_it_as_it_is() -> None:
     """D6: a cancel and an answer both bring the task back; only one of them ends it."""
-    rounds, seed = size(300, 5_000), random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    rounds, chance = size(300, 5_000), random.Random(seed())
     app = agent.app(store=Slow(chance))
     inside = Inside(app)
 

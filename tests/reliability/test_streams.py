@@ -20,6 +20,7 @@ from tests.reliability.harness import (
     Server,
     message,
     report,
+    seed,
     size,
     state_of,
     tally,
@@ -237,9 +238,8 @@ async def test_received_log_equals_stored_log_through_cuts_and_kills(server: Ser
 
     A task a kill interrupts ends as failed, and that end arrives like any other event.
     """
-    streams, waves, seed = size(300, 2_000), 4, random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance, countdown = random.Random(seed), Countdown()
+    streams, waves = size(300, 2_000), 4
+    chance, countdown = random.Random(seed()), Countdown()
     params = [
         message(f"198 {chance.randint(0, 4)}", "chunks") for _ in range(streams)
     ]  # with task and states, 201 events

@@ -5,7 +5,6 @@ nothing is stuck, and nobody's answer contradicts another's.
 """
 
 import asyncio
-import random
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -15,14 +14,15 @@ import pytest
 
 from tests.postgres import OwnServer, add, execute, schema_url
 from tests.proxy import proxied
-from tests.reliability.harness import report, size
+from tests.reliability.harness import report, seed, size
 from tests.replicas.fleet import Fleet, check_stored, fleet, settled
 
-LOAD_S = size(4, 600)
+LOAD_S = size(2, 600)
 PAUSES = size(3, 200)
 PAUSE_S = 30.0  # with all that follows from it, at most
 WIDTH = 16
 LEASE_S, BEAT_S = 1.5, 0.4
+LONG_LEASE_S = 4.0  # where nobody may be taken for dead, on a machine with other work either
 
 Trouble = Callable[[Fleet], Coroutine[Any, Any, dict[str, object]]]
 
@@ -44,11 +44,9 @@ async def run(
     """Load three replicas while there is trouble, for `load_s` or until there was enough of it.
     Then look at everything.
     """
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
     schema = schema_of(stores[0])
     figures: dict[str, object] = {}
-    async with fleet(stores, folder, seed) as replicas:
+    async with fleet(stores, folder, seed()) as replicas:
         loading = asyncio.create_task(replicas.load("c", load_s, WIDTH, enough))
         if trouble is not None:
             troubling = asyncio.create_task(_until(loading, trouble(replicas)))
@@ -92,7 +90,7 @@ def ends_s() -> float:
 @pytest.mark.parametrize("notify", ["on", "off"])
 async def test_without_trouble(tmp_path: Path, notify: str) -> None:
     """D, I, S and V with senders, readers and cancels on all replicas; the same without NOTIFY."""
-    with schema_url(notify=notify, lease_s=LEASE_S, beat_s=BEAT_S) as url:
+    with schema_url(notify=notify, lease_s=LONG_LEASE_S, beat_s=BEAT_S) as url:
         figures = await run(f"NOTIFY {notify}", [url] * 3, tmp_path)
         assert figures["died"] == 0
 
@@ -190,14 +188,14 @@ async def test_postgresql_is_stopped_hard(tmp_path: Path) -> None:
     """Held, not given up: everybody goes on when it is back, and nobody has judged anybody."""
     server = await asyncio.to_thread(OwnServer)
     try:
-        url = add(server.url, schema="accord", lease_s=LEASE_S, beat_s=BEAT_S)
+        url = add(server.url, schema="accord", lease_s=LONG_LEASE_S, beat_s=BEAT_S)
 
         async def stop(replicas: Fleet) -> dict[str, object]:
             stops, until_s = 0, ends_s()
             while asyncio.get_running_loop().time() < until_s:
                 await asyncio.sleep(1)  # load, between two stops
                 await asyncio.to_thread(server.stop_hard)
-                await asyncio.sleep(2 * LEASE_S)  # longer than anybody would be waited for
+                await asyncio.sleep(LONG_LEASE_S + 1)  # longer than anybody would be waited for
                 await asyncio.to_thread(server.start)
                 stops += 1
             return {"stops": stops}
