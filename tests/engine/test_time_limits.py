@@ -38,13 +38,13 @@ async def test_steps_are_a_sign_of_life(
     monkeypatch.setattr(upkeep, "CHECK_S", 0.02)
 
     async def wait(n: int) -> int:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.25)
         return n
 
     async def work(text: str, ctx: Context) -> str:
         return " ".join([str(await ctx.step(wait, n)) for n in range(8)])
 
-    async with place.process(agent_of(work, idle_s=0.5)) as process:
+    async with place.process(agent_of(work, idle_s=1.5)) as process:
         task = await process.send(message("go"))
     assert text_of(task) == "0 1 2 3 4 5 6 7", told(task)
 
@@ -54,7 +54,7 @@ async def test_what_waits_for_its_turn_is_not_idle(
 ) -> None:
     """After three deaths it is called again later: its time counts from there."""
     monkeypatch.setattr(upkeep, "CHECK_S", 0.02)
-    monkeypatch.setattr(recovery, "PAUSE_S", 1.0)
+    monkeypatch.setattr(recovery, "PAUSE_S", 1.5)
     number, reached = 0, asyncio.Event()
 
     async def work(text: str, ctx: Context) -> str:
@@ -63,7 +63,7 @@ async def test_what_waits_for_its_turn_is_not_idle(
             await forever()
         return "done"
 
-    agent = agent_of(work, idle_s=0.5)
+    agent = agent_of(work, idle_s=1.0)
     task: dict[str, Any] = {}
     for number in (1, 2, 3):  # noqa: B007  the function looks at it
         reached.clear()
@@ -85,7 +85,7 @@ async def test_the_work_of_all_attempts_counts(
 
     async def work(text: str, ctx: Context) -> str:
         if number == 1:
-            await asyncio.sleep(1.2)
+            await asyncio.sleep(0.8)
             reached.set()
             if how != "asked":
                 await forever()

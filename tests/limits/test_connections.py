@@ -182,7 +182,7 @@ async def test_half_open_requests_are_not_held(tmp_path):
 async def test_a_slow_body_is_read_while_it_moves(tmp_path, path):
     """The limit is on idleness: a body that comes in drops for longer than the limit is taken."""
     body = REQUESTS[path]("x" * 100)
-    async with served(tmp_path, body_idle_s=1.0) as server:
+    async with served(tmp_path, body_idle_s=1.6) as server:
         line = await server.dial()
         await line.say(head("POST", path, b"content-length: %d\r\n" % len(body)))
         step = len(body) // 8 + 1

@@ -34,7 +34,7 @@ STATES = {COMPLETED: 3, FAILED: 4}
 HELD_UP_S = (
     0.05  # a generous bound for what is a matter of milliseconds, on a machine with other work
 )
-TRIES = 5
+TRIES = 30
 
 
 def a_task(n: int, key: int, namespace: Namespace) -> Create:

@@ -66,10 +66,10 @@ def test_the_cost_grows_with_the_number_of_parts():
 
     def seconds(count):
         parts = [Part(text="x" * 100) for _ in range(count)]
-        start = time.perf_counter()
+        start = time.thread_time()
         [joined] = join_text(parts)
         assert isinstance(joined.text, str)
         assert len(joined.text) == 100 * count
-        return time.perf_counter() - start
+        return time.thread_time() - start
 
     assert min(seconds(80_000) for _ in range(3)) < 40 * min(seconds(10_000) for _ in range(3))

@@ -21,7 +21,7 @@ from tests.processes import free_port, start, until_listening
 from tests.reliability.harness import report, size
 from tests.replicas.fleet import Fleet, fleet, settled
 from tests.replicas.serve import COUNTED
-from tests.replicas.test_processes import BEAT_S, LEASE_S, schema_of
+from tests.replicas.test_processes import BEAT_S, LONG_LEASE_S, schema_of
 
 ROUNDS = size(1, 20)
 WIDTH = 6
@@ -89,7 +89,7 @@ async def test_a_rolling_restart_loses_nothing(tmp_path: Path) -> None:
     answers = streams = 0
 
     async with contextlib.AsyncExitStack() as stack:
-        url = stack.enter_context(schema_url(lease_s=LEASE_S, beat_s=BEAT_S))
+        url = stack.enter_context(schema_url(lease_s=LONG_LEASE_S, beat_s=BEAT_S))
         replicas = await stack.enter_async_context(fleet([url] * 3, tmp_path, 1))
         address = await stack.enter_async_context(nginx(replicas, tmp_path))
 

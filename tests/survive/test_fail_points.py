@@ -25,6 +25,7 @@ from tests.reliability.harness import (
     Refused,
     message,
     report,
+    seed,
     size,
     state_of,
     tally,
@@ -141,9 +142,7 @@ async def test_every_fail_point_can_be_died_at(tmp_path: Path) -> None:
     acknowledged, over any binding, is found, every key has one task, every durable order is
     whole, and the file and its counters are sound.
     """
-    kills, seed = size(1, 20), random.randrange(1 << 32)
-    print(f"seed {seed}")
-    chance, ledger = random.Random(seed), Ledger()
+    kills, chance, ledger = size(1, 20), random.Random(seed()), Ledger()
     host = Host(tmp_path, has_grpc=True, look_s=CHECK_S, beat_s=0, purge_s=0)
     died: Counter[str] = Counter()
     waits_s: list[float] = []

@@ -117,11 +117,11 @@ def test_an_artifact_sent_as_a_whole_in_a_step_is_not_doubled() -> None:
 def test_gathering_many_chunks_takes_no_time() -> None:
     history = history_of(ended("s", 1))
     output = Output(history, 0)
-    begun = time.monotonic()
+    begun = time.thread_time()
     for _ in range(100_000):
         output.chunk(text("x"))
     history.step("", "s", 1)
     send = output.chunk(text("y"))
     assert send is not None
     assert len(send.artifact.text) == 100_001
-    assert time.monotonic() - begun < 10
+    assert time.thread_time() - begun < 10

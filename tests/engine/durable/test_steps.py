@@ -217,10 +217,10 @@ async def test_a_step_is_cheap() -> None:
         return "x"
 
     async def function(ctx: Context) -> float:
-        begun = time.perf_counter()
+        begun = time.thread_time()
         for _ in range(1000):
             await ctx.step(small)
-        return time.perf_counter() - begun
+        return time.thread_time() - begun
 
     best = min([await Run(log_of(()), []).drive(function) for _ in range(3)])
     print(f"{best * 1000:.1f} µs per step")
