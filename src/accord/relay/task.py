@@ -1,254 +1,66 @@
-"""A relay: an agent whose tasks follow the tasks of another agent, event by event.
-
-Callers talk to the relay, in any version and binding; it talks to the other agent, in whatever that
-speaks. Ids are the relay's own, and its log is the truth for callers: they resume streams, send
-under idempotency keys, list, subscribe and are notified, though the other agent may know none of
-that, and while it is away.
-
-A relay is an ordinary durable skill. What it has to know of the other agent's task is its private
-record (`Remote`); how far it has followed stands in its own log.
+"""One task that is relayed: begun at the other agent, followed event by event, its questions passed
+on and answered.
 """
 
 import asyncio
 import contextlib
 import hashlib
 import logging
-import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .auth import Caller
-from .client import (
+from ..client import (
     AgentFault,
     Client,
     ConnectionLost,
     Gap,
-    Retry,
     Stream,
     TooSlow,
     catch_up,
-    connect,
     is_interrupted,
 )
-from .engine.durable import RUN_POSITION
-from .engine.log import about_of
-from .engine.runs import Run
-from .engine.skills import Cancellation, Context, Fail, Skill
-from .model import (
+from ..engine.log import about_of
+from ..engine.runs import Run
+from ..engine.skills import Context, Fail
+from ..model import (
     FINAL,
-    IDEMPOTENT,
     INTERRUPTED,
-    PUSH_ARTIFACTS,
-    RESUME,
     A2AError,
-    AgentCard,
-    AgentExtension,
-    AgentSkill,
     ArtifactUpdate,
     InvalidAgentResponse,
     InvalidParams,
     Message,
-    PermissionDenied,
     StatusUpdate,
     Task,
     TaskNotFound,
     TaskState,
     TaskStatus,
-    Unauthenticated,
-    Unavailable,
     UnsupportedOperation,
 )
-from .store import Query
+from ..store import Query
+from .errors import passed_on
+from .remote import OUR_EXTENSIONS, Errand, Remote, remote_of
 
-__all__ = [
-    "Connect",
-    "Errand",
-    "Relay",
-    "Remote",
-    "SharedClient",
-    "fetch_card",
-    "relayed_extensions",
-    "relayed_skills",
-]
+if TYPE_CHECKING:
+    from .relay import Relay
+
+__all__ = ["RelayedTask"]
 
 log_ = logging.getLogger("accord")
 
-# After that the relay decides whether to go on trying.
-_RETRY = Retry(max_time_s=5.0, first_max_time_s=3.0)
-OURS = frozenset([RESUME, IDEMPOTENT, PUSH_ARTIFACTS])  # extensions that end here
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
-THERE_S = 90.0
+THERE_S = 90.0  # longer than a client tries by itself: a stream that lasted so long was connected
 STALE = "via.stale"  # in the metadata of a task: its agent has not been heard of for a while
-CANCEL_S = 3.0  # for what the other agent says last of a task that it has cancelled
 
 
-class Errand(msgspec.Struct, kw_only=True):
-    """What a client of the other agent is wanted for: which credential it shows may depend on the
-    caller, and which of several equal agents it is on the task.
-    """
-
-    caller: Caller
-    tenant: str = ""
-    # One of several equal agents, by any name. Empty for a new task: whoever connects may set it.
-    # It is recorded with the task, and given again for everything about that.
-    member: str = ""
-
-
-Connect: TypeAlias = Callable[[Errand], Awaitable[Client]]
-
-
-class Remote(msgspec.Struct, omit_defaults=True):
-    """The private record of a relayed task: what it is at the other agent."""
-
-    task_id: str = ""  # empty: not known yet
-    context_id: str = ""
-    member: str = ""
-    key: str = ""  # under which the first message is sent
-    asked: str = ""  # a letter for each question that was passed on: i for input, a for auth
-    question: StatusUpdate | None = None  # the last of them
-    sent: int = 0  # how many answers are known to have arrived
-
-
-_decode_remote = msgspec.json.Decoder(Remote).decode
-
-
-def remote_of(private: str) -> Remote:
-    """Return the record of a task; an empty one if there is none."""
-    return _decode_remote(private) if private else Remote()
-
-
-class Relay:
-    """Follows tasks of one agent.
-
-    Args:
-        connect: Gives a client of the agent. It may give the same one every time; it owns it.
-        lost_after_s: How long an agent may be away before its tasks are failed.
-        silent_s: After so long without an answer a message gets a task, so that its sender need
-          not wait.
-        stale_after_s: How long an agent may be away before its tasks say so in their metadata, as
-          `via.stale`.
-    """
-
-    def __init__(
-        self,
-        connect: Connect,
-        *,
-        lost_after_s: float = 3600.0,
-        silent_s: float = 10.0,
-        stale_after_s: float = 60.0,
-    ) -> None:
-        self.connect = connect
-        self.stale_after_s = stale_after_s
-        self.lost_after_s = lost_after_s
-        self.silent_s = silent_s
-
-    async def run(self, message: Message, ctx: Context) -> None:
-        """The skill: have the other agent do what the message asks for."""
-        await self.follow(message, ctx)
-
-    async def follow(self, message: Message, ctx: Context, *, member: str = "") -> None:
-        """Have the other agent do what a message asks for, from within a skill that chose it:
-        `member` is what `connect` is given for a new task.
-        """
-        place = RUN_POSITION.get()
-        assert place is not None  # it is a skill, which a run has called
-        await _Relayed(self, place.run, place.branch, ctx, message, member).follow()
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether the message of this run was sent to the other agent, before a restart."""
-        place = RUN_POSITION.get()
-        return place is not None and bool(remote_of(place.run.private).key)
-
-    async def cancel(self, cancellation: Cancellation) -> None:
-        """Ask the other agent to cancel; what it answers is the answer."""
-        remote = remote_of(cancellation.private)
-        if not remote.task_id:
-            return  # there is nothing it could be asked to cancel
-        caller = cancellation.sender.caller
-        errand = Errand(caller=caller, tenant=cancellation.tenant, member=remote.member)
-        try:
-            client = await self.connect(errand)
-            await client.cancel(remote.task_id)
-        except TaskNotFound:
-            return  # it is gone there, and so it may be here
-        except (A2AError, AgentFault) as error:
-            raise _passed_on(error, remote.task_id, cancellation.task_id) from None
-        if cancellation.running is not None:  # it passes on what the agent says at the end
-            await asyncio.wait({cancellation.running}, timeout=CANCEL_S)
-
-
-class SharedClient:
-    """Gives all who ask the same client, made when it is first needed.
-
-    Args:
-        agent: Where the agent is, or its card; see `accord.client.connect`.
-        options: Of `connect`.
-    """
-
-    def __init__(self, agent: Any, **options: Any) -> None:
-        self._agent = agent
-        self._options = {"retry": _RETRY} | options
-        self._client: Client | None = None
-
-    async def __call__(self, errand: Errand) -> Client:
-        if self._client is None:
-            self._client = connect(self._agent, **self._options)
-        return self._client
-
-    async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
-
-
-def fetch_card(agent: Any, **options: Any) -> AgentCard:
-    """Return the card of an agent. Waits for it, also where an event loop runs.
-
-    Raises:
-        AgentFault: There is none.
-    """
-
-    async def fetch() -> AgentCard:
-        async with connect(agent, **options) as client:
-            return client.card
-
-    with ThreadPoolExecutor(1) as beside:
-        return beside.submit(asyncio.run, fetch()).result()
-
-
-def relayed_skills(card: AgentCard, relay: Relay) -> dict[str, Skill]:
-    """The skills of the other agent, as ours. What they do is up to that."""
-    cards = card.skills or [
-        AgentSkill(id="relay", name=card.name, description=card.description, tags=["relay"])
-    ]
-    return {
-        one.id: Skill(
-            relay.run,
-            msgspec.structs.replace(one, security_requirements=[]),
-            is_durable=True,
-            has_first_word=True,
-            run_s=math.inf,
-            on_cancel=relay.cancel,
-        )
-        for one in cards
-    }
-
-
-def relayed_extensions(card: AgentCard) -> list[AgentExtension]:
-    """What callers may activate at the other agent."""
-    return [one for one in card.capabilities.extensions if one.uri not in OURS]
-
-
-class _Relayed:
+class RelayedTask:
     """One task that is relayed."""
 
     def __init__(
-        self, relay: Relay, run: Run, branch: Any, ctx: Context, message: Message, member: str
+        self, relay: "Relay", run: Run, branch: Any, ctx: Context, message: Message, member: str
     ) -> None:
         self._message = message
         self._relay = relay
@@ -312,7 +124,7 @@ class _Relayed:
             client = await self._relay.connect(errand)
             await client.open()
         except AgentFault as error:
-            raise _passed_on(error, "", "") from error
+            raise passed_on(error, "", "") from error
         if errand.member != self._remote.member:
             self._record(member=errand.member)
         return client
@@ -367,7 +179,7 @@ class _Relayed:
                 return await self._first_event()
             except (A2AError, AgentFault) as error:
                 await self._close()
-                passed = _passed_on(error, "", "")
+                passed = passed_on(error, "", "")
                 if self._run.is_unspoken:
                     raise passed from None
                 is_late = loop.time() - since > self._relay.lost_after_s
@@ -454,7 +266,7 @@ class _Relayed:
             message,
             output_modes=ctx.accepted_output_modes,
             key=key if client.deduplicates else "",
-            extensions=sorted(ctx.extensions - OURS),
+            extensions=sorted(ctx.extensions - OUR_EXTENSIONS),
         )
 
     async def _first_event(self) -> Any:
@@ -521,7 +333,7 @@ class _Relayed:
         that error, and the task becomes what it is there. Return its question, if it asks one.
         """
         await self._close()
-        refusal = _passed_on(error, self._remote.task_id, self._run.task_id)
+        refusal = passed_on(error, self._remote.task_id, self._run.task_id)
         if isinstance(error, AgentFault | TaskNotFound):
             raise Fail(self._reason(error)) from None
         try:
@@ -544,7 +356,7 @@ class _Relayed:
         log_.warning("task %s: its agent: %s", self._run.task_id, error)
         if isinstance(error, TaskNotFound):
             return "the agent no longer knows this task"
-        return str(_passed_on(error, self._remote.task_id, self._run.task_id))
+        return str(passed_on(error, self._remote.task_id, self._run.task_id))
 
     async def _read(self) -> StatusUpdate | None:
         """Pass on one stream; return a question. None if the task or the stream has ended."""
@@ -723,7 +535,7 @@ class _Relayed:
                     if question is None:
                         return
                 assert question is not None  # it was answered
-                passed = _passed_on(error, remote.task_id, self._run.task_id)
+                passed = passed_on(error, remote.task_id, self._run.task_id)
                 message, is_new = await self._ask(question, passed), True
             else:
                 self._record(sent=number)
@@ -757,31 +569,3 @@ class _Later:
 def _status(state: TaskState, message: Message | None = None) -> StatusUpdate:
     status = TaskStatus(state=state, message=message)
     return StatusUpdate(task_id="", context_id="", status=status)
-
-
-def _passed_on(error: A2AError | AgentFault, their_id: str, our_id: str) -> A2AError:
-    """An error of the other agent, as our caller gets it: with our ids, and without a word of how
-    we reach that agent.
-    """
-    if isinstance(error, Unauthenticated | PermissionDenied):
-        log_.error("the agent behind a relay refuses this server's credentials: %s", error)
-        return A2AError("the agent behind this server refused this server's credentials")
-    if isinstance(error, AgentFault) and not isinstance(error, A2AError):
-        log_.warning("the agent behind a relay: %s", error)
-        return Unavailable("the agent behind this server can't be reached", retry_after_s=5)
-    if isinstance(error, AgentFault):
-        log_.warning("the agent behind a relay: %s", error)
-        return InvalidAgentResponse("the agent behind this server gave no valid answer")
-    text = str(error)
-    if their_id and our_id:
-        text = text.replace(their_id, our_id)
-    passed = type(error)(
-        text,
-        violations=error.violations,
-        retry_after_s=error.retry_after_s,
-        reason=error.reason,
-        **{k: v for k, v in error.detail.items() if k not in ("taskId", "contextId")},
-    )
-    if our_id and "taskId" in error.detail:
-        passed.detail["taskId"] = our_id
-    return passed

@@ -1,0 +1,50 @@
+"""What a relay knows of the other agent: who to connect to, and the private record of a task."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import msgspec
+
+from ..auth import Caller
+from ..client import Client
+from ..model import IDEMPOTENT, PUSH_ARTIFACTS, RESUME, StatusUpdate
+
+__all__ = ["OUR_EXTENSIONS", "Connect", "Errand", "Remote", "remote_of"]
+
+# Extensions that the relay itself provides; they are not passed on.
+OUR_EXTENSIONS = frozenset([RESUME, IDEMPOTENT, PUSH_ARTIFACTS])
+
+
+class Errand(msgspec.Struct, kw_only=True):
+    """What a client of the other agent is wanted for: which credential it shows may depend on the
+    caller, and which of several equal agents it is on the task.
+    """
+
+    caller: Caller
+    tenant: str = ""
+    # One of several equal agents, by any name. Empty for a new task: whoever connects may set it.
+    # It is recorded with the task, and given again for everything about that.
+    member: str = ""
+
+
+Connect: TypeAlias = Callable[[Errand], Awaitable[Client]]
+
+
+class Remote(msgspec.Struct, omit_defaults=True):
+    """The private record of a relayed task: what it is at the other agent."""
+
+    task_id: str = ""  # empty: not known yet
+    context_id: str = ""
+    member: str = ""
+    key: str = ""  # under which the first message is sent
+    asked: str = ""  # a letter for each question that was passed on: i for input, a for auth
+    question: StatusUpdate | None = None  # the last of them
+    sent: int = 0  # how many answers are known to have arrived
+
+
+_decode_remote = msgspec.json.Decoder(Remote).decode
+
+
+def remote_of(private: str) -> Remote:
+    """Return the record of a task; an empty one if there is none."""
+    return _decode_remote(private) if private else Remote()
