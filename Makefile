@@ -78,7 +78,7 @@ demo: $(RUN) $(CONSOLE) ## Start a hub with the example agents and walk through 
 	$(BIN)/python -m examples.demo
 
 # Programs that tests use, from Debian's packages. A test whose program is not here says so and is skipped.
-PROGRAMS := strace chromium nginx pgbouncer prometheus
+PROGRAMS := strace chromium nginx caddy pgbouncer prometheus
 
 .PHONY: programs
 programs:

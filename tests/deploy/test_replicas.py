@@ -1,4 +1,4 @@
-"""The commands of the compose file, run without containers: two replicas on PostgreSQL and nginx,
+"""The commands of the compose file, run without containers: two replicas on PostgreSQL and a proxy,
 each on an address of its own.
 """
 
@@ -10,14 +10,15 @@ import re
 import shutil
 import sys
 import urllib.request
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from accord import connect
+from accord.client import Client
 from accord.client.auth import ApiKey
 from accord.model import ArtifactUpdate
 from tests.client.certs import Authority
@@ -119,51 +120,96 @@ def read(url: str) -> str:
         return answer.read().decode()
 
 
-@asynccontextmanager
-async def nginx(folder: Path, ports: Ports, port: int) -> AsyncIterator[None]:
-    """nginx with the configuration of deploy/, before both replicas."""
-    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
-    if program is None:
-        pytest.skip("no nginx here: apt install nginx")
-    certificate, private = Authority(folder).issue("proxy")
-    text = (DEPLOY / "nginx.conf").read_text()
+# What each proxy reads, with addresses and certificates of this machine
+
+Config = Callable[[Path, Ports, int, Path, Path], list[str | Path]]
+
+
+def replaced(text: str, ports: Ports, others: dict[str, str]) -> str:
     at = {
-        "/etc/nginx/tls/fullchain.pem": str(certificate),
-        "/etc/nginx/tls/privkey.pem": str(private),
-        "/tmp/nginx.pid": f"{folder}/nginx.pid",
-        "listen 443": f"listen 127.0.0.1:{port}",
-        "listen 50051": f"listen 127.0.0.1:{ports.grpc}",
+        **others,
         **{f"{name}:8000": f"{host}:{ports.http}" for name, host in HOSTS.items()},
         **{f"{name}:50051": f"{host}:{ports.grpc}" for name, host in HOSTS.items()},
     }
     for known, here in at.items():
         assert known in text
         text = text.replace(known, here)
+    return text
+
+
+def nginx(folder: Path, ports: Ports, port: int, cert: Path, key: Path) -> list[str | Path]:
+    program = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("no nginx here: apt install nginx")
+    text = replaced(
+        (DEPLOY / "nginx.conf").read_text(),
+        ports,
+        {
+            "/etc/nginx/tls/fullchain.pem": str(cert),
+            "/etc/nginx/tls/privkey.pem": str(key),
+            "/tmp/nginx.pid": f"{folder}/nginx.pid",
+            "listen 443": f"listen 127.0.0.1:{port}",
+            "listen 50051": f"listen 127.0.0.1:{ports.grpc}",
+        },
+    )
     config = folder / "nginx.conf"
     config.write_text(f"daemon off;\n{text}")
-    with start(program, "-p", folder, "-e", "stderr", "-c", config) as process:
-        await until_listening(port)
-        await until_listening(ports.grpc)
-        yield
-        await process.stop()
+    return [program, "-p", folder, "-e", "stderr", "-c", config]
 
 
-@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
-async def test_nginx_passes_tls_streams_and_grpc(tmp_path, binding):
-    """Events arrive when they happen, not together when the stream has ended."""
+def caddy(folder: Path, ports: Ports, port: int, cert: Path, key: Path) -> list[str | Path]:
+    program = shutil.which("caddy")
+    if program is None:
+        pytest.skip("no Caddy here: apt install caddy")
+    text = replaced(
+        (DEPLOY / "Caddyfile").read_text(),
+        ports,
+        {
+            # A certificate of ours instead of one it would get by itself.
+            "agents.example.com:50051 {": f"https://127.0.0.1:{ports.grpc} {{\n\ttls {cert} {key}",
+            "agents.example.com {": f"https://127.0.0.1:{port} {{\n\ttls {cert} {key}",
+        },
+    )
+    config = folder / "Caddyfile"
+    options = ("admin off", "auto_https disable_redirects", "default_bind 127.0.0.1")
+    config.write_text("{\n\t%s\n}\n%s" % ("\n\t".join(options), text))
+    return [program, "run", "--config", config]
+
+
+@pytest.mark.parametrize("proxy", [nginx, caddy], ids=lambda proxy: proxy.__name__)
+async def test_a_proxy_passes_tls_streams_and_grpc(tmp_path, proxy: Config):
+    """Events arrive when they happen, not together when the stream has ended. A replica that has
+    stopped is not missed.
+    """
+    certificate, private = Authority(tmp_path).issue("proxy")
     port = free_port()
     url = f"https://127.0.0.1:{port}"
-    async with (
-        replicas(url) as (_, ports, secret),
-        nginx(tmp_path, ports, port),
-        connect(url, binding=binding, auth=ApiKey(secret), ca=tmp_path / "ca.pem") as client,
-    ):
-        assert client.card.name == "Clerk"
-        assert (await client.send("hello", skill="echo")).text == "hello"
-        # Of a stream that takes minutes, the first letter comes at once.
-        async for event in client.stream("a" * 1000, skill="spell"):
-            if isinstance(event, ArtifactUpdate):
-                assert event.artifact.text == "a"
-                break
-        task = await client.cancel(event.task_id)
-        assert task.status.state.word == "canceled"
+    async with replicas(url) as (running, ports, secret):
+        command = proxy(tmp_path, ports, port, certificate, private)
+        with start(*command, env={"HOME": str(tmp_path)}) as process:
+            await until_listening(port)
+            await until_listening(ports.grpc)
+            async with AsyncExitStack() as stack:
+                clients = [
+                    await stack.enter_async_context(
+                        connect(url, binding=binding, auth=ApiKey(secret), ca=tmp_path / "ca.pem")
+                    )
+                    for binding in ("JSONRPC", "HTTP+JSON", "GRPC")
+                ]
+                for client in clients:
+                    await uses(client)
+                assert await running["replica-1"].stop() == 0
+                for client in clients * 3:
+                    assert (await client.send("hello", skill="echo")).text == "hello"
+            await process.stop()
+
+
+async def uses(client: Client) -> None:
+    assert client.card.name == "Clerk"
+    # Of a stream that takes minutes, the first letter comes at once.
+    async for event in client.stream("a" * 1000, skill="spell"):
+        if isinstance(event, ArtifactUpdate):
+            assert event.artifact.text == "a"
+            break
+    task = await client.cancel(event.task_id)
+    assert task.status.state.word == "canceled"

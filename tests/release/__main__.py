@@ -1,6 +1,7 @@
 """`make release-check`: build the wheel and try it in empty environments, with each extra alone."""
 
 import sys
+import tarfile
 import tempfile
 import tomllib
 import venv
@@ -9,6 +10,14 @@ from pathlib import Path
 from tests.processes import run_sync
 
 ROOT = Path(__file__).parents[2]
+BESIDE_THE_CODE = {
+    "CHANGELOG.md",
+    "LICENSE",
+    "PKG-INFO",
+    "README.md",
+    "pyproject.toml",
+    ".gitignore",
+}
 OURS_ALONE = {"dev", "docs", "fuzz"}  # for who works on Accord
 
 
@@ -19,7 +28,12 @@ def main() -> int:
         run(sys.executable, "-m", "build", "--outdir", folder, str(ROOT))
         [wheel] = Path(folder).glob("*.whl")
         [source] = Path(folder).glob("*.tar.gz")
-        print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {source.name}")
+        for made in (wheel, source):
+            print(f"{made.name}: {made.stat().st_size / 1e6:.1f} MB")
+        with tarfile.open(source) as inside:
+            found = {name.split("/", 1)[1] for name in inside.getnames()}
+        extra = {name for name in found if not name.startswith("src/accord/")} - BESIDE_THE_CODE
+        assert not extra, f"{source.name} has what it should not have: {sorted(extra)[:5]}"
         assert f"## {project['version']} " in (ROOT / "CHANGELOG.md").read_text(), (
             f"the changelog has no entry for {project['version']}"
         )

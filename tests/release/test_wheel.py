@@ -28,6 +28,10 @@ async def test_the_wheel_has_all_it_needs_and_works(tmp_path):
     }
     packed = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
     assert source - packed == set()
+    others = [one for one in packed - source if not one.startswith("accord/console/static/")]
+    assert {one.split("/")[0] for one in others} == {wheel.name.split("-py")[0] + ".dist-info"}
+    here = str(ROOT).encode()
+    assert [name for name in packed if here in (target / name).read_bytes()] == []
     smoke = ROOT / "tests/release/smoke.py"
     done = await run(sys.executable, smoke, cwd=tmp_path, env={"PYTHONPATH": str(target)})
     assert (done.code, done.out) == (0, "works\n"), done.err
