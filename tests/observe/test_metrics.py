@@ -2,22 +2,28 @@
 
 import asyncio
 import json
+import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
 import aiohttp
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from accord import Agent, Context, TaskNotFound, Unauthenticated, connect
 from accord.auth import ApiKeys
 from accord.gauges import listen_address
-from tests.processes import free_port, run, start
+from accord.push import PushSettings
+from tests.processes import PATIENCE_S, free_port, run, start
+from tests.push.webhook import Call, webhook
 
 ROOT = Path(__file__).parents[2]
+OBSERVABILITY = ROOT / "docs" / "observability.md"
 DASHBOARD = ROOT / "deploy" / "grafana" / "accord.json"
 
 needs_prometheus = pytest.mark.skipif(
@@ -43,6 +49,10 @@ class Page:
 
     def __call__(self, name: str, **labels: str) -> float:
         return self._samples[name, frozenset(labels.items())]
+
+    def get(self, name: str, **labels: str) -> float:
+        """As a call, but 0 if it has not been counted."""
+        return self._samples.get((name, frozenset(labels.items())), 0.0)
 
 
 def desk() -> Agent:
@@ -102,6 +112,41 @@ async def test_the_page_counts_what_happens():
     assert page("accord_push_lag_seconds") >= 0
 
 
+async def test_what_is_served_is_documented_and_has_a_help_text(tmp_path):
+    """Every metric of ours, and none that is not there."""
+    app = desk().app(store=f"sqlite:///{tmp_path}/desk.db", metrics=0)
+    async with app.serving():
+        text = await get(app.metrics.url)
+    helps = dict(re.findall(r"^# HELP (accord_\w+) (.+)$", text, re.MULTILINE))
+    assert set(helps) == set(re.findall(r"^# TYPE (accord_\w+) ", text, re.MULTILINE))
+    rows = re.findall(r"^\| (`accord_.*?) \|", OBSERVABILITY.read_text(), re.MULTILINE)
+    assert set(helps) == set(re.findall(r"accord_\w+", " ".join(rows)))
+
+
+async def test_attempts_to_push_and_what_is_given_up_are_counted():
+    settings = PushSettings(schedule_s=(0.0, 0.0), breaker_s=0.01)
+    app = desk().app(metrics=0, push=settings, allow_hosts=["127.0.0.1"])
+    async with app.serving() as url, webhook() as hook, connect(url) as client:
+
+        async def attempts(outcome: str) -> float:
+            page = Page(await get(app.metrics.url))
+            return page.get("accord_push_attempts_total", outcome=outcome)
+
+        for outcome, status in (
+            ("delivered", 200),
+            ("refused", 400),
+            ("later", 503),
+            ("gone", 410),
+        ):
+            hook.judge = partial(answer, status)
+            await client.send("a shelf", push=hook.url)
+            async with asyncio.timeout(PATIENCE_S):
+                while not await attempts(outcome):  # noqa: ASYNC110  counted elsewhere
+                    await asyncio.sleep(0.01)
+        page = Page(await get(app.metrics.url))
+    assert page("accord_push_dead_letters_total") > 0
+
+
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
 async def test_who_is_refused_is_counted(binding):
     agent = Agent("Desk", auth=ApiKeys())
@@ -129,6 +174,10 @@ async def listen(text: str) -> str:
     return text
 
 
+def answer(status: int, call: Call) -> int:
+    return status
+
+
 @needs_prometheus
 async def test_promtool_finds_nothing_to_complain_about(tmp_path):
     app = desk().app(grpc_port=0, metrics=0, allow_hosts=["127.0.0.1"])
@@ -147,6 +196,11 @@ def queries() -> list[str]:
     for name, value in {"$__rate_interval": "1m", "$job": ".+", "$instance": ".+"}.items():
         found = [query.replace(name, value) for query in found]
     return found
+
+
+def alerts() -> list[str]:
+    rules = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
+    return [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
 
 
 @needs_prometheus
@@ -176,10 +230,12 @@ async def test_every_query_of_the_dashboard_answers_on_a_real_prometheus(tmp_pat
         ):
             missing = set(queries())
             assert len(missing) > 25
-            async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+            async with asyncio.timeout(PATIENCE_S), aiohttp.ClientSession() as session:
                 while missing:  # a rate needs two scrapes
                     await asyncio.sleep(0.1)
                     missing = {one for one in missing if not await answers(session, port, one)}
+                for alert in alerts():  # whether it has an answer depends on this machine
+                    await answers(session, port, alert)
 
 
 async def answers(session: aiohttp.ClientSession, port: int, query: str) -> bool:
