@@ -44,32 +44,39 @@ class Asked(NamedTuple):
     context: str = ""
     reference: str = ""
     page_token: str = ""
+    text: str = "hello"
+    hook: str = "https://127.0.0.1/hook"  # of a push config
+    is_inline: bool = False  # a message brings the push config with it
 
 
 def fields(operation: str, asked: Asked, version: str) -> Json:
     """The parameters of an operation as a version's JSON-RPC has them."""
     match operation:
         case "SendMessage" | "SendStreamingMessage" if version == "0.1":
-            parts = [{"type": "text", "text": "hello"}]
+            parts = [{"type": "text", "text": asked.text}]
             task = asked.task or f"new-{next(_ids)}"
-            return {"id": task, "message": {"role": "user", "parts": parts}}
+            inline: Json = {"pushNotification": {"url": asked.hook}} if asked.is_inline else {}
+            return {"id": task, "message": {"role": "user", "parts": parts}} | inline
         case "SendMessage" | "SendStreamingMessage":
             is_old = version != "1.0"
-            part = {"kind": "text", "text": "hello"} if is_old else {"text": "hello"}
+            part = {"kind": "text", "text": asked.text} if is_old else {"text": asked.text}
             message: Json = {"messageId": f"m-{next(_ids)}", "parts": [part]}
             message |= {"role": "user", "kind": "message"} if is_old else {"role": "ROLE_USER"}
             named = {"taskId": asked.task, "contextId": asked.context}
             message |= {name: value for name, value in named.items() if value}
             if asked.reference:
                 message["referenceTaskIds"] = [asked.reference]
-            return {"message": message}
+            if not asked.is_inline:
+                return {"message": message}
+            push = "pushNotificationConfig" if is_old else "taskPushNotificationConfig"
+            return {"message": message, "configuration": {push: {"url": asked.hook}}}
         case "GetTask" | "CancelTask" | "SubscribeToTask":
             return {"id": asked.task}
         case "ListTasks":
             named = {"contextId": asked.context, "pageToken": asked.page_token}
             return {name: value for name, value in named.items() if value}
         case "CreateTaskPushNotificationConfig":
-            config = {"id": "c1", "url": "https://127.0.0.1/hook"}
+            config = {"id": "c1", "url": asked.hook}
             if version == "1.0":
                 return {"taskId": asked.task} | config
             if version == "0.1":
@@ -97,7 +104,8 @@ def proto_fields(operation: str, asked: Asked, version: str) -> Json:
             message = made["message"]
             message["content"] = message.pop("parts")
             message.pop("referenceTaskIds", None)  # the proto of 0.3 has none
-            return {"message": message, "configuration": {"blocking": True}}
+            push = {"pushNotification": {"url": asked.hook}} if asked.is_inline else {}
+            return {"message": message, "configuration": {"blocking": True} | push}
         case "GetTask" | "CancelTask" | "SubscribeToTask":
             return {"name": name}
         case "CreateTaskPushNotificationConfig":
@@ -192,10 +200,10 @@ def _reason(error: Any, status: int) -> str:
 
 
 class RpcDoor:
-    """JSON-RPC, in one version."""
+    """JSON-RPC, in one version; of an agent below a path, if that is given."""
 
-    def __init__(self, app: Any, version: Version) -> None:
-        self._http, self._version = Http(app), version
+    def __init__(self, app: Any, version: Version, base: str = "") -> None:
+        self._http, self._version, self._base = Http(app), version, base
         self.name = f"jsonrpc {version.number}"
         self.methods: dict[str, str] = {}
         for method, operation in version.rpc.items():
@@ -210,14 +218,14 @@ class RpcDoor:
             "params": params,
         }
         headers = {"A2A-Version": self._version.number} | credentials
-        return await self._http.ask("POST", "/", headers, envelope)
+        return await self._http.ask("POST", self._base or "/", headers, envelope)
 
 
 class RestDoor:
-    """HTTP+JSON, in one version."""
+    """HTTP+JSON, in one version; of an agent below a path, if that is given."""
 
-    def __init__(self, app: Any, version: Version) -> None:
-        self._http, self._version = Http(app), version
+    def __init__(self, app: Any, version: Version, base: str = "") -> None:
+        self._http, self._version, self._base = Http(app), version, base
         self.name = f"rest {version.number}"
         self.methods: dict[str, Any] = {}
         for route in version.rest:
@@ -241,14 +249,14 @@ class RestDoor:
         elif operation == "ListTasks" and made:
             path += "?" + "&".join(f"{name}={value}" for name, value in made.items())
         headers = {"A2A-Version": self._version.number} | credentials
-        return await self._http.ask(route.verb, path, headers, body)
+        return await self._http.ask(route.verb, self._base + path, headers, body)
 
 
 class GrpcDoor:
-    """gRPC, in one version, over a socket of this machine."""
+    """gRPC, in one version, over a socket of this machine; of a tenant, if that is given."""
 
-    def __init__(self, channel: grpc.aio.Channel, version: Version) -> None:
-        self._channel, self._version = channel, version
+    def __init__(self, channel: grpc.aio.Channel, version: Version, tenant: str = "") -> None:
+        self._channel, self._version, self._tenant = channel, version, tenant
         self.name = f"grpc {version.number}"
         self._service = POOL.FindServiceByName(version.grpc_service)
         self.methods: dict[str, str] = {}
@@ -260,6 +268,8 @@ class GrpcDoor:
         made = proto_fields(operation, asked, self._version.number)
         if operation == "ListTasks" and self._version.number != "1.0":
             made = fields(operation, asked, "1.0")
+        if self._tenant:
+            made["tenant"] = self._tenant
         message = ParseDict(made, GetMessageClass(method.input_type)())
         path = f"/{self._version.grpc_service}/{method.name}"
         metadata = [(name.lower(), value) for name, value in credentials.items()]

@@ -1,45 +1,7 @@
-"""Cards and addresses of strangers: what is not to be called is not, what is broken is refused."""
+"""Cards of strangers: what is broken is refused, what addresses a model waits for a person."""
 
-import pytest
-
-from accord.hub import Hub, HubSettings
-from accord.hub.errors import CannotAdd
-from accord.hub.people import SYSTEM
-from accord.model import InvalidParams
-from tests.client.network.test_guard_cases import REFUSED, outside
 from tests.client.test_broken_cards import BODIES, CARDS
 from tests.hub.hubs import hub_at, serving_card
-
-__all__ = ["outside"]
-
-
-async def test_no_address_inside_is_called(tmp_path, outside):
-    """All cases of the guard, at the hub's two ways in for addresses: agents and keys. The hub is
-    one that other machines reach, so that loopback is not its own.
-    """
-    settings = HubSettings(
-        host="0.0.0.0", store=f"sqlite:///{tmp_path}/hub.db", folder=str(tmp_path)
-    )
-    hub = Hub(settings)
-    await hub.app.open()
-    try:
-        urls = [url for urls in REFUSED.values() for url in urls]
-        for url in urls:
-            with pytest.raises(CannotAdd):
-                await hub.registry.add(SYSTEM, url=url)
-        card = {"signatures": [{"protected": "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ"}]}
-        for url in urls:
-            try:
-                key = await hub.trusted.add(SYSTEM, "k", url=url, expires_ms=0)
-            except InvalidParams:
-                continue
-            report, _ = await hub.trusted.report(card, "")
-            assert report.status != "trusted"
-            await hub.trusted.remove(SYSTEM, key.id)
-        assert outside.connects == []
-        print(f"\n{len(urls)} addresses refused, twice; nothing was connected to")
-    finally:
-        await hub.app.close()
 
 
 async def test_what_is_no_card_is_refused_or_read_with_notes(tmp_path):

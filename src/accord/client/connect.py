@@ -207,9 +207,10 @@ def connect(
                 egress_proxy,
             )
         http: Http = routes
+        place = AgentPlace("", others_tls, guard)
         try:
             http, card, origin, notes, server = await _discover(
-                agent, routes, budget, None if public_card else auth, cards, trust, others_tls, wrap
+                agent, routes, budget, None if public_card else auth, cards, trust, place, wrap
             )
             is_met = bool(origin) or isinstance(http, InProcess)
             interfaces = _choose(card, wish, notes)
@@ -219,7 +220,7 @@ def connect(
                 interfaces = await _guarded_grpc(
                     interfaces, card_origin, guard, routes, card, notes
                 )
-            chosen = choose(card, auth, AgentPlace(card_origin, others_tls))
+            chosen = choose(card, auth, place._replace(origin=card_origin))
             if ssl is not None:
                 interfaces = _without_grpc_tls(interfaces, origin, card, notes)
             if chosen:
@@ -292,7 +293,7 @@ async def _discover(
     auth: Auth,
     cards: Cards | None,
     trust: "Trust | None",
-    tls: SSLContext | None,
+    place: AgentPlace,
     wrap: Callable[[Http], Http] | None,
 ) -> tuple[Http, AgentCard, str, list[str], str | None]:
     """Return how to reach the agent, its card, the origin its user named (if any), what was
@@ -321,7 +322,7 @@ async def _discover(
         if auth is not None:
             # The card may be for some only: asked for with the credentials, and kept for nobody
             # else.
-            http = Signed(network, origin, choose(_SILENT, auth, AgentPlace(origin, tls)))
+            http = Signed(network, origin, choose(_SILENT, auth, place._replace(origin=origin)))
         elif kept is None:
             kept = CARDS
         if wrap is not None:
@@ -422,6 +423,8 @@ def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterfa
         key = (interface.protocol_binding, interface.protocol_version)
         if key not in SPOKEN and not (key in _OVER_GRPC and find_spec("grpc") is not None):
             notes.append(f"{key[0]} {key[1]} at {interface.url} is not supported by this client")
+        elif key in _OVER_GRPC and not host_of(_grpc_url(interface.url, "")):
+            notes.append(f"{interface.url} is no address of gRPC; not used")
         else:
             usable.append(interface)
     usable += _asked_for(usable, wish, notes)
@@ -553,12 +556,14 @@ async def _guarded_grpc(
             guard is not None or not _belongs(interface, card_origin)
         )
         careful = (guard or await routes.guard()) if is_strangers else None
-        if careful is None or await is_allowed(host_of(_grpc_url(interface.url, "")), careful):
+        url = _grpc_url(interface.url, card_origin)
+        is_right = guard is None or _passes(url, guard)  # its scheme and port, too
+        if careful is None or (is_right and await is_allowed(host_of(url), careful)):
             left.append(interface)
         elif careful.proxies is not None:
             notes.append(f"{interface.url} is not used: gRPC does not go through the proxy")
         else:
-            notes.append(f"{interface.url} is no public address; not used")
+            notes.append(f"{interface.url} is no public address that may be called; not used")
     if not left:
         raise BadCard(
             card.name,
@@ -566,6 +571,14 @@ async def _guarded_grpc(
             + "; ".join(notes[-len(interfaces) :]),
         )
     return left
+
+
+def _passes(url: str, guard: Guard) -> bool:
+    try:
+        guard.check_url(url)
+    except ValueError:
+        return False
+    return True
 
 
 def _without_grpc_tls(

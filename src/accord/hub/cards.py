@@ -72,7 +72,8 @@ class CardReader:
         http = self.http()
         try:
             if credential is not None:
-                http = Signed(http, origin, choose(_NO_CARD, credential, AgentPlace(origin)))
+                place = AgentPlace(origin, guard=self._guard())
+                http = Signed(http, origin, choose(_NO_CARD, credential, place))
             found = await get_card(url, http, self._budget, self._cards, notes)
             return await self._read(found.body, found.place, notes)
         except CannotAdd:

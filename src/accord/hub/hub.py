@@ -13,6 +13,7 @@ from ..app import App
 from ..auth import Authenticator, Caller, digest_of
 from ..model import A2AError, Limits
 from ..net import Http, Network, origin_of
+from ..push import PushSettings
 from ..server import HttpRequest
 from ..server.process import is_loopback
 from .api import ARD_ROUTES, CATALOG_ROUTES, ROUTES, HubApi, Routes
@@ -49,7 +50,12 @@ class Hub:
     Other parts join by `routes.add(...)`, `app.mount(...)` and `every(...)` before it is opened.
     """
 
-    def __init__(self, settings: HubSettings, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        settings: HubSettings,
+        limits: Limits | None = None,
+        push: PushSettings | None = None,
+    ) -> None:
         is_local = is_loopback(settings.host)
         self.settings = settings
         self.db = open_database(settings.store)
@@ -72,6 +78,7 @@ class Hub:
             key_file=settings.key_file or None,
             sign_card=True,
             allow_hosts=settings.allow,
+            push=push or True,
             grpc_port=settings.grpc_port,
             metrics=settings.metrics or None,
             grpc_host=settings.host,

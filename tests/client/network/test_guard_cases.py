@@ -138,6 +138,7 @@ class Outside:
         self.lookups: list[str] = []
         self.connects: list[tuple[str, int]] = []
         self.server = 0
+        self.others: dict[str, int] = {}  # ports of more servers of the test, by address
         loop = asyncio.get_running_loop()
         connect, resolve = loop.sock_connect, loop.getaddrinfo
 
@@ -153,9 +154,10 @@ class Outside:
 
         async def sock_connect(sock, address):
             self.connects.append(address[:2])
-            if address[0] != PUBLIC or not self.server:
+            port = self.server if address[0] == PUBLIC else self.others.get(address[0], 0)
+            if not port:
                 raise ConnectionRefusedError(111, "recorded")
-            await connect(sock, ("127.0.0.1", self.server))
+            await connect(sock, ("127.0.0.1", port))
 
         monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
         monkeypatch.setattr(loop, "sock_connect", sock_connect)

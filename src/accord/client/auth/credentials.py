@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import quote
 
 from ...model import SecurityScheme
-from ...net import client_tls, may_be_set
+from ...net import Guard, client_tls, may_be_set
 from ..errors import BadCard
 
 __all__ = [
+    "NOWHERE",
     "AgentPlace",
     "ApiKey",
     "Basic",
@@ -54,6 +55,11 @@ class AgentPlace(NamedTuple):
 
     origin: str  # as the user named it; empty in the same process
     tls: ssl.SSLContext | None = None  # whom to trust on the way to who issues them
+    # For an agent whose address a stranger gave: who issues them is called through it, too.
+    guard: Guard | None = None
+
+
+NOWHERE = AgentPlace("")
 
 
 @runtime_checkable

@@ -67,7 +67,7 @@ class OAuth(ABC):
         self.client = OAuthClient(client_id, client_secret, audience, resource)
         self.issuer = issuer
         self.scopes = tuple(scopes)
-        self._bound: dict[tuple[str, str, tuple[str, ...]], OAuthToken] = {}
+        self._bound: dict[tuple[Any, ...], OAuthToken] = {}
 
     def fits(self, scheme: SecurityScheme) -> bool:
         if self.issuer:
@@ -92,7 +92,7 @@ class OAuth(ABC):
         if scheme is None and not self.issuer:
             return None
         wanted = self.scopes or tuple(scopes)
-        key = (place.origin, repr(scheme), wanted)
+        key = (place.origin, place.guard, repr(scheme), wanted)
         if key not in self._bound:
             self._bound[key] = OAuthToken(self, place, scheme, wanted)
         token = self._bound[key]
@@ -204,7 +204,7 @@ async def refreshed(
 ) -> Token:
     """Return a new token for an old one. Raises OAuthError."""
     form = {"grant_type": "refresh_token", "refresh_token": token.refresh_token}
-    return await server.token(form, client, place.tls)
+    return await server.token(form, client, place)
 
 
 async def by_secret(
@@ -212,7 +212,7 @@ async def by_secret(
 ) -> Token:
     """Return a token for the client itself. Raises OAuthError."""
     form = {"grant_type": "client_credentials", **_scope(scopes)}
-    return await server.token(form, client, place.tls)
+    return await server.token(form, client, place)
 
 
 def _scope(scopes: Sequence[str]) -> dict[str, str]:
@@ -287,7 +287,7 @@ class DeviceCode(OAuth):
         if not server.device_url:
             raise OAuthError(server.name, "unsupported", "it has no flow for other devices")
         form = {**_scope(_for_long(server, scopes)), **self.client.form()}
-        given = await server.post(server.device_url, form, self.client, place.tls)
+        given = await server.post(server.device_url, form, self.client, place)
         prompt, device_code, interval_s = _prompt(given, server)
         shown = self._show(prompt)
         if inspect.isawaitable(shown):
@@ -299,7 +299,7 @@ class DeviceCode(OAuth):
                 return await server.token(
                     {"grant_type": _DEVICE_GRANT, "device_code": device_code},
                     self.client,
-                    place.tls,
+                    place,
                 )
             except OAuthError as error:
                 if error.error == "slow_down":
@@ -391,7 +391,7 @@ class AuthorizationCode(OAuth):
                 "redirect_uri": redirect.url,
                 "code_verifier": verifier,
             }
-            return await server.token(form, self.client, place.tls)
+            return await server.token(form, self.client, place)
 
     async def _code(self, redirect: Redirect, server: AuthorizationServer, state: str) -> str:
         """Wait for the browser; what comes with another state is not ours."""

@@ -128,7 +128,7 @@ async def revoke(login: Login, place: AgentPlace) -> bool:
         text = getattr(token, kind)
         if text:
             form = {"token": text, "token_type_hint": kind}
-            await server.post(server.revocation_url, form, client, place.tls)
+            await server.post(server.revocation_url, form, client, place)
     return True
 
 

@@ -5,7 +5,6 @@ then it is called through the guard, and gets no client secret unless it is at t
 origin. Otherwise any agent could have itself sent the secrets of those who call it.
 """
 
-import ssl
 import time
 from base64 import b64encode
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ import msgspec
 
 from ...model import SecurityScheme, Unauthenticated
 from ...net import Guard, guard_beside, host_of, origin_of, parse_url, safe_url
-from .credentials import AgentPlace
+from .credentials import NOWHERE, AgentPlace
 
 __all__ = ["AuthorizationServer", "OAuthClient", "OAuthError", "Token", "find_server", "said"]
 
@@ -90,9 +89,9 @@ class AuthorizationServer(msgspec.Struct, omit_defaults=True):
         url: str,
         form: Mapping[str, str],
         client: OAuthClient,
-        tls: ssl.SSLContext | None = None,
+        place: AgentPlace = NOWHERE,
     ) -> dict[str, Any]:
-        """Send a form to one of the server's endpoints, as `client`.
+        """Send a form to one of the server's endpoints, as `client`, for the agent at `place`.
 
         Raises:
             OAuthError: It says no.
@@ -119,19 +118,19 @@ class AuthorizationServer(msgspec.Struct, omit_defaults=True):
             headers["Authorization"] = "Basic " + b64encode(pair.encode()).decode()
         answer = await ask_issuer(
             url,
-            guard=await self._guard(url),
+            guard=place.guard or await self._guard(url),
             verb="POST",
             headers=headers,
             body=urlencode(fields).encode(),
-            tls=tls,
+            tls=place.tls,
         )
         return _understood(answer.status, answer.body, url)
 
     async def token(
-        self, form: Mapping[str, str], client: OAuthClient, tls: ssl.SSLContext | None = None
+        self, form: Mapping[str, str], client: OAuthClient, place: AgentPlace = NOWHERE
     ) -> Token:
         """Ask for a token."""
-        given = await self.post(self.token_url, {**form, **client.form()}, client, tls)
+        given = await self.post(self.token_url, {**form, **client.form()}, client, place)
         token, lives = given.get("access_token"), given.get("expires_in")
         if (
             not isinstance(token, str)
@@ -216,17 +215,19 @@ async def find_server(
     from ...auth import Issuer
 
     if issuer:
-        return _described(await Issuer(issuer, tls=place.tls).metadata(), "")
-    guard = await guard_beside(host_of(place.origin), Guard()) if place.origin else None
+        found = Issuer(issuer, guard=place.guard, tls=place.tls)
+        return _described(await found.metadata(), "")
+    guard = place.guard
+    if guard is None and place.origin:
+        guard = await guard_beside(host_of(place.origin), Guard())
     oidc = scheme.open_id_connect_security_scheme if scheme is not None else None
     oauth = scheme.oauth2_security_scheme if scheme is not None else None
     url = oidc.open_id_connect_url if oidc else oauth.oauth2_metadata_url if oauth else ""
     if url:
         _check_secure(url)
         is_home = origin_of(url) == place.origin
-        found = Issuer(
-            _issuer_of(url), guard=None if is_home else guard, tls=place.tls, is_exact=False
-        )
+        usual = None if is_home else guard
+        found = Issuer(_issuer_of(url), guard=place.guard or usual, tls=place.tls, is_exact=False)
         return _described(await found.metadata(), place.origin)
     if oauth is None:
         raise Unauthenticated(

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ...model import InvalidParams
+from ..errors import HubError
 from ..vault import NewCredential
 from .router import ApiCall, ApiRoute
 
@@ -14,6 +15,7 @@ async def _list(call: ApiCall) -> Any:
 
 
 async def _put(call: ApiCall) -> Any:
+    _check_issuer(call)
     await call.hub.vault.put(call.person, call.own_entry(), call.path["scheme"], call.body)
 
 
@@ -26,6 +28,7 @@ async def _list_own(call: ApiCall) -> Any:
 
 
 async def _put_own(call: ApiCall) -> Any:
+    _check_issuer(call)
     await call.hub.vault.put(
         call.person, call.entry(), call.path["scheme"], call.body, _owner(call)
     )
@@ -33,6 +36,19 @@ async def _put_own(call: ApiCall) -> Any:
 
 async def _remove_own(call: ApiCall) -> Any:
     await call.hub.vault.remove(call.person, call.entry(), call.path["scheme"], _owner(call))
+
+
+def _check_issuer(call: ApiCall) -> None:
+    """Whoever gives a credential names a place that the hub calls: it has to be one it may."""
+    given: NewCredential = call.body
+    if given.issuer:
+        try:
+            call.hub.networks.guard().check_url(given.issuer)
+        except ValueError as error:
+            raise HubError(
+                f"this issuer can't be called: {error}",
+                fix="an admin allows private networks with: accord hub network add HOST",
+            ) from None
 
 
 def _owner(call: ApiCall) -> str:

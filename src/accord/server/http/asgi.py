@@ -41,7 +41,7 @@ async def converse(
 ) -> None:
     """Have a request answered. One that `is_refused` for its headers is not read any further."""
     request = _request(scope)
-    if request.target.verb == "POST" and not is_refused(request):
+    if request.target.verb not in ("GET", "HEAD") and not is_refused(request):
         await _read_body(request, receive, limits.body)
     found = await answer(request)
     if isinstance(found, HttpResponse):
