@@ -41,6 +41,8 @@ __all__ = ["App", "AppPart"]
 
 _log = logging.getLogger("accord")
 
+_NOWHERE = "http://localhost"  # the address of an app in a host that does not say where it is
+
 HOST_GRACE_S = 20.0  # for work that runs when a host is asked to stop, if the host is as patient
 
 
@@ -110,7 +112,8 @@ class App(Router):
         self._rpc_url = "/" + rpc.strip("/")
         self._rest_url = "/" + rest.strip("/") if rest.strip("/") else ""
         self._url = url.rstrip("/") if url else None
-        self._address = self._url or "http://localhost"
+        self._address = self._url or _NOWHERE
+        self._has_warned = False
         self._grpc: GrpcServer | None = None
         self._grpc_endpoint: GrpcEndpoint | None = None
         self._tenants: dict[str, Service] = {}  # the agents below a path, by its last segment
@@ -146,6 +149,7 @@ class App(Router):
             _Signer(self) if sign_card else None,
             self._jwks if sign_card or self._notifier is not None else None,
             lambda: self.grpc_port,
+            self._url is not None,
         )
         if beside:
             self._engine.add(self.agent)
@@ -362,6 +366,13 @@ class App(Router):
     @property
     def _issuer(self) -> str:
         """Whose notifications these are: the address the agent is reached at."""
+        if self._address == _NOWHERE and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "push notifications name %s as their issuer: this agent is served by a host that "
+                "does not say where; give the address clients reach it at: url=",
+                self._address,
+            )
         interface = urlsplit(self._service.card.supported_interfaces[0].url)
         return f"{interface.scheme}://{interface.netloc}"
 
@@ -490,7 +501,7 @@ class App(Router):
             if self._grpc is not None:
                 await self._grpc.start()
                 # now with the port gRPC really has
-                self.reached_at(self._url or "http://localhost")
+                self.reached_at(self._address)
         except BaseException:
             await self._engine.close()
             raise

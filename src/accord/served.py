@@ -61,6 +61,7 @@ class Serving(msgspec.Struct, frozen=True):
     signer: CardSigner | None
     jwks: Callable[[], bytes] | None
     grpc_port: Callable[[], int | None]
+    has_url: bool  # one address, given by the user
 
 
 class ServedAgent:
@@ -81,6 +82,9 @@ class ServedAgent:
             authenticator,
             serving.notifier,
         )
+        self.service.path = path
+        if not serving.has_url:
+            self.service.card_at = self.card
 
     def _check_enforceable(self) -> None:
         """Raise ValueError for a scheme that is declared and could not be enforced."""

@@ -8,7 +8,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 from accord import Agent
-from tests.drive import BINDINGS, JsonRpc, kinds, refusal_of, serving, state_of, text_of
+from accord.auth import ApiKeys
+from tests.drive import BINDINGS, JsonRpc, kinds, refusal_of, say, serving, state_of, text_of
+from tests.push.webhook import webhook
 
 
 @pytest.fixture
@@ -21,6 +23,10 @@ def agent():
         yield "two"
 
     return agent
+
+
+async def echo(text: str) -> str:
+    return text
 
 
 def in_starlette(app, path):
@@ -96,14 +102,72 @@ async def test_the_card_of_a_mounted_agent_points_below_the_mount(agent, host):
             assert (response.status, (await response.json())["result"]["totalSize"]) == (200, 0)
 
 
+async def test_the_extended_card_of_a_mounted_agent_names_the_address_of_the_request(host):
+    """Where that is allowed: of any other name in the Host header it is the address that the host
+    listens on.
+    """
+    secret = "a-key-of-mia-0123456789"
+    agent = Agent("Mounted", auth=ApiKeys(keys={secret: "mia"}))
+    agent.skill(echo)
+    agent.extended_card(lambda card, caller: card)
+    app = agent.app()
+    headers = {"X-API-Key": secret, "A2A-Version": "1.0"}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard", "params": {}}
+    async with serving(host(app, "/trip"), app.close) as url, aiohttp.ClientSession() as http:
+        at = url + "/trip"
+        for more in ({}, {"Host": "shop"}):
+            named = headers | more
+            async with http.get(f"{at}/extendedAgentCard", headers=named) as response:
+                rest = await response.json(content_type=None)
+            async with http.post(f"{at}/", json=call, headers=named) as response:
+                rpc = (await response.json())["result"]
+            for card in (rest, rpc):
+                urls = {e["url"].rstrip("/") for e in card["supportedInterfaces"]}
+                assert urls == {at}
+
+
+async def test_the_extended_card_of_a_tenant_names_its_path():
+    """Asked for at the root, which several agents share."""
+    one, two = Agent("One"), Agent("Two")
+    for agent in (one, two):
+        agent.skill(echo)
+        agent.is_extended_card_public = True
+        agent.extend_card = lambda card, caller: card
+    app = one.app(beside=[two])
+    async with serving(app, app.close) as url, aiohttp.ClientSession() as http:
+        async with http.get(f"{url}/two/extendedAgentCard") as response:  # also the agent's path
+            by_path = await response.json(content_type=None)
+        call = {"jsonrpc": "2.0", "id": 1, "method": "GetExtendedAgentCard"}
+        params = {"params": {"tenant": "two"}}
+        async with http.post(
+            f"{url}/", json=call | params, headers={"A2A-Version": "1.0"}
+        ) as answer:
+            by_tenant = (await answer.json())["result"]
+    for card in (by_path, by_tenant):
+        assert card["supportedInterfaces"][0]["url"] == f"{url}/two/"
+
+
+async def test_push_says_if_its_issuer_is_not_known(agent, host, caplog):
+    """The host does not tell where clients reach it, and what receives notifications may check who
+    sends them.
+    """
+    app = agent.app(allow_hosts=["127.0.0.1"])
+    async with (
+        webhook() as hook,
+        serving(host(app, "/trip"), app.close) as url,
+        aiohttp.ClientSession() as http,
+    ):
+        push = {"taskPushNotificationConfig": {"url": hook.url}}
+        await JsonRpc(http, url + "/trip").send(say("go", configuration=push))
+        await hook.ended()
+    said = [one for one in caplog.messages if "as their issuer" in one]
+    assert len(said) == 1
+
+
 async def test_two_agents_live_in_one_host(agent):
     """Each under its own path with its own tasks (TEN-4)."""
     other = Agent("Other")
-
-    @other.skill
-    async def echo(request: str):
-        return request
-
+    other.skill(echo)
     one, two = agent.app(), other.app()
 
     async def close():

@@ -1,6 +1,6 @@
 """One call: who asks, under which tenant, with which options beside the request."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -27,3 +27,4 @@ class Call(msgspec.Struct):
     semantics: Semantics = DEFAULT_SEMANTICS
     headers: tuple[tuple[bytes, bytes], ...] = ()  # of the answer: what has no place in its body
     request_headers: Mapping[bytes, bytes] = NO_HEADERS
+    base_url: Callable[[], str] | None = None  # the address the caller used, if that is known

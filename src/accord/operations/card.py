@@ -24,7 +24,7 @@ async def get_extended_card(
     if call.caller.is_anonymous and not service.agent.is_extended_card_public:
         raise Unauthenticated("the extended card is for authenticated callers")
     # The user's function may change what it is given.
-    card = msgspec.convert(msgspec.to_builtins(service.card), AgentCard)
+    card = msgspec.convert(msgspec.to_builtins(service.card_for(call)), AgentCard)
     found = extend(card, call.caller)
     if inspect.isawaitable(found):
         found = await found
@@ -40,5 +40,5 @@ async def get_card(service: Service, call: Call, request: GetExtendedCardRequest
     one.
     """
     if service.agent.extend_card is None or call.caller.is_anonymous:
-        return service.card
+        return service.card_for(call)
     return await get_extended_card(service, call, request)

@@ -44,7 +44,10 @@ class Service:
         self.agent = agent
         self.notifier = notifier  # None: this agent sends no push notifications
         self.limits = engine.limits
-        self.card = card
+        self.card = card  # as it is where nothing says which address the caller used
+        # makes the card for such an address; None if the agent has one address of its own
+        self.card_at: Callable[[str], AgentCard] | None = None
+        self.path = ""  # that the agent is below, beside others
         self.tasks = engine.tasks
         self.quota = Quota(engine.tasks.store, engine.limits.stored_per_caller)
         self.sends = IdempotentSends(engine.tasks, engine.retention.keys_s)
@@ -67,6 +70,12 @@ class Service:
             what = f"no agent {request.tenant!r:.80} here"
             raise InvalidParams(what, violations=(("tenant", what),))
         return found, msgspec.structs.replace(request, tenant="")
+
+    def card_for(self, call: Call) -> AgentCard:
+        """Return the card with the address this caller used, where that is known."""
+        if self.card_at is None or call.base_url is None:
+            return self.card
+        return self.card_at(call.base_url())
 
     async def choose(self, choice: CodecChoice, operation: str, params: bytes, call: Call) -> Codec:
         """Return the codec a request is in, where its name leaves that open: it tells, or the task

@@ -89,6 +89,17 @@ class HttpRequest(msgspec.Struct):
     caller: Caller = ANONYMOUS
     observed: ObservedRequest | None = None  # None: nobody observes the requests of this app
 
+    def base_url(self) -> str:
+        """The address the caller used, where that can be trusted: the Host header counts only if it
+        names this machine's loopback or the address the server is bound to.
+        """
+        scheme, (name, port), root, *_ = self.server_url()
+        host = self.headers.get(b"host", b"").decode("latin-1")
+        if _name(host) not in ("localhost", "127.0.0.1", "[::1]", name):
+            address = f"[{name}]" if ":" in name else name
+            host = f"{address}:{port}" if port is not None else address
+        return f"{scheme}://{host}{root}"
+
     def below(self, prefix: str) -> "HttpRequest":
         """The same request as something at that path sees it."""
         target, at = self.target, self.server_url
@@ -104,6 +115,11 @@ class HttpRequest(msgspec.Struct):
             target.query,
         )
         return msgspec.structs.replace(self, target=inner, server_url=server_url)
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
 
 
 class HttpResponse(msgspec.Struct):

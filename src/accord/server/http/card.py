@@ -135,22 +135,10 @@ class CardEndpoint:
 
     def base(self, request: HttpRequest) -> str:
         """The address a caller reaches us at."""
-        if self._url is not None:
-            return self._url
-        scheme, (name, port), root, *_ = request.server_url()
-        host = request.headers.get(b"host", b"").decode("latin-1")
-        if _name(host) not in ("localhost", "127.0.0.1", "[::1]", name):
-            address = f"[{name}]" if ":" in name else name
-            host = f"{address}:{port}" if port is not None else address
-        return f"{scheme}://{host}{root}"
+        return self._url if self._url is not None else request.base_url()
 
 
 def _first(headers: Headers, name: bytes) -> str:
     """The first value of a header that proxies add to, without what would upset a log."""
     value = headers.get(name, b"").partition(b",")[0].strip().decode("latin-1")
     return value if value.isprintable() and len(value) <= 255 else ""
-
-
-def _name(host: str) -> str:
-    """A Host header without its port."""
-    return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]

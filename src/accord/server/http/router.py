@@ -7,6 +7,7 @@ import abc
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from ...auth import Authenticator, Caller, Credentials
@@ -75,6 +76,8 @@ class Endpoint:
                     f"agent {service.agent.name!r} authenticates its own callers; use the "
                     "address in its card"
                 )
+            if (base := call.base_url) is not None:
+                call.base_url = partial(_joined, base, service.path)
         return self._perform_at(service, operation, call, request)
 
     def _perform_at(
@@ -145,6 +148,7 @@ class HttpEndpoint(Endpoint, abc.ABC):
         else:
             call = Call(request.caller)
         call.request_headers = headers
+        call.base_url = request.base_url
         if _OPTIONS.isdisjoint(headers):
             return call
         if b"a2a-extensions" in headers or b"x-a2a-extensions" in headers:
@@ -521,6 +525,10 @@ class _ObservedStream:
 async def _admitted(service: Service, operation: Operation, call: Call, request: Any) -> Any:
     assert service.admit is not None  # it is asked first
     return await operation.run(service, call, await service.admit(operation.name, call, request))
+
+
+def _joined(base: Callable[[], str], path: str) -> str:
+    return f"{base()}/{path}" if path else base()
 
 
 async def _to_the_end(work: asyncio.Future[Any]) -> Any:
