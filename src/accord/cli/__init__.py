@@ -24,6 +24,7 @@ _VERBS = {
     "completion": ("completion", "completion"),
     "doctor": ("doctor", "doctor"),
     "init": ("init", "init"),
+    "skill": ("skill", "skill"),
     "demo-server": ("demo_server", "demo_server"),
     "help": ("help_", "help_"),
     "auth": ("auth", "auth"),
