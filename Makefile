@@ -109,7 +109,7 @@ test-integrations: $(DEV) $(CLIENTS) $(OTHER_VENVS) ## Run what needs other prog
 
 test-framework: $(OTHER_VENVS) ## Run the tests of the frameworks that have environments of their own
 	@for name in $(OTHERS); do echo "$$name"; .venv-framework-$$name/bin/python -m pytest --confcutdir=tests/integrations/frameworks \
-	$(addprefix tests/integrations/frameworks/test_,wrap.py examples.py current.py) -k "[$$name" || failed="$$failed $$name"; done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+	tests/integrations/frameworks -k "[$$name or test_$$name" || failed="$$failed $$name"; done; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 # Each in an environment of its own. One of them, or one that is not in the PATH: make test-pythons PYTHONS=python3.13
 PYTHONS := python3.11 python3.12 python3.13

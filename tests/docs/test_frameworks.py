@@ -7,7 +7,7 @@ import pytest
 from accord.integrations.wrapping import KINDS
 from tests.docs.page import ROOT
 
-EXAMPLES = sorted((ROOT / "examples" / "frameworks").glob("*_agent.py"))
+EXAMPLES = sorted((ROOT / "examples" / "frameworks").glob("[!_]*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -17,5 +17,5 @@ def test_an_example_is_on_the_page_as_it_is(path):
 
 
 def test_every_framework_has_an_example():
-    shown = {path.stem.removesuffix("_agent") for path in EXAMPLES}
+    shown = {path.stem.removesuffix("_agent").removesuffix("_flow") for path in EXAMPLES}
     assert shown == set(KINDS.values()) - {"a2a_sdk", "mcp"}

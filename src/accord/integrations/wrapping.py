@@ -22,6 +22,7 @@ KINDS = {
     "agents.agent:Agent": "openai_agents",  # the whole module: many packages are called agents
     "crewai.agent:Agent": "crewai",
     "crewai.crew:Crew": "crewai",
+    "crewai.flow:Flow": "crewai",
     "google.adk.agents:BaseAgent": "adk",
     "google.adk.runners:Runner": "adk",
     "langchain_core.runnables:Runnable": "langgraph",

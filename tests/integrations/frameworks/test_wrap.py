@@ -44,14 +44,6 @@ def file(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture
-def asking(made: ModuleType) -> ModuleType:
-    """The same, of a framework that has tools which ask a person."""
-    if made.booker is None:
-        pytest.skip("this framework has no tools that ask a person")
-    return made
-
-
-@pytest.fixture
 def made(file: Path) -> ModuleType:
     """The four agents of a framework."""
     script.booked.clear()
@@ -70,8 +62,6 @@ def schema_in(reply: Any) -> Any:
 
 
 async def test_tokens_are_streamed_as_they_come(made: ModuleType) -> None:
-    if not getattr(made, "STREAMS", True):
-        pytest.skip("this framework's results come whole")
     async with connect(Agent.wrap(made.talker)) as client:
         texts = [text async for text in client.stream("hello").text()]
     assert len(texts) > 1
@@ -99,10 +89,10 @@ async def test_two_conversations_at_once_do_not_mix(made: ModuleType) -> None:
 
 @pytest.mark.parametrize("is_yes", [True, False])
 async def test_a_tool_that_needs_a_person_asks_and_goes_on_with_the_answer(
-    asking: ModuleType, is_yes: bool
+    made: ModuleType, is_yes: bool
 ) -> None:
     """What is called is told as status; what was asked is part of the conversation."""
-    async with connect(Agent.wrap(asking.booker)) as client:
+    async with connect(Agent.wrap(made.booker)) as client:
         await client.send("hello", context_id="c")
         stream = client.stream("book it", context_id="c")
         statuses = [
@@ -112,7 +102,7 @@ async def test_a_tool_that_needs_a_person_asks_and_goes_on_with_the_answer(
         ]
         assert "calls book" in statuses
         assert stream.reply.question == 'Allow book(city="Rome")?'
-        assert schema_in(stream.reply) == getattr(asking, "SCHEMA", YES)
+        assert schema_in(stream.reply) == getattr(made, "SCHEMA", YES)
         assert script.booked == []
         reply = await stream.reply.answer(is_yes)
         assert reply.state.word == "completed"
@@ -123,10 +113,10 @@ async def test_a_tool_that_needs_a_person_asks_and_goes_on_with_the_answer(
         assert last.text.strip() == answered("hello", "book it", "thanks")
 
 
-async def test_an_answer_that_is_neither_yes_nor_no_is_asked_again(asking: ModuleType) -> None:
-    if getattr(asking, "SCHEMA", YES) is None:
+async def test_an_answer_that_is_neither_yes_nor_no_is_asked_again(made: ModuleType) -> None:
+    if getattr(made, "SCHEMA", YES) is None:
         pytest.skip("this framework takes any answer")
-    async with connect(Agent.wrap(asking.booker)) as client:
+    async with connect(Agent.wrap(made.booker)) as client:
         reply = await client.send("book it")
         reply = await reply.answer("perhaps")
         assert reply.question.startswith("That does not fit: ")
@@ -134,9 +124,9 @@ async def test_an_answer_that_is_neither_yes_nor_no_is_asked_again(asking: Modul
         assert "booked Rome" in (await reply.answer("yes")).text
 
 
-async def test_another_task_of_the_conversation_is_no_answer(asking: ModuleType) -> None:
+async def test_another_task_of_the_conversation_is_no_answer(made: ModuleType) -> None:
     """The question stays open, and what it is about is not part of the other task's history."""
-    async with connect(Agent.wrap(asking.booker)) as client:
+    async with connect(Agent.wrap(made.booker)) as client:
         await client.send("hello", context_id="c")
         asked = await client.send("book it", context_id="c")
         other = await client.send("yes", context_id="c")
@@ -145,8 +135,6 @@ async def test_another_task_of_the_conversation_is_no_answer(asking: ModuleType)
 
 
 async def test_cancel_stops_the_model(made: ModuleType) -> None:
-    if not getattr(made, "IS_STOPPED", True):
-        pytest.skip("this framework calls its models in threads, which can't be stopped")
     async with connect(Agent.wrap(made.slow)) as client:
         stream = client.stream("hello")
         async for text in stream.text():
@@ -172,7 +160,7 @@ async def test_the_card_names_the_agent(made: ModuleType) -> None:
 
 
 async def test_a_question_is_answered_after_kill_9(
-    asking: ModuleType, file: Path, tmp_path: Path
+    made: ModuleType, file: Path, tmp_path: Path
 ) -> None:
     """Served as a user would, by its variable; the conversation is remembered too."""
     store = f"sqlite:///{tmp_path}/t.db"
@@ -180,7 +168,7 @@ async def test_a_question_is_answered_after_kill_9(
 
     async def served() -> AsyncIterator[Any]:
         with start(*command, "--store", store, cwd=ROOT) as process:
-            async with connect(found(r"http://[\d.:]+", await process.line(60))) as client:
+            async with connect(found(r"http://[\d.:]+", await process.line(120))) as client:
                 yield client
             process.kill()
 

@@ -1,27 +1,59 @@
-"""CrewAI. It has no tools that ask, its models do not stream, and they are called in threads."""
+"""CrewAI. Its agents have no tools that ask, so the booker is a flow; its models are called in
+threads.
+"""
 
 import os
 
 os.environ["CREWAI_DISABLE_TELEMETRY"] = "true"
 
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from crewai import Agent, Crew, Task
-from crewai.llms.base_llm import BaseLLM
+from crewai.events import LLMStreamChunkEvent, crewai_event_bus
+from crewai.flow import Flow, human_feedback, listen, router, start
+from crewai.llms.base_llm import BaseLLM, llm_call_context
 from pydantic import BaseModel
 
 from . import script
 
-STREAMS = False
-IS_STOPPED = False
-booker = None
+SCHEMA = None  # feedback is any text
 
 
 class FakeModel(BaseLLM):
-    def call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
+    """Streams words, if it shall."""
+
+    def words(self, messages: Any) -> Iterator[str]:
         said = [m["content"] for m in messages if m["role"] == "user"]
         said[-1] = said[-1].partition("Current Task: ")[2].partition("\n")[0]
-        return "".join(script.answer(said))
+        yield from script.answer(said)
+
+    def call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
+        whole = ""
+        about = {name: kwargs.get(name) for name in ("from_task", "from_agent")}
+        with llm_call_context() as call_id:
+            for word in self.words(messages):
+                whole += word
+                if self._effective_stream():
+                    said = LLMStreamChunkEvent(chunk=word, call_id=call_id, **about)
+                    crewai_event_bus.emit(self, said)
+        return whole
+
+
+class SlowModel(FakeModel):
+    """Goes on with nothing until it is stopped: it runs in a thread, so each token is a place where
+    it can be.
+    """
+
+    def words(self, messages: Any) -> Iterator[str]:
+        try:
+            yield "Well, "
+            while True:
+                threading.Event().wait(0.01)
+                yield ""
+        finally:
+            script.stopped.append("stopped")
 
 
 class Trip(BaseModel):
@@ -29,9 +61,41 @@ class Trip(BaseModel):
     days: int
 
 
-class FillModel(BaseLLM):
-    def call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
-        return '{"city": "Rome", "days": 3}'
+class FillModel(FakeModel):
+    def words(self, messages: Any) -> Iterator[str]:
+        yield '{"city": "Rome", '
+        yield '"days": 3}'
+
+
+class Said(BaseModel):
+    input: str = ""
+    said: list[str] = []
+
+
+class Booker(Flow[Said]):
+    """Its state is the history."""
+
+    @start()
+    def hear(self) -> None:
+        self.state.said.append(self.state.input)
+
+    @router(hear)
+    def choose(self) -> str:
+        return "a booking" if "book" in self.state.input else "small talk"
+
+    @listen("small talk")
+    def talk(self) -> str:
+        return "".join(script.answer(self.state.said))
+
+    @listen("a booking")
+    @human_feedback(message='Allow book(city="Rome")?')
+    def book(self) -> None:
+        """Nothing is booked before the answer."""
+
+    @listen(book)
+    def finish(self, feedback: Any) -> str:
+        is_allowed = feedback.feedback in ("yes", "true")
+        return f"Done: {script.book('Rome') if is_allowed else 'not allowed'}"
 
 
 def made(role: str, model: BaseLLM) -> Agent:
@@ -39,6 +103,8 @@ def made(role: str, model: BaseLLM) -> Agent:
 
 
 talker = made("Talker", FakeModel(model="fake"))
+booker = Booker()
+slow = made("Slow", SlowModel(model="fake"))
 planner = made("Planner", FillModel(model="fake"))
 typed = Crew(
     name="Typed",
