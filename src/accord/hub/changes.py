@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from ..model import A2AError
-from .db import Database
+from .db import Database, Transaction
 
 __all__ = ["Changes"]
 
@@ -51,8 +51,18 @@ class Changes:
         silent_s = asyncio.get_running_loop().time() - self._read_s
         return f"{self._db.place} was not read for {silent_s:.0f} s" if silent_s > LOST_S else ""
 
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """A transaction that changes what is in memory, here and in every other process. It is read
+        again here before the block is left.
+        """
+        async with self._db.transaction() as db:
+            await db.change()
+            yield db
+        await self.sync()
+
     async def sync(self) -> None:
-        """Read what has changed. Whoever has written calls this before they answer."""
+        """Read what has changed."""
         async with self._lock:
             row = await self._db.fetch_one("SELECT n FROM changes")
             assert row is not None  # the first migration made it

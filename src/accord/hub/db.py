@@ -27,6 +27,8 @@ Row: TypeAlias = dict[str, Any]
 class Transaction(abc.ABC):
     """Statements on one connection."""
 
+    changed = 0  # the number that `change` gave
+
     @abc.abstractmethod
     async def execute(self, sql: str, *values: Any) -> int:
         """Run a statement; return how many rows it changed."""
@@ -43,14 +45,14 @@ class Transaction(abc.ABC):
         """Wait until no other transaction that called this is open."""
         await self.execute("UPDATE changes SET n = n")
 
-    async def change(self) -> int:
-        """Return the number of a new change. Rows that carry it are read again by every process of
-        this hub.
+    async def change(self) -> None:
+        """Begin a new change. Rows that carry its number, `changed`, are read again by every
+        process of this hub.
         """
         await self.execute("UPDATE changes SET n = n + 1")
         row = await self.fetch_one("SELECT n FROM changes")
         assert row is not None  # the first migration made it
-        return int(row["n"])
+        self.changed = int(row["n"])
 
 
 class Database(abc.ABC):

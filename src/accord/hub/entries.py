@@ -28,7 +28,7 @@ class EntryState(StrEnum):
     PENDING = "pending"  # waits for an admin; nobody else sees or calls it
     APPROVED = "approved"
     SUSPENDED = "suspended"
-    RETIRED = "retired"  # for good; its name stays taken
+    RETIRED = "retired"  # for good; its name is free again
 
 
 class Visibility(StrEnum):

@@ -10,18 +10,20 @@ from typing import Any
 
 from ..agent import Agent
 from ..app import App
-from ..auth import Authenticator, Caller, digest_of
-from ..model import A2AError, Limits
+from ..auth import Authenticator, Caller, Credentials, digest_of
+from ..model import A2AError, Limits, Unauthenticated
 from ..net import Http, Network, origin_of
 from ..push import PushSettings
 from ..server import HttpRequest
 from ..server.process import is_loopback
+from .aggregate import AggregateAgent, Route
 from .api import ARD_ROUTES, CATALOG_ROUTES, ROUTES, HubApi, Routes
 from .audit import Audit
 from .cards import CardReader
 from .changes import Changes
 from .db import open_database
 from .entries import Entry
+from .errors import EntryNotFound
 from .find import Finder, Meaning, open_meaning
 from .gate import Gate
 from .inbox import Inbox
@@ -34,7 +36,6 @@ from .settings import HubSettings
 from .trace import Traces
 from .trust import TrustedKeys
 from .vault import Vault
-from .whole import Route, Whole
 
 __all__ = ["Hub"]
 
@@ -66,7 +67,7 @@ class Hub:
         self.networks = Networks(self.db, self.changes, self.audit, allowed)
         self.agent = Agent(settings.name, description="One address for every agent.")
         self.agent.skill(self.list_agents)
-        self.whole = Whole(self)
+        self.aggregate = AggregateAgent(self)
         guests = settings.guests or ("call" if is_local else "off")
         self.people = People(self.db, self.changes, settings, guests)
         self.agent.auth = auth = self.people.auth()
@@ -97,7 +98,7 @@ class Hub:
         self.finder = Finder(self.registry, self.policy, self._meaning())
         self.routes = Routes()
         self.authenticator = Authenticator(auth, settings.name, limits or Limits())
-        self.api = HubApi(self, self.routes, self.authenticator)
+        self.api = HubApi(self, self.routes)
         self.admin_key = ""  # of whoever may read the hub's folder
         self._rounds: list[tuple[float, Callable[[], Awaitable[None]]]] = []
         self._running: list[asyncio.Task[None]] = []
@@ -107,14 +108,13 @@ class Hub:
         self.every(1.0, self.traces.flush)
         self.every(3600.0, self.traces.purge)
         self.gate = Gate(self)
-        self.app.card_answer = self.whole.card
-        self.registry.on_change(lambda entry: self.whole.forget_cards())
+        self.app.card_answer = self.aggregate.card
+        self.registry.on_change(lambda entry: self.aggregate.forget_cards())
         for prefix, routes in (
             ("/ard", ARD_ROUTES),
             ("/.well-known/ai-catalog.json", CATALOG_ROUTES),
         ):
-            api = HubApi(self, Routes(routes), self.api.authenticator)
-            self.app.mount(prefix, api.answer)
+            self.app.mount(prefix, HubApi(self, Routes(routes)).answer)
         self.app.add_part(self)
         self.every(settings.beat_s / 2, self.registry.miss_beats)
         self.prober = Prober(self)
@@ -150,12 +150,29 @@ class Hub:
         async def choose(message, caller):
             return "hr/createEmployee" if "starts" in message.text else None
         """
-        self.whole.route = function
+        self.aggregate.route = function
         return function
 
     def session_caller(self, request: HttpRequest) -> Caller | None:
         """Who a browser's session stands for: whoever opened the admin link is an admin."""
         return self.app.session_caller(request) if self.app.session_caller is not None else None
+
+    async def caller_of(self, request: HttpRequest) -> Caller:
+        """Who sends a request. Raises Unauthenticated."""
+        session = self.session_caller(request)
+        if session is not None:
+            return session
+        credentials = Credentials(
+            request.headers, request.pairs, request.target.query, request.peer
+        )
+        known = self.authenticator.recall(credentials)
+        return known or await self.authenticator.authenticate(credentials)
+
+    def missing(self, caller: Caller, name: str) -> A2AError:
+        """What is said of an agent that is not there, and of one that this caller may not see."""
+        if self.people.person(caller).role is HubRole.GUEST:
+            return Unauthenticated("log in to see more than public agents")
+        return EntryNotFound.of_agent(name)
 
     async def list_agents(self, caller: Caller) -> list[dict[str, str]]:
         """List the agents you may see."""

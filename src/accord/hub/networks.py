@@ -44,25 +44,21 @@ class Networks:
             Guard([what])
         except ValueError as error:
             raise InvalidParams(str(error)) from None
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             await db.execute(
                 "INSERT INTO networks (what, why, created_ms) VALUES (?,?,?) "
                 "ON CONFLICT (what) DO UPDATE SET why = excluded.why",
                 *(what, why, now_ms()),
             )
             await self._audit.write(by.name, "network.add", what, why, within=db)
-        await self._changes.sync()
 
     async def remove(self, by: Person, what: str) -> None:
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             if not await db.execute("DELETE FROM networks WHERE what = ?", what):
                 raise EntryNotFound(
                     f"{what[:80]!r} is not allowed here", fix="accord hub network list"
                 )
             await self._audit.write(by.name, "network.remove", what, within=db)
-        await self._changes.sync()
 
     async def _load(self) -> None:
         rows = await self._db.fetch("SELECT what, why, created_ms FROM networks ORDER BY what")

@@ -161,8 +161,7 @@ class People:
         self, by: Person, audit: Audit, name: str, role: HubRole, teams: Iterable[str]
     ) -> None:
         """Say what somebody who comes with a token may do; `name` is their name or identity."""
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             await db.execute(
                 "INSERT INTO users (name, role, teams) VALUES (?,?,?) "
                 "ON CONFLICT (name) DO UPDATE SET role = excluded.role, teams = excluded.teams",
@@ -170,26 +169,21 @@ class People:
             )
             detail = {"role": role, "teams": list(teams)}
             await audit.write(by.name, "user.set", name, detail, within=db)
-        await self._changes.sync()
 
     async def add_team(self, by: Person, audit: Audit, name: str, description: str) -> None:
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             await db.execute(
                 "INSERT INTO teams (name, description) VALUES (?,?) "
                 "ON CONFLICT (name) DO UPDATE SET description = excluded.description",
                 *(name, description),
             )
             await audit.write(by.name, "team.add", name, within=db)
-        await self._changes.sync()
 
     async def remove_team(self, by: Person, audit: Audit, name: str) -> None:
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             if not await db.execute("DELETE FROM teams WHERE name = ?", name):
                 raise EntryNotFound(f"there is no team {name[:80]!r}", fix="accord hub team list")
             await audit.write(by.name, "team.remove", name, within=db)
-        await self._changes.sync()
 
     async def _load(self) -> None:
         self._teams = await self._db.fetch("SELECT name, description FROM teams ORDER BY name")

@@ -161,23 +161,19 @@ class Policy:
 
     async def add(self, by: Person, rule: PolicyRule) -> PolicyRule:
         made = msgspec.structs.replace(rule, id=secrets.token_hex(6))
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             await db.execute(
                 "INSERT INTO policies (id, rule, created_ms) VALUES (?,?,?)",
                 *(made.id, msgspec.json.encode(made).decode(), now_ms()),
             )
             await self._audit.write(by.name, "policy.add", made.id, made.words, within=db)
-        await self._changes.sync()
         return made
 
     async def remove(self, by: Person, id: str) -> None:
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             if not await db.execute("DELETE FROM policies WHERE id = ?", id):
                 raise EntryNotFound(f"there is no rule {id[:80]!r}", fix="accord hub policy list")
             await self._audit.write(by.name, "policy.remove", id, within=db)
-        await self._changes.sync()
 
     def use(self, rules: list[PolicyRule]) -> None:
         """Decide by these rules from now on."""

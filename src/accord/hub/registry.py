@@ -97,9 +97,18 @@ class Registry:
         """Return all entries that are not retired, by name."""
         return sorted(self._entries.values(), key=lambda entry: entry.name)
 
+    def get_visible(self, name: str, caller: Caller) -> Entry | None:
+        """Return an entry by its name; None if there is none that this caller may see."""
+        entry = self.get(name)
+        is_seen = entry is not None and self._sees(caller, entry)
+        return entry if is_seen else None
+
     def visible_to(self, caller: Caller) -> list[Entry]:
         """Return the entries a caller may see, by name."""
-        return [e for e in self.all() if self._policy.decide(caller, e, None, "see").is_allowed]
+        return [entry for entry in self.all() if self._sees(caller, entry)]
+
+    def _sees(self, caller: Caller, entry: Entry) -> bool:
+        return self._policy.decide(caller, entry, None, "see").is_allowed
 
     def on_change(self, callback: Callback) -> None:
         """Have `callback` called with every entry that was added or has changed, here or at another
@@ -191,8 +200,7 @@ class Registry:
     ) -> Entry:
         approval = self._approval(by, found)
         now, id_ = now_ms(), secrets.token_hex(8)
-        async with self._db.transaction() as db:
-            n = await db.change()
+        async with self._changes.transaction() as db:
             if found.url and await db.fetch_one(
                 "SELECT id FROM agents WHERE card_url = ? AND state <> 'retired'", found.url
             ):
@@ -203,7 +211,7 @@ class Registry:
                 f"INSERT INTO agents ({_COLUMNS}) VALUES ({', '.join('?' * 16)})",
                 *(id_, name, state, visibility, team, by.identity, found.url),
                 *(1 if approval else 0, 1, _json(settings), _json(Health())),
-                *(None, now if settings.beats else 0, now, 1, n),
+                *(None, now if settings.beats else 0, now, 1, db.changed),
             )
             decision = "approved" if approval else "waiting"
             await _insert_card(db, id_, 1, found, (), decision, now)
@@ -214,7 +222,6 @@ class Registry:
                 said = f"{name} was added by {by.name} and waits for approval"
                 detail = {"version": 1, "warnings": found.warnings}
                 await self._inbox.add("approval", name, said, detail, within=db)
-        await self._changes.sync()
         return self._by_id[id_]
 
     def _approval(self, by: Person, found: ReadCard) -> str:
@@ -241,29 +248,25 @@ class Registry:
                 f"{found.url[:200]} has other skills than {entry.name} and can't stand in for it",
                 fix="add it under a name of its own with --name",
             )
-        async with self._db.transaction() as db:
-            n = await db.change()
+        async with self._changes.transaction() as db:
             await db.execute(
                 "INSERT INTO members (agent, card_url, added_ms) VALUES (?,?,?) "
                 "ON CONFLICT (agent, card_url) DO NOTHING",
                 *(entry.id, found.url, now_ms()),
             )
-            await _touch(db, entry, n)
+            await _touch(db, entry)
             await self._audit.write(by.name, "member.add", entry.name, found.url, within=db)
-        await self._changes.sync()
         return self._by_id[entry.id]
 
     async def remove_member(self, by: Person, entry: Entry, card_url: str) -> Entry:
-        async with self._db.transaction() as db:
-            n = await db.change()
+        async with self._changes.transaction() as db:
             gone = await db.execute(
                 "DELETE FROM members WHERE agent = ? AND card_url = ?", entry.id, card_url
             )
             if not gone:
                 raise EntryNotFound(f"{card_url[:200]} is no member of {entry.name}")
-            await _touch(db, entry, n)
+            await _touch(db, entry)
             await self._audit.write(by.name, "member.remove", entry.name, card_url, within=db)
-        await self._changes.sync()
         return self._by_id[entry.id]
 
     # Cards that change
@@ -303,13 +306,13 @@ class Registry:
         refusal = self._trusted.refusal(found.signature, self._settings.trust)
         refusal = refusal or "; ".join(w for w in found.warnings if w not in base.notes)
         is_taken = bool(entry.approved) and not refusal and passes(changed, entry.settings)
-        async with self._db.transaction() as db:
-            n = await db.change()
+        async with self._changes.transaction() as db:
             version = entry.latest + 1
             taken = await db.execute(
                 "UPDATE agents SET latest = ?, approved = ?, revision = revision + 1, changed = ? "
                 "WHERE id = ? AND latest = ?",
-                *(version, version if is_taken else entry.approved, n, entry.id, entry.latest),
+                *(version, version if is_taken else entry.approved),
+                *(db.changed, entry.id, entry.latest),
             )
             if not taken:
                 raise Conflict(f"{entry.name} was changed by somebody else", fix="try again")
@@ -320,7 +323,6 @@ class Registry:
             decision = "approved" if is_taken else "waiting"
             await _insert_card(db, entry.id, version, found, changed, decision, now)
             await self._tell_change(db, entry, version, changed, refusal, is_taken=is_taken)
-        await self._changes.sync()
         return self._by_id[entry.id]
 
     async def _tell_change(
@@ -358,14 +360,13 @@ class Registry:
         if version.decision in ("rejected", "replaced") and n == 0:
             raise Conflict(f"version {version.n} of {name} was {version.decision}")
         state = EntryState.APPROVED if entry.state is EntryState.PENDING else entry.state
-        async with self._db.transaction() as db:
+        async with self._changes.transaction() as db:
             await self._write(db, entry, state=state, approved=version.n)
             await _decide(db, entry, version.n, "approved")
             for kind in ("approval", "card"):
                 await self._inbox.close(name, kind, within=db)
             detail = {"version": version.n, "sha256": version.sha256}
             await self._audit.write(by.name, "card.approve", name, detail, within=db)
-        await self._changes.sync()
         return self._by_id[entry.id]
 
     async def reject(self, by: Person, name: str, n: int = 0) -> Entry:
@@ -377,7 +378,7 @@ class Registry:
                 f"version {version.n} of {name} is in use",
                 fix=f"approve another one, or: accord hub suspend {name}",
             )
-        async with self._db.transaction() as db:
+        async with self._changes.transaction() as db:
             is_pending = entry.state is EntryState.PENDING
             to = EntryState.RETIRED if is_pending else entry.state
             await self._write(db, entry, **_moved(entry, to))
@@ -385,7 +386,6 @@ class Registry:
             for kind in ("approval", "card"):
                 await self._inbox.close(name, kind, within=db)
             await self._audit.write(by.name, "card.reject", name, {"version": version.n}, within=db)
-        await self._changes.sync()
         return self._by_id[entry.id]
 
     # The life of an entry
@@ -412,12 +412,11 @@ class Registry:
                 f"{name} is {entry.state}; only an entry that is {from_} becomes {to}",
                 fix=f"accord hub approve {name}" if entry.state is EntryState.PENDING else "",
             )
-        async with self._db.transaction() as db:
+        async with self._changes.transaction() as db:
             await self._write(db, entry, **_moved(entry, to))
             if to is EntryState.RETIRED:
                 await db.execute("DELETE FROM credentials WHERE agent = ?", entry.id)
             await self._audit.write(by.name, f"agent.{to}", name, within=db)
-        await self._changes.sync()
         return self._by_id[entry.id]
 
     async def change(
@@ -445,10 +444,9 @@ class Registry:
         }
         if changed["visibility"] is Visibility.TEAM and not changed["team"]:
             raise HubError("an entry for a team needs the team's name", fix="give team too")
-        async with self._db.transaction() as db:
+        async with self._changes.transaction() as db:
             await self._write(db, entry, if_revision=if_revision, **changed)
             await self._audit.write(by.name, "agent.change", name, changed, within=db)
-        await self._changes.sync()
         return self._by_id[entry.id]
 
     async def set_health(self, name: str, health: Health, score: int | None = None) -> Entry:
@@ -458,16 +456,14 @@ class Registry:
             health = msgspec.structs.replace(health, since_ms=health.since_ms or now_ms())
         else:
             health = msgspec.structs.replace(health, since_ms=entry.health.since_ms)
-        async with self._db.transaction() as db:
-            n = await db.change()
+        async with self._changes.transaction() as db:
             await db.execute(
                 "UPDATE agents SET health = ?, score = ?, changed = ? WHERE id = ?",
-                *(_json(health), entry.score if score is None else score, n, entry.id),
+                *(_json(health), entry.score if score is None else score, db.changed, entry.id),
             )
             if health.state != entry.health.state and entry.health.state != "new":
                 said = f"{name} is {health.state}, was {entry.health.state}. {health.sentence}"
                 await self._inbox.add("health", name, said.strip(), within=db)
-        await self._changes.sync()
         return self._by_id[entry.id]
 
     async def beat(self, name: str, *, is_leaving: bool = False) -> Entry:
@@ -516,12 +512,11 @@ class Registry:
     async def _write(
         self, db: Transaction, entry: Entry, *, if_revision: int | None = None, **columns: Any
     ) -> None:
-        n = await db.change()
         sets = ", ".join(f"{name} = ?" for name in columns)
         count = await db.execute(
             f"UPDATE agents SET {sets}, revision = revision + 1, changed = ? "
             "WHERE id = ? AND (revision = ? OR ? < 0)",
-            *(*columns.values(), n, entry.id),
+            *(*columns.values(), db.changed, entry.id),
             *((-1, -1) if if_revision is None else (if_revision, if_revision)),
         )
         if not count:
@@ -626,9 +621,9 @@ async def _free_name(db: Transaction, name: str) -> str:
     return found
 
 
-async def _touch(db: Transaction, entry: Entry, n: int) -> None:
+async def _touch(db: Transaction, entry: Entry) -> None:
     await db.execute(
-        "UPDATE agents SET revision = revision + 1, changed = ? WHERE id = ?", n, entry.id
+        "UPDATE agents SET revision = revision + 1, changed = ? WHERE id = ?", db.changed, entry.id
     )
 
 

@@ -112,24 +112,20 @@ class TrustedKeys:
             self._trust(key)
         except ValueError as error:
             raise InvalidParams(f"this key can't be trusted: {error}") from None
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             await db.execute(
                 "INSERT INTO trusted_keys (id, name, jwks, url, expires_ms, created_ms) "
                 "VALUES (?,?,?,?,?,?)",
                 *(key.id, key.name, key.jwks, key.url, key.expires_ms, key.created_ms),
             )
             await self._audit.write(by.name, "trust.add", key.id, name, within=db)
-        await self._changes.sync()
         return key
 
     async def remove(self, by: Person, id: str) -> None:
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             if not await db.execute("DELETE FROM trusted_keys WHERE id = ?", id):
                 raise EntryNotFound(f"no key {id[:80]!r} is trusted", fix="accord hub trust list")
             await self._audit.write(by.name, "trust.remove", id, within=db)
-        await self._changes.sync()
 
     async def _load(self) -> None:
         rows = await self._db.fetch("SELECT * FROM trusted_keys ORDER BY created_ms, id")

@@ -125,8 +125,7 @@ class Vault:
         row = {"agent": entry.id, "scheme": scheme, "owner": owner}
         data = msgspec.json.encode(_Sealed(new, entry.origins))
         sealed = self._keyring().seal(data, context=_context(row))
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             await db.execute(
                 "INSERT INTO credentials (agent, scheme, owner, kind, sealed, created_ms) "
                 "VALUES (?,?,?,?,?,?) ON CONFLICT (agent, scheme, owner) DO UPDATE SET "
@@ -135,11 +134,9 @@ class Vault:
             )
             detail = {"scheme": scheme, "kind": new.kind, "owner": owner}
             await self._audit.write(by.name, "credential.put", entry.name, detail, within=db)
-        await self._changes.sync()
 
     async def remove(self, by: Person, entry: Entry, scheme: str, owner: str = SHARED) -> None:
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             count = await db.execute(
                 "DELETE FROM credentials WHERE agent = ? AND scheme = ? AND owner = ?",
                 *(entry.id, scheme, owner),
@@ -148,12 +145,10 @@ class Vault:
                 raise EntryNotFound(f"{entry.name} has no credential for {scheme[:80]!r}")
             detail = {"scheme": scheme, "owner": owner}
             await self._audit.write(by.name, "credential.remove", entry.name, detail, within=db)
-        await self._changes.sync()
 
     async def rekey(self, by: Person) -> int:
         """Seal all credentials with the newest key, so that older ones may go. Return how many."""
-        async with self._db.transaction() as db:
-            await db.change()
+        async with self._changes.transaction() as db:
             rows = await db.fetch("SELECT agent, scheme, owner, sealed FROM credentials")
             for row in rows:
                 plain = self._keyring().unseal(bytes(row["sealed"]), context=_context(row))
@@ -164,7 +159,6 @@ class Vault:
                     *(row["agent"], row["scheme"], row["owner"]),
                 )
             await self._audit.write(by.name, "credential.rekey", "*", len(rows), within=db)
-        await self._changes.sync()
         return len(rows)
 
     async def _load(self) -> None:

@@ -39,7 +39,6 @@ MAX_WAITING = 10_000  # runs in memory that wait for input
 # Logs of open tasks without a run, cached for their next message.
 RESTING = 1_000
 RESTING_BYTES = 64 << 20
-WATCH_RETRY_S = 1.0
 
 
 def stopping() -> Unavailable:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from ...auth import Authenticator, Caller, Credentials
+from ...auth import Caller
 from ...model import (
     A2AError,
     InvalidParams,
@@ -69,9 +69,9 @@ class ApiCall(msgspec.Struct):
             EntryNotFound, Unauthenticated
         """
         name = self.path["name"]
-        found = self.hub.registry.get(name)
-        if found is None or not self.hub.policy.decide(self.caller, found, None, "see").is_allowed:
-            raise self.not_found(name)
+        found = self.hub.registry.get_visible(name, self.caller)
+        if found is None:
+            raise self.hub.missing(self.caller, name)
         return found
 
     def own_entry(self) -> Entry:
@@ -80,11 +80,6 @@ class ApiCall(msgspec.Struct):
         if not self.person.is_admin and found.owner != self.person.identity:
             raise PermissionDenied(f"{found.name} is not this caller's own")
         return found
-
-    def not_found(self, name: str) -> A2AError:
-        if self.person.role is HubRole.GUEST:
-            return Unauthenticated("log in to see more than public agents")
-        return EntryNotFound.of_agent(name)
 
     def if_match(self, entry: Entry) -> int | None:
         """The revision the request is for; None if it does not say."""
@@ -167,10 +162,9 @@ class Routes:
 class HubApi:
     """Answers requests below /api/v1."""
 
-    def __init__(self, hub: "Hub", routes: Routes, authenticator: Authenticator) -> None:
+    def __init__(self, hub: "Hub", routes: Routes) -> None:
         self._hub = hub
         self.routes = routes
-        self.authenticator = authenticator
 
     async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request. Errors are answers too."""
@@ -189,7 +183,7 @@ class HubApi:
 
     async def _answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         raw = request.target.raw.partition("?")[0].removeprefix(PREFIX)
-        caller = request.caller = await self._caller(request)
+        caller = request.caller = await self._hub.caller_of(request)
         person = self._hub.people.person(caller)
         route, path = self.routes.find(request.target.verb, raw)
         self._check(route, person)
@@ -208,16 +202,6 @@ class HubApi:
         body = b"" if answer is None else _json(answer)
         status = 204 if answer is None else route.status
         return HttpResponse(status, body, headers=(_NO_STORE, *call.headers))
-
-    async def _caller(self, request: HttpRequest) -> Caller:
-        session = self._hub.session_caller(request)
-        if session is not None:
-            return session
-        credentials = Credentials(
-            request.headers, request.pairs, request.target.query, request.peer
-        )
-        known = self.authenticator.recall(credentials)
-        return known or await self.authenticator.authenticate(credentials)
 
     async def _tell_refused(self, request: HttpRequest, error: A2AError) -> None:
         """Somebody with a login tried what they may not."""

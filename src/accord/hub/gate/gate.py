@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...agent import Agent
-from ...auth import Caller, Credentials
+from ...auth import Caller
 from ...model import (
     A2AError,
     AgentCard,
@@ -25,7 +25,6 @@ from ...model import (
     PermissionDenied,
     SendMessageRequest,
     TooManyRequests,
-    Unauthenticated,
     now_ms,
 )
 from ...operations import Call, Service
@@ -34,7 +33,6 @@ from ...server import HttpRequest, HttpResponse, StreamingResponse, opaque
 from ...server.http import CardEndpoint
 from ...store import Ages
 from ..entries import Entry
-from ..errors import EntryNotFound
 from ..fence import fence_line, fence_skill, fence_text
 from ..people import HubRole
 from .quota import CallQuota
@@ -55,7 +53,7 @@ _SENDS = ("SendMessage", "SendStreamingMessage")
 _CARD_HEADERS = ((b"cache-control", b"public, max-age=60"),)
 
 
-class _Entrance(msgspec.Struct):
+class _ServedEntry(msgspec.Struct):
     """What answers for an entry, as long as its approved card is the same."""
 
     version: tuple[Any, ...]
@@ -70,8 +68,8 @@ class Gate:
         self._hub = hub
         self.upstreams = Upstreams(hub)
         self.quota = CallQuota()
-        self.keep_none_s = 60.0  # that tasks are kept of which nothing is to be kept
-        self._entrances: dict[str, _Entrance] = {}  # by name
+        self.keep_none_s = 60.0  # how long ended tasks of entries with `keep=none` can be read
+        self._served: dict[str, _ServedEntry] = {}  # by name
         hub.registry.on_change(self._changed)
         hub.app.mount(PREFIX, self.answer)
         hub.app.find_tenants(self.service_of)
@@ -86,12 +84,12 @@ class Gate:
         """An entry that can be called has its agent ready: what a dead process left is taken up."""
         known = self._hub.registry.get(entry.name)
         if known is None:
-            self._entrances.pop(entry.name, None)
+            self._served.pop(entry.name, None)
         elif known.id == entry.id and entry.approved:
             version = (entry.id, entry.approved, entry.settings.description)
-            before = self._entrances.get(entry.name)
+            before = self._served.get(entry.name)
             if before is None or before.version != version:
-                self._entrances[entry.name] = _Entrance(version, self._router(entry))
+                self._served[entry.name] = _ServedEntry(version, self._router(entry))
 
     def _router(self, entry: Entry) -> AgentRouter:
         hub = self._hub
@@ -110,7 +108,7 @@ class Gate:
 
     def service_of(self, tenant: str) -> Service | None:
         """The service of an entry, by its name; whoever calls."""
-        found = self._entrances.get(tenant)
+        found = self._served.get(tenant)
         return found.router.served.service if found is not None else None
 
     async def forget(self) -> None:
@@ -143,54 +141,35 @@ class Gate:
         name, _, rest = request.target.raw.removeprefix(f"{PREFIX}/").partition("/")
         inner = request.below(f"{PREFIX}/{name}")
         try:
-            caller = await self._caller(request)
-            entry = self._hub.registry.get(name)
-            entrance = self._entrances.get(name)
-            if entry is None or entrance is None or not self._sees(caller, entry):
-                raise self._missing(caller, name)
+            caller = await self._hub.caller_of(request)
+            entry = self._hub.registry.get_visible(name, caller)
+            served = self._served.get(name)
+            if entry is None or served is None:
+                raise self._hub.missing(caller, name)
             if rest == "card/original" and request.target.verb in ("GET", "HEAD"):
                 return HttpResponse(200, entry.card_raw, headers=_CARD_HEADERS)
-            router = entrance.router
+            router = served.router
             if inner.target.path in router.card_paths and request.target.verb in ("GET", "HEAD"):
-                return self._card_endpoint(entrance, entry, caller)(inner)
+                return self._card_endpoint(served, entry, caller)(inner)
         except A2AError as error:
             return self._hub.app.refusal(inner, error)
         except Exception:
             return self._hub.app.refusal(inner, opaque())
         return await router.answer_as(inner, caller)
 
-    async def _caller(self, request: HttpRequest) -> Caller:
-        session = self._hub.session_caller(request)
-        if session is not None:
-            return session
-        authenticator = self._hub.authenticator
-        credentials = Credentials(
-            request.headers, request.pairs, request.target.query, request.peer
-        )
-        return authenticator.recall(credentials) or await authenticator.authenticate(credentials)
-
-    def _sees(self, caller: Caller, entry: Entry) -> bool:
-        return self._hub.policy.decide(caller, entry, None, "see").is_allowed
-
-    def _missing(self, caller: Caller, name: str) -> A2AError:
-        """What is said of an agent that is not there, and of one that is hidden."""
-        if self._hub.people.person(caller).role is HubRole.GUEST:
-            return Unauthenticated("log in to see more than public agents")
-        return EntryNotFound.of_agent(name)
-
     # Cards
 
-    def _card_endpoint(self, entrance: _Entrance, entry: Entry, caller: Caller) -> CardEndpoint:
+    def _card_endpoint(self, served: _ServedEntry, entry: Entry, caller: Caller) -> CardEndpoint:
         """The card as this caller sees it: with the skills they may call."""
         skills = tuple(self._allowed(entry, caller))
-        found = entrance.cards.get(skills)
+        found = served.cards.get(skills)
         if found is None:
-            served = entrance.router.served
+            router = served.router
 
             def card(base: str) -> AgentCard:
-                return _with_skills(served.card(base), skills)
+                return _with_skills(router.served.card(base), skills)
 
-            found = entrance.cards[skills] = entrance.router.card_endpoint_of(card)
+            found = served.cards[skills] = router.card_endpoint_of(card)
         return found
 
     def _card_for(self, name: str, card: AgentCard, caller: Caller) -> AgentCard:
@@ -209,8 +188,8 @@ class Gate:
 
     async def _admit(self, name: str, operation: str, call: Call, request: Any) -> Any:
         """Decide on a call, once for every binding and version, before anything is done."""
-        entry = self._hub.registry.get(name)
-        if entry is None or not self._sees(call.caller, entry):
+        entry = self._hub.registry.get_visible(name, call.caller)
+        if entry is None:
             what = f"no agent {name!r:.80} here"  # as of a tenant that is not there
             raise InvalidParams(what, violations=(("tenant", what),))
         if operation in _SENDS:
@@ -239,8 +218,8 @@ class Gate:
             InvalidParams: There is no such agent, or none for this caller.
             PermissionDenied, TooManyRequests, ContentTypeNotSupported
         """
-        entry = self._hub.registry.get(name)
-        if entry is None or not self._sees(caller, entry):
+        entry = self._hub.registry.get_visible(name, caller)
+        if entry is None:
             what = f"no agent {name!r:.80} here; name a skill as agent/skill"
             raise InvalidParams(what, violations=(("message.metadata.skill", what),))
         return key_of(entry), await self._permit(entry, caller, skill, ())
@@ -271,7 +250,7 @@ class Gate:
                 ("rule", entry.id, who), of_rule, "limit of a rule", f"agent {name!r} by you"
             )
         if most := limits.get("open_tasks", 0):
-            agent = self._entrances[name].router.served.agent.name
+            agent = self._served[name].router.served.agent.name
             runs = self._hub.app.engine.runs.running()
             if sum(run.log.namespace.agent == agent for run in runs) >= most:
                 raise TooManyRequests(

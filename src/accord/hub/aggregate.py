@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..client import Client
     from .hub import Hub
 
-__all__ = ["Route", "Whole"]
+__all__ = ["AggregateAgent", "Route"]
 
 LISTED = 200  # skills in the card; `find` covers the rest
 SURE = 60  # the score from which on a candidate may be used unasked,
@@ -38,8 +38,8 @@ _CARDS = 64
 Route: TypeAlias = Callable[[Message, Caller], Any]
 
 
-class Whole:
-    """The aggregate agent."""
+class AggregateAgent:
+    """The hub's own agent, which stands for all others."""
 
     def __init__(self, hub: "Hub") -> None:
         self._hub = hub
