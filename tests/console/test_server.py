@@ -238,6 +238,23 @@ async def test_live_tells_of_changes():
         assert told["tasks"][0]["skill"] == "show"
 
 
+async def test_a_page_that_is_open_when_the_server_stops_is_no_fault(caplog):
+    """Its stream ends, and nothing is logged."""
+    app = agent.app()
+    console = Console(app)
+    console.attach(app)
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as client:
+        async with app.serving() as url:
+            async with client.get(console.link(url)) as response:
+                assert response.status == 200
+            stream = await client.get(f"{url}/console/api/live")
+            assert (await stream.content.readline()).startswith(b":")
+        with contextlib.suppress(aiohttp.ClientPayloadError):
+            await stream.content.read()
+        stream.close()
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_a_page_that_was_not_built_says_how(tmp_path):
     page = Pages(tmp_path).index(_request())
     assert b"make console" in page.body

@@ -153,7 +153,7 @@ async def test_what_was_acknowledged_survives_every_kill(server: Server) -> None
     No acknowledged task, message, chunk or cancel is missing afterwards, whichever way one asks; no
     end changes, open tasks stay open, and what was being worked on has failed as interrupted.
     """
-    cycles, chance, ledger = size(25, 200), random.Random(seed()), Ledger()
+    cycles, chance, ledger = size(15, 200), random.Random(seed()), Ledger()
     ways = server.clients()
     waits_s: list[float] = []
     for cycle in range(cycles):

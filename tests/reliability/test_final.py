@@ -113,7 +113,7 @@ async def test_cancel_and_completion_never_both_win(kind: str, tmp_path: Path) -
     """D6: whoever asks afterwards, asks again, or opens the database later hears what the racers
     were told.
     """
-    races, at_once = size(1_000, 20_000), 8
+    races, at_once = size(400, 20_000), 8
     chance, race = random.Random(seed()), Race()
     url = "memory://" if kind == "memory" else f"sqlite:///{tmp_path / 'accord.db'}"
     app = race.agent.app(store=url)
@@ -299,7 +299,7 @@ def test_no_sequence_of_calls_changes_an_end() -> None:
     """D6: a state machine tries sequences of sends, answers, cancels, races and restarts on both
     stores.
     """
-    share, first = size(250, 20_000) // PROCESSES, seed()
+    share, first = size(80, 20_000) // PROCESSES, seed()
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         done = list(pool.map(live, [share] * PROCESSES, range(first, first + PROCESSES)))
     sequences, calls = (sum(counts) for counts in zip(*done, strict=True))

@@ -45,7 +45,7 @@ async def fresh_starts(folder: Path, count: int) -> AsyncIterator[list[str]]:
 
 async def test_first_requests_on_an_empty_database_all_succeed(tmp_path: Path) -> None:
     """D8: fifty at once, and none meets a table that is not there yet."""
-    starts = size(20, 200)
+    starts = size(12, 200)
     async for states in fresh_starts(tmp_path, starts):
         assert states == ["TASK_STATE_COMPLETED"] * AT_ONCE
     report("D8", starts=starts, processes=(starts + 3) // 4, requests=starts * AT_ONCE, errors=0)

@@ -85,7 +85,7 @@ Open = Callable[[Client], AsyncIterator[Frame]]
 
 
 def talking(client: Client) -> AsyncIterator[Frame]:
-    return client.stream("SendStreamingMessage", message("2000 5", "chunks"))
+    return client.stream("SendStreamingMessage", message("20000 5", "chunks"))
 
 
 def waiting(client: Client) -> AsyncIterator[Frame]:
@@ -101,7 +101,7 @@ async def test_every_stream_ends_with_a_word_when_the_server_stops(server: Serve
     stream says so; one that stays open for an answer tells its readers to come back; the process
     ends with code 0.
     """
-    rounds, each = size(3, 30), 4
+    rounds, each = size(2, 30), 4
     ends: list[str] = []
     for _ in range(rounds):
         streams = [

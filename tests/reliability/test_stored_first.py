@@ -91,7 +91,7 @@ class Scene:
         await pass_turns(TURNS)
         assert not doing.done(), f"told before it was stored: {doing.exception() or doing.result()}"
         self.store.gate.set()
-        return await asyncio.wait_for(doing, timeout=10)
+        return await asyncio.wait_for(doing, timeout=60)
 
 
 @pytest_asyncio.fixture(params=WAYS)

@@ -81,7 +81,7 @@ async def test_resume_gives_exactly_what_follows_the_cursor(server: Server, way:
     frames = await collect(client.stream("SendStreamingMessage", message("300 0", "chunks")))
     for after in (0, 1, 2, 150, 301, 302, 303):
         resumed = await asyncio.wait_for(
-            collect(client.subscribe(frames[0].task_id, after=after)), timeout=10
+            collect(client.subscribe(frames[0].task_id, after=after)), timeout=60
         )
         assert resumed == frames[after:]
 
@@ -146,7 +146,7 @@ async def test_subscriber_of_an_open_task_sees_its_next_turn(tmp_path: Path) -> 
     goes on.
     """
     app = agent.app(store=f"sqlite:///{tmp_path / 'accord.db'}")
-    inside, moments = Inside(app), size(200, 2_000)
+    inside, moments = Inside(app), size(100, 2_000)
 
     async def subscribe(task_id: str, moment: int) -> list[Frame]:
         await pass_turns(moment)
@@ -159,7 +159,7 @@ async def test_subscriber_of_an_open_task_sees_its_next_turn(tmp_path: Path) -> 
             await inside.send(message("and then", task_id=task["id"]))
             await pass_turns(60)
             await inside.send(message("stop", task_id=task["id"]))
-            frames = await asyncio.wait_for(subscribed, timeout=10)
+            frames = await asyncio.wait_for(subscribed, timeout=60)
             assert frames[-1].state == "TASK_STATE_COMPLETED"
     report("S2, subscribed at rest", streams=moments, forgotten=0)
 
@@ -238,7 +238,7 @@ async def test_received_log_equals_stored_log_through_cuts_and_kills(server: Ser
 
     A task a kill interrupts ends as failed, and that end arrives like any other event.
     """
-    streams, waves = size(300, 2_000), 4
+    streams, waves = size(120, 2_000), 4
     chance, countdown = random.Random(seed()), Countdown()
     params = [
         message(f"198 {chance.randint(0, 4)}", "chunks") for _ in range(streams)

@@ -16,6 +16,7 @@ from ..model import (
     MethodNotFound,
     TaskNotFound,
     TaskState,
+    Unavailable,
     now_ms,
 )
 from ..model import Part as ModelPart
@@ -374,7 +375,10 @@ class _Live:
         quiet_s = 0.0
         await out.write(b": hello\n\n")
         while not out.is_gone and not self._is_closed:
-            told = await self._api.changes(since)
+            try:
+                told = await self._api.changes(since)
+            except Unavailable:
+                return  # the server stops, or its store is away: the page connects again
             if told:
                 await out.write(b"data: %b\n\n" % _json(told))
                 quiet_s = 0.0
