@@ -12,7 +12,7 @@ import pytest
 
 from tests.drive import say
 from tests.hostile.process import served
-from tests.reliability.harness import report
+from tests.reliability.harness import report, size
 
 pytestmark = pytest.mark.alone
 
@@ -56,7 +56,7 @@ async def test_bytes_written_grow_with_what_is_said_and_no_faster(tmp_path, pace
     one and a half times), the one at the end (once), all of it written twice, to the write-ahead
     log and to the file, and some of each page. How much it is depends on how the commits fell.
     """
-    counts = (250, 500, 1_000, 2_000)
+    counts = tuple(size(n, 2 * n) for n in (125, 1_000))
     costs = [await cost(tmp_path / str(count), count, pace) for count in counts]
     times = [written / (count * LENGTH) for count, (written, _) in zip(counts, costs, strict=True)]
     rows = [rows for _, rows in costs]

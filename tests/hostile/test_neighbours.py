@@ -60,7 +60,7 @@ async def test_a_neighbour_is_served_while_another_does_its_worst(tmp_path: Path
     """
     seconds, worst = size(0, 5), dict[str, float]()
     async with served(tmp_path, has_grpc=True) as server:
-        known = await prepare(server, large=size(4, 20), events=size(1_000, 5_000))
+        known = await prepare(server, large=size(4, 20), events=size(500, 5_000))
         async with neighbour(urlsplit(server.url).port or 0, server.grpc_port) as other:
             await other.since()
             await asyncio.sleep(seconds or 0.5)

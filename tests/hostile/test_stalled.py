@@ -32,7 +32,7 @@ from tests.reliability.harness import report, size
 
 pytestmark = pytest.mark.alone
 
-READERS = 50
+READERS = size(30, 50)
 STALLED_S = 5.0  # on a loaded machine even a reader that reads is late by a second or two
 EVENTS = 5_000  # more than the system itself would hold for a reader
 LENGTH = 2_000
@@ -207,8 +207,9 @@ async def tell(client: Any, task_id: str) -> None:
 
 @pytest.mark.parametrize("kind_", [Sse(), Grpc()], ids=["sse", "grpc"])
 async def test_stalled_readers_cost_little_and_are_cut(tmp_path, kind_: Any) -> None:
-    """50 of them beside 50 that read; at most 2 MiB each (a2a-sdk: 2,759 MB for one), and 0 clean
-    ends without a terminal state; on gRPC a reader that looks up again is told RESOURCE_EXHAUSTED.
+    """As many of them as of those that read; at most 2 MiB each (a2a-sdk: 2,759 MB for one), and 0
+    clean ends without a terminal state; on gRPC a reader that looks up again is told
+    RESOURCE_EXHAUSTED.
     """
     async with served(tmp_path, has_grpc=True, stalled_s=STALLED_S) as server:
         client = server.door()
@@ -254,5 +255,6 @@ async def test_stalled_readers_cost_little_and_are_cut(tmp_path, kind_: Any) -> 
         assert cut == READERS
         assert told == kind_.staying
         # On a busy machine the healthy ones fall behind as well, and are held just as little for.
-        assert grown <= 2 * MIB * size(2 * READERS, READERS)
+        # Fewer readers share what the task itself costs. Held without a limit it would be 300 MB.
+        assert grown <= 2 * MIB * size(2 * READERS + 15, READERS)
         assert state_of(await client.get(task_id, historyLength=0)) == "completed"
