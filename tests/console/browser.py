@@ -23,6 +23,8 @@ needs_browser = pytest.mark.skipif(
     reason="there is no Chromium here, or no Node.js to build the page with",
 )
 
+PATIENCE_MS = 60_000
+
 _FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -109,7 +111,7 @@ async def page_of(
 ) -> AsyncIterator[Page]:
     """A page that opened the link. Errors, policy reports and requests elsewhere fail the test."""
     context = await browser.new_context(viewport={"width": width, "height": 800})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(PATIENCE_MS)
     await context.add_init_script(
         f"localStorage.setItem('accord.language', '{language}');"
         f"localStorage.setItem('accord.theme', '{theme}');"

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from playwright.async_api import expect
 
 from accord import connect
-from tests.console.browser import chromium, needs_browser, page_of, serving, violations
+from accord.model import Part
+from tests.console.browser import PATIENCE_MS, chromium, needs_browser, page_of, serving, violations
 from tests.processes import free_port, run
 
 pytestmark = needs_browser
@@ -37,7 +39,7 @@ async def test_a_trip_is_planned_with_a_form_a_stream_and_a_file(tmp_path):
         await ended(page)
         shown = await page.inner_text("article:last-of-type section")
         assert "Day 1: walk\nDay 2: walk" in shown
-        assert await page.locator(".markdown strong").count() == 2
+        await expect(page.locator(".markdown strong")).to_have_count(2, timeout=PATIENCE_MS)
 
         await say(page, "9 euros", "approve")
         await page.click(".question button:text-is('Approve')")
@@ -100,7 +102,7 @@ async def test_tasks_are_filtered_and_change_while_one_looks():
         await client.send("Rome", skill="plan")
         await page.click("nav a[href='/console/tasks']")
         await page.wait_for_selector("tbody tr")
-        assert await page.locator("tbody tr").count() == 50
+        await expect(page.locator("tbody tr")).to_have_count(50, timeout=PATIENCE_MS)
         await page.click("text=Older")
         await page.wait_for_selector("text=11 of 61")
         await page.select_option("select >> nth=0", "input-required")
@@ -111,7 +113,7 @@ async def test_tasks_are_filtered_and_change_while_one_looks():
         await page.click("text=1 changed, show")
         await page.wait_for_selector("tbody >> text=a new one")
         await page.fill("#search", "a new")
-        assert await page.locator("tbody tr").count() == 1
+        await expect(page.locator("tbody tr")).to_have_count(1, timeout=PATIENCE_MS)
         # by keyboard alone
         await page.fill("#search", "")
         await page.locator("h1").click()
@@ -319,12 +321,17 @@ async def test_hostile_text_runs_nothing_and_loads_nothing():
     """Whatever an agent says is text: in a message, an artifact, a title and an error."""
     async with chromium() as browser, serving() as server, page_of(browser, server) as page:
         await page.evaluate("window.hit = () => { document.title = 'HIT'; }")
+        texts = json.loads(HOSTILE.read_text())
+        kinds = ("", "text/html", "image/svg+xml", "text/markdown", "text/csv")
         async with connect(server.url) as client:
-            for n, text in enumerate(json.loads(HOSTILE.read_text())):
-                kind = ("", "text/html", "image/svg+xml", "text/markdown", "text/csv")[n % 5]
-                reply = await client.send(text, skill="show", metadata={"as": kind})
+            for text in texts:
+                await client.send(text, skill="show")  # a title in the list
+            for n, kind in enumerate(kinds):
+                parts = [Part(text=text) for text in texts[n :: len(kinds)]]
+                reply = await client.send(parts, skill="show", metadata={"as": kind})
                 await page.goto(f"{server.url}/console/?task={reply.task_id}")
                 await ended(page)
+                await page.wait_for_selector("section.card")
         await page.click("nav a[href='/console/tasks']")
         await page.wait_for_selector("tbody tr")
         await page.wait_for_timeout(200)  # what would run, would run now
@@ -334,11 +341,15 @@ async def test_hostile_text_runs_nothing_and_loads_nothing():
 
 
 PAGES = ("", "tasks", "agent", "live", "pushes", "settings")
+LOOKS = (  # each language in each theme and width
+    ("en", "light", 1280),
+    ("en", "dark", 390),
+    ("zh", "dark", 1280),
+    ("zh", "light", 390),
+)
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize(("language", "theme", "width"), LOOKS)
 async def test_every_page_can_be_used_by_everyone(language, theme, width):
     """axe finds nothing, and nothing is wider than the window."""
     async with (

@@ -1,10 +1,12 @@
 """The hub's pages in the console, in a real browser."""
 
+import asyncio
 import contextlib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from playwright.async_api import expect
 
 from accord import Agent
 from accord.auth import ApiKeys
@@ -13,7 +15,7 @@ from accord.hub import Hub, HubSettings
 from examples.onboarding import facilities, hr, it
 from examples.onboarding.onboarding import onboarding_agent
 from tests.check.faulty import FAULTS, faulty
-from tests.console.browser import chromium, needs_browser, page_of, violations
+from tests.console.browser import PATIENCE_MS, chromium, needs_browser, page_of, violations
 from tests.hub.hubs import agent_named, serving_card
 
 pytestmark = needs_browser
@@ -59,7 +61,7 @@ async def test_agents_are_added_and_probed(tmp_path):
         assert await add(page, old) == "up"
         assert await add(page, closed) == "locked"
         assert await add(page, broken.url) == "broken"
-        assert await page.locator("tbody tr").count() == 4
+        await expect(page.locator("tbody tr")).to_have_count(4, timeout=PATIENCE_MS)
         assert "credential" in await page.inner_text("[data-agent=locked]")
         await page.fill("#search", "say it again")
         await page.click("main form button:text-is('Find')")
@@ -149,10 +151,11 @@ async def test_a_question_is_answered_in_the_inbox_and_the_trace_is_a_tree(tmp_p
         await page.wait_for_selector("text=Nothing waits for you")
 
         [trace] = await server.hub.traces.newest(None)
-        await page.goto(f"{server.url}/console/trace/{trace['id']}")
-        await page.wait_for_selector("tr[data-depth='1']")
-        depths = await page.locator("tr[data-task]").evaluate_all(
-            "rows => rows.map((row) => row.dataset.depth)"
-        )
+        rows, depths = page.locator("tr[data-task]"), []
+        async with asyncio.timeout(PATIENCE_MS / 1000):
+            while len(depths) < 6:  # the last tasks are made after the last answer
+                await page.goto(f"{server.url}/console/trace/{trace['id']}")
+                await page.wait_for_selector("tr[data-depth='1']")
+                depths = await rows.evaluate_all("rows => rows.map((row) => row.dataset.depth)")
         assert depths == ["0", "1", "1", "1", "1", "1"]
         assert await violations(page) == []
