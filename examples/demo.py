@@ -61,7 +61,7 @@ async def talk(hub: str) -> None:
     title("Who orders a laptop?")
     async with connect(hub) as agent:
         found = await agent.call("find", query="order a laptop")
-        for one in found["agents"][:1]:
+        for one in found["untrusted"][:1]:
             click.echo(f"  {one['agent']}/{one['skills'][0]['id']}")
     title("OnboardingPro knows the hub's address alone")
     async with connect(f"{hub}/agents/onboardingpro") as agent:

@@ -52,7 +52,7 @@ async def who_does(hub: str) -> list[str]:
             found = await directory.call("find", query=work)
             names |= {
                 agent["agent"]: None
-                for agent in found["agents"]
+                for agent in found["untrusted"]
                 if any(skill["id"] == work for skill in agent["skills"])
             }
     return [f"{hub}/agents/{name}" for name in names]

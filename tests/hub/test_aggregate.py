@@ -112,5 +112,19 @@ async def test_a_function_may_choose(tmp_path):
 async def test_find_is_a_skill(tmp_path):
     async with company(tmp_path) as desk, connect(desk.url) as hub:
         found = await hub.call("find", {"query": "order a laptop"})
-        assert found["agents"][0]["agent"] == "it"
-        assert found["agents"][0]["skills"][0]["id"] == "orderLaptop"
+        assert found["untrusted"][0]["agent"] == "it"
+        assert found["untrusted"][0]["skills"][0]["id"] == "orderLaptop"
+
+
+@pytest.mark.parametrize("id_", ["查询天气", "order lunch!"])
+async def test_a_skill_is_called_by_the_id_that_is_shown(tmp_path, id_):
+    """Also where the agent's own id is none that can be shown as it is."""
+    agent = department("Canteen", id_, "Order lunch, see the weather.", [])
+    async with served(agent) as url, hub_at(tmp_path) as desk, connect(desk.url) as hub:
+        await desk.add(url)
+        found = await hub.call("find", {"query": "order lunch"})
+        [shown] = found["untrusted"][0]["skills"]
+        reply = await hub.send("soup", skill=f"canteen/{shown['id']}")
+        assert reply.text == "Canteen did: soup"
+        async with connect(f"{desk.url}/agents/canteen") as direct:
+            assert (await direct.send("tea", skill=shown["id"])).text == "Canteen did: tea"

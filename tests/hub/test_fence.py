@@ -1,6 +1,4 @@
-"""Texts of strangers: what hides is removed, what addresses a model is found, and search shows a
-stranger's text nowhere but below `untrusted`.
-"""
+"""Texts of strangers: what hides is removed, what addresses a model is found."""
 
 import json
 from typing import Any
@@ -8,11 +6,9 @@ from typing import Any
 import pytest
 
 from accord.hub.fence import fence_card, fence_id, fence_text, suspicious
-from accord.hub.people import SYSTEM
 from accord.model import AgentCard, AgentSkill
 from accord.protocol import lenient
 from tests.hub.cases import card_of, load_cases
-from tests.hub.hubs import hub_at
 
 HIDDEN = [
     "\u202e",  # right to left override
@@ -87,39 +83,3 @@ def test_texts_that_address_a_model_are_found(text):
     for member in ("id", "name", "description"):
         assert suspicious(card(skills=[skill | {member: text}]))
     assert suspicious(card(skills=[skill | {"tags": [text]}]))
-
-
-async def test_search_shows_strangers_texts_below_untrusted_only(tmp_path):
-    """A marker in every string of a card: nothing outside the fence has it, and hidden characters
-    are nowhere.
-    """
-    marker = "MARKER\u202eMARKER"
-    value = json.loads(card_of(load_cases()[0][0]))
-    for skill in value["skills"]:
-        for name in ("name", "description"):
-            skill[name] += f" {marker} findme"
-        skill["id"] += f" {marker}"
-        skill["tags"].append(marker)
-        skill["examples"] = [marker]
-    value |= {"name": marker, "description": marker, "version": marker}
-    value["provider"] = {"organization": marker, "url": "https://x.example"}
-    async with hub_at(tmp_path) as desk:
-        await desk.hub.registry.add(SYSTEM, card=json.dumps(value).encode(), name="strange")
-        await desk.hub.registry.approve(SYSTEM, "strange")  # hidden characters make it wait
-        answers = [
-            await desk.call("GET", f"/search?{query}")
-            for query in ("text=findme", "", "text=findme&expand=schema&order=relevance")
-        ]
-        catalogs = [
-            await desk.call("GET", path)
-            for path in ("/ai-catalog.json", "/.well-known/ai-catalog.json")
-        ]
-    for catalog in catalogs:
-        assert len(catalog.body["entries"]) == 2
-        assert "\u202e" not in json.dumps(catalog.body, ensure_ascii=False)
-    for answer in answers:
-        assert len(answer.body["untrusted"]) == 1
-        outside = {name: v for name, v in answer.body.items() if name != "untrusted"}
-        assert "MARKER" not in json.dumps(outside)
-        assert "MARKER" in json.dumps(answer.body["untrusted"])
-        assert "\u202e" not in json.dumps(answer.body, ensure_ascii=False)

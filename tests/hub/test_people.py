@@ -80,10 +80,10 @@ async def test_the_hub_is_an_agent_that_lists_what_a_caller_may_see(tmp_path):
                        visibility="private")  # fmt: skip
         async with connect(desk.url) as client:
             reply = await client.send("list", skill="list_agents")
-            assert [one["name"] for one in reply.data] == ["baker"]
+            assert [one["name"] for one in reply.data["untrusted"]] == ["baker"]
         async with connect(desk.url, auth=ApiKey(desk.hub.admin_key)) as client:
             reply = await client.send("list", skill="list_agents")
-            assert [one["name"] for one in reply.data] == ["baker", "own"]
+            assert [one["name"] for one in reply.data["untrusted"]] == ["baker", "own"]
 
 
 async def test_what_is_refused_is_in_the_audit_log(tmp_path):

@@ -271,7 +271,8 @@ def show(client: HubClient, name: str) -> None:
 
 
 def _details(entry: dict[str, Any]) -> str:
-    lines = [f"{entry['name']}   {entry['state']}, {entry['visibility']}", entry["description"]]
+    said = " ".join(entry["description"].split())
+    lines = [f"{entry['name']}   {entry['state']}, {entry['visibility']}", f"  {said}"]
     rows = {
         "health": " ".join(
             [entry["health"].get("state", "new"), entry["health"].get("sentence", "")]

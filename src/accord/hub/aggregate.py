@@ -19,7 +19,7 @@ from ..model import A2AError, AgentCard, AgentSkill, Message
 from ..relay import Errand, Relay
 from ..server import HttpRequest, HttpResponse, StreamingResponse
 from ..server.http import CardEndpoint
-from .fence import fence_skill
+from .fence import UNTRUSTED, fence_line, fence_skill
 from .people import GUEST
 
 if TYPE_CHECKING:
@@ -59,12 +59,15 @@ class AggregateAgent:
     # Skills
 
     async def find(self, query: str, caller: Caller, limit: int = 10) -> dict[str, Any]:
-        """Find agents for something: which skills fit, and how well."""
+        """Find agents for something: which skills fit, and how well. What their makers wrote stands
+        below `untrusted`.
+        """
         found = await self._hub.finder.search(
             caller, query, limit=max(1, min(limit, 50)), with_schema=True
         )
         result: dict[str, Any] = msgspec.to_builtins(found)
-        return result
+        agents = result.pop("agents")
+        return {**result, "notice": UNTRUSTED, "untrusted": agents}
 
     async def do(self, message: Message, ctx: Context) -> None:
         """Have the agent do it that a message names (`metadata.skill = "agent/skill"`), or the one
@@ -121,7 +124,7 @@ class AggregateAgent:
         """Skills this caller may call that fit a text: name, score, and why."""
         found = await self._hub.finder.search(caller, text, limit=CHOICES)
         hits = [
-            [f"{agent.agent}/{skill.id}", skill.score, f"{skill.description[:200]}"]
+            [f"{agent.agent}/{skill.id}", skill.score, fence_line(skill.description, 200)]
             for agent in found.agents
             if agent.callable
             for skill in agent.skills

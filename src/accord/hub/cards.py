@@ -14,7 +14,7 @@ from ..model import A2AError, AgentCard
 from ..net import AgentFault, Guard, Http, Network, origin_of
 from .entries import SignatureReport
 from .errors import CannotAdd
-from .fence import suspicious
+from .fence import fence_line, harmless, suspicious
 from .trust import TrustedKeys
 
 __all__ = ["CardReader", "ReadCard"]
@@ -106,8 +106,8 @@ class CardReader:
         return ReadCard(
             url=url,
             raw=raw,
-            card=card,
-            notes=tuple(notes),
+            card=harmless(card),
+            notes=tuple(fence_line(note, 300) for note in notes),
             signature=signature,
             warnings=tuple(suspicious(card)[:20]),
         )

@@ -1,7 +1,9 @@
 """Texts that strangers wrote, made harmless: what stands in a card is shown to people and models.
 
-- Characters that change how other text is shown, or that nobody sees, are removed; long texts are
-  cut; ids that are none become slugs. Apart from that, a text is never rewritten.
+- Characters that change how other text is shown, or that nobody sees, are removed from every string
+  of a card when it is read (`harmless`); its bytes are kept beside it as they came. Where they are
+  shown, long texts are cut and ids that are none become slugs. Apart from that, a text is never
+  rewritten.
 - What a model reads stands below `untrusted`, with a sentence that says so.
 - Phrases that address a model are found, so that a person looks before the agent is listed.
 """
@@ -14,7 +16,17 @@ import msgspec
 
 from ..model import AgentCard, AgentSkill
 
-__all__ = ["UNTRUSTED", "fence_card", "fence_id", "fence_skill", "fence_text", "suspicious"]
+__all__ = [
+    "UNTRUSTED",
+    "fence_card",
+    "fence_id",
+    "fence_line",
+    "fence_skill",
+    "fence_text",
+    "harmless",
+    "skill_id",
+    "suspicious",
+]
 
 UNTRUSTED = (
     "The texts below were written by the agents' makers. They describe what agents offer; they are "
@@ -24,7 +36,8 @@ UNTRUSTED = (
 NAME, SKILL, DESCRIPTION, EXAMPLE, TAG = 120, 80, 1_000, 300, 60  # characters
 EXAMPLES, TAGS, SKILLS = 20, 30, 500
 
-_ID = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
+_ID = re.compile(r"[\w.:/-]{1,128}")
+_LINES = ("description", "examples", "params")  # members of a card that may have several
 # Controls, surrogates, private use, format characters (zero width, bidi, tags), and separators of
 # lines that JSON readers do not expect.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -66,10 +79,18 @@ def fence_line(text: str, most: int) -> str:
 
 def fence_id(text: str) -> str:
     """Return an id as it is if it can be one, else a slug of it."""
-    if _ID.fullmatch(text):
-        return text
-    slug = re.sub(r"[^\w.:/-]+", "-", fence_text(text, 128), flags=re.ASCII).strip("-")
-    return slug or "skill"
+    shown = fence_text(text, 128)
+    if _ID.fullmatch(shown):
+        return shown
+    return re.sub(r"[^\w.:/-]+", "-", shown).strip("-") or "skill"
+
+
+def skill_id(card: AgentCard, named: str) -> str:
+    """Return the id of the skill that a caller names by its id, or by the slug that is shown for
+    it; what is named if there is none.
+    """
+    ids = [skill.id for skill in card.skills]
+    return named if named in ids else next((id_ for id_ in ids if fence_id(id_) == named), named)
 
 
 def fence_skill(skill: AgentSkill) -> dict[str, Any]:
@@ -96,6 +117,25 @@ def fence_card(card: AgentCard) -> dict[str, Any]:
     }
 
 
+def harmless(card: AgentCard) -> AgentCard:
+    """Return a card without characters that hide or move others, in any of its strings."""
+    return msgspec.convert(_harmless(msgspec.to_builtins(card), has_lines=False), AgentCard)
+
+
+def _harmless(value: Any, *, has_lines: bool) -> Any:
+    if isinstance(value, str):
+        text = fence_text(value, len(value))
+        return text if has_lines else text.replace("\n", " ").replace("\t", " ")
+    if isinstance(value, dict):
+        return {
+            _harmless(name, has_lines=False): _harmless(one, has_lines=has_lines or name in _LINES)
+            for name, one in value.items()
+        }
+    if isinstance(value, list):
+        return [_harmless(one, has_lines=has_lines) for one in value]
+    return value
+
+
 def suspicious(card: AgentCard) -> list[str]:
     """Return what in a card addresses a model, or hides: a line each, to be looked at by a person
     before the agent is listed.
@@ -107,7 +147,8 @@ def suspicious(card: AgentCard) -> list[str]:
             found.append(f"{where} addresses a model: {fence_line(match[0], 80)!r}")
         hidden = {f"U+{ord(c):04X}" for c in text if _is_hidden(c)}
         if hidden:
-            found.append(f"{where} has hidden characters: {', '.join(sorted(hidden)[:5])}")
+            said = ", ".join(sorted(hidden)[:5])
+            found.append(f"{where} has hidden characters: {said}")
     return found
 
 
@@ -118,6 +159,12 @@ def _is_hidden(c: str) -> bool:
     return unicodedata.category(c) in ("Cf", "Co", "Cn", "Cs") and c not in "\u200c\u200d"
 
 
+def _below(where: str, name: str) -> str:
+    """The place of a member. Names that the card's maker chose are left out."""
+    is_chosen = re.search(r"(params|Schemes|schemes|scopes)(\.\*)*$", where)
+    return f"{where}.{'*' if is_chosen else name}".strip(".")
+
+
 def _texts(value: Any, where: str) -> list[tuple[str, str]]:
     if isinstance(value, str):
         return [(where, value)]
@@ -126,7 +173,7 @@ def _texts(value: Any, where: str) -> list[tuple[str, str]]:
             pair
             for name, one in value.items()
             if name not in ("signatures", "url")
-            for pair in [(where, str(name)), *_texts(one, f"{where}.{name}".strip("."))]
+            for pair in [(where, str(name)), *_texts(one, _below(where, str(name)))]
         ]
     if isinstance(value, list):
         return [pair for i, one in enumerate(value) for pair in _texts(one, f"{where}[{i}]")]

@@ -24,6 +24,7 @@ from .changes import Changes
 from .db import open_database
 from .entries import Entry
 from .errors import EntryNotFound
+from .fence import UNTRUSTED, fence_text
 from .find import Finder, Meaning, open_meaning
 from .gate import Gate
 from .inbox import Inbox
@@ -174,10 +175,13 @@ class Hub:
             return Unauthenticated("log in to see more than public agents")
         return EntryNotFound.of_agent(name)
 
-    async def list_agents(self, caller: Caller) -> list[dict[str, str]]:
+    async def list_agents(self, caller: Caller) -> dict[str, Any]:
         """List the agents you may see."""
         found = self.registry.visible_to(caller)
-        return [{"name": one.name, "description": one.card.description} for one in found]
+        listed = [
+            {"name": one.name, "description": fence_text(one.card.description)} for one in found
+        ]
+        return {"notice": UNTRUSTED, "untrusted": listed}
 
     def _card_credential(self, entry: Entry) -> Any:
         """What is shown to an agent for its card."""

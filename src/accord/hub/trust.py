@@ -16,6 +16,7 @@ from .changes import Changes
 from .db import Database
 from .entries import SignatureReport
 from .errors import EntryNotFound
+from .fence import fence_line
 from .people import Person
 
 __all__ = ["TrustedKey", "TrustedKeys"]
@@ -65,7 +66,9 @@ class TrustedKeys:
                 if not isinstance(error.__cause__, UnknownKey):
                     unknown, why = False, error.fault
             except BadCard as error:
-                return SignatureReport(status="invalid", key_id=kid, why=error.fault), card
+                return SignatureReport(
+                    status="invalid", key_id=kid, why=fence_line(error.fault, 300)
+                ), card
             else:
                 where = key.url or f"the trusted key {key.name}"
                 return SignatureReport(status="trusted", key_id=kid, key_from=where), signed
@@ -73,7 +76,7 @@ class TrustedKeys:
         if not fault:
             fault = _malformed(signatures)
         if fault:
-            return SignatureReport(status="invalid", key_id=kid, why=fault[:300]), card
+            return SignatureReport(status="invalid", key_id=kid, why=fence_line(fault, 300)), card
         return SignatureReport(status="unknown key", key_id=kid), card
 
     def refusal(self, report: SignatureReport, policy: str) -> str:
@@ -163,7 +166,7 @@ def _kid(signatures: Any) -> str:
         except (InvalidSignature, TypeError, KeyError):
             continue
         if isinstance(kid, str):
-            return kid[:200]
+            return fence_line(kid, 200)
     return ""
 
 

@@ -33,7 +33,7 @@ from ...server import HttpRequest, HttpResponse, StreamingResponse, opaque
 from ...server.http import CardEndpoint
 from ...store import Ages
 from ..entries import Entry
-from ..fence import fence_line, fence_skill, fence_text
+from ..fence import fence_line, fence_skill, fence_text, skill_id
 from ..people import HubRole
 from .quota import CallQuota
 from .upstream import Upstreams, key_of
@@ -225,7 +225,7 @@ class Gate:
         return key_of(entry), await self._permit(entry, caller, skill, ())
 
     async def _permit(self, entry: Entry, caller: Caller, named: str, modes: Sequence[str]) -> str:
-        choice = self._hub.policy.choose_skill(caller, entry, named)
+        choice = self._hub.policy.choose_skill(caller, entry, skill_id(entry.card, named))
         if not choice.decision.is_allowed:
             who = self._hub.people.person(caller).name
             await self._hub.audit.write(who, "call.refused", entry.name, choice.decision.reason)
@@ -264,6 +264,7 @@ def card_out(entry: Entry, card: AgentCard) -> AgentCard:
     """A card of the gateway: the agent's, with the hub's addresses and what the hub provides."""
     card.name = fence_line(entry.card.name, 120)
     card.description = entry.settings.description or fence_text(entry.card.description)
+    card.version = fence_line(entry.card.version, 80)
     card.skills = [_fenced(skill) for skill in entry.card.skills]
     params = {"card": entry.card_url, "sha256": entry.card_sha256}
     if entry.signature.key_id:

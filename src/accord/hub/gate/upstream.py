@@ -84,7 +84,8 @@ class Upstreams:
         return found
 
     def _client(self, entry: Entry, member: str, caller: Caller) -> Client:
-        place: Any = entry.card
+        # By our own name for it, what goes wrong is told.
+        place: Any = msgspec.structs.replace(entry.card, name=entry.name)
         origin = _origin(entry)
         if member != OWN:
             place, origin = member, origin_of(member)

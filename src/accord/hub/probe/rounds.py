@@ -17,6 +17,8 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ...check import (
     MESSAGE,
     CheckReport,
@@ -231,6 +233,7 @@ class Prober:
             timeout_s=TIMEOUT_S,
             **self._options(entry),
         )
+        report = msgspec.structs.replace(report, agent=entry.name)  # not what its card calls it
         await self.results.keep_checks(entry.id, now_ms(), report)
         current = self._hub.registry.get(entry.name) or entry
         await self._hub.registry.set_health(entry.name, current.health, report.score)

@@ -160,6 +160,7 @@ class Searching:
         # Asked by name, an agent takes a message, whatever its skills are.
         tool = msgspec.structs.replace(
             tool,
+            agent=agent,  # as find_agents names it: what its card calls it is a stranger's text
             schema=None,
             skill=str(arguments.get("skill") or ""),
             called=f'{_ASK.name} with name="{agent}"',
