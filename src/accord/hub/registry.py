@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ..auth import Caller
-from ..model import AgentCard, PermissionDenied, now_ms
+from ..model import PermissionDenied, now_ms
 from .audit import Audit
 from .cards import CardReader, ReadCard
 from .change import Side, differences, passes, worst
 from .changes import Changes
-from .db import Database, Row, Transaction
+from .db import Database, Transaction
 from .entries import (
     CardVersion,
     Difference,
@@ -27,7 +27,6 @@ from .entries import (
     EntryState,
     Health,
     Member,
-    SignatureReport,
     Visibility,
     origins_of,
 )
@@ -35,6 +34,17 @@ from .errors import CannotAdd, Conflict, EntryNotFound, HubError, Outdated
 from .inbox import Inbox
 from .people import SYSTEM, Person
 from .policy import Policy
+from .rows import (
+    AGENT_COLUMNS,
+    CARD_COLUMNS,
+    decide,
+    entry_of,
+    free_name,
+    insert_card,
+    json_of,
+    touch,
+    version_of,
+)
 from .settings import HubSettings
 from .trust import TrustedKeys
 
@@ -50,12 +60,6 @@ RESERVED = frozenset(
     ["agents", "api", "ard", "console", "healthz", "hub", "mcp", "metrics", "readyz", "tasks", "v1"]
 )
 _SEEN_MS = 60_000  # how exact the time is at which a card was last seen unchanged
-
-_COLUMNS = (
-    "id, name, state, visibility, team, owner, card_url, approved, latest, settings, health, "
-    "score, beat_ms, created_ms, revision, changed"
-)
-_CARD = "agent, n, raw, sha256, card, notes, signature, differences, decision, first_ms, last_ms"
 
 
 class Registry:
@@ -119,20 +123,20 @@ class Registry:
     async def versions(self, entry: Entry) -> list[CardVersion]:
         """Return the versions of an entry's card, the newest first."""
         rows = await self._db.fetch(
-            f"SELECT {_CARD} FROM cards WHERE agent = ? ORDER BY n DESC", entry.id
+            f"SELECT {CARD_COLUMNS} FROM cards WHERE agent = ? ORDER BY n DESC", entry.id
         )
-        return [_version_of(row) for row in rows]
+        return [version_of(row) for row in rows]
 
     async def version(self, entry: Entry, n: int) -> CardVersion:
         """Return one version of an entry's card. Raises EntryNotFound."""
         row = await self._db.fetch_one(
-            f"SELECT {_CARD} FROM cards WHERE agent = ? AND n = ?", entry.id, n
+            f"SELECT {CARD_COLUMNS} FROM cards WHERE agent = ? AND n = ?", entry.id, n
         )
         if row is None:
             raise EntryNotFound(
                 f"{entry.name} has no card version {n}", fix=f"accord hub show {entry.name}"
             )
-        return _version_of(row)
+        return version_of(row)
 
     # Adding
 
@@ -205,16 +209,16 @@ class Registry:
                 "SELECT id FROM agents WHERE card_url = ? AND state <> 'retired'", found.url
             ):
                 raise Conflict(f"{found.url[:200]} was added by somebody else", fix="try again")
-            name = await _free_name(db, name or _slug(found.card.name))
+            name = await free_name(db, name or _slug(found.card.name))
             state = EntryState.APPROVED if approval else EntryState.PENDING
             await db.execute(
-                f"INSERT INTO agents ({_COLUMNS}) VALUES ({', '.join('?' * 16)})",
+                f"INSERT INTO agents ({AGENT_COLUMNS}) VALUES ({', '.join('?' * 16)})",
                 *(id_, name, state, visibility, team, by.identity, found.url),
-                *(1 if approval else 0, 1, _json(settings), _json(Health())),
+                *(1 if approval else 0, 1, json_of(settings), json_of(Health())),
                 *(None, now if settings.beats else 0, now, 1, db.changed),
             )
             decision = "approved" if approval else "waiting"
-            await _insert_card(db, id_, 1, found, (), decision, now)
+            await insert_card(db, id_, 1, found, (), decision, now)
             await self._audit.write(
                 by.name, "agent.add", name, {"url": found.url, "state": state}, within=db
             )
@@ -254,7 +258,7 @@ class Registry:
                 "ON CONFLICT (agent, card_url) DO NOTHING",
                 *(entry.id, found.url, now_ms()),
             )
-            await _touch(db, entry)
+            await touch(db, entry)
             await self._audit.write(by.name, "member.add", entry.name, found.url, within=db)
         return self._by_id[entry.id]
 
@@ -265,7 +269,7 @@ class Registry:
             )
             if not gone:
                 raise EntryNotFound(f"{card_url[:200]} is no member of {entry.name}")
-            await _touch(db, entry)
+            await touch(db, entry)
             await self._audit.write(by.name, "member.remove", entry.name, card_url, within=db)
         return self._by_id[entry.id]
 
@@ -321,7 +325,7 @@ class Registry:
                 entry.id,
             )
             decision = "approved" if is_taken else "waiting"
-            await _insert_card(db, entry.id, version, found, changed, decision, now)
+            await insert_card(db, entry.id, version, found, changed, decision, now)
             await self._tell_change(db, entry, version, changed, refusal, is_taken=is_taken)
         return self._by_id[entry.id]
 
@@ -362,7 +366,7 @@ class Registry:
         state = EntryState.APPROVED if entry.state is EntryState.PENDING else entry.state
         async with self._changes.transaction() as db:
             await self._write(db, entry, state=state, approved=version.n)
-            await _decide(db, entry, version.n, "approved")
+            await decide(db, entry, version.n, "approved")
             for kind in ("approval", "card"):
                 await self._inbox.close(name, kind, within=db)
             detail = {"version": version.n, "sha256": version.sha256}
@@ -382,7 +386,7 @@ class Registry:
             is_pending = entry.state is EntryState.PENDING
             to = EntryState.RETIRED if is_pending else entry.state
             await self._write(db, entry, **_moved(entry, to))
-            await _decide(db, entry, version.n, "rejected")
+            await decide(db, entry, version.n, "rejected")
             for kind in ("approval", "card"):
                 await self._inbox.close(name, kind, within=db)
             await self._audit.write(by.name, "card.reject", name, {"version": version.n}, within=db)
@@ -440,7 +444,7 @@ class Registry:
             "visibility": visibility or entry.visibility,
             "team": entry.team if team is None else team,
             "owner": owner or entry.owner,
-            "settings": _json(settings or entry.settings),
+            "settings": json_of(settings or entry.settings),
         }
         if changed["visibility"] is Visibility.TEAM and not changed["team"]:
             raise HubError("an entry for a team needs the team's name", fix="give team too")
@@ -459,7 +463,7 @@ class Registry:
         async with self._changes.transaction() as db:
             await db.execute(
                 "UPDATE agents SET health = ?, score = ?, changed = ? WHERE id = ?",
-                *(_json(health), entry.score if score is None else score, db.changed, entry.id),
+                *(json_of(health), entry.score if score is None else score, db.changed, entry.id),
             )
             if health.state != entry.health.state and entry.health.state != "new":
                 said = f"{name} is {health.state}, was {entry.health.state}. {health.sentence}"
@@ -529,7 +533,7 @@ class Registry:
         """Read the entries that have changed, each with the card that counts and its members."""
         async with self._db.transaction() as db:
             rows = await db.fetch(
-                f"SELECT {_COLUMNS} FROM agents WHERE changed > ? ORDER BY changed", self._seen
+                f"SELECT {AGENT_COLUMNS} FROM agents WHERE changed > ? ORDER BY changed", self._seen
             )
             if not rows:
                 return
@@ -551,7 +555,7 @@ class Registry:
             members_of.setdefault(one["agent"], []).append(found)
         for row in rows:
             own = tuple(members_of.get(row["id"], ()))
-            self._put(_entry_of(row, _version_of(card_of[row["id"]]), own))
+            self._put(entry_of(row, version_of(card_of[row["id"]]), own))
             self._seen = max(self._seen, row["changed"])
 
     def _put(self, entry: Entry) -> None:
@@ -568,38 +572,6 @@ class Registry:
                 log_.exception("a change of %s was not taken up", entry.name)
 
 
-def _entry_of(row: Row, version: CardVersion, members: tuple[Member, ...]) -> Entry:
-    return Entry(
-        id=row["id"],
-        name=row["name"].partition("~")[0],
-        state=EntryState(row["state"]),
-        visibility=Visibility(row["visibility"]),
-        team=row["team"],
-        owner=row["owner"],
-        card_url=row["card_url"],
-        card=version.card,
-        card_raw=version.raw,
-        card_sha256=version.sha256,
-        approved=row["approved"],
-        latest=row["latest"],
-        signature=version.signature,
-        notes=version.notes,
-        origins=origins_of(version.card, row["card_url"]),
-        members=members,
-        settings=msgspec.json.decode(row["settings"], type=EntrySettings),
-        health=msgspec.json.decode(row["health"], type=Health),
-        score=row["score"],
-        beat_ms=row["beat_ms"],
-        created_ms=row["created_ms"],
-        revision=row["revision"],
-        changed=row["changed"],
-    )
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
 def _moved(entry: Entry, to: EntryState) -> dict[str, Any]:
     """The columns of an entry in another state. A retired one gives its name back."""
     if to is EntryState.RETIRED:
@@ -610,62 +582,3 @@ def _moved(entry: Entry, to: EntryState) -> dict[str, Any]:
 def _slug(name: str) -> str:
     found = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:50].strip("-") or "agent"
     return f"{found}-agent" if found in RESERVED else found
-
-
-async def _free_name(db: Transaction, name: str) -> str:
-    """The name, or the first of name-2, name-3, ... that is free."""
-    n, found = 1, name
-    while await db.fetch_one("SELECT id FROM agents WHERE name = ?", found) is not None:
-        n += 1
-        found = f"{name[:58]}-{n}"
-    return found
-
-
-async def _touch(db: Transaction, entry: Entry) -> None:
-    await db.execute(
-        "UPDATE agents SET revision = revision + 1, changed = ? WHERE id = ?", db.changed, entry.id
-    )
-
-
-async def _decide(db: Transaction, entry: Entry, n: int, decision: str) -> None:
-    await db.execute(
-        "UPDATE cards SET decision = ? WHERE agent = ? AND n = ?", decision, entry.id, n
-    )
-
-
-async def _insert_card(
-    db: Transaction,
-    agent: str,
-    n: int,
-    found: ReadCard,
-    changed: tuple[Difference, ...],
-    decision: str,
-    now: int,
-) -> None:
-    await db.execute(
-        f"INSERT INTO cards ({_CARD}) VALUES ({', '.join('?' * 11)})",
-        *(
-            agent,
-            n,
-            found.raw,
-            found.sha256,
-            _json(found.card),
-            _json((*found.notes, *found.warnings)),
-        ),
-        *(_json(found.signature), _json(changed), decision, now, now),
-    )
-
-
-def _version_of(row: Row) -> CardVersion:
-    return CardVersion(
-        n=row["n"],
-        sha256=row["sha256"],
-        raw=bytes(row["raw"]),
-        card=msgspec.json.decode(row["card"], type=AgentCard),
-        notes=tuple(msgspec.json.decode(row["notes"])),
-        signature=msgspec.json.decode(row["signature"], type=SignatureReport),
-        differences=msgspec.json.decode(row["differences"], type=tuple[Difference, ...]),
-        decision=row["decision"],
-        first_ms=row["first_ms"],
-        last_ms=row["last_ms"],
-    )

@@ -1,0 +1,132 @@
+"""Entries and versions of cards as rows of the database."""
+
+from typing import Any
+
+import msgspec
+
+from ..model import AgentCard
+from .cards import ReadCard
+from .db import Row, Transaction
+from .entries import (
+    CardVersion,
+    Difference,
+    Entry,
+    EntrySettings,
+    EntryState,
+    Health,
+    Member,
+    SignatureReport,
+    Visibility,
+    origins_of,
+)
+
+__all__ = [
+    "AGENT_COLUMNS",
+    "CARD_COLUMNS",
+    "decide",
+    "entry_of",
+    "free_name",
+    "insert_card",
+    "json_of",
+    "touch",
+    "version_of",
+]
+
+AGENT_COLUMNS = (
+    "id, name, state, visibility, team, owner, card_url, approved, latest, settings, health, "
+    "score, beat_ms, created_ms, revision, changed"
+)
+CARD_COLUMNS = (
+    "agent, n, raw, sha256, card, notes, signature, differences, decision, first_ms, last_ms"
+)
+
+
+def entry_of(row: Row, version: CardVersion, members: tuple[Member, ...]) -> Entry:
+    return Entry(
+        id=row["id"],
+        name=row["name"].partition("~")[0],
+        state=EntryState(row["state"]),
+        visibility=Visibility(row["visibility"]),
+        team=row["team"],
+        owner=row["owner"],
+        card_url=row["card_url"],
+        card=version.card,
+        card_raw=version.raw,
+        card_sha256=version.sha256,
+        approved=row["approved"],
+        latest=row["latest"],
+        signature=version.signature,
+        notes=version.notes,
+        origins=origins_of(version.card, row["card_url"]),
+        members=members,
+        settings=msgspec.json.decode(row["settings"], type=EntrySettings),
+        health=msgspec.json.decode(row["health"], type=Health),
+        score=row["score"],
+        beat_ms=row["beat_ms"],
+        created_ms=row["created_ms"],
+        revision=row["revision"],
+        changed=row["changed"],
+    )
+
+
+def version_of(row: Row) -> CardVersion:
+    return CardVersion(
+        n=row["n"],
+        sha256=row["sha256"],
+        raw=bytes(row["raw"]),
+        card=msgspec.json.decode(row["card"], type=AgentCard),
+        notes=tuple(msgspec.json.decode(row["notes"])),
+        signature=msgspec.json.decode(row["signature"], type=SignatureReport),
+        differences=msgspec.json.decode(row["differences"], type=tuple[Difference, ...]),
+        decision=row["decision"],
+        first_ms=row["first_ms"],
+        last_ms=row["last_ms"],
+    )
+
+
+async def free_name(db: Transaction, name: str) -> str:
+    """The name, or the first of name-2, name-3, ... that is free."""
+    n, found = 1, name
+    while await db.fetch_one("SELECT id FROM agents WHERE name = ?", found) is not None:
+        n += 1
+        found = f"{name[:58]}-{n}"
+    return found
+
+
+async def touch(db: Transaction, entry: Entry) -> None:
+    await db.execute(
+        "UPDATE agents SET revision = revision + 1, changed = ? WHERE id = ?", db.changed, entry.id
+    )
+
+
+async def decide(db: Transaction, entry: Entry, n: int, decision: str) -> None:
+    await db.execute(
+        "UPDATE cards SET decision = ? WHERE agent = ? AND n = ?", decision, entry.id, n
+    )
+
+
+async def insert_card(
+    db: Transaction,
+    agent: str,
+    n: int,
+    found: ReadCard,
+    changed: tuple[Difference, ...],
+    decision: str,
+    now: int,
+) -> None:
+    await db.execute(
+        f"INSERT INTO cards ({CARD_COLUMNS}) VALUES ({', '.join('?' * 11)})",
+        *(
+            agent,
+            n,
+            found.raw,
+            found.sha256,
+            json_of(found.card),
+            json_of((*found.notes, *found.warnings)),
+        ),
+        *(json_of(found.signature), json_of(changed), decision, now, now),
+    )
+
+
+def json_of(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
