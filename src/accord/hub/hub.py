@@ -60,18 +60,29 @@ class Hub:
     ) -> None:
         is_local = is_loopback(settings.host)
         self.settings = settings
+        self.admin_key = ""  # of whoever may read the hub's folder
+        self._vectors_http: Http | None = None
+        self._rounds: list[tuple[float, Callable[[], Awaitable[None]]]] = []
+        self._running: list[asyncio.Task[None]] = []
+
+        # What is stored, and who may do what
         self.db = open_database(settings.store)
         self.changes = Changes(self.db, settings.poll_s)
         self.audit = Audit(self.db)
         self.inbox = Inbox(self.db)
         allowed = (*settings.allow, *(LOOPBACK if is_local else ()))
         self.networks = Networks(self.db, self.changes, self.audit, allowed)
+        guests = settings.guests or ("call" if is_local else "off")
+        self.people = People(self.db, self.changes, settings, guests)
+        self.policy = Policy(self.db, self.changes, self.people, self.audit)
+        self.trusted = TrustedKeys(self.db, self.changes, self.audit, self.networks.guard)
+
+        # The hub's own agent, and the app that serves it
         self.agent = Agent(settings.name, description="One address for every agent.")
         self.agent.skill(self.list_agents)
         self.aggregate = AggregateAgent(self)
-        guests = settings.guests or ("call" if is_local else "off")
-        self.people = People(self.db, self.changes, settings, guests)
         self.agent.auth = auth = self.people.auth()
+        self.authenticator = Authenticator(auth, settings.name, limits or Limits())
         self.app: App = self.agent.app(
             store=settings.task_store,
             url=settings.url or None,
@@ -85,42 +96,43 @@ class Hub:
             metrics=settings.metrics or None,
             grpc_host=settings.host,
         )
+        self.app.card_answer = self.aggregate.card
+        self.app.add_part(self)
         self.people.keys = self.app.engine.tasks.store.keys
-        self.policy = Policy(self.db, self.changes, self.people, self.audit)
-        self.trusted = TrustedKeys(self.db, self.changes, self.audit, self.networks.guard)
+
+        # The entries, and what follows their changes
         self.vault = Vault(self.db, self.changes, self.audit, lambda: self.app.keyring)
         self.cards = CardReader(self.networks.guard, self.trusted)
         self.registry = Registry(
             *(self.db, self.changes, self.policy, self.audit, self.inbox),
             *(self.cards, self.trusted, settings),
         )
-        self._vectors_http: Http | None = None
         self.registry.credential_of = self._card_credential
+        self.registry.on_change(lambda entry: self.aggregate.forget_cards())
         self.finder = Finder(self.registry, self.policy, self._meaning())
-        self.routes = Routes()
-        self.authenticator = Authenticator(auth, settings.name, limits or Limits())
-        self.api = HubApi(self, self.routes)
-        self.admin_key = ""  # of whoever may read the hub's folder
-        self._rounds: list[tuple[float, Callable[[], Awaitable[None]]]] = []
-        self._running: list[asyncio.Task[None]] = []
-        self.routes.add(*ROUTES)
-        self.app.mount("/api/v1", self.api.answer)
         self.traces = Traces(self)
+        self.gate = Gate(self)
+        self.prober = Prober(self)
+
+        self.routes = Routes(ROUTES)
+        self._mount()
+        self._schedule()
+
+    def _mount(self) -> None:
+        """Serve the REST interface, and what other registries' clients read."""
+        for prefix, routes in (
+            ("/api/v1", self.routes),
+            ("/ard", Routes(ARD_ROUTES)),
+            ("/.well-known/ai-catalog.json", Routes(CATALOG_ROUTES)),
+        ):
+            self.app.mount(prefix, HubApi(self, routes).answer)
+
+    def _schedule(self) -> None:
         self.every(1.0, self.traces.flush)
         self.every(3600.0, self.traces.purge)
-        self.gate = Gate(self)
-        self.app.card_answer = self.aggregate.card
-        self.registry.on_change(lambda entry: self.aggregate.forget_cards())
-        for prefix, routes in (
-            ("/ard", ARD_ROUTES),
-            ("/.well-known/ai-catalog.json", CATALOG_ROUTES),
-        ):
-            self.app.mount(prefix, HubApi(self, Routes(routes)).answer)
-        self.app.add_part(self)
-        self.every(settings.beat_s / 2, self.registry.miss_beats)
-        self.prober = Prober(self)
-        if settings.tick_s:
-            self.every(settings.tick_s, self.prober.tick)
+        self.every(self.settings.beat_s / 2, self.registry.miss_beats)
+        if self.settings.tick_s:
+            self.every(self.settings.tick_s, self.prober.tick)
 
     def _meaning(self) -> Meaning | None:
         """The vectors search uses; None without --meaning."""
