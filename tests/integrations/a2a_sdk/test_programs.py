@@ -82,7 +82,7 @@ async def test_cancel_asks_the_executor_first(sdk):
         task = await client.cancel(reply.task_id)
         assert task.status.state is TaskState.CANCELED
         assert task.status.message.text == "stopped as you wished"
-        assert "cancelled" in process.err.text
+        await until(lambda: "cancelled" in process.err.text)
 
 
 @pytest.mark.parametrize("version", ["0.3", "0.1"])

@@ -42,6 +42,7 @@ from ..log import (
 )
 from ..skills import AgentBase, Cancellation, Skill, skill_named
 from .hooks import TaskHooks
+from .messages import set_status
 from .posts import Posts
 from .recovery import INTERRUPTED as INTERRUPTED_TEXT
 from .recovery import Recovery, turn_of
@@ -442,12 +443,13 @@ class Engine:
         """End a task of ours as canceled, if it has not ended otherwise by then."""
         with log.held():
             skill = self.runs.find_skill(log)
+            word: Message | None = None
             if skill is not None and skill.on_cancel is not None:
-                await skill.on_cancel(await self._cancellation(log))
+                word = await skill.on_cancel(await self._cancellation(log))
             if isinstance(log.run, Run):
                 await log.run.cancel()
             elif log.state not in FINAL:
-                log.set_status(TaskState.CANCELED)
+                set_status(log, TaskState.CANCELED, word)
 
     async def _cancellation(self, log: Log) -> Cancellation:
         run, private = log.run, log.about.private
@@ -459,7 +461,12 @@ class Engine:
             private = (history.private if history is not None else "") or private
         running = run.task if isinstance(run, Run) and not run.is_waiting else None
         return Cancellation(
-            log.ids.task_id, private, log.about.sender, log.namespace.tenant, running
+            log.ids.task_id,
+            private,
+            log.about.sender,
+            log.namespace.tenant,
+            running,
+            log.snapshot().task,
         )
 
 

@@ -436,7 +436,10 @@ class Run:
             return
         if self._left_open is not None:
             status = self._left_open.status
-            self._rest_with(status.state, status.message, self._left_open.metadata)
+            if status.state is TaskState.AUTH_REQUIRED:  # which was said at once
+                self._rest_as_it_is()
+            else:
+                self._rest_with(status.state, status.message, self._left_open.metadata)
             return
         word = self._last_message
         if isinstance(value, (Reply, StatusMessage, Message)):
@@ -458,6 +461,14 @@ class Run:
         write = self.state_to_store()
         self._rest()
         self.status(state, word, metadata)
+        self.remember(write)
+        self._move(Move.END)
+
+    def _rest_as_it_is(self) -> None:
+        """The function has returned, and its status is the last it has said."""
+        write = self.state_to_store()
+        self._rest()
+        self.log.append(Noted(self.private))  # the task is given up with a commit
         self.remember(write)
         self._move(Move.END)
 
@@ -733,7 +744,11 @@ class Run:
             if self.skill.is_durable:
                 raise TypeError("a durable skill asks with ctx.ask or ctx.require_auth")
             self._left_open = event
+            if event.status.state is TaskState.AUTH_REQUIRED:
+                # Its sender has to know of it, while the function may wait for the authorization.
+                self.status(event.status.state, event.status.message, event.metadata)
         else:
+            self._left_open = None
             is_first = self._first_word is not None
             self._speak(works=False)
             if (

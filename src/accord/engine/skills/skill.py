@@ -16,7 +16,7 @@ from collections.abc import (
 )
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...model import AgentSkill, Message, Part
+from ...model import AgentSkill, Message, Part, Task
 from ...schema import json_schema
 from .context import Context
 from .middleware import Middleware
@@ -39,6 +39,7 @@ class Cancellation(NamedTuple):
     sender: "Sender"  # of its first message
     tenant: str
     running: "asyncio.Task[None] | None"  # the call of the function, if it is at work here
+    task: Task  # as it stands, a copy
 
 
 class Skill:
@@ -60,7 +61,7 @@ class Skill:
         idle_s: float | None = None,
         scopes: Iterable[str] = (),
         names: dict[str, Any] | None = None,
-        on_cancel: "Callable[[Cancellation], Awaitable[None]] | None" = None,
+        on_cancel: "Callable[[Cancellation], Awaitable[Message | None]] | None" = None,
         middleware: Sequence[Middleware] = (),
     ) -> None:
         self.function = function

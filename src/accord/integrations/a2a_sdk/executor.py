@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ...agent import Agent
-from ...engine.skills import Context
+from ...auth import Caller
+from ...engine.skills import Cancellation, Context
 from ...model import (
     FINAL,
     INTERRUPTED,
@@ -65,6 +67,8 @@ def agent_of(executor: Any, card: Any = None, *, name: str = "", description: st
         )(runner.run)
     if not told.skills:
         agent.skill(id="execute", description=agent.description, first_word=True)(runner.run)
+    for made in agent.skills.values():
+        made.on_cancel = runner.cancel_waiting
 
     @agent.card
     def secured(made: AgentCard) -> AgentCard:
@@ -84,6 +88,7 @@ def add_skills(agent: Agent, executor: Any, options: Any = None) -> None:
         raise TypeError("an AgentExecutor takes no options; give them to its constructor")
     runner = _Runner(executor, installed())
     agent.skill(id="execute", description=agent.description, first_word=True)(runner.run)
+    agent.skills["execute"].on_cancel = runner.cancel_waiting
 
 
 def _no_card() -> AgentCard:
@@ -99,8 +104,11 @@ class _Runner:
 
     async def run(self, message: Message, ctx: Context) -> None:
         """Run the executor."""
-        queue = _queue(self._sdk, ctx)
-        context = self._context(message, ctx)
+        task = ctx.task
+        # An executor announces a new task if it is given none, so the first turn has none.
+        given = None if len(task.history) <= 1 and not task.artifacts else task
+        queue = _queue(self._sdk, ctx.say, given)
+        context = self._context(message, ctx, given)
         # A child: when the task is cancelled, the executor's own `cancel` comes first.
         executing = asyncio.ensure_future(self._executor.execute(context, queue))
         try:
@@ -126,6 +134,26 @@ class _Runner:
         elif not queue.is_settled:
             log_.warning("%s left its task working; it is completed", type(self._executor).__name__)
 
+    async def cancel_waiting(self, cancellation: Cancellation) -> Message | None:
+        """Call the executor's `cancel` for a task that waits for its client, so that `execute` does
+        not run. Return what it says.
+        """
+        if cancellation.running is not None:
+            return None  # `run` calls it
+        task, sender = cancellation.task, cancellation.sender
+        call = _call_context(
+            sender.caller, dict(sender.headers), sender.extensions, cancellation.tenant
+        )
+        context = self._sdk.request_context(None, task, task.id, task.context_id, call)
+        words: list[Message] = []
+
+        async def say(event: Any) -> None:
+            if isinstance(event, StatusUpdate) and event.status.state is TaskState.CANCELED:
+                words.extend(filter(None, [event.status.message]))
+
+        await self._cancel(context, _queue(self._sdk, say, task))
+        return words[0] if words else None
+
     async def _cancel(self, context: Any, queue: Any) -> None:
         try:
             await asyncio.wait_for(self._executor.cancel(context, queue), CANCEL_S)
@@ -134,28 +162,29 @@ class _Runner:
         except Exception as error:  # "not supported", in most programs: its work is cancelled
             log_.info("%s.cancel: %s", type(self._executor).__name__, error)
 
-    def _context(self, message: Message, ctx: Context) -> Any:
-        from a2a.server.context import ServerCallContext
-
-        facts = {
-            "state": {"headers": dict(ctx.headers)},
-            "user": _User(ctx.caller.name, not ctx.caller.is_anonymous),
-            "requested_extensions": set(ctx.extensions),
-            "tenant": ctx.tenant,
-        }
-        known = getattr(ServerCallContext, "model_fields", {})
-        call = ServerCallContext(**{name: facts[name] for name in facts if name in known})
-        task = ctx.task
-        is_first = len(task.history) <= 1 and not task.artifacts
+    def _context(self, message: Message, ctx: Context, task: Task | None) -> Any:
+        call = _call_context(ctx.caller, ctx.headers, ctx.extensions, ctx.tenant)
         request = SendMessageRequest(
             message=message,
             configuration=SendConfiguration(accepted_output_modes=list(ctx.accepted_output_modes)),
             metadata=message.metadata,
         )
-        # The executor says "here is a new task" if it is given none, so the first turn has none.
-        return self._sdk.request_context(
-            request, None if is_first else task, ctx.task_id, ctx.context_id, call
-        )
+        return self._sdk.request_context(request, task, ctx.task_id, ctx.context_id, call)
+
+
+def _call_context(
+    caller: Caller, headers: dict[str, str], extensions: Iterable[str], tenant: str
+) -> Any:
+    from a2a.server.context import ServerCallContext
+
+    facts = {
+        "state": {"headers": headers},
+        "user": _User(caller.name, not caller.is_anonymous),
+        "requested_extensions": set(extensions),
+        "tenant": tenant,
+    }
+    known = getattr(ServerCallContext, "model_fields", {})
+    return ServerCallContext(**{name: facts[name] for name in facts if name in known})
 
 
 def _User(name: str, is_authenticated: bool) -> Any:  # noqa: N802  it makes an object of a class
@@ -175,7 +204,7 @@ def _User(name: str, is_authenticated: bool) -> Any:  # noqa: N802  it makes an 
     return CallingUser()
 
 
-def _queue(sdk: SdkGeneration, ctx: Context) -> Any:
+def _queue(sdk: SdkGeneration, say: Callable[[Any], Awaitable[None]], given: Task | None) -> Any:
     """The SDK's `EventQueue`, but what is put into it is said at once."""
     from a2a.server.events import EventQueue
 
@@ -188,12 +217,12 @@ def _queue(sdk: SdkGeneration, ctx: Context) -> Any:
         async def enqueue_event(self, event: Any) -> None:
             if self._is_over:
                 return
-            for said in _said(sdk.event(event), is_first=not self.has_said):
+            for said in _said(sdk.event(event), given, is_first=not self.has_said):
                 state = said.status.state if isinstance(said, StatusUpdate) else None
                 self._is_over = isinstance(said, Message) or state in FINAL
                 self.is_settled = self._is_over or state in INTERRUPTED
                 self.has_said = True
-                await ctx.say(said)
+                await say(said)
 
         def is_closed(self) -> bool:
             return self._is_over
@@ -207,18 +236,24 @@ def _queue(sdk: SdkGeneration, ctx: Context) -> Any:
     return RunQueue()
 
 
-def _said(said: Said, *, is_first: bool) -> list[Any]:
-    """What there is to say of an executor's event: a whole task is its artifacts and its status.
-    That it is submitted is news only at first.
+def _said(said: Said, given: Task | None, *, is_first: bool) -> list[Any]:
+    """What is new in an executor's event. A whole task is its artifacts and its status, without
+    those of the task that was given to it: executors put that into the queue again. That a task is
+    submitted is news only at first.
     """
     events: list[Any] = [said]
     if isinstance(said, Task):
+        known = [] if given is None else given.artifacts
         events = [
             ArtifactUpdate(said.id, said.context_id, artifact, last_chunk=True)
             for artifact in said.artifacts
+            if artifact not in known
         ]
-        events.append(StatusUpdate(said.id, said.context_id, said.status))
-    last = events[-1]
-    if isinstance(last, StatusUpdate) and last.status.state is TaskState.SUBMITTED:
-        return events if is_first and len(events) == 1 else events[:-1]
-    return events
+        if given is None or said.status.state is not given.status.state or said.status.message:
+            events.append(StatusUpdate(said.id, said.context_id, said.status))
+    is_new = is_first and given is None and len(events) == 1
+    return [event for event in events if is_new or not _is_submitted(event)]
+
+
+def _is_submitted(event: Any) -> bool:
+    return isinstance(event, StatusUpdate) and event.status.state is TaskState.SUBMITTED

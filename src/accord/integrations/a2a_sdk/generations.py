@@ -30,13 +30,13 @@ class SdkGeneration(Protocol):
 
     def request_context(
         self,
-        request: SendMessageRequest,
+        request: SendMessageRequest | None,
         task: Task | None,
         task_id: str,
         context_id: str,
         call: Any,
     ) -> Any:
-        """A `RequestContext` for a message; `task` is None on the first turn."""
+        """A `RequestContext` for a message, or for a cancel; `task` is None on the first turn."""
         ...
 
     def event(self, event: Any) -> Said:
@@ -100,7 +100,7 @@ class _Protobuf:
 
     def request_context(
         self,
-        request: SendMessageRequest,
+        request: SendMessageRequest | None,
         task: Task | None,
         task_id: str,
         context_id: str,
@@ -110,7 +110,7 @@ class _Protobuf:
 
         return RequestContext(
             call,
-            request=self._write("SendMessageRequest", request),
+            request=None if request is None else self._write("SendMessageRequest", request),
             task_id=task_id,
             context_id=context_id,
             task=None if task is None else self._write("Task", task),
@@ -139,7 +139,7 @@ class _Pydantic:
 
     def request_context(
         self,
-        request: SendMessageRequest,
+        request: SendMessageRequest | None,
         task: Task | None,
         task_id: str,
         context_id: str,
@@ -147,12 +147,15 @@ class _Pydantic:
     ) -> Any:
         from a2a.server.agent_execution import RequestContext
 
-        params = self._v03.write_send(msgspec.to_builtins(request))
-        params.get("configuration", {}).pop("pushNotificationConfig", None)
+        params = None
+        if request is not None:
+            value = self._v03.write_send(msgspec.to_builtins(request))
+            value.get("configuration", {}).pop("pushNotificationConfig", None)
+            params = self._types.MessageSendParams.model_validate(value)
         if task is not None:
             task = self._types.Task.model_validate(self._v03.write_task(msgspec.to_builtins(task)))
         made = {
-            "request": self._types.MessageSendParams.model_validate(params),
+            "request": params,
             "task_id": task_id,
             "context_id": context_id,
             "task": task,
