@@ -1,5 +1,6 @@
 """What code inside a run can do beside `ctx`: answer with an error, find its context, bridge."""
 
+import asyncio
 import enum
 
 import pytest
@@ -214,6 +215,34 @@ async def test_a_bridge_leaves_a_question_open(connect):
         task = (await client.send(say("2", taskId=task["id"])))["task"]
         assert state_of(task) == "completed"
         assert task["status"]["message"]["parts"] == [{"text": "done"}]
+
+
+async def test_a_bridge_waits_for_an_authorization_or_returns_without_it(connect):
+    """Its sender gets the task at once, also if the function goes on by itself later."""
+    allowed = asyncio.Event()
+
+    async def bridge(request: str, ctx: Context):
+        if request != "in":
+            await ctx.say(status(TaskState.AUTH_REQUIRED, "Sign in"))
+        if request == "wait":
+            await allowed.wait()
+            await ctx.say(status(TaskState.WORKING))
+        if request != "go":
+            await ctx.say(status(TaskState.COMPLETED, "done"))
+
+    async with connect(bridge) as client:
+        waits = (await client.send("wait"))["task"]
+        assert state_of(waits) == "auth-required"
+        stream = await client.subscribe(waits["id"])
+        allowed.set()
+        events = await stream.rest()
+        assert kinds(events)[-1] == "completed"
+
+        left = (await client.send("go"))["task"]
+        assert state_of(left) == "auth-required"
+        task = (await client.send(say("in", taskId=left["id"])))["task"]
+        assert state_of(task) == "completed"
+        assert [m["parts"][0]["text"] for m in task["history"]] == ["go", "Sign in", "in"]
 
 
 async def test_a_skill_that_finds_no_task_may_say_so(connect):
