@@ -10,9 +10,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .clients import CLIENT_ROWS
 from .grpc import GRPC_ROWS
+from .hub import HUB_ROWS
 from .install import measure_installs
 from .picture import chart
-from .report import page, table
+from .replicas import REPLICA_ROWS
+from .report import own_table, page, table
 from .results import Measured, Results
 from .rows import ROWS as HTTP_ROWS
 from .rows import Effort, Row
@@ -20,7 +22,7 @@ from .run import measure_all
 from .server import pin_load
 from .targets import TARGETS
 
-ROWS = (*HTTP_ROWS, *GRPC_ROWS, *CLIENT_ROWS)
+ROWS = (*HTTP_ROWS, *GRPC_ROWS, *CLIENT_ROWS, *HUB_ROWS, *REPLICA_ROWS)
 ROOT = Path(__file__).parent.parent
 FULL = Effort(rounds=3, seconds=0.7, warm_s=0.2)
 QUICK = Effort(rounds=2, seconds=0.25, warm_s=0.1, is_quick=True)
@@ -39,7 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
     pin_load()
     _measure(rows, QUICK if options.quick else FULL, results, console)
     ids = [row.id for row in rows]
-    console.print(table(results, ids))
+    for found in (table(results, ids), own_table(results, ids)):
+        if found.row_count:
+            console.print(found)
     for id_ in ids:
         if results.rows[id_].error:
             console.print(f"{id_} failed: {results.rows[id_].error}", style="red", markup=False)

@@ -1,7 +1,8 @@
-"""Several replicas on one PostgreSQL, measured: `python -m bench.replicas`.
+"""Several replicas on one PostgreSQL: what a send costs them is a row of the table; how fast they
+tell each other things, `python -m bench.replicas` prints in about a minute.
 
 Replicas, PostgreSQL and the load share this machine: on two cores the rates say how the cores are
-shared, not how replicas scale. It takes about a minute.
+shared, not how replicas scale.
 
 Beside them is the cluster store of a2a-sdk on the same database, if what it needs is installed:
 `pip install 'a2a-sdk[postgresql]'`.
@@ -15,6 +16,8 @@ import time
 from pathlib import Path
 
 from bench import sdk_cluster
+from bench.rows import Effort, Row
+from bench.server import Server
 from tests.postgres import base_url, execute, schema_url
 from tests.reliability.clients import HttpClient
 from tests.reliability.harness import message
@@ -77,8 +80,25 @@ async def taken(replicas: Fleet, schema: str) -> None:
     show(f"owner killed, until all is taken (lease {LEASE_S:g} s)", f"{took:.1f} s")
 
 
-async def rate(stores: list[str], name: str) -> None:
-    """Finished tasks a second, and the CPU time of the replicas for each."""
+class ReplicaSends(Row):
+    """CPU time of all replicas together per finished task, at 32 tasks at once."""
+
+    columns = ("1 replica", "2 replicas", "4 replicas")
+    needs_server = False
+
+    async def measure(self, server: Server, effort: Effort) -> float:
+        pinned = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # the replicas inherit it
+        try:
+            with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
+                _, each_us = await rate([url] * int(server.column.split()[0]))
+        finally:
+            os.sched_setaffinity(0, pinned)
+        return each_us
+
+
+async def rate(stores: list[str]) -> tuple[float, float]:
+    """Return finished tasks a second, and microseconds of the replicas' CPU time for each."""
     async with fleet(stores, Path(tempfile.mkdtemp()), 1) as replicas:
         until, count = time.perf_counter() + RATE_S, 0
 
@@ -92,8 +112,12 @@ async def rate(stores: list[str], name: str) -> None:
         before = sum(cpu_s(replica.pid) for replica in replicas.replicas)
         await asyncio.gather(*(send(n) for n in range(32)))
         used = sum(cpu_s(replica.pid) for replica in replicas.replicas) - before
-        rate_, each = count / RATE_S, used / max(count, 1) * 1e6
-        show(name, f"{rate_:.0f} finished tasks/s, {each:.0f} µs CPU of the replicas each")
+        return count / RATE_S, used / max(count, 1) * 1e6
+
+
+async def show_rate(stores: list[str], name: str) -> None:
+    rate_, each_us = await rate(stores)
+    show(name, f"{rate_:.0f} finished tasks/s, {each_us:.0f} µs CPU of the replicas each")
 
 
 async def others() -> None:
@@ -129,11 +153,18 @@ async def main() -> None:
             await events(replicas)
             await turns(replicas)
             await taken(replicas, schema)
-    await rate([f"sqlite:///{tempfile.mkdtemp()}/tasks.db"], "SQLite, 1 process")
+    await show_rate([f"sqlite:///{tempfile.mkdtemp()}/tasks.db"], "SQLite, 1 process")
     for count in (1, 2, 4):
         with schema_url(lease_s=LEASE_S, beat_s=BEAT_S) as url:
-            await rate([url] * count, f"PostgreSQL, {count} replica{'s' if count > 1 else ''}")
+            await show_rate([url] * count, f"PostgreSQL, {count} replica{'s' if count > 1 else ''}")
     await others()
+
+
+REPLICA_ROWS: tuple[Row, ...] = (
+    ReplicaSends(
+        "replicas", "send, 32 at once, replicas on one PostgreSQL", rounds=1, is_slow=True
+    ),
+)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Install", "Measured", "Ratio", "Results"]
+__all__ = ["BASE", "Install", "Measured", "Ratio", "Results"]
 
 BASE = "sdk"
 

@@ -17,14 +17,14 @@ from . import wire
 from .load import Check, Connection, Failure, Tally, drive, post
 from .server import COLUMNS, Server
 
-__all__ = ["ROWS", "Effort", "Row"]
+__all__ = ["NOTICE_S", "ROWS", "SETTLE_S", "Effort", "Load", "Row"]
 
 SERVED = tuple(COLUMNS)  # every column
 AGENTS = ("sdk", "memory", "sqlite")  # what a server that does no work can't be compared in
 
 _COMPLETED = wire.check(wire.COMPLETED)
-_SETTLE_S = 0.05  # what a server does after its answer belongs to the answer
-_NOTICE_S = 1.5  # long enough for a server to set up what it sets up for a stream that stays
+SETTLE_S = 0.05  # what a server does after its answer belongs to the answer
+NOTICE_S = 1.5  # long enough for a server to set up what it sets up for a stream that stays
 
 
 class Effort(NamedTuple):
@@ -62,6 +62,10 @@ class Row:
         self.is_slow = is_slow  # left out of a quick run
         self.rounds = rounds
 
+    def server(self, column: str) -> Server:
+        """Return what is measured in a column; it is started and stopped by others."""
+        return Server(column, has_grpc=self.needs_grpc)
+
     async def prepare(self, server: Server, effort: Effort) -> None:
         """Bring a server to where it can be measured, once."""
 
@@ -90,7 +94,7 @@ class Load(Row):
         await self.work(server, effort, effort.warm_s)
         begin = server.cpu_s()
         tally = await self.work(server, effort, effort.seconds)
-        await asyncio.sleep(_SETTLE_S)
+        await asyncio.sleep(SETTLE_S)
         return (server.cpu_s() - begin) / tally.units * 1e6
 
     async def work(self, server: Server, effort: Effort, seconds: float) -> Tally:
@@ -143,7 +147,7 @@ class DurableTimes(Load):
             tally = await drive(
                 lines, lambda _, name=name: requests[name], _COMPLETED, seconds=effort.seconds
             )  # type: ignore[misc]
-            await asyncio.sleep(_SETTLE_S)
+            await asyncio.sleep(SETTLE_S)
             cpu_s[name] += server.cpu_s() - begin
             units[name] += tally.units
         return cpu_s["durable"] / units["durable"] / (cpu_s["plain"] / units["plain"])
@@ -170,7 +174,7 @@ class AuthTimes(Load):
                 await self.work(each, effort, effort.warm_s)
                 begin = each.cpu_s()
                 tally = await self.work(each, effort, effort.seconds)
-                await asyncio.sleep(_SETTLE_S)
+                await asyncio.sleep(SETTLE_S)
                 spent = (each.cpu_s() - begin) / tally.units
                 cost[each.auth] = cost.get(each.auth, 0.0) + spent
             return cost[self._auth] / cost[""]
@@ -204,7 +208,7 @@ class ObservedTimes(Load):
                 await self.work(each, effort, effort.warm_s)
                 begin = each.cpu_s()
                 tally = await self.work(each, effort, effort.seconds)
-                await asyncio.sleep(_SETTLE_S)
+                await asyncio.sleep(SETTLE_S)
                 cost[each] += (each.cpu_s() - begin) / tally.units
             return cost[observed] / cost[server]
         finally:
@@ -265,7 +269,7 @@ class PushTimes(Load):
         async def load(name: str, seconds: float) -> None:
             begin = server.cpu_s()
             tally = await drive(lines, lambda _: requests[name], _COMPLETED, seconds=seconds)
-            await asyncio.sleep(10 * _SETTLE_S)  # until the last is delivered
+            await asyncio.sleep(10 * SETTLE_S)  # until the last is delivered
             cpu_s[name] += server.cpu_s() - begin
             units[name] += tally.units
 
@@ -409,7 +413,7 @@ class FollowUp(Row):
         await asyncio.gather(
             *(self._go_on(server, connection, ids, each) for connection, ids in talks)
         )
-        await asyncio.sleep(_SETTLE_S)
+        await asyncio.sleep(SETTLE_S)
         return (server.cpu_s() - begin) / (each * self.dialogues) * 1e6
 
     async def _go_on(self, server: Server, connection: Connection, ids: str, n: int) -> None:
@@ -442,7 +446,7 @@ class FanOut(Row):
         begin = server.cpu_s()
         await post(connection, wire.send(server, gate, "go", raw_path=f"/go?{gate}"), _COMPLETED)
         units = await asyncio.gather(*endings)
-        await asyncio.sleep(_SETTLE_S)
+        await asyncio.sleep(SETTLE_S)
         cost = (server.cpu_s() - begin) / sum(units) * 1e6
         server.close_connections()
         return cost
@@ -518,7 +522,7 @@ class StreamMemory(Row):
         n = effort.of(400, 200)
         before = server.rss()
         await _subscribe(server, n)
-        await asyncio.sleep(_NOTICE_S)
+        await asyncio.sleep(NOTICE_S)
         return (server.rss() - before) / n / 1024
 
 

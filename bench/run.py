@@ -20,9 +20,7 @@ async def measure_all(
     """Measure `rows`, telling what is under way; `done` gets each row as it is finished."""
     for _, stage in itertools.groupby(rows, key=lambda row: row.stage):
         together = list(stage)
-        servers = [
-            Server(column, has_grpc=together[0].needs_grpc) for column in together[0].columns
-        ]
+        servers = [together[0].server(column) for column in together[0].columns]
         try:
             if together[0].needs_server:
                 tell(f"{together[0].title}: starting servers")

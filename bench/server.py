@@ -13,7 +13,7 @@ from pathlib import Path
 from .credentials import protect
 from .load import Connection, Failure, connect
 
-__all__ = ["COLUMNS", "Server", "free_port", "pin_load"]
+__all__ = ["COLUMNS", "SERVERS", "Server", "free_port", "pin_load"]
 
 SERVERS = Path(__file__).parent / "servers"
 
@@ -58,6 +58,7 @@ class Server:
         self.variables = variables or {}  # of its environment
         self.auth = auth  # how its callers authenticate: "", "key" or "jwt"
         self.credentials = ""  # the line of a request that does
+        self.path = "/"  # of the agent
         self.port = free_port()
         self.grpc_port = free_port() if has_grpc else None
         self.is_raw = column == "raw"
@@ -156,12 +157,8 @@ class Server:
 
     async def stop(self) -> None:
         self.close_connections()
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-            try:
-                await asyncio.to_thread(self._process.wait, 5)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        if self._process is not None:
+            self._process.kill()  # what it has stored goes with it
+            await asyncio.to_thread(self._process.wait)
         self._said.close()
         self._folder.cleanup()

@@ -104,6 +104,19 @@ TARGETS: tuple[Target, ...] = (
         "send with traces that are sampled out: at most 1.1 times one without",
         _at_most("tracing", "memory", 1.1, "times"),
     ),
+    Target(
+        "hub: a send on 1 connection: at most 2.5 times the agent's own",
+        _at_most("hubsend1", "hub", 2.5, "times"),
+    ),
+    Target(
+        "hub: a send on 32 connections: at most 2.5 times the agent's own",
+        _at_most("hubsend32", "hub", 2.5, "times"),
+    ),
+    Target(
+        "hub: an event: at most twice the agent's own",
+        _at_most("hubchunks", "hub", 2, "times"),
+    ),
+    Target("hub: an idle stream: at most 16 KiB", _at_most("hubmemory", "hub", 16, "KiB")),
     *_times("followup", "follow-up", 20),
     *_times("grpcsend", "gRPC send", 5),
     *_times("grpcget", "gRPC get", 1.3),

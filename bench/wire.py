@@ -35,7 +35,7 @@ _ID = re.compile(rb'"id": ?"([0-9a-f-]{36})"')
 
 def _post(server: Server, raw_path: str, method: str, params: dict[str, Any]) -> bytes:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-    return _head(server, raw_path if server.is_raw else "/", len(body)) + body
+    return _head(server, raw_path if server.is_raw else server.path, len(body)) + body
 
 
 def _head(server: Server, path: str, length: int) -> bytes:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +32,10 @@ class Transaction(abc.ABC):
     @abc.abstractmethod
     async def execute(self, sql: str, *values: Any) -> int:
         """Run a statement; return how many rows it changed."""
+
+    @abc.abstractmethod
+    async def execute_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run a statement once for each row of values, in one go."""
 
     @abc.abstractmethod
     async def fetch(self, sql: str, *values: Any) -> list[Row]:
@@ -195,6 +199,9 @@ class _SqliteTransaction(Transaction):
     async def execute(self, sql: str, *values: Any) -> int:
         return await self._owner.run(lambda: self._db.execute(sql, values).rowcount)
 
+    async def execute_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        await self._owner.run(lambda: self._db.executemany(sql, rows))
+
     async def fetch(self, sql: str, *values: Any) -> list[Row]:
         return await self._owner.run(
             lambda: [dict(row) for row in self._db.execute(sql, values).fetchall()]
@@ -279,6 +286,9 @@ class _PostgresTransaction(Transaction):
         status = await self._db.execute(_numbered(sql), *values)
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
+
+    async def execute_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        await self._db.executemany(_numbered(sql), rows)
 
     async def fetch(self, sql: str, *values: Any) -> list[Row]:
         return [dict(row) for row in await self._db.fetch(_numbered(sql), *values)]

@@ -134,6 +134,8 @@ class Policy:
         whole = self.decide(caller, entry, None, "call")
         if whole.effect == "deny":
             return SkillChoice(whole)
+        if not self._rules:  # then skills don't differ
+            return SkillChoice(whole, named)
         skills = [skill.id for skill in entry.card.skills]
         each = {id_: self.decide(caller, entry, id_, "call") for id_ in skills}
         allowed = tuple(id_ for id_, decision in each.items() if decision.effect != "deny")

@@ -76,12 +76,11 @@ class Traces:
         if not new:
             return
         async with self._hub.db.transaction() as db:
-            for row in new:
-                await db.execute(
-                    "INSERT INTO relays (task, trace, parent, name, skill, agent, tenant, caller, "
-                    "at_ms) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (task) DO NOTHING",
-                    *row,
-                )
+            await db.execute_many(
+                "INSERT INTO relays (task, trace, parent, name, skill, agent, tenant, caller, "
+                "at_ms) VALUES (?,?,?,?,?,?,?,?,?) ON CONFLICT (task) DO NOTHING",
+                new,
+            )
 
     async def purge(self) -> None:
         await self._hub.db.execute("DELETE FROM relays WHERE at_ms < ?", now_ms() - KEPT_MS)

@@ -3,7 +3,7 @@ to.
 """
 
 import contextvars
-import os
+import random
 import re
 from typing import NamedTuple
 
@@ -66,7 +66,7 @@ class Unsampled:
     @property
     def trace(self) -> Trace:
         if self._trace is None:
-            self._trace = Trace(f"00-{self._number:032x}-{os.urandom(8).hex()}-00")
+            self._trace = Trace(f"00-{self._number:032x}-{_random_hex(64)}-00")
         return self._trace
 
 
@@ -127,8 +127,13 @@ def child() -> str:
     span of its own.
     """
     match = _PARENT.fullmatch(current())
-    trace, flags = (match["trace"], match["flags"]) if match else (os.urandom(16).hex(), "01")
-    return f"00-{trace}-{os.urandom(8).hex()}-{flags}"
+    trace, flags = (match["trace"], match["flags"]) if match else (_random_hex(128), "01")
+    return f"00-{trace}-{_random_hex(64)}-{flags}"
+
+
+def _random_hex(bits: int) -> str:
+    """Ids have to differ, not to be secret: this needs no call of the system."""
+    return f"{random.getrandbits(bits) or 1:0{bits // 4}x}"
 
 
 def outgoing() -> Trace:

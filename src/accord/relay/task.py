@@ -361,6 +361,7 @@ class RelayedTask:
     async def _read(self) -> StatusUpdate | None:
         """Pass on one stream; return a question. None if the task or the stream has ended."""
         async for event, cursor in self._events():
+            is_first = self._run.is_unspoken
             match event:
                 case Gap():
                     return None  # what was missed is found by comparing
@@ -376,6 +377,8 @@ class RelayedTask:
                     self._pass(event, cursor)
             if self._run.is_over:
                 return None
+            if is_first:  # whoever waits for this reads along from here, not from the store later
+                await asyncio.sleep(0)
             await self._run.drain()
         stream = self._stream
         if stream is not None and stream.task is not None:

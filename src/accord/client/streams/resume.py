@@ -187,9 +187,9 @@ class Stream:
 
     async def close(self) -> None:
         """Stop reading. The task goes on."""
-        self._is_over = True
+        is_read, self._is_over = self._is_over, True
         self._ready.clear()
-        await self._drop()
+        await (self._let_go() if is_read else self._drop())
 
     @property
     def task_id(self) -> str:
