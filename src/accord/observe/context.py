@@ -150,4 +150,4 @@ def child_of(trace: Trace) -> Trace:
     if not trace.traceparent:
         return NO_TRACE
     flags = trace.traceparent[53:55]
-    return Trace(f"00-{trace.trace_id}-{os.urandom(8).hex()}-{flags}", trace.tracestate)
+    return Trace(f"00-{trace.trace_id}-{_random_hex(64)}-{flags}", trace.tracestate)
