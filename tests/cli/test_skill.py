@@ -6,7 +6,10 @@ import shlex
 import sys
 from pathlib import Path
 
+from click.testing import CliRunner
+
 import accord as package
+from accord.cli import main
 from tests.cli.shell import accord, found
 from tests.processes import start
 
@@ -60,20 +63,21 @@ def test_it_is_installed_where_coding_agents_look(tmp_path):
     assert "can't be written" in accord("skill", "--install", str(tmp_path / "other")).err
 
 
-def test_every_command_of_its_examples_runs(tmp_path):
+def test_every_command_of_its_examples_runs(tmp_path, monkeypatch):
     """SKILL_001: the worked examples stand beside it, and work as they are written."""
     text = (SHIPPED / "references" / "examples.md").read_text("utf-8")
     commands = re.findall(r"^\$ accord (.*)$", text, re.M)
     assert len(commands) > 8
     ids = {"TASK": "", "CONTEXT": ""}
+    monkeypatch.chdir(tmp_path)
     command = (sys.executable, "-m", "accord", "demo-server", "--port", "0")
     with start(*command, cwd=tmp_path) as process:
         url = found(r"http\S+", process.line_sync())
         for line in commands:
             words = [ids.get(word, word) for word in shlex.split(line.replace(URL, url))]
-            done = accord(*words, cwd=tmp_path)
-            assert done.code == 0, (line, done.err)
-            for answer in done.out.splitlines() if "--stream" in words else [done.out]:
+            done = CliRunner().invoke(main, words)
+            assert done.exit_code == 0, (line, done.output)
+            for answer in done.stdout.splitlines() if "--stream" in words else [done.stdout]:
                 task = json.loads(answer).get("task") if "json" in words else None
                 if task is not None:
                     ids = {"TASK": task["id"], "CONTEXT": task["contextId"]}
