@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from accord import Agent, Context, File
-from tests.drive import serving
 
 __all__ = ["PNG", "WAV", "served", "trip_planner", "workshop"]
 
@@ -22,8 +21,7 @@ class _Person:
 @asynccontextmanager
 async def served(agent: Agent) -> AsyncIterator[str]:
     """Serve an agent in this loop; give its URL."""
-    app = agent.app()
-    async with serving(app, app.close) as url:
+    async with agent.app().serving() as url:
         yield url
 
 

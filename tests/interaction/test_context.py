@@ -2,6 +2,7 @@
 
 import asyncio
 import enum
+import threading
 
 import pytest
 
@@ -9,6 +10,7 @@ import accord
 from accord import Agent, Artifact, Context, InvalidParams, Message, Part, TaskNotFound
 from accord.model import ArtifactUpdate, Role, StatusUpdate, TaskState, TaskStatus
 from tests.drive import kinds, refusal_of, say, state_of, text_of
+from tests.processes import until
 
 
 async def test_a_skill_answers_with_an_error_of_the_protocol(connect):
@@ -104,6 +106,31 @@ async def test_code_inside_a_run_finds_its_context(connect):
             assert updates[0]["artifact"]["parts"] == [{"text": task_id}]
             statuses = [e["statusUpdate"]["status"] for e in events if "statusUpdate" in e]
             assert "deep inside" in str(statuses)
+
+
+async def test_code_on_an_event_loop_of_another_thread_asks_and_ends_with_its_run():
+    """Some frameworks call async tools there."""
+    ended = threading.Event()
+    agent = Agent("Booker")
+
+    async def tool() -> str:
+        try:
+            return f"{await accord.current().ask('How many days?', int) + 1} nights"
+        finally:
+            ended.set()
+
+    @agent.skill
+    async def book(request: str) -> str:
+        return await asyncio.to_thread(asyncio.run, tool())
+
+    async with accord.connect(agent) as client:
+        asked = await client.send("go")
+        assert asked.question == "How many days?"
+        assert (await asked.answer(2)).text == "3 nights"
+        ended.clear()
+        asked = await client.send("go")
+        assert (await client.cancel(asked.task_id)).state.word == "canceled"
+        await until(ended.is_set)
 
 
 def test_outside_of_a_run_there_is_no_context():

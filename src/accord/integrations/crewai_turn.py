@@ -5,7 +5,6 @@ variable, which it hands on to its threads, says which turn an event is of.
 """
 
 import asyncio
-import concurrent.futures
 import contextlib
 import contextvars
 import functools
@@ -47,7 +46,6 @@ class CrewTurn:
         self._thread = threading.get_ident()
         self._texts: asyncio.Queue[str | None] = asyncio.Queue()
         self._is_over = False
-        self._asked: set[concurrent.futures.Future[str]] = set()
         self._failure: Exception | None = None
         self._call_id = ""
         self._call = ""  # what the model has said in this call
@@ -73,8 +71,6 @@ class CrewTurn:
             self.result = await running
         finally:
             self._is_over = True
-            for asked in list(self._asked):
-                asked.cancel()
             running.cancel()
             await asyncio.wait([running])
         if self._failure is not None:
@@ -104,14 +100,7 @@ class CrewTurn:
                 "ask in a method that is not async"
             )
             raise self._failure
-        asked = asyncio.run_coroutine_threadsafe(self.ask(question, name=name), self._loop)
-        self._asked.add(asked)
-        try:
-            return asked.result()
-        except concurrent.futures.CancelledError:
-            raise asyncio.CancelledError from None  # CrewAI takes the other one for no answer
-        finally:
-            self._asked.discard(asked)
+        return asyncio.run(self.ask(question, name=name))
 
     async def _run(self, work: Coroutine[Any, Any, Any], models: list[Any]) -> Any:
         from crewai.events import crewai_event_bus

@@ -238,6 +238,32 @@ async def test_a_remote_agent_is_a_tool_and_its_question_goes_to_the_user() -> N
             assert (await asked.answer("2")).text.strip() == "Done"
 
 
+async def test_cancel_ends_the_thread_of_a_remote_agent_that_asks() -> None:
+    """And the remote task."""
+    ended = threading.Event()
+    async with served(trip_planner()) as url, connect(url) as there:
+        remote = await asyncio.to_thread(from_agent, url)
+
+        @tool("trip_planner")
+        async def planner(message: str) -> str:
+            """Plan a trip."""
+            try:
+                return await remote(message)
+            finally:
+                ended.set()
+
+        outer = member(
+            lambda said: 'Thought: I ask.\nAction: trip_planner\nAction Input: {"message": "Rome"}',
+            tools=[planner],
+        )
+        async with connect(Agent.wrap(outer, name="Outer")) as user:
+            asked = await user.send("A weekend in Rome")
+            await user.cancel(asked.task_id)
+            await until(ended.is_set)
+            [remote_task] = [one async for one in there.list()]
+            assert (await there.wait(remote_task.id)).state.word == "canceled"
+
+
 async def test_the_example_of_a_flow_asks_and_has_at_most_fifteen_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

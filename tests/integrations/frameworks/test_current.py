@@ -54,9 +54,50 @@ def agent_framework() -> Any:
     return made.Agent(made.BookClient(), name="Booker", tools=[book])
 
 
-@pytest.mark.parametrize(
-    "make", [pydantic_ai, langgraph, openai_agents, adk, agent_framework], ids=lambda f: f.__name__
-)
+def ag2() -> Any:
+    made = agents("ag2", "ag2")
+    return made.Agent("Booker", config=made.BookModel(), tools=[made.tool(book)])
+
+
+def strands() -> Any:
+    made = agents("strands", "strands")
+    return made.made("Booker", made.BookModel(), tools=[made.tool(book)])
+
+
+def llama_index() -> Any:
+    made = agents("llama_index", "workflows")
+    return made.made("Booker", made.BookModel(), tools=[book])
+
+
+def crewai() -> Any:
+    """Its tools are called in threads, each with an event loop of its own."""
+    agents("crewai", "crewai")
+    from crewai.tools import tool
+
+    from tests.integrations.frameworks.agents import crews
+
+    def says(messages: list[str]) -> str:
+        if any("booked Rome" in text for text in messages):
+            return "Thought: It is done.\nFinal Answer: booked Rome"
+        return 'Thought: I book.\nAction: book\nAction Input: {"city": "Rome"}'
+
+    return crews.member(says, tools=[tool("book")(book)])
+
+
+MAKERS = [
+    pydantic_ai,
+    langgraph,
+    openai_agents,
+    adk,
+    agent_framework,
+    ag2,
+    strands,
+    llama_index,
+    crewai,
+]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
 async def test_a_tool_reports_and_asks(make: Any) -> None:
     async with connect(Agent.wrap(make(), name="Booker")) as client:
         stream = client.stream("book it")

@@ -1,5 +1,6 @@
 """A remote agent as a tool of three frameworks: what it asks is asked of the outer agent's user."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from accord import Agent, connect
 from accord.tools import from_agent
-from tests.integrations.agents import trip_planner, workshop
+from tests.integrations.agents import served, trip_planner, workshop
 
 QUESTION = "How many days do you have?"
 PLAN = "Day 1. Day 2. That is Rome."
@@ -92,8 +93,9 @@ async def test_the_user_of_the_outer_agent_answers_what_the_remote_agent_asks(
     framework: Callable[..., Any],
 ) -> None:
     """The model of the outer agent sees the result only."""
-    async with connect(trip_planner()) as remote:
-        outer = Agent.wrap(framework(from_agent(remote), {"message": "Rome", "task_id": ""}))
+    async with served(trip_planner()) as url:
+        remote = await asyncio.to_thread(from_agent, url)  # this loop serves it
+        outer = Agent.wrap(framework(remote, {"message": "Rome", "task_id": ""}))
         async with connect(outer) as user:
             reply = await user.send("A weekend in Rome")
             assert reply.question == QUESTION

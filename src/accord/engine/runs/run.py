@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -87,6 +87,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run"]
 
+T = TypeVar("T")
 log_ = logging.getLogger("accord")
 
 CANCEL_GRACE_S = 3.0
@@ -640,6 +641,28 @@ class Run:
     def is_here(self) -> bool:
         """Whether this is the thread of the loop, and not one in which a plain function runs."""
         return threading.get_ident() == self.thread
+
+    @property
+    def is_on_a_loop(self) -> bool:
+        """Whether an event loop runs in this thread, ours or another."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return True
+
+    async def here(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await something of this run, also on an event loop of another thread: some frameworks
+        call tools there. It is cancelled when the run ends.
+        """
+        if self.is_here:
+            return await work
+        if self.task is None or not self.loop.is_running():
+            work.close()
+            raise RuntimeError("the run that this is a part of has ended")
+        moved = asyncio.run_coroutine_threadsafe(work, self.loop)
+        self.loop.call_soon_threadsafe(self.task.add_done_callback, lambda run: moved.cancel())
+        return await asyncio.wrap_future(moved)
 
     def act(self, action: Callable[[], None]) -> None:
         """Do something to the log at once, or from another thread as soon as the loop gets

@@ -123,12 +123,12 @@ class Context:
             )
         return self._run
 
-    def _waiting(self, verb: str) -> "Run":
+    def _waiting(self, verb: str, *, on_any_loop: bool = False) -> "Run":
         """The run, for something that has to be awaited: said at the call, since nobody awaits it
         in a plain function.
         """
         run = self._task_run
-        if not run.is_here:
+        if not run.is_here and not (on_any_loop and run.is_on_a_loop):
             raise TypeError(
                 f"ctx.{verb} has to be awaited, which a plain function can't; write async "
                 f"def {run.skill.id}"
@@ -293,11 +293,11 @@ class Context:
         the text is another every time (a time, a price of now), give the question a `name`, which
         then counts instead.
         """
-        run = self._waiting("ask")
+        run = self._waiting("ask", on_any_loop=True)
         asked = self._question(
             "ask", lambda branch: run.questions.ask(branch, question, type, name)
         )
-        return Pending("ask", asked)
+        return Pending("ask", asked if run.is_here else run.here(asked))
 
     def step(
         self,
