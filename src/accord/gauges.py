@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoopLag", "MetricsPage", "MetricsServer", "listen_address"]
 
-STATS_S = 60.0  # that the sizes of the store are kept: counting them costs the store something
+STATS_S = 60.0  # how long sizes of the store are cached: counting them costs something
 BEAT_S = 0.25
 
 

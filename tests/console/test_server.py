@@ -1,5 +1,6 @@
 """The console's side of the server: its link, its cookie, and what the page reads."""
 
+import asyncio
 import contextlib
 import gzip
 import json
@@ -8,16 +9,18 @@ import re
 import aiohttp
 import pytest
 
+from accord import Agent
 from accord.console import Console
 from accord.console.login import BrowserSessions
 from accord.console.pages import Pages
 from tests.console import golden
 from tests.console.agents import agent
+from tests.relay.relays import clerk
 
 
 @contextlib.asynccontextmanager
-async def served():
-    app = agent.app()
+async def served(of=agent):
+    app = of.app()
     console = Console(app)
     console.attach(app)
     async with (
@@ -28,9 +31,9 @@ async def served():
 
 
 @contextlib.asynccontextmanager
-async def opened():
+async def opened(of=agent):
     """A browser that opened the link."""
-    async with served() as (client, console, url):
+    async with served(of) as (client, console, url):
         async with client.get(console.link(url)) as response:
             assert response.status == 200
         yield client, console, url
@@ -143,6 +146,18 @@ async def test_events_are_the_log_with_what_is_private():
         assert [event["pos"] for event in log["events"]] == list(range(1, log["last"] + 1))
         assert '"one"' not in json.dumps([e for e in log["events"] if e["kind"] == "StepEnded"])
         assert (await read(client, "tasks/no-such-task/events"))[0] == 404
+
+
+async def test_events_of_a_relay_name_its_private_record_by_its_size():
+    """A relay records what the other agent asks; the page gets the size, not the record."""
+    async with clerk().app().serving() as there:
+        relay = await asyncio.to_thread(Agent.proxy, there)
+        async with opened(relay) as (client, _, url):
+            task = await send(client, url, "ask", "work")
+            status, log = await read(client, f"tasks/{task['id']}/events")
+            assert status == 200
+            [noted] = [one for one in log["events"] if one["kind"] == "Noted"]
+            assert list(noted["data"]) == ["bytes"]
 
 
 @pytest.mark.parametrize(("version", "method", "headers"), [

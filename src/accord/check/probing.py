@@ -401,22 +401,22 @@ def no_card(error: A2AError | AgentFault, recorder: ExchangeRecorder, place: str
     """Why there is no card to go by."""
     last = CallOutcome(exchange=recorder.exchanges[-1]) if recorder.exchanges else CallOutcome()
     said = error.fault if isinstance(error, AgentFault) else str(error)
-    category = _category(error, last, None)
     if isinstance(error, BadCard):
-        if error.is_missing:
-            category = Category.NOT_FOUND
-        elif "not JSON" in said:
-            category = Category.BAD_JSON
-        elif "it offers" in said or "no address" in said or "elsewhere" in said:
-            category = Category.NO_INTERFACE
-        else:
-            category = Category.BAD_SHAPE
+        category = _BAD_CARD[error.cause]
+    else:
+        category = _category(error, last, None)
     sentence = _CARD_FIX.get(category) or _FIX[category].format(
         url=safe_url(place), version="1.0", binding="HTTP", schemes=""
     )
     return ProbeReport(category=category, sentence=sentence, said=said)
 
 
+_BAD_CARD = {
+    "missing": Category.NOT_FOUND,
+    "not JSON": Category.BAD_JSON,
+    "no interface": Category.NO_INTERFACE,
+    "content": Category.BAD_SHAPE,
+}
 _CARD_FIX = {
     Category.NOT_FOUND: "There is no card. Serve it at /.well-known/agent-card.json, or name its "
     "own address.",

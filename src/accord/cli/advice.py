@@ -164,7 +164,7 @@ def _code(error: A2AError | AgentFault, has_credential: bool) -> str:
     """The name of an error: A2A's own, or a local one for what is not of the protocol."""
     match error:
         case BadCard():
-            return f"{_LOCAL}CARD_{'NOT_FOUND' if error.is_missing else 'INVALID'}"
+            return f"{_LOCAL}CARD_{'NOT_FOUND' if error.cause == 'missing' else 'INVALID'}"
         case Unreachable() | ConnectionLost():
             return f"{_LOCAL}UNREACHABLE"
         case TooSlow():

@@ -409,9 +409,8 @@ def _read_file(path: Path, budget: Budget) -> bytes:
         with path.open("rb") as file:
             return file.read(budget.card_bytes + 1)
     except OSError as error:
-        missing = BadCard(str(path), f"the card can't be read: {error.strerror}")
-        missing.is_missing = True
-        raise missing from None
+        what = f"the card can't be read: {error.strerror}"
+        raise BadCard(str(path), what, cause="missing") from None
 
 
 def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterface]:
@@ -442,7 +441,7 @@ def _choose(card: AgentCard, wish: _Wish, notes: list[str]) -> list[AgentInterfa
             if asked
             else "it offers no version and binding that this client knows"
         )
-        raise BadCard(card.name, f"{what}; it offers {offered or 'nothing'}")
+        raise BadCard(card.name, f"{what}; it offers {offered or 'nothing'}", cause="no interface")
     return usable
 
 
@@ -569,6 +568,7 @@ async def _guarded_grpc(
             card.name,
             f"its card sends callers from {card_origin} elsewhere, and there is no way: "
             + "; ".join(notes[-len(interfaces) :]),
+            cause="no interface",
         )
     return left
 

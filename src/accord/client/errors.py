@@ -36,9 +36,15 @@ __all__ = [
 
 
 class BadCard(AgentFault, ValueError):
-    """There is no agent card there (`is_missing`), or none that can be used."""
+    """There is no agent card there, or none that can be used.
 
-    is_missing = False
+    `cause` is `missing`, `not JSON`, `no interface` (none that this client can use), or else
+    `content`.
+    """
+
+    def __init__(self, agent: str, fault: str, *, cause: str = "content") -> None:
+        super().__init__(agent, fault)
+        self.cause = cause
 
 
 class UntrustedCard(BadCard):

@@ -8,9 +8,23 @@ import msgspec
 
 from ..app import App
 from ..auth import Caller
-from ..engine.log import STATE_NUMBER, Ids, Numbered, entries_of, events_of, state_of
+from ..engine.log import (
+    STATE_NUMBER,
+    ArtifactChanged,
+    Created,
+    Ids,
+    MessageAdded,
+    Noted,
+    Numbered,
+    StatusChanged,
+    StepEnded,
+    entries_of,
+    events_of,
+    state_of,
+)
 from ..engine.log import Event as LogEvent
 from ..model import (
+    ArtifactUpdate,
     InvalidParams,
     MethodNotAllowed,
     MethodNotFound,
@@ -289,9 +303,10 @@ class Api:
                 break
             for event in events_of(rows, ids):
                 decoded = v1.decode_event(event.data)
-                artifact = getattr(decoded, "artifact", None)
-                if artifact is not None and artifact.artifact_id not in artifacts:
-                    artifacts.append(artifact.artifact_id)
+                if isinstance(decoded, ArtifactUpdate):
+                    artifact_id = decoded.artifact.artifact_id
+                    if artifact_id not in artifacts:
+                        artifacts.append(artifact_id)
                 if event.seq == seq:
                     return event, artifacts
             after = rows[-1].pos + rows[-1].data.count(b"\n")
@@ -397,7 +412,9 @@ def _answer(value: Any) -> HttpResponse:
 
 
 def _entry(numbered: Numbered, ids: Ids) -> dict[str, Any]:
-    """An entry of the log as the page gets it. Results of steps are told by their size."""
+    """An entry of the log as the page gets it. Results of steps, and what skills note for
+    themselves, are told by their size.
+    """
     entry = numbered.entry
     told: dict[str, Any] = {
         "pos": numbered.pos,
@@ -405,19 +422,20 @@ def _entry(numbered: Numbered, ids: Ids) -> dict[str, Any]:
         "at": numbered.at_ms,
         "kind": type(entry).__name__,
     }
-    update = getattr(entry, "update", None) or getattr(entry, "task", None)
-    message = getattr(entry, "message", None)
-    if update is not None:
-        told["event"] = msgspec.Raw(v1.encode_event(update))
-        told["step"] = getattr(entry, "step", "")
-    elif message is not None and not isinstance(message, str):
-        told["message"] = msgspec.to_builtins(message)
-    else:
-        value = msgspec.structs.asdict(entry)
-        raw = value.pop("value", None)
-        if raw is not None:
-            value["bytes"] = len(bytes(raw))
-        told["data"] = value
+    match entry:
+        case Created():
+            told["event"], told["step"] = msgspec.Raw(v1.encode_event(entry.task)), ""
+        case StatusChanged() | ArtifactChanged():
+            told["event"], told["step"] = msgspec.Raw(v1.encode_event(entry.update)), entry.step
+        case MessageAdded():
+            told["message"] = msgspec.to_builtins(entry.message)
+        case StepEnded():
+            told["data"] = msgspec.structs.asdict(entry) | {"bytes": len(bytes(entry.value))}
+            del told["data"]["value"]
+        case Noted():
+            told["data"] = {"bytes": len(entry.value)}
+        case _:
+            told["data"] = msgspec.structs.asdict(entry)
     return told
 
 

@@ -35,7 +35,7 @@ _AHEAD_BYTES = (
 _FIELD_BYTES = 32 << 10
 _TARGETS = 1024
 # Below the five seconds after which common servers close an idle connection, so that few requests
-# run into the closing door.
+# are sent on a connection that is just being closed.
 _KEEP_S = 4.0
 _GOODBYE_S = 0.25
 

@@ -9,7 +9,7 @@ from opentelemetry import trace
 
 __all__ = ["Flusher", "provider_of"]
 
-STOP_S = 2.0  # that a process which stops waits for its collector
+STOP_S = 2.0  # how long a process that stops waits for its collector
 
 
 class Flusher:

@@ -22,8 +22,8 @@ __all__ = ["AttemptResult", "Deliverer", "Notification", "Verdict"]
 TOKEN_HEADER = "X-A2A-Notification-Token"
 SIGNATURE_HEADER = "X-A2A-Signature"
 MAX_RETRY_AFTER_S = 3600.0
-VALID_S = 300  # that a signature counts
-MAX_ANSWER = 64 << 10  # of an answer that nobody reads
+VALID_S = 300  # how long a signature is valid
+MAX_ANSWER = 64 << 10  # only the status of an answer counts
 
 
 class Verdict(enum.Enum):
@@ -49,7 +49,7 @@ class Notification(NamedTuple):
     body: bytes
     content_type: str
     version: str  # of the protocol
-    trace: Trace = NO_TRACE  # that the task belongs to
+    trace: Trace = NO_TRACE  # the one the task belongs to
 
 
 class Deliverer:

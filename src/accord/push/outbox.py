@@ -31,7 +31,7 @@ __all__ = ["Format", "Outbox"]
 log_ = logging.getLogger("accord.push")
 
 WORKERS = 128  # webhooks delivered to at once
-PER_ENDPOINT = 16  # of these, to one
+PER_ENDPOINT = 16  # how many of these may be for one endpoint
 LOOK_S = 1.0  # how often it is looked for what other processes made due
 GATHER_S = 0.002
 LEASE_MS = 60_000
@@ -40,7 +40,7 @@ CLOSE_S = 2.0
 JITTER = 0.2
 RETRY_S = 1.0
 BREAKERS = 10_000
-FIRST_ATTEMPT_S = 1.0  # that a blocking send waits for its last event to be tried
+FIRST_ATTEMPT_S = 1.0  # how long a blocking send waits for the first try of its last event
 
 
 class Format(NamedTuple):
@@ -192,7 +192,7 @@ class Outbox:
         except asyncio.CancelledError:
             self._breaker(push.endpoint).left()
             state.retry(self._clock_ms())  # the process stops: another goes on at once
-        except Exception as error:  # of ours: it must not be tried for ever without a pause
+        except Exception as error:  # a fault of our own is tried again later, as any other
             self._breaker(push.endpoint).left()
             log_.error(
                 "push notifications of task %s can't be made: %s",

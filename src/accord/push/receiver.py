@@ -40,9 +40,9 @@ __all__ = ["Notified", "Receiver", "Refusal"]
 log_ = logging.getLogger("accord.push")
 
 MAX_AGE_S = 300.0
-SKEW_S = 60.0  # that clocks may differ
+SKEW_S = 60.0  # how far clocks may be apart
 MAX_BODY = 64 << 20
-TASKS = 1_000  # that are remembered
+TASKS = 1_000  # how many are remembered
 SEEN = 100_000  # deliveries that are remembered
 CHALLENGE = "validationToken"
 

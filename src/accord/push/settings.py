@@ -19,7 +19,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 15.0  # for one attempt
     schedule_s: tuple[float, ...] | list[float] = SCHEDULE_S
     breaker_s: float = 30.0  # nothing is sent to an endpoint that keeps failing for so long
-    disable_s: float = 5 * 24 * 3600.0  # of failing without a break
+    disable_s: float = 5 * 24 * 3600.0  # a webhook that fails for so long is disabled
 
     def __post_init__(self) -> None:
         if not self.schedule_s or min(self.schedule_s) < 0 or self.timeout_s <= 0:

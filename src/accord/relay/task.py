@@ -440,7 +440,7 @@ class RelayedTask:
             is_answering, self._is_answering = self._is_answering, False
             says_nothing = event.status.message is None and not event.metadata
             if is_answering and says_nothing and event.status.state is TaskState.WORKING:
-                return  # that it works is known since the answer was taken
+                return  # our task became *working* when it took the answer
         elif event.append and not self._is_known(event.artifact.artifact_id):
             event = msgspec.structs.replace(event, append=False)
         self._say(event, cursor)
@@ -496,7 +496,7 @@ class RelayedTask:
         )
         if isinstance(found, Message):
             return found
-        self._is_answering = True  # that it works is in the log already
+        self._is_answering = True  # our log has *working* already
         return None
 
     async def _next_event(self) -> None:

@@ -23,7 +23,7 @@ from ...protocol import lenient, status_error, text
 from ..bindings import seconds
 from ..budget import Budget, check_depth
 from ..errors import AgentFault, BadAnswer, BadCard, UntrustedCard
-from .repair import read_card
+from .repair import NoInterface, read_card
 
 if TYPE_CHECKING:
     from ...auth import Trust
@@ -192,9 +192,7 @@ async def get_card(
         )
         assert refused is not None  # that is what `_NOT_NOW` lists
         raise refused
-    missing = BadCard(safe_url(url), what)
-    missing.is_missing = True
-    raise missing
+    raise BadCard(safe_url(url), what, cause="missing")
 
 
 def read_json(body: bytes, url: str, budget: Budget) -> Any:
@@ -208,7 +206,8 @@ def read_json(body: bytes, url: str, budget: Budget) -> Any:
     except ParseError as error:
         raise BadCard(where, f"the card is {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadCard(where, f"the card is not JSON: {text.parse_error(error)}") from None
+        what = f"the card is not JSON: {text.parse_error(error)}"
+        raise BadCard(where, what, cause="not JSON") from None
 
 
 def open_card(body: bytes, url: str, budget: Budget, notes: list[str]) -> AgentCard:
@@ -269,6 +268,8 @@ def card_of(value: Any, url: str, notes: list[str]) -> AgentCard:
         raise BadCard(where, f"the card has more than {MAX_SIGNATURES} signatures")
     try:
         return read_card(value, url, notes)
+    except NoInterface as error:
+        raise BadCard(where, str(error), cause="no interface") from None
     except (ValueError, RecursionError) as error:
         raise BadCard(where, str(error)) from None
 

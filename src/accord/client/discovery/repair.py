@@ -12,7 +12,7 @@ from ...model import AgentCard, InvalidParams
 from ...net import Url, host_of, parse_url
 from ...protocol import MEMBERS_SINCE_02, SCHEME_MEMBERS, lenient
 
-__all__ = ["read_card"]
+__all__ = ["NoInterface", "read_card"]
 
 _BINDINGS = {
     "jsonrpc": "JSONRPC",
@@ -38,6 +38,10 @@ _NEEDED = {
 
 Note = Callable[[str], None]
 Json = dict[str, Any]
+
+
+class NoInterface(ValueError):
+    """A card that says nowhere how to call the agent."""
 
 
 def read_card(given: Any, url: str, notes: list[str]) -> AgentCard:
@@ -146,7 +150,7 @@ def _interfaces(card: Json, url: str, note: Note) -> list[Json]:
         found.append(interface)
     _add_old(found, card, url, note)
     if not found:
-        raise ValueError("the card names no address to talk to")
+        raise NoInterface("the card names no address to talk to")
     return found
 
 

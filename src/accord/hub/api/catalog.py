@@ -25,8 +25,8 @@ A2A = "application/a2a-agent-card+json"
 CATALOG = "application/ai-catalog+json"
 REGISTRY = "application/ai-registry+json"
 A2A_TYPES = (A2A, "application/agent-card+json", "application/a2a+json")
-DEPTH = 4  # of catalogs in catalogs
-MOST = 1000  # entries of one import
+DEPTH = 4  # how deep catalogs may be nested
+MOST = 1000  # entries taken by one import
 _BYTES = 4 << 20
 _PAGE, _PAGE_MOST = 10, 100
 

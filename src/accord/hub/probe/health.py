@@ -22,7 +22,7 @@ __all__ = ["Speed", "after_message", "after_reach"]
 
 MISSES = 3  # rounds, until an agent is down
 GONE_MS = 7 * 24 * 3600 * 1000
-MESSAGES = 2  # that failed in a row, until an agent is broken
+MESSAGES = 2  # so many that failed in a row make an agent broken
 SLOWER = 3.0  # than its usual median, to be degraded
 
 _AWAY = (Category.DNS, Category.REFUSED, Category.TLS, Category.TIMEOUT)
