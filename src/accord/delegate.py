@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from . import observe
-from .client import AgentFault, Client, ClientReply, connect
+from .client import AgentFault, Client, ClientReply, Stream, connect
 from .engine.durable import Branch, DelegateOptions
 from .engine.runs import Run
 from .engine.skills import Fail
@@ -33,6 +33,7 @@ __all__ = ["ClientDelegates", "Declined", "Unanswered"]
 log_ = logging.getLogger("accord")
 
 CANCEL_S = 2.0
+FIRST_S = 10.0  # how long a cancelled delegation waits to learn which task there is to cancel
 
 _ENDED_BADLY = {
     TaskState.FAILED: "failed",
@@ -175,13 +176,34 @@ class _Conversation:
             task_id=self._task_id,
             key=key if client.deduplicates else "",
         )
-        async for event in stream:
+        event: Any = None
+        if not self._task_id:
+            event = await self._first(stream)
             await self._on_event(event)
-            if isinstance(event, StatusUpdate) and event.status.state is TaskState.AUTH_REQUIRED:
-                break  # the stream stays open meanwhile, and we have to tell our client
+        if not _needs_auth(event):
+            async for event in stream:
+                await self._on_event(event)
+                if _needs_auth(event):
+                    break  # the stream stays open meanwhile, and we have to tell our client
         reply = stream.reply
         await stream.close()
         return reply
+
+    async def _first(self, stream: Stream) -> Any:
+        """The first event, which names the task. If we are cancelled before it comes, the message
+        may have been taken already: wait for it then too, so that its task can be cancelled.
+        """
+        first = asyncio.ensure_future(anext(stream))
+        try:
+            return await asyncio.shield(first)
+        except asyncio.CancelledError:
+            if not self._run.goes_on_elsewhere:
+                await asyncio.wait({first}, timeout=FIRST_S)
+                if first.done() and not first.cancelled() and first.exception() is None:
+                    self._task_id = _task_of(first.result())
+            raise
+        finally:
+            first.cancel()
 
     async def _follow(self) -> ClientReply:
         """Read on in a task that was begun before."""
@@ -199,7 +221,7 @@ class _Conversation:
         return ClientReply(client, task)
 
     async def _on_event(self, event: Any) -> None:
-        task_id = getattr(event, "task_id", "") or getattr(event, "id", "")
+        task_id = _task_of(event)
         if task_id and task_id != self._task_id:
             self._task_id = task_id
             await self._on_task(task_id)
@@ -267,6 +289,16 @@ class _Authorized:
                         continue
                     if event.status.state is not TaskState.AUTH_REQUIRED:
                         return
+
+
+def _task_of(event: Any) -> str:
+    """The id of the task that an event is about; empty if there is none."""
+    found: str = getattr(event, "task_id", "") or getattr(event, "id", "")
+    return found
+
+
+def _needs_auth(event: Any) -> bool:
+    return isinstance(event, StatusUpdate) and event.status.state is TaskState.AUTH_REQUIRED
 
 
 async def _cancel(client: Client, task_id: str) -> None:

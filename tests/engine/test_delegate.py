@@ -9,6 +9,7 @@ import pytest
 from accord import Agent, Context, Message, Part, connect
 from accord.client import Retry
 from accord.model import Role, TaskState, UnsupportedOperation
+from tests.drive import serving
 from tests.engine.processes import Disk, Memory, Twice, ended, message, text_of, told, until
 
 
@@ -137,6 +138,46 @@ async def test_cancelling_the_whole_cancels_the_part():
             assert (await client.cancel(reply.task_id)).state is TaskState.CANCELED
             await asyncio.wait_for(stopped.wait(), 10)
         assert [task.state async for task in to_desk.list()] == [TaskState.CANCELED]
+
+
+async def test_cancelling_the_whole_before_the_part_has_said_anything_cancels_it(monkeypatch):
+    """The task of the other agent is not known yet, and it is cancelled when it is."""
+    monkeypatch.setattr("accord.delegate.FIRST_S", 60)
+    taken, speaks, stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    shops: list[Context] = []
+    desk = Agent("Desk")
+
+    @desk.skill(first_word=True)
+    async def forever(item: str, ctx: Context):
+        taken.set()
+        await speaks.wait()
+        await ctx.status("on it")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    app = desk.app()
+    async with serving(app, app.close) as url:
+
+        async def order(item: str, ctx: Context):
+            shops.append(ctx)
+            await ctx.delegate(url, item)
+
+        async with connect(agent_of(order, "Shop")) as client, connect(url) as to_desk:
+            reply = await client.send("shelf", wait=False)
+            await asyncio.wait_for(taken.wait(), 30)
+            cancelled = asyncio.ensure_future(client.cancel(reply.task_id))
+            await until(lambda: shops[0].is_canceled)
+            assert not [task async for task in to_desk.list()]
+            speaks.set()
+            assert (await cancelled).state is TaskState.CANCELED
+            await asyncio.wait_for(stopped.wait(), 30)
+            [part] = [task async for task in to_desk.list()]
+            with contextlib.suppress(UnsupportedOperation):  # it has ended
+                async for _ in to_desk.subscribe(part.id):
+                    pass
+            assert (await to_desk.get(part.id)).state is TaskState.CANCELED
 
 
 async def test_an_agent_that_is_not_there_fails_the_task(caplog):
