@@ -218,11 +218,9 @@ class App(Router):
             self._tenants.pop(path.rpartition("/")[2], None)
 
     def router_for(self, agent: AgentBase, path: str) -> AgentRouter:
-        """Return what answers for an agent on this app's engine and store, with this app's own
-        callers; for a gateway, which decides itself what it passes there. An agent of the same name
-        is replaced.
+        """Return what answers for an agent of this app's engine, with this app's own callers; for a
+        gateway, which decides itself what it passes there.
         """
-        self._engine.add(agent, replaces=True)
         served = ServedAgent(agent, self._serving, self._root.authenticator, path)
         served.service.card = served.card(f"{self._address}/{path}")
         router = AgentRouter(self, served, self._serving, self._url)

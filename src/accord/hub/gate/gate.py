@@ -8,7 +8,7 @@ stored can be read while the agent is away.
 import functools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -53,12 +53,18 @@ _SENDS = ("SendMessage", "SendStreamingMessage")
 _CARD_HEADERS = ((b"cache-control", b"public, max-age=60"),)
 
 
-class _ServedEntry(msgspec.Struct):
+class _ServedEntry:
     """What answers for an entry, as long as its approved card is the same."""
 
-    version: tuple[Any, ...]
-    router: AgentRouter
-    cards: dict[tuple[str, ...], CardEndpoint] = {}  # by the skills a reader may call
+    def __init__(self, version: tuple[Any, ...], make: Callable[[], AgentRouter]) -> None:
+        self.version = version
+        self.cards: dict[tuple[str, ...], CardEndpoint] = {}  # by the skills a reader may call
+        self._make = make
+
+    @functools.cached_property
+    def router(self) -> AgentRouter:
+        """Made when the entry is first called: most of a large hub's entries are not."""
+        return self._make()
 
 
 class Gate:
@@ -89,21 +95,26 @@ class Gate:
             version = (entry.id, entry.approved, entry.settings.description)
             before = self._served.get(entry.name)
             if before is None or before.version != version:
-                self._served[entry.name] = _ServedEntry(version, self._router(entry))
+                agent = self._agent(entry)
+                self._hub.app.engine.add(agent, replaces=True)
+                make = functools.partial(self._router, agent, entry.name)
+                self._served[entry.name] = _ServedEntry(version, make)
 
-    def _router(self, entry: Entry) -> AgentRouter:
-        hub = self._hub
+    def _agent(self, entry: Entry) -> Agent:
         agent = Agent.proxy(
             entry.card,
             name=key_of(entry),
-            auth=hub.agent.auth,
+            auth=self._hub.agent.auth,
             connect=functools.partial(self.upstreams.connect, key_of(entry)),
         )
         agent.is_extended_card_public = True
         agent.card(functools.partial(card_out, entry))
         agent.extend_card = functools.partial(self._card_for, entry.name)
-        router = hub.app.router_for(agent, f"{PREFIX[1:]}/{entry.name}")
-        router.served.service.admit = functools.partial(self._admit, entry.name)
+        return agent
+
+    def _router(self, agent: Agent, name: str) -> AgentRouter:
+        router = self._hub.app.router_for(agent, f"{PREFIX[1:]}/{name}")
+        router.served.service.admit = functools.partial(self._admit, name)
         return router
 
     def service_of(self, tenant: str) -> Service | None:
@@ -250,9 +261,8 @@ class Gate:
                 ("rule", entry.id, who), of_rule, "limit of a rule", f"agent {name!r} by you"
             )
         if most := limits.get("open_tasks", 0):
-            agent = self._served[name].router.served.agent.name
             runs = self._hub.app.engine.runs.running()
-            if sum(run.log.namespace.agent == agent for run in runs) >= most:
+            if sum(run.log.namespace.agent == key_of(entry) for run in runs) >= most:
                 raise TooManyRequests(
                     f"agent {name!r} has {most} open tasks, as many as it may",
                     retry_after_s=5,
