@@ -86,7 +86,7 @@ def fields(operation: str, asked: Asked, version: str) -> Json:
             if version == "1.0":
                 return {"taskId": asked.task, "id": "c1"}
             return {"id": asked.task} | (
-                {"pushNotificationConfigId": "c1"} if version == "0.3" else {}
+                {"pushNotificationConfigId": "c1"} if version in ("0.3", "0.2") else {}
             )
         case "ListTaskPushNotificationConfigs":
             return {"taskId": asked.task} if version == "1.0" else {"id": asked.task}

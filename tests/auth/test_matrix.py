@@ -92,6 +92,8 @@ def bearer(text: str) -> dict[str, str]:
 class World:
     """An agent, its callers, and every way to it."""
 
+    path = "/"  # of its JSON-RPC
+
     def __init__(self, folder):
         self.key = made(folder, "RS256", "k1")
         self.stranger = made(folder, "RS256", "k2")
@@ -165,7 +167,7 @@ async def things(rpc, owner):
 
 async def page_token(world, owner):
     body = {"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {"pageSize": 1}}
-    answer = await Http(world.app).ask("POST", "/", {"A2A-Version": "1.0"} | owner, body)
+    answer = await Http(world.app).ask("POST", world.path, {"A2A-Version": "1.0"} | owner, body)
     return json.loads(answer.body)["result"]["nextPageToken"]
 
 

@@ -216,38 +216,6 @@ async def test_a_card_shows_the_skills_its_reader_may_call(tmp_path):
 # Who may do what
 
 
-async def test_callers_behind_one_credential_never_see_each_other(tmp_path, capsys):
-    """One agent, one credential of the hub, two callers: by every way in, with the ids of the
-    other's task.
-    """
-    tried = 0
-    async with served(clerk()) as url, hub_at(tmp_path, grpc_port=0) as desk:
-        await desk.add(url)
-        await desk.key("ada")
-        await desk.key("bob")
-        async with entrance(desk, "clerk", "ada") as ada:
-            theirs = await ada.send("ask")
-        for door in WAYS_IN:
-            async with entrance(desk, "clerk", "bob", door) as bob:
-                for attempt in (
-                    bob.get(theirs.task_id),
-                    bob.cancel(theirs.task_id),
-                    bob.send("one", task_id=theirs.task_id),
-                    anext(bob.subscribe(theirs.task_id)),
-                ):
-                    if door == "jsonrpc-0.1" and attempt.__name__ == "send":
-                        attempt.close()  # there a message to an unknown task begins one
-                        continue
-                    with pytest.raises(TaskNotFound):
-                        await attempt
-                    tried += 1
-                if bob.version == "1.0":
-                    assert theirs.task_id not in [task.id async for task in bob.list()]
-                    tried += 1
-    with capsys.disabled():
-        print(f"\nisolation through the hub: {tried} attempts on another's task, 0 answered")
-
-
 async def test_what_is_hidden_is_as_if_it_were_missing(tmp_path):
     """Byte for byte, over HTTP by path and by tenant, and over gRPC."""
     async with served(clerk()) as url, hub_at(tmp_path, grpc_port=0, guests="see") as desk:

@@ -8,7 +8,14 @@ from typing import Any, TypeAlias
 from ...auth import ANONYMOUS, Caller, Credentials
 from ...engine import LARGE, offload
 from ...engine.log import Event, View
-from ...model import A2AError, Limits, Message, Unauthenticated, VersionNotSupported
+from ...model import (
+    A2AError,
+    InvalidParams,
+    Limits,
+    Message,
+    Unauthenticated,
+    VersionNotSupported,
+)
 from ...observe import ObservedRequest, Observer, enter
 from ...operations import (
     OPERATIONS,
@@ -144,7 +151,13 @@ class GrpcEndpoint(Endpoint):
         request, call.semantics = await offload(len(data), rpc.decode, data)
         if service.tenants is not None:
             if request.tenant:
-                service, _ = service.of_tenant(request)
+                try:
+                    service, _ = service.of_tenant(request)
+                except InvalidParams:
+                    # Whose credentials are wrong hears that, as of an agent that is there.
+                    if service.authenticator is not None:
+                        await self._caller(exchange, service, operation)
+                    raise
             if observed is not None:
                 observed.begin(operation.name, version.number, service.agent.name)
             if service.authenticator is not None:
