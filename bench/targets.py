@@ -101,6 +101,10 @@ TARGETS: tuple[Target, ...] = (
     Target("send with an API key: at most 1.15 times one without", _authenticated("authkey")),
     Target("send with a JWT: at most 1.15 times one without", _authenticated("authjwt")),
     Target(
+        "send with telemetry off: at most 1.02 times one without its code",
+        _at_most("unobserved", "memory", 1.02, "times"),
+    ),
+    Target(
         "send with traces that are sampled out: at most 1.1 times one without",
         _at_most("tracing", "memory", 1.1, "times"),
     ),

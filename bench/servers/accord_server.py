@@ -2,7 +2,8 @@
 
 `BENCH_AUTH` says how callers authenticate: not at all, with an API key, or with a JWT whose
 keys are in the file it names. `BENCH_METRICS` is a port for metrics. With
-`BENCH_EXECUTOR` the agent is an executor of a2a-sdk.
+`BENCH_EXECUTOR` the agent is an executor of a2a-sdk. With `BENCH_NO_TELEMETRY` what asks whether
+a request is traced is replaced by constants, before anything imports it.
 """
 
 import asyncio
@@ -10,6 +11,13 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator
+
+if os.environ.get("BENCH_NO_TELEMETRY"):
+    from accord import observe
+
+    observe.tracing = lambda: None
+    observe.is_unsampled = lambda: False
+    observe.recorded_trace = observe.current_trace = observe.outgoing = lambda: observe.NO_TRACE
 
 from accord import Agent, Ask, Context, File, Limits
 from accord.auth import ApiKeys, Auth, Bearer

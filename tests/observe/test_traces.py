@@ -5,14 +5,18 @@ import logging
 import re
 import socket
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
 
+import aiohttp
 import pytest
 
 from accord import Agent, Context, TaskNotFound, connect, observe
 from accord.push import Receiver, listening
 from accord.server.process import JsonFormatter as Json
+from tests.drive import JsonRpc
 from tests.observe.collector import Span, tree
 from tests.processes import Process, free_port, run_sync, start, until
 
@@ -335,6 +339,33 @@ async def test_the_environment_switches_traces_on_and_off(monkeypatch):
     assert observe.is_wanted()
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     assert not observe.is_wanted()
+
+
+async def test_a_send_that_nobody_observes_costs_three_looks_at_a_variable():
+    """Whether this process traces, and of which trace the message is."""
+    agent = Agent("Desk")
+
+    @agent.skill
+    async def order(item: str) -> str:
+        return item
+
+    calls: Counter[str] = Counter()
+    room = f"{Path(observe.__file__ or '').parent}/"
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(room):
+            calls[frame.f_code.co_name] += 1
+
+    app = agent.app()
+    async with app.serving() as url, aiohttp.ClientSession() as http:
+        client = JsonRpc(http, url)
+        await client.send("first")  # opens what is opened once
+        sys.setprofile(count)
+        try:
+            await client.send("second")
+        finally:
+            sys.setprofile(None)
+    assert calls == {"tracing": 1, "recorded_trace": 2}
 
 
 def test_a_process_that_does_not_trace_does_not_load_opentelemetry():
