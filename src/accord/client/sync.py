@@ -14,8 +14,9 @@ from typing import Any
 
 from ..model import File
 from .client import Client
-from .connect import Place, connect
+from .connect import connect
 from .conversation import Conversation
+from .finder import Place
 from .reply import ClientReply
 from .streams import Stream
 

@@ -1,0 +1,346 @@
+"""The interfaces of an agent: which of them can be used, and how each is called."""
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from ..model import AgentCard, AgentInterface
+from ..net import Guard, Http, host_of, is_allowed, origin_of
+from ..protocol.v01 import client as v01_client
+from ..protocol.v03 import client as v03_client
+from ..protocol.v03 import rest_client as v03_rest_client
+from ..protocol.v1 import client as v1_client
+from ..protocol.v1 import rest_client as v1_rest_client
+from .auth import Chosen, ClientCert
+from .bindings import Binding, JsonRpc, JsonRpc02, Rest
+from .budget import Budget
+from .discovery import ByOrigin
+from .errors import BadCard
+
+__all__ = [
+    "AgentBindings",
+    "InterfaceWish",
+    "choose_interfaces",
+    "guarded_grpc",
+    "on_origin",
+    "origin_of_interface",
+    "without_grpc_tls",
+]
+
+# With the URL of the interface comes what the server that gave the card calls itself; None for one
+# of ours.
+Make: TypeAlias = Callable[[Http, str, Budget, Mapping[str, str], str | None], Binding]
+
+
+def _rest_v03(
+    http: Http, url: str, budget: Budget, headers: Mapping[str, str], server: str | None
+) -> Binding:
+    if server is None:
+        return Rest(http, url, v03_rest_client.RAW, budget, headers)
+    codec_of_server = v03_rest_client.codec_of_server
+    return Rest(
+        http,
+        url,
+        codec_of_server(server) or v03_rest_client.RAW,
+        budget,
+        headers,
+        codec_of_server=codec_of_server,
+    )
+
+
+# What is spoken here: the binding and version of an interface, and how to talk to it.
+SPOKEN: dict[tuple[str, str], Make] = {
+    ("JSONRPC", "1.0"): lambda http, url, budget, headers, _: JsonRpc(
+        http, url, v1_client, budget, headers
+    ),
+    ("JSONRPC", "0.3"): lambda http, url, budget, headers, _: JsonRpc(
+        http, url, v03_client, budget, headers
+    ),
+    ("JSONRPC", "0.2"): lambda http, url, budget, headers, _: JsonRpc02(
+        http, url, v03_client, budget, headers
+    ),
+    ("JSONRPC", "0.1"): lambda http, url, budget, headers, _: JsonRpc(
+        http, url, v01_client, budget, headers
+    ),
+    ("HTTP+JSON", "1.0"): lambda http, url, budget, headers, _: Rest(
+        http, url, v1_rest_client, budget, headers
+    ),
+    ("HTTP+JSON", "0.3"): _rest_v03,
+}
+
+_OVER_GRPC = {("GRPC", "1.0"), ("GRPC", "0.3")}
+
+
+class AgentBindings:
+    """Makes a binding for each interface that is used, once, and closes them.
+
+    Args:
+        http: What HTTP interfaces are called with.
+        budget: How much is read, and how long is waited.
+        headers: Sent to the card's origin, and nowhere else.
+        card_origin: That origin; empty in the same process.
+        credentials_origin: Where credentials belong.
+        chosen: The credentials.
+        server: What the server that gave the card calls itself; None for one of ours.
+        certificate: The client's, for gRPC.
+        ca: Whom to trust, for gRPC.
+        proxy: As `connect` takes it, for gRPC.
+        notes: Takes what the user should know.
+    """
+
+    def __init__(
+        self,
+        http: Http,
+        budget: Budget,
+        *,
+        headers: Mapping[str, str],
+        card_origin: str,
+        credentials_origin: str,
+        chosen: Chosen,
+        server: str | None,
+        certificate: ClientCert | None,
+        ca: str | Path | None,
+        proxy: str | bool | None,
+        notes: list[str],
+    ) -> None:
+        self._http = http
+        self._budget = budget
+        self._headers = headers
+        self._card_origin = card_origin
+        self._credentials_origin = credentials_origin
+        self._chosen = chosen
+        self._server = server
+        self._certificate = certificate
+        self._ca = ca
+        self._proxy = proxy
+        self._notes = notes
+        self._made: dict[tuple[str, str, str], Binding] = {}
+
+    def bind(self, interface: AgentInterface) -> Binding:
+        key = (interface.protocol_binding, interface.protocol_version, interface.url)
+        if key not in self._made:
+            self._made[key] = self._make(*key, _is_at(interface, self._card_origin))
+        return self._made[key]
+
+    async def close(self) -> None:
+        for binding in self._made.values():
+            await binding.close()
+        await self._http.close()
+
+    def _make(self, binding: str, version: str, url: str, is_card_origin: bool) -> Binding:
+        headers = self._headers if is_card_origin else {}
+        if self._headers and not is_card_origin:
+            self._notes.append(f"{url} is not at {self._card_origin}; headers= are not sent there")
+        if binding != "GRPC":
+            return SPOKEN[binding, version](self._http, url, self._budget, headers, self._server)
+        return self._grpc(url, version, headers, is_card_origin)
+
+    def _grpc(
+        self, url: str, version: str, headers: Mapping[str, str], is_card_origin: bool
+    ) -> Binding:
+        from ..protocol.protobuf import (
+            client as grpc_client,  # protobuf and grpcio come with an extra, and are slow to import
+        )
+        from .bindings import Grpc
+
+        codec = (
+            grpc_client.V1
+            if version == "1.0"
+            else grpc_client.codec_of_server(self._server or "") or grpc_client.V03
+        )
+        certificate = self._certificate
+        is_shown = any(credential is certificate for credential, _ in self._chosen)
+        tls = certificate if is_shown else None
+        is_https = _grpc_url(url, self._credentials_origin).startswith("https")
+        return Grpc(
+            url,
+            codec,
+            self._budget,
+            headers,
+            is_secure=is_https or tls is not None,
+            is_ours=self._server is None,
+            chosen=self._chosen,
+            tls=tls,
+            ca=self._ca,
+            proxy=self._proxy if self._proxy or is_card_origin else False,
+        )
+
+
+def _is_at(interface: AgentInterface, card_origin: str) -> bool:
+    return not card_origin or _belongs(interface, card_origin)
+
+
+class InterfaceWish(msgspec.Struct):
+    """The bindings and versions a caller wants, in order of preference; empty for any."""
+
+    bindings: list[str]
+    versions: list[str]
+
+
+def choose_interfaces(
+    card: AgentCard, wish: InterfaceWish, notes: list[str]
+) -> list[AgentInterface]:
+    """Return the interfaces that can be used, in the caller's order of preference, else in the
+    agent's.
+    """
+    usable = []
+    for interface in card.supported_interfaces:
+        key = (interface.protocol_binding, interface.protocol_version)
+        if key not in SPOKEN and not (key in _OVER_GRPC and find_spec("grpc") is not None):
+            notes.append(f"{key[0]} {key[1]} at {interface.url} is not supported by this client")
+        elif key in _OVER_GRPC and not host_of(_grpc_url(interface.url, "")):
+            notes.append(f"{interface.url} is no address of gRPC; not used")
+        else:
+            usable.append(interface)
+    usable += _asked_for(usable, wish, notes)
+    if wish.bindings:
+        usable = [i for b in wish.bindings for i in usable if i.protocol_binding == b.upper()]
+    if wish.versions:
+        usable = [i for v in wish.versions for i in usable if i.protocol_version == v]
+    if not usable:
+        offered = ", ".join(
+            f"{i.protocol_binding} {i.protocol_version}" for i in card.supported_interfaces
+        )
+        asked = " ".join([*wish.bindings, *wish.versions])
+        what = (
+            f"it does not offer {asked}"
+            if asked
+            else "it offers no version and binding that this client knows"
+        )
+        raise BadCard(card.name, f"{what}; it offers {offered or 'nothing'}", cause="no interface")
+    return usable
+
+
+def _asked_for(
+    usable: list[AgentInterface], wish: InterfaceWish, notes: list[str]
+) -> list[AgentInterface]:
+    """Return interfaces for versions the caller names and the card does not: old ones are often
+    served without being listed.
+    """
+    known = next((i for i in usable if i.protocol_binding == "JSONRPC"), None)
+    if known is None:
+        return []
+    offered = {interface.protocol_version for interface in usable}
+    missing = [v for v in wish.versions if v not in offered and ("JSONRPC", v) in SPOKEN]
+    notes.extend(f"the card does not offer {v}; trying it at {known.url}" for v in missing)
+    return [msgspec.structs.replace(known, protocol_version=version) for version in missing]
+
+
+def origin_of_interface(interface: AgentInterface) -> str:
+    is_grpc = interface.protocol_binding == "GRPC"
+    return origin_of(_grpc_url(interface.url, "")) if is_grpc else origin_of(interface.url)
+
+
+def _belongs(interface: AgentInterface, origin: str) -> bool:
+    if interface.protocol_binding != "GRPC":
+        return origin_of(interface.url) == origin
+    # gRPC has a port of its own beside the one that was named; the host, and that it is secure,
+    # must be the same.
+    there = _grpc_url(interface.url, origin)
+    return host_of(there) == host_of(origin) and (
+        there.startswith("https") or origin.startswith("http:")
+    )
+
+
+def _grpc_url(address: str, origin: str) -> str:
+    """An address as a URL. A bare one is as secure as the card it came with; without that, plain
+    only on this machine.
+    """
+    scheme, _, rest = address.rpartition("://")
+    host = host_of(f"http://{rest}")
+    if scheme:
+        is_secure = scheme in ("https", "grpcs")
+    else:
+        is_secure = (
+            origin.startswith("https") if origin else host not in ("localhost", "127.0.0.1", "::1")
+        )
+    return f"{'https' if is_secure else 'http'}://{rest}"
+
+
+async def guarded_grpc(
+    interfaces: list[AgentInterface],
+    card_origin: str,
+    guard: Guard | None,
+    routes: ByOrigin,
+    card: AgentCard,
+    notes: list[str],
+) -> list[AgentInterface]:
+    """Leave out gRPC at addresses a stranger gave and the guard refuses. Looked at once, before:
+    grpcio resolves names itself.
+    """
+    left = []
+    for interface in interfaces:
+        is_strangers = interface.protocol_binding == "GRPC" and (
+            guard is not None or not _belongs(interface, card_origin)
+        )
+        careful = (guard or await routes.guard()) if is_strangers else None
+        url = _grpc_url(interface.url, card_origin)
+        is_right = guard is None or _passes(url, guard)  # its scheme and port, too
+        if careful is None or (is_right and await is_allowed(host_of(url), careful)):
+            left.append(interface)
+        elif careful.proxies is not None:
+            notes.append(f"{interface.url} is not used: gRPC does not go through the proxy")
+        else:
+            notes.append(f"{interface.url} is no public address that may be called; not used")
+    if not left:
+        raise BadCard(
+            card.name,
+            f"its card sends callers from {card_origin} elsewhere, and there is no way: "
+            + "; ".join(notes[-len(interfaces) :]),
+            cause="no interface",
+        )
+    return left
+
+
+def _passes(url: str, guard: Guard) -> bool:
+    try:
+        guard.check_url(url)
+    except ValueError:
+        return False
+    return True
+
+
+def without_grpc_tls(
+    interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]
+) -> list[AgentInterface]:
+    """Leave out gRPC with TLS: grpcio takes no context of Python's, and would trust whom the user's
+    does not.
+    """
+    left = [
+        i
+        for i in interfaces
+        if i.protocol_binding != "GRPC" or not _grpc_url(i.url, origin).startswith("https")
+    ]
+    if not left:
+        raise BadCard(
+            card.name, "only gRPC is left, which takes no ssl=: connect with ca= and ClientCert"
+        )
+    notes.extend(
+        f"{i.url} is not used: gRPC takes no ssl=; connect with ca= and ClientCert"
+        for i in interfaces
+        if i not in left
+    )
+    return left
+
+
+def on_origin(
+    interfaces: list[AgentInterface], origin: str, card: AgentCard, notes: list[str]
+) -> list[AgentInterface]:
+    """Keep the interfaces that may be sent credentials: those at the origin they belong to."""
+    own = [i for i in interfaces if _belongs(i, origin)]
+    if not own:
+        where = ", ".join(sorted({i.url for i in interfaces}))
+        raise BadCard(
+            card.name,
+            f"its card sends callers from {origin} to {where}; credentials are not sent "
+            "there: connect to it itself",
+        )
+    notes.extend(
+        f"{i.url} is not at {origin}, where the credentials belong; not used"
+        for i in interfaces
+        if i not in own
+    )
+    return own
