@@ -6,6 +6,7 @@ next message is the feedback. `Flow.ask` and tasks with `human_input=True` wait 
 after a restart it begins anew, models are called again, and the answer is found.
 """
 
+import asyncio
 import functools
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -25,9 +26,11 @@ _ACCEPTED = frozenset({"", "yes", "y", "ok", "true"})
 
 
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
+    """Raises TypeError for a crew that has nothing to do."""
     if hasattr(obj, "tasks"):
-        last = obj.tasks[-1] if obj.tasks else None
-        returns = (last.output_pydantic or last.output_json) if last is not None else None
+        if not obj.tasks:
+            raise TypeError("this crew has no tasks")
+        returns = obj.tasks[-1].output_pydantic or obj.tasks[-1].output_json
         add_ask_skill(agent, obj, _run_crew, options, returns=returns)
     elif hasattr(obj, "method_outputs"):
         _ask_for_feedback()
@@ -75,6 +78,7 @@ async def _run_flow(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerat
 
     run = CrewTurn(ctx, lambda event: True)
     inputs: dict[str, Any] = {}
+    models: list[Any] = []
     kept = None
     if obj.persistence is not None:  # the user's own
         inputs["id"] = "/".join(part for part in (ctx.caller.identity, ctx.context_id) if part)
@@ -97,12 +101,17 @@ async def _run_flow(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerat
             if definition is not None
             else type(obj)(**fields)
         )
-        given = {"inputs": inputs | _flow_inputs(flow, turn)} | turn.options
-        work = flow.kickoff_async(**given)
+        if getattr(flow, "conversational", False):
+            models = [getattr(flow.conversational_config, "llm", None)]
+            given = {"session_id": inputs.get("id")} | turn.options
+            work = asyncio.to_thread(flow.handle_turn, turn.text, **given)
+        else:
+            given = {"inputs": inputs | _flow_inputs(flow, turn)} | turn.options
+            work = flow.kickoff_async(**given)
     if flow.input_provider is None:
         flow.input_provider = _Asker()
     run.flow = flow
-    async for text in run.texts(work):
+    async for text in run.texts(work, models):
         yield text
     if isinstance(run.result, HumanFeedbackPending):
         state = {"flow_id": run.result.context.flow_id, "kept": kept and kept.model_dump()}

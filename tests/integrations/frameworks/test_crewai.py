@@ -14,7 +14,14 @@ pytest.importorskip("crewai", reason="crewai is not installed here")
 
 from crewai import Agent as Member
 from crewai import Crew
-from crewai.flow import Flow, human_feedback, listen, start
+from crewai.flow import (
+    ConversationConfig,
+    ConversationState,
+    Flow,
+    human_feedback,
+    listen,
+    start,
+)
 from crewai.flow.persistence import SQLiteFlowPersistence
 from crewai.tools import tool
 from pydantic import BaseModel
@@ -200,6 +207,56 @@ async def test_text_for_a_flow_with_several_fields_is_refused_with_their_names()
     async with connect(Agent.wrap(Counter())) as client:
         with pytest.raises(InvalidParams, match="a data part with fields of text, count"):
             await client.send("here")
+
+
+async def test_a_conversational_flow_streams_and_remembers() -> None:
+    def says(messages: list[str]) -> str:
+        return f"I know: {', '.join(messages[1:])}"
+
+    @ConversationConfig(llm=Scripted(model="fake", says=says))
+    class Chat(Flow[ConversationState]):
+        pass
+
+    async with connect(Agent.wrap(Chat())) as client:
+        talk = client.conversation()
+        await talk.send("I am Ada")
+        texts = [text async for text in talk.stream("Who am I?").text()]
+    assert "".join(texts).strip().startswith("I know: I am Ada, ")
+    assert "Who am I?" in "".join(texts)
+    assert len(texts) > 1
+
+
+async def test_a_cancelled_flow_calls_no_further_model() -> None:
+    """The call under way ends by itself, since it does not stream."""
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+    calls = []
+
+    @tool("weigh")
+    def weigh(thing: str) -> str:
+        """Weigh a thing."""
+        return f"{thing}: 3 kg"
+
+    def says(messages: list[str]) -> str:
+        calls.append(messages)
+        begun.set()
+        assert may_end.wait(60)
+        return 'Thought: I have to weigh it.\nAction: weigh\nAction Input: {"thing": "it"}'
+
+    class Runs(Flow):
+        @start()
+        def run(self) -> str:
+            try:
+                return str(member(says, tools=[weigh]).kickoff("How heavy is it?"))
+            finally:
+                ended.set()
+
+    async with connect(Agent.wrap(Runs())) as client:
+        task = await client.send("hello", wait=False)
+        await until(begun.is_set)
+        await client.cancel(task.task_id)
+        may_end.set()
+        await until(ended.is_set)
+    assert len(calls) == 1
 
 
 async def test_cancel_stops_a_model_that_a_flow_calls_in_a_thread() -> None:
