@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -76,13 +77,31 @@ async def test_a_question_is_a_change_of_state():
     assert states == ["submitted", "working", "input-required", "working", "completed"]
 
 
-async def test_a_hook_that_fails_or_hangs_harms_no_task(caplog):
+class Seen:
+    """A hook that is an object."""
+
+    def __init__(self) -> None:
+        self.tasks: list[str] = []
+
+    async def __call__(self, task: Task) -> None:
+        self.tasks.append(task.id)
+
+
+ENDS = [RuntimeError("no"), SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError()]
+
+
+@pytest.mark.parametrize("error", ENDS, ids=lambda error: type(error).__name__)
+async def test_a_hook_that_fails_or_hangs_harms_no_task(caplog, error):
+    """Neither does one that would end the program. Other hooks are called."""
     agent, told = desk(), []
     never = asyncio.Event()
+    seen = Seen()
+    agent.on_task(seen)
+    agent.on_task(partial(fails_at_once, error))
 
     @agent.on_event
     async def fails(event):
-        raise RuntimeError("no")
+        raise error
 
     @agent.on_task
     async def hangs(task: Task):
@@ -95,7 +114,11 @@ async def test_a_hook_that_fails_or_hangs_harms_no_task(caplog):
         await until(lambda: told)
         assert "is not affected" in caplog.text
         never.set()
-    assert len(told) == 9  # what waited was told before the end
+    assert len(told) == len(seen.tasks) == 9  # what waited was told before the end
+
+
+def fails_at_once(error: BaseException, task: Task) -> None:
+    raise error
 
 
 # Around skills
@@ -184,6 +207,8 @@ def broken_at(place: str):
     async def broken(call: SkillCall, next):
         if place == "before":
             raise RuntimeError("before")
+        if place == "exit":
+            raise SystemExit
         if place == "rewrite":
             call.rewrite(unwritable)
         result = await next()
@@ -194,7 +219,7 @@ def broken_at(place: str):
     return broken
 
 
-@pytest.mark.parametrize("place", ["before", "after", "rewrite"])
+@pytest.mark.parametrize("place", ["before", "after", "rewrite", "exit"])
 async def test_middleware_that_fails_is_left_out_and_logged(place, caplog):
     agent = desk()
     agent.middleware(broken_at(place))

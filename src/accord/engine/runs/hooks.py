@@ -25,6 +25,9 @@ log_ = logging.getLogger("accord")
 WAITING = 10_000  # events that wait for slow functions; what comes beyond them is left out
 CLOSE_S = 5.0
 
+# What is meant to end a program or a task, and ends neither if a hook raises it.
+ENDINGS = (asyncio.CancelledError, SystemExit, KeyboardInterrupt)
+
 
 class _Told(NamedTuple):
     """Something that happened to a task."""
@@ -101,15 +104,25 @@ class TaskHooks:
                 await self._call(on_task, task, told)
 
     async def _call(self, hook: Callable[[Any], Any], what: Any, told: _Told) -> None:
+        name = getattr(hook, "__qualname__", repr(hook))
         try:
             if inspect.iscoroutinefunction(hook):
                 await hook(what)
             else:
-                await self._threads.run(lambda: hook(what), hook.__qualname__)
-        except Exception:
+                found = await self._threads.run(lambda: hook(what), name)
+                if inspect.isawaitable(found):  # of an object that is called as an async def is
+                    await found
+        except (Exception, *ENDINGS) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             log_.exception(
                 "hook %s failed; task %s is not affected",
-                getattr(hook, "__qualname__", hook),
-                told.ids.task_id,
+                *(name, told.ids.task_id),
                 extra={"task_id": told.ids.task_id},
             )
+
+
+def _is_cancelled() -> bool:
+    """Whether this is the end of the server, and nothing that a hook did to itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -248,7 +248,7 @@ class AgentBase:
         plain function is called in a thread. What it raises is logged and changes nothing.
 
             @agent.on_task
-            async def count(task: Task): print(task.id, task.state.word)
+            async def count(task: Task): print(task.id, task.state)
         """
         self.task_hooks.append(function)
         return function
@@ -258,6 +258,7 @@ class AgentBase:
 
         @agent.on_event
         def audit(event): print(event)
+
         """
         self.event_hooks.append(function)
         return function

@@ -23,17 +23,21 @@ class Middleware(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.function.__qualname__
+        return _name(self.function)
 
     @staticmethod
     def of(function: Callable[..., Any], is_required: bool) -> "Middleware":
         """Return it, checked. Raises TypeError for a function that can't be one."""
         if not inspect.iscoroutinefunction(function):
             raise TypeError(
-                f"{function.__qualname__}: middleware is an async def that takes the call and the "
+                f"{_name(function)}: middleware is an async def that takes the call and the "
                 "next function, as in async def timing(call, next)"
             )
         return Middleware(function, is_required)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", repr(function))
 
 
 class Rewrite(NamedTuple):
@@ -80,7 +84,7 @@ async def call_around(middleware: Sequence[Middleware], call: SkillCall, work: N
     call._middleware = first
     try:
         found = await first.function(call, inner)
-    except Exception as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
         is_meant = isinstance(error, (Reject, Fail, A2AError)) or error is inner.error
         if is_meant or first.is_required:
             raise
@@ -123,7 +127,7 @@ def rewritten(parts: list[Part], rewrites: Sequence[Rewrite]) -> list[Part]:
     for function, by in rewrites:
         try:
             parts = [function(part) for part in parts]
-        except Exception:
+        except (Exception, SystemExit, KeyboardInterrupt):
             if by.is_required:
                 raise
             log_.exception("a rewrite of middleware %s failed; the output stays as it is", by.name)
