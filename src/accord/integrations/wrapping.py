@@ -23,6 +23,7 @@ KINDS = {
     "crewai.agent:Agent": "crewai",
     "crewai.crew:Crew": "crewai",
     "crewai.flow:Flow": "crewai",
+    "fastmcp:FastMCP": "mcp",
     "google.adk.agents:BaseAgent": "adk",
     "google.adk.runners:Runner": "adk",
     "langchain_core.runnables:Runnable": "langgraph",

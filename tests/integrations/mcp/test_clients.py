@@ -1,6 +1,7 @@
 """Other MCP clients, as they are installed, drive an agent with a question.
 
-Each runs in an environment of its own, which `make test-integrations` sets up.
+Each runs in an environment of its own, which `make test-integrations` sets up. The MCP SDK 2.x, in
+both generations of the protocol, does the same in test_command.py.
 """
 
 import json
@@ -16,12 +17,17 @@ ROOT = Path(__file__).parents[3]
 CLIENTS = {"sdk1": "mcp1", "langchain": "mcp1", "fastmcp_client": "fastmcp"}
 
 
+def _python(name: str) -> Path:
+    python = ROOT / f".venv-{name}" / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"no .venv-{name} here: make test-integrations")
+    return python
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_a_client_drives_an_agent_with_a_question(client, transport):
-    python = ROOT / f".venv-{CLIENTS[client]}" / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"no {python.parent.parent.name} here: make test-integrations")
+    python = _python(CLIENTS[client])
     script = Path(__file__).parent / "clients" / f"{client}.py"
     async with served(trip_planner()) as url:
         words = [sys.executable, "-m", "accord", "mcp", url]
@@ -34,9 +40,26 @@ async def test_a_client_drives_an_agent_with_a_question(client, transport):
                 assert await server.stop() == 0
     assert done.code == 0, done.err
     result = json.loads(done.out.splitlines()[-1])
+    if client == "sdk1":
+        assert result["version"] == "2025-11-25"  # with a handshake, asked in the middle of a call
     assert result["tools"] == ["trip_planner"]
     assert result["text"] == "Day 1. Day 2. That is Rome."
     [(question, schema)] = result["asked"]
     assert question == "How many days do you have?"
     assert schema["properties"] == {"answer": {"type": "integer"}}
     assert "looking for 2 days" in result["said"]
+
+
+async def test_a_server_object_of_fastmcp_is_an_agent():
+    script = Path(__file__).parent / "clients" / "fastmcp_server.py"
+    env = {"PYTHONPATH": str(ROOT / "src")}
+    done = await run(_python("fastmcp"), script, env=env, seconds=120)
+    assert done.code == 0, done.err
+    assert json.loads(done.out.splitlines()[-1]) == {
+        "skills": ["plan", "book"],
+        "question": "How many days?",
+        "said": ["looking for 2 days"],
+        "text": "2 days in Rome",
+        "data": {"booked": "Rome"},
+        "failed": ["failed", "Error calling tool 'book': it is gone"],
+    }

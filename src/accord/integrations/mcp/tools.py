@@ -16,6 +16,7 @@ from ...engine.skills import Context, Fail, current
 from ...schema import to_builtins
 from ..functions import ToolParameter, identifier, make_function, parameters_of
 from .content import value_of
+from .fastmcp import FastMcpClient, is_fastmcp
 
 __all__ = ["McpTools", "ToolFailed", "mcp_target", "tool_function"]
 
@@ -35,7 +36,7 @@ class McpTools(Mapping[str, Callable[..., Any]]):
     Made by `accord.tools.from_mcp`. `tools.specs` has what the server says of each.
     """
 
-    def __init__(self, client: McpClient, specs: list[mcp.Tool]) -> None:
+    def __init__(self, client: McpClient | FastMcpClient, specs: list[mcp.Tool]) -> None:
         self._client = client
         self.specs = {spec.name: spec for spec in specs}
         self._functions = {name: self._function(spec) for name, spec in self.specs.items()}
@@ -44,11 +45,12 @@ class McpTools(Mapping[str, Callable[..., Any]]):
     @contextlib.asynccontextmanager
     async def connected(cls, server: Any, options: dict[str, Any]) -> AsyncIterator["McpTools"]:
         """Give the tools of a server for as long as the connection is open."""
+        class_: Any = FastMcpClient if is_fastmcp(server) else McpClient
         options = {"elicitation_callback": _elicited} | options
         failure: Exception | None = None
         async with contextlib.AsyncExitStack() as opened:
             try:
-                client = await opened.enter_async_context(McpClient(mcp_target(server), **options))
+                client = await opened.enter_async_context(class_(mcp_target(server), **options))
                 tools = cls(client, await _listed(client))
             except (MCPError, OSError, ExceptionGroup) as error:
                 raise ToolFailed(f"the MCP server gave no answer: {_leaf(error)}") from error
@@ -142,7 +144,7 @@ def _leaf(error: BaseException) -> BaseException:
     return error
 
 
-async def _listed(client: McpClient) -> list[mcp.Tool]:
+async def _listed(client: McpClient | FastMcpClient) -> list[mcp.Tool]:
     found: list[mcp.Tool] = []
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
