@@ -5,7 +5,8 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.processes import Done, Process, free_port, run_sync, start, until_sync
+from tests.cli.shell import COMMAND
+from tests.processes import Done, Process, free_port, run_forked, start, until_sync
 
 AGENT = """
 import asyncio
@@ -73,7 +74,7 @@ class Bakery:
         return process
 
     def done(self, *words: str) -> Done:
-        return run_sync(sys.executable, "-m", "accord", *words, cwd=self.folder)
+        return run_forked(COMMAND, *words, cwd=self.folder)
 
     def sent(self, *words: str) -> Process:
         """A message on its way, the work on it begun."""

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.processes import Done, Process, run_sync, start
+from tests.processes import Done, Process, run_forked, start
 
-__all__ = ["accord", "found", "served"]
+__all__ = ["COMMAND", "accord", "found", "served"]
+
+COMMAND = Path(__file__).parent / "command.py"
 
 
 def accord(*words: str, cwd: Path | None = None) -> Done:
     """Run a command to its end; whatever happens, it shows no traceback."""
-    done = run_sync(sys.executable, "-m", "accord", *words, cwd=cwd)
+    done = run_forked(COMMAND, *words, cwd=cwd)
     assert "Traceback" not in done.err, done.err
     return done
 

@@ -5,13 +5,14 @@
         ...
         assert await process.stop() == 0
 
-`fork` starts a Python script in some milliseconds, from a process that has everything imported.
+`fork` starts a Python script in some milliseconds, from a process that has everything imported, and
+`run_forked` runs one to its end.
 `run` runs a program to its end. `until` waits for anything else. What processes have written is
 part of a failing test's report (see tests/conftest.py). Each wait has a form for tests without an
 event loop, named `..._sync`.
 """
 
-from tests.processes.forks import Forked, fork
+from tests.processes.forks import Forked, fork, run_forked
 from tests.processes.ports import free_port, until_listening
 from tests.processes.process import (
     Done,
@@ -39,6 +40,7 @@ __all__ = [
     "kill_all",
     "reset_signals",
     "run",
+    "run_forked",
     "run_sync",
     "sections",
     "start",

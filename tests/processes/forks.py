@@ -28,9 +28,9 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(1, str(Path(__file__).parents[2]))
 
-from tests.processes.process import Child
+from tests.processes.process import Child, Done
 
-__all__ = ["Forked", "fork"]
+__all__ = ["Forked", "fork", "run_forked"]
 
 ARMED = "ACCORD_FAIL_POINT"
 IMPORTED = (
@@ -38,6 +38,8 @@ IMPORTED = (
     "accord.store.sqlite",
     "accord.server.grpc.service",
     "accord.server.process.main",
+    "aiohttp",  # commands are run too
+    "click",
     "encodings.idna",  # these are imported when a server starts
     "importlib.readers",
     "uvloop",
@@ -93,13 +95,22 @@ def _fork_server() -> _ForkServer:
 class Forked(Child):
     """A script in a process that was forked. All it writes goes to a log file."""
 
-    def __init__(self, command: list[str], env: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        env: Mapping[str, str],
+        log: Path,
+        *,
+        errors: Path | None = None,
+        cwd: Path | None = None,
+    ) -> None:
         self.command = command
         self.log = log
         with _only_one:
             self._end = _fork_server().connect()
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         job = {"command": command, "environment": dict(env), "log": str(log), "files": files}
+        job |= {"errors": str(errors or log), "cwd": str(cwd or Path.cwd())}
         self._end.sendall(json.dumps(job).encode() + b"\n")
         self.pid = int(self._end.recv(NUMBER))
         self._end.setblocking(False)
@@ -124,6 +135,16 @@ def fork(
 ) -> Forked:
     """Run a Python script in a new process. `env` is added to the environment."""
     return Forked([str(script), *map(str, arguments)], {**os.environ, **(env or {})}, log)
+
+
+def run_forked(script: str | Path, *arguments: str | Path, cwd: Path | None = None) -> Done:
+    """Run a Python script to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder) / "out", Path(folder) / "err"
+        command = [str(script), *map(str, arguments)]
+        with Forked(command, os.environ, out, errors=err, cwd=cwd) as process:
+            code = process.wait_sync()
+            return Done(code, out.read_text(errors="replace"), err.read_text(errors="replace"))
 
 
 # In the process that forks
@@ -185,9 +206,14 @@ def become(job: dict[str, Any]) -> None:
     """Be the process that was asked for."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    with open(job["log"], "ab") as log, open(os.devnull, "rb") as nothing:
-        for file, number in ((nothing, 0), (log, 1), (log, 2)):
+    with (
+        open(job["log"], "ab") as log,
+        open(job["errors"], "ab") as errors,
+        open(os.devnull, "rb") as nothing,
+    ):
+        for file, number in ((nothing, 0), (log, 1), (errors, 2)):
             os.dup2(file.fileno(), number)
+    os.chdir(job["cwd"])
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (job["files"], most))
     os.environ.clear()
