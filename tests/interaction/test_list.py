@@ -141,11 +141,18 @@ async def test_what_has_grown_since_it_was_stored_counts_for_a_page(connect, sto
         assert sorted(itertools.chain(*map(ids, pages))) == sorted(task["id"] for task in tasks)
 
 
-@pytest.mark.parametrize("size", [0, -1, 101, 2**31])
+@pytest.mark.parametrize("size", [0, -1, 101, 2**31 - 1])
 async def test_a_page_size_out_of_range_is_refused(connect, size):
     """1 to 100; zero is wrong when it is said (LST-6)."""
     async with connect(work) as client:
         refused = await refusal_of(client.list(pageSize=size))
+        assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["pageSize"])
+
+
+async def test_a_page_size_of_more_than_32_bits_is_refused(connect_http):
+    """As any other out of range. gRPC can't say it."""
+    async with connect_http(work) as client:
+        refused = await refusal_of(client.list(pageSize=2**31))
         assert (refused.reason, list(refused.violations)) == ("INVALID_PARAMS", ["pageSize"])
 
 

@@ -13,21 +13,10 @@ import pytest
 from accord import Agent, connect
 from tests.cli.shell import found
 from tests.integrations.frameworks.agents import script
+from tests.integrations.frameworks.installed import INSTALLED
 from tests.processes import start, until
 
 ROOT = Path(__file__).parents[3]
-# a file in agents/ for each, and a package that is there if the framework is
-FRAMEWORKS = {
-    "adk": "google.adk",
-    "ag2": "ag2",
-    "agent_framework": "agent_framework",
-    "llama_index": "workflows",
-    "strands": "strands",
-    "crewai": "crewai",
-    "langgraph": "langchain",
-    "openai_agents": "agents",
-    "pydantic_ai": "pydantic_ai",
-}
 YES = {"type": "boolean"}
 
 # What frameworks warn of in their own code is not ours to mend.
@@ -37,9 +26,8 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(params=FRAMEWORKS)
+@pytest.fixture(params=INSTALLED)
 def file(request: pytest.FixtureRequest) -> Path:
-    pytest.importorskip(FRAMEWORKS[request.param], reason=f"{request.param} is not installed here")
     return Path(__file__).parent / "agents" / f"with_{request.param}.py"
 
 

@@ -18,10 +18,7 @@ CLIENTS = {"sdk1": "mcp1", "langchain": "mcp1", "fastmcp_client": "fastmcp"}
 
 
 def _python(name: str) -> Path:
-    python = ROOT / f".venv-{name}" / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"no .venv-{name} here: make test-integrations")
-    return python
+    return ROOT / f".venv-{name}" / "bin" / "python"
 
 
 @pytest.mark.parametrize("client", CLIENTS)
