@@ -158,6 +158,7 @@ RULES = {
     "SND-8": proven(
         "content the agent can't take is ContentTypeNotSupported",
         "interaction/test_bind.py::test_a_message_without_text_is_no_text",
+        "interaction/test_card.py::test_input_modes_that_were_given_are_held_to",
     ),
     "SND-9": proven(
         "a task that has not ended may take further messages",

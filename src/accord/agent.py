@@ -52,7 +52,7 @@ class Agent(AgentBase):
 
     Its keywords are the fields of the agent card: `description`, `version` (of the agent),
     `provider`, `documentation_url`, `icon_url`, `input_modes` and `output_modes` (media types),
-    `extensions`. With `strict_modes` a part of another media type is refused.
+    `extensions`. A part of a media type that is none of the given `input_modes` is refused.
     """
 
     @classmethod
@@ -121,6 +121,7 @@ class Agent(AgentBase):
             input_modes=card.default_input_modes,
             output_modes=card.default_output_modes,
             extensions=relayed_extensions(card),
+            strict_modes=False,  # the agent behind it decides
             auth=auth,
         )
         made.skills = relayed_skills(card, relay)

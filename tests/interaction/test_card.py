@@ -329,3 +329,64 @@ async def test_skills_may_state_their_own_modes(connect_rest):
             ["text/plain"],
             ["image/png"],
         )
+
+
+@pytest.mark.parametrize(("strict", "kinds"), [
+    (None, {"text/csv", "text/tab-separated-values", "application/octet-stream", ""}),
+    (False, {"text/csv", "text/tab-separated-values", "application/octet-stream", "", "image/png"}),
+])  # fmt: skip
+async def test_input_modes_that_were_given_are_held_to(connect_rest, strict, kinds):
+    """A part of another media type is ContentTypeNotSupported (SND-8), unless modes are advice."""
+    agent = Agent("Charts", strict_modes=strict)
+
+    @agent.skill(input_modes=["text/csv; charset=utf-8", "text/tab*"])
+    async def draw(table: File) -> str:
+        return table.name
+
+    @agent.skill
+    async def store(table: File) -> str:
+        return table.name
+
+    def message(kind, skill):
+        part = {"raw": "eA==", "filename": "a", **({"mediaType": kind} if kind else {})}
+        metadata = {"skill": skill}
+        said = {"messageId": kind + skill, "role": "ROLE_USER", "parts": [part]}
+        return {"message": {**said, "metadata": metadata}}
+
+    async with connect_rest(agent) as client:
+        taken = set()
+        for kind in ("text/csv", "text/tab-separated-values", "application/octet-stream", "",
+                     "image/png"):  # fmt: skip
+            status, answer = await client.post("/message:send", message(kind, "draw"))
+            if status == 200:
+                taken.add(kind)
+                continue
+            assert (status, answer["error"]["details"][0]["reason"]) == (
+                400,
+                "CONTENT_TYPE_NOT_SUPPORTED",
+            )
+            assert "'image/png'; this skill takes text/csv" in answer["error"]["message"]
+        assert taken == kinds
+        status, _ = await client.post("/message:send", message("image/png", "store"))
+        assert status == 200  # it gave no modes
+
+
+async def test_modes_of_the_agent_and_strict_ones(connect_rest):
+    """What the agent gives counts for its skills; `strict_modes` holds to text and JSON too."""
+    for options, kind, wanted in [
+        ({"input_modes": ["image"]}, "image/png", 200),
+        ({"input_modes": ["image"]}, "text/csv", 400),
+        ({"strict_modes": True}, "text/csv", 400),
+        ({"strict_modes": True}, "text/plain", 200),
+    ]:
+        agent = Agent("Painter", **options)
+
+        @agent.skill
+        async def paint(picture: File) -> str:
+            return picture.name
+
+        part = {"raw": "eA==", "filename": "a", "mediaType": kind}
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [part]}
+        async with connect_rest(agent) as client:
+            status, _ = await client.post("/message:send", {"message": message})
+            assert (options, kind, status) == (options, kind, wanted)

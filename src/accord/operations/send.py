@@ -150,7 +150,7 @@ async def _begin(
         raise engine.tasks.refusal()  # since it was looked at, somebody was asked
     if skill.scopes:
         service.check_scopes(skill, call)
-    if agent.strict_modes:
+    if agent.checks_modes:
         agent.check_modes(skill, message)
     if task_id:
         check_id("id", task_id, "", service.limits)

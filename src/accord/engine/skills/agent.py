@@ -38,6 +38,12 @@ def _named(metadata: Metadata | None) -> Any:
     return metadata.get("skill") if metadata is not None else None
 
 
+def is_of_mode(kind: str, mode: str) -> bool:
+    """Whether a media type is one of a mode: `text/csv`, `text/*`, or just `text`."""
+    mode = mode.partition(";")[0].strip().lower()
+    return fnmatch(kind, mode if "/" in mode or mode == "*" else f"{mode}/*")
+
+
 class AgentBase:
     """An agent made of functions.
 
@@ -55,8 +61,9 @@ class AgentBase:
           default.
         output_modes: The media types they give, likewise.
         extensions: Extensions of the protocol it knows, beside ours.
-        strict_modes: Refuse a part whose media type is none of the input modes; without it, the
-          modes are advice.
+        strict_modes: Refuse a part whose media type is none of the input modes. By default only
+          modes that were given, here or for a skill, are held to; `True` holds to text and JSON
+          too, `False` to none: modes are advice then.
         auth: How callers show who they are: `ApiKeys()`, `OIDC(...)` and others of `accord.auth`,
           several of them with `|` and `&`, or a function of yours decorated with
           `accord.auth.scheme`. Without it, everybody may call who can reach the agent.
@@ -75,7 +82,7 @@ class AgentBase:
         input_modes: list[str] | None = None,
         output_modes: list[str] | None = None,
         extensions: list[AgentExtension] | None = None,
-        strict_modes: bool = False,
+        strict_modes: bool | None = None,
         auth: Any = None,
         card: str = "public",
     ) -> None:
@@ -91,6 +98,8 @@ class AgentBase:
         self.output_modes = output_modes or ["text/plain", "application/json"]
         self.extensions = extensions or []
         self.strict_modes = strict_modes
+        self.checks_modes = bool(strict_modes)  # whether any skill refuses a media type
+        self._has_input_modes = bool(input_modes)
         self.auth: Auth | None = None if auth is None else as_auth(auth)
         if card not in ("public", "authenticated"):
             raise ValueError(f'card is "public" or "authenticated", not {card!r}')
@@ -325,6 +334,7 @@ class AgentBase:
             )
         if sum(skill.is_default for skill in self.skills.values()) > 1:
             raise ValueError(f"agent {self.name!r} has more than one default skill")
+        self.checks_modes = any(self.taken_modes(skill) for skill in self.skills.values())
         for skill in self.skills.values():
             skill.resolve()
             if skill.scopes and self.auth is None:
@@ -343,12 +353,25 @@ class AgentBase:
         """
         return not self.default.has_first_word
 
+    def taken_modes(self, skill: Skill) -> list[str]:
+        """The media types a skill refuses all others than; empty if it takes any."""
+        if self.strict_modes is False:
+            return []
+        is_held = self.strict_modes or self._has_input_modes
+        return skill.card.input_modes or (self.input_modes if is_held else [])
+
     def check_modes(self, skill: Skill, message: Message) -> None:
-        """Raise ContentTypeNotSupported for a part of a type the skill does not take."""
-        taken = skill.card.input_modes or self.input_modes
+        """Raise ContentTypeNotSupported for a part of a type the skill does not take. A part that
+        states no type is taken, and so is one of the type that says nothing.
+        """
+        taken = self.taken_modes(skill)
+        if not taken:
+            return
         for i, part in enumerate(message.parts):
             kind = part.media_type.partition(";")[0].strip().lower()
-            if kind and not any(fnmatch(kind, mode.lower()) for mode in taken):
+            if kind in ("", "application/octet-stream"):
+                continue
+            if not any(is_of_mode(kind, mode) for mode in taken):
                 raise ContentTypeNotSupported(
                     f"part {i} is {kind!r:.80}; this skill takes {', '.join(taken)}",
                     parameter=f"message.parts[{i}].mediaType",

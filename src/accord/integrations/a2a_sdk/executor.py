@@ -52,6 +52,7 @@ def agent_of(executor: Any, card: Any = None, *, name: str = "", description: st
         input_modes=told.default_input_modes or None,
         output_modes=told.default_output_modes or None,
         extensions=told.capabilities.extensions,
+        strict_modes=False,  # a2a-sdk leaves it to the executor what it takes
     )
     runner = _Runner(executor, sdk)
     for skill in told.skills:
