@@ -13,7 +13,7 @@ import pytest
 
 from accord import Agent, File, Message
 from accord.auth import ApiKeys
-from accord.cli.example import credential_words, example_words
+from accord.cli.example import credential_words, example_line, example_words
 from accord.model import Part, Role
 
 
@@ -85,3 +85,28 @@ def test_the_example_fits_the_skill(skill):
 
 def test_an_agent_with_keys_says_where_the_key_goes():
     assert credential_words(Agent("Team", auth=ApiKeys()).auth) == "--api-key KEY"
+
+
+@pytest.mark.parametrize(("modes", "source", "words"), [
+    ([], "", "--file team.py"),
+    (["text/*"], "", "--file team.py"),
+    (["text/csv"], "printf 'name,value\\nA,3\\nB,5\\n' | ", "--file - --media-type text/csv"),
+    (["application/pdf", "text/html"], "echo '<p>Hello</p>' | ", "--file - --media-type text/html"),
+    (["application/pdf"], "", "--file FILE.pdf"),
+    (["made/up"], "", "--file FILE"),
+])  # fmt: skip
+def test_the_file_of_an_example_is_one_the_skill_takes(modes, source, words):
+    """The file that is served, one made on the way, or a name that says what is needed."""
+    agent = Agent("Team")
+    agent.skill(file)
+    agent.resolve()
+    line = example_line("URL", agent.default, is_alone=True, file="team.py", modes=modes)
+    assert line == f"{source}accord send URL {words}"
+
+
+def test_the_example_of_a_module_makes_its_file():
+    agent = Agent("Team")
+    agent.skill(file)
+    agent.resolve()
+    line = example_line("URL", agent.default, is_alone=True)
+    assert line == "echo Hello | accord send URL --file - --media-type text/plain"

@@ -168,14 +168,19 @@ AGENT = "from accord import Agent, File\nagent = Agent('Team')\n@agent.skill\n"
     ("async def add(a: int, b: int = 2) -> int:\n    return a + b", "3"),
     ("async def greet(name: str) -> str:\n    return name", "Hello"),
     ("async def half(n: float) -> float:\n    return n / 2", "0.75"),
-], ids=["fields", "text", "number"])  # fmt: skip
+    ("def first(table: File) -> str:\n    'The first of a CSV file.'\n"
+     "    return table.data.decode().splitlines()[1]", "A,3"),
+], ids=["fields", "text", "number", "file"])  # fmt: skip
 def test_the_line_to_try_works_for_the_first_skill(tmp_path, skill, shown):
     (tmp_path / "team.py").write_text(AGENT + skill)
     with served("team.py", "--store", "memory://", cwd=tmp_path) as (process, _):
         while not (line := process.line_sync()).startswith("Try it:"):
             pass
-        words = shlex.split(line.removeprefix("Try it:"))
-        assert accord(*words[1:], cwd=tmp_path).out.strip() == shown
+        typed = line.removeprefix("Try it:").replace(
+            "accord send", f"{shlex.quote(sys.executable)} -m accord send"
+        )
+        done = run_sync("sh", "-c", typed, cwd=tmp_path)
+        assert done.out.strip() == shown, done.err
 
 
 @pytest.mark.parametrize("where", ["pkg.mod:agent", "pkg.mod", "pkg/mod.py", "pkg"])

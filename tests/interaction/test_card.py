@@ -1,5 +1,7 @@
 """The agent card: content, caching, and the address it gives."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -373,12 +375,13 @@ async def test_input_modes_that_were_given_are_held_to(connect_rest, strict, kin
 
 async def test_modes_of_the_agent_and_strict_ones(connect_rest):
     """What the agent gives counts for its skills; `strict_modes` holds to text and JSON too."""
-    for options, kind, wanted in [
+    cases: list[tuple[dict[str, Any], str, int]] = [
         ({"input_modes": ["image"]}, "image/png", 200),
         ({"input_modes": ["image"]}, "text/csv", 400),
         ({"strict_modes": True}, "text/csv", 400),
         ({"strict_modes": True}, "text/plain", 200),
-    ]:
+    ]
+    for options, kind, wanted in cases:
         agent = Agent("Painter", **options)
 
         @agent.skill

@@ -1,15 +1,34 @@
 """A command that works for an agent's skill, made from its signature."""
 
 import json
+import mimetypes
+import re
 import shlex
+from collections.abc import Sequence
+from fnmatch import fnmatch
 from typing import Any
 
 from ..auth import ApiKeys, Auth
 from ..engine.skills import Skill
 
-__all__ = ["credential_words", "example_words"]
+__all__ = ["credential_words", "example_line", "example_words"]
 
 _FILES = ("file", "files", "bytes")
+_PYTHON = "text/x-python"  # of the file that is served
+# Commands that print a small file of a media type.
+_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+_SAMPLES = {
+    "text/csv": r"printf 'name,value\nA,3\nB,5\n'",
+    "text/tab-separated-values": r"printf 'name\tvalue\nA\t3\nB\t5\n'",
+    "application/json": """echo '{"name": "A", "value": 3}'""",
+    "text/html": "echo '<p>Hello</p>'",
+    "application/xml": "echo '<a>Hello</a>'",
+    "text/xml": "echo '<a>Hello</a>'",
+    "image/svg+xml": """echo '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'""",
+    "image/png": f"echo {_PNG} | base64 -d",
+    "text/plain": "echo Hello",
+    "text/markdown": "echo Hello",
+}
 
 _VALUES: dict[str, Any] = {
     "integer": 1,
@@ -28,16 +47,44 @@ _FORMATS = {
     "email": "ada@example.com",
     "uri": "https://example.com",
 }
+# What the texts of a skill that gives no modes may tell of its files.
+_WORDS = {
+    "csv": "text/csv",
+    "json": "application/json",
+    "html": "text/html",
+    "xml": "application/xml",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "image": "image/png",
+    "picture": "image/png",
+    "photo": "image/png",
+}
 
 
-def example_words(skill: Skill, *, is_alone: bool, file: str = "") -> str:
+def example_line(
+    url: str, skill: Skill, *, is_alone: bool, file: str = "", modes: Sequence[str] = ()
+) -> str:
+    """A line to type that sends a skill something it takes. See `example_words`."""
+    words = example_words(skill, is_alone=is_alone, file=file, modes=modes)
+    kind = _sample(skill, file, modes)
+    source = f"{_SAMPLES[kind]} | " if kind in _SAMPLES else ""
+    return f"{source}accord send {url} {words}"
+
+
+def example_words(
+    skill: Skill, *, is_alone: bool, file: str = "", modes: Sequence[str] = ()
+) -> str:
     """What to type behind `accord send URL` for a skill; without its name if it `is_alone`. Where
-    it takes a file, `file` is one that is there.
+    it takes a file, `file` is one that is there, if that is of the `modes` it takes. Else it is
+    read from standard input, for which `example_line` has a command.
     """
     words = [] if is_alone or skill.is_default else ["--skill", skill.id]
     binding = skill.binding
-    if any(slot.kind in _FILES and slot.is_required for slot in binding.slots):
-        words += ["--file", file or "FILE"]
+    kind = _sample(skill, file, modes)
+    if kind in _SAMPLES:
+        words += ["--file", "-", "--media-type", kind]
+    elif _needs_file(skill):
+        words += ["--file", f"FILE{mimetypes.guess_extension(kind) or ''}" if kind else file]
     if skill.card.examples:
         return shlex.join([*words, skill.card.examples[0]])
     if binding.fields is not None:
@@ -52,6 +99,30 @@ def example_words(skill: Skill, *, is_alone: bool, file: str = "") -> str:
     if not has_parts and words in ([], ["--skill", skill.id]):
         words.append("Hello")  # any message does
     return shlex.join(words)
+
+
+def _needs_file(skill: Skill) -> bool:
+    return any(slot.kind in _FILES and slot.is_required for slot in skill.binding.slots)
+
+
+def _sample(skill: Skill, file: str, modes: Sequence[str]) -> str:
+    """The media type of a file to make for a skill; empty if `file` does, or it needs none."""
+    if not _needs_file(skill):
+        return ""
+    modes = modes or _told(skill)
+    if not modes:
+        return "" if file else "text/plain"
+    patterns = [mode.lower() if "/" in mode else f"{mode.lower()}/*" for mode in modes]
+    if file and any(fnmatch(_PYTHON, pattern) for pattern in patterns):
+        return ""
+    known = [kind for pattern in patterns for kind in _SAMPLES if fnmatch(kind, pattern)]
+    return known[0] if known else patterns[0]
+
+
+def _told(skill: Skill) -> list[str]:
+    """The media type that the words of a skill speak of, as far as that is one we know."""
+    words = re.findall("[a-z]+", f"{skill.id} {skill.card.description}".lower())
+    return [_WORDS[word] for word in words if word in _WORDS][:1]
 
 
 def credential_words(auth: Auth) -> str:

@@ -25,6 +25,7 @@ _KINDS = {
     "--media-type": "media_type",
 }
 _ORDER = "accord.parts"
+_ANY = "application/octet-stream"
 _BY_REFERENCE = ("http", "https", "s3", "gs", "ftp", "ftps")
 
 
@@ -57,8 +58,8 @@ def part_options(function: Any) -> Any:
             help="JSON, a file of it, or - for stdin. May be repeated."
         ),
         click.option(
-            "-f", "--file", "--file-part", "file", multiple=True, metavar="PATH|URL",
-            help="A file; a URL is sent as it is, not fetched. May be repeated."
+            "-f", "--file", "--file-part", "file", multiple=True, metavar="PATH|URL|-",
+            help="A file, or - for stdin; a URL is sent as it is, not fetched. May be repeated."
         ),
         click.option(
             "--text", "--text-part", "text_", multiple=True, help="A text. May be repeated."
@@ -76,7 +77,7 @@ def read_parts(
     media_type: tuple[str, ...],
 ) -> list[Part]:
     """Return the parts in the order they were typed; `first` is the word, which stands before."""
-    if [first, *data].count("-") > 1:
+    if [first, *data, *file].count("-") > 1:
         raise click.UsageError("standard input can be read only once")
     parts = [Part(text=sys.stdin.read() if first == "-" else first)] if first is not None else []
     left = {
@@ -94,7 +95,7 @@ def read_parts(
             case "text":
                 parts.append(Part(text=value))
             case "file":
-                parts.append(file_part(value))
+                parts.append(_stdin_part() if value == "-" else file_part(value))
             case "data":
                 parts.append(Part(data=_json(value), media_type="application/json"))
             case _:
@@ -121,8 +122,12 @@ def file_part(where: str) -> Part:
         raise click.UsageError(f"{path} can't be read: {error.strerror}") from None
 
 
+def _stdin_part() -> Part:
+    return Part(raw=sys.stdin.buffer.read(), filename="stdin", media_type=_ANY)
+
+
 def _kind(name: str) -> str:
-    return mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return mimetypes.guess_type(name)[0] or _ANY
 
 
 def _json(given: str) -> Any:

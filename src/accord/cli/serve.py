@@ -16,7 +16,7 @@ from ..push import PushSettings
 from ..server.process import LOG_FORMATS
 from ..server.transport import Tls
 from .amount import DAYS, SECONDS
-from .example import credential_words, example_words
+from .example import credential_words, example_line
 from .load import folder_of, load_agent
 from .reload import serve_reloading
 from .structs import read_struct
@@ -302,7 +302,7 @@ def serve(
             url=url,
             grpc=f"{grpc_host or host}:{grpc_port}" if grpc_port else "",
             egress_proxy=egress_proxy,
-            file=files[0].partition(":")[0] if files else "",
+            file=files[0] if files and Path(files[0]).is_file() else "",
         )
         base = (url or bound).rstrip("/")
         for registration, one in zip(registrations, (agent, *beside), strict=False):
@@ -431,9 +431,15 @@ def greet(
     click.echo(f"  egress   addresses of strangers: {egress_words(egress_proxy)}")
     if agent.skills:
         first = next(iter(agent.skills.values()))
-        words = example_words(first, is_alone=len(agent.skills) == 1, file=file)
+        line = example_line(
+            base,
+            first,
+            is_alone=len(agent.skills) == 1,
+            file=file,
+            modes=agent.taken_modes(first),
+        )
         key = "" if agent.auth is None else f" {credential_words(agent.auth)}"
-        click.echo(f"\nTry it:  {click.style(f'accord send {base} {words}{key}', bold=True)}")
+        click.echo(f"\nTry it:  {click.style(f'{line}{key}', bold=True)}")
 
 
 def _place(store: str) -> str:
