@@ -6,6 +6,8 @@ from accord import Artifact, Message, Part
 from accord.cli.show import Printer, clean
 from accord.model import ArtifactUpdate, Role, StatusUpdate, Task, TaskState, TaskStatus
 
+SHOWN = "[image/svg+xml a.svg, 123 bytes]"
+
 
 def made(text):
     return Artifact(artifact_id="a", parts=[Part(text=text)])
@@ -13,6 +15,12 @@ def made(text):
 
 def update(text, *, append):
     return ArtifactUpdate(task_id="t", context_id="c", artifact=made(text), append=append)
+
+
+def file(id="f", size=123):
+    part = Part(raw=b"x" * size, filename="a.svg", media_type="image/svg+xml")
+    artifact = Artifact(artifact_id=id, parts=[part])
+    return ArtifactUpdate(task_id="t", context_id="c", artifact=artifact)
 
 
 def task(*texts):
@@ -33,7 +41,12 @@ def status(state, text):
     ([update("half", append=False), update("half", append=False)], "half\n"),
     ([update("bread", append=False), update("cake", append=False)], "bread\ncake\n"),
     ([status(TaskState.WORKING, "thinking")], ""),
-], ids=["chunks", "task", "task and chunk", "grown", "again", "replaced", "status"])  # fmt: skip
+    ([file(), update("8 in all", append=False)], f"{SHOWN}\n8 in all\n"),
+    ([update("8 in all", append=False), file()], f"8 in all\n{SHOWN}\n"),
+    ([update("8 in all\n", append=False), file(), file("g")], f"8 in all\n{SHOWN}\n{SHOWN}\n"),
+    ([file(), file()], f"{SHOWN}\n"),
+], ids=["chunks", "task", "task and chunk", "grown", "again", "replaced", "status", "file and text",
+        "text and file", "text and files", "file again"])  # fmt: skip
 def test_each_piece_is_printed_once(capsys, events, shown):
     printer = Printer()
     for event in events:

@@ -16,7 +16,10 @@ __all__ = ["credential_words", "example_line", "example_words"]
 _FILES = ("file", "files", "bytes")
 _PYTHON = "text/x-python"  # of the file that is served
 # Commands that print a small file of a media type.
-_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+_PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 _SAMPLES = {
     "text/csv": r"printf 'name,value\nA,3\nB,5\n'",
     "text/tab-separated-values": r"printf 'name\tvalue\nA\t3\nB\t5\n'",

@@ -34,6 +34,8 @@ _COLORS = {
     TaskState.AUTH_REQUIRED: "yellow",
 }
 
+_BREAK = "\0"  # a new line, unless there is one; no text of an agent has it
+
 # Agents are strangers: what they write must not move the cursor or colour the terminal.
 _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(13, 32), *range(127, 160)])
 
@@ -85,6 +87,7 @@ class Printer:
     def __init__(self) -> None:
         self.has_written = False
         self._texts: dict[str, str] = {}  # of artifacts, as printed
+        self._last = "\n"  # the last character printed
 
     def take(self, event: StreamEvent) -> None:
         if isinstance(event, ArtifactUpdate):
@@ -103,7 +106,7 @@ class Printer:
             click.echo()
 
     def _artifact(self, artifact: Artifact, *, is_more: bool) -> None:
-        text = "".join(clean(_shown(part)) for part in artifact.parts)
+        text = "".join(_piece(part) for part in artifact.parts)
         before = self._texts.get(artifact.artifact_id)
         if before is None or is_more:
             fresh, self._texts[artifact.artifact_id] = text, (before or "") + text
@@ -112,8 +115,16 @@ class Printer:
             fresh = text[len(before) :] if text.startswith(before) else f"\n{text}"
         if fresh:
             self.has_written = True
-            sys.stdout.write(fresh)
-            sys.stdout.flush()
+            self._write(fresh if before is not None else f"{_BREAK}{fresh}")
+
+    def _write(self, text: str) -> None:
+        for i, piece in enumerate(text.split(_BREAK)):
+            if i and self._last != "\n":
+                self._last = ""  # a line end, once something comes behind it
+            if piece:
+                sys.stdout.write(piece if self._last else f"\n{piece}")
+                self._last = piece[-1]
+        sys.stdout.flush()
 
 
 def show_reply(reply: ClientReply, target: "AgentTarget", *, is_shown: bool = False) -> None:
@@ -178,6 +189,12 @@ def _answer(reply: ClientReply) -> str:
         else [_shown(part) for part in reply.parts if not isinstance(part.text, str)]
     )
     return "\n".join(filter(None, [reply.text, *others]))
+
+
+def _piece(part: Part) -> str:
+    """A part as a stream shows it: text goes on where it was, everything else has its own line."""
+    shown = clean(_shown(part))
+    return shown if isinstance(part.text, str) else f"{_BREAK}{shown}{_BREAK}"
 
 
 def _shown(part: Part) -> str:
