@@ -15,6 +15,7 @@ from accord.cli import main
 from tests.processes import run
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+DOCS = DEPLOY.parent / "docs"
 
 
 def instructions(name: str) -> list[str]:
@@ -35,6 +36,36 @@ def compose() -> dict:
 def manifests() -> dict[str, dict]:
     found = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
     return {one["kind"]: one for one in found}
+
+
+def commands_of(page: Path) -> list[str]:
+    """The commands of ours that a page names."""
+    text = page.read_text()
+    named = re.findall(r"`(accord [^`]+)`", text)
+    return named + re.findall(r"(?:^\$ | |'|\()(accord [^)'\n]+)", "\n".join(consoles(text)))
+
+
+def consoles(text: str) -> list[str]:
+    return re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+OPERATORS = [*(DOCS / "deploy").glob("*.md"), DOCS / "deploy.md", DOCS / "operations.md"]
+
+
+@pytest.mark.parametrize("page", OPERATORS, ids=lambda page: page.stem)
+def test_commands_that_a_page_names_are_there(page: Path):
+    """With the options it gives them."""
+    for text in commands_of(page):
+        words = text.split()[1:]
+        command: click.Command = main
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+            found = command.get_command(click.Context(command), words[0])
+            if found is None and command.invoke_without_command:
+                break
+            assert found is not None, text
+            command, words = found, words[1:]
+        given = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert given <= {name for param in command.params for name in param.opts}, text
 
 
 async def test_linters_find_nothing():

@@ -1,5 +1,5 @@
-"""The commands of the compose file, run without containers: two replicas on PostgreSQL and a proxy,
-each on an address of its own.
+"""The commands of deploy/, run without containers: two replicas on PostgreSQL and a proxy, each on
+an address of its own; a pod; one process on a file.
 """
 
 import asyncio
@@ -22,11 +22,12 @@ from accord.client import Client
 from accord.client.auth import ApiKey
 from accord.model import ArtifactUpdate
 from tests.client.certs import Authority
-from tests.deploy.test_files import DEPLOY, compose, instructions
+from tests.deploy.test_files import DEPLOY, compose, instructions, manifests
 from tests.postgres import schema_url
 from tests.processes import Process, free_port, run, run_sync, start, until_listening
 
 ACCORD = Path(sys.executable).with_name("accord")
+PAGE = DEPLOY.parent / "docs" / "deploy" / "docker.md"
 HOSTS = {"replica-1": "127.0.0.2", "replica-2": "127.0.0.3"}
 
 
@@ -36,24 +37,29 @@ class Ports(NamedTuple):
     metrics: int
 
 
-def replica(name: str, store: str, ports: Ports, url: str) -> Process:
+def container(command: list[str], host: str, ports: Ports, others: dict[str, str]) -> Process:
     """What a container would run, at an address of this machine."""
-    command = [
-        *json.loads(instructions("ENTRYPOINT")[0])[2:],
-        *compose()["services"][name]["command"],
-    ]
     at = {
-        "0.0.0.0": HOSTS[name],
+        "0.0.0.0": host,
         "8000": str(ports.http),
         "50051": str(ports.grpc),
         "9464": str(ports.metrics),
-        "postgresql://accord:${POSTGRES_PASSWORD}@postgres/accord": store,
-        "https://${HOSTNAME:-localhost}": url,
+        **others,
     }
+    command = [*json.loads(instructions("ENTRYPOINT")[0])[2:], *command]
     for known, here in at.items():
         command = [word.replace(known, here) for word in command]
     assert not any("$" in word for word in command)
     return start(ACCORD, "serve", *command, cwd=DEPLOY, env={"ACCORD_KEY": key()})
+
+
+def replica(name: str, store: str, ports: Ports, url: str) -> Process:
+    """A replica of the compose file."""
+    others = {
+        "postgresql://accord:${POSTGRES_PASSWORD}@postgres/accord": store,
+        "https://${HOSTNAME:-localhost}": url,
+    }
+    return container(compose()["services"][name]["command"], HOSTS[name], ports, others)
 
 
 @functools.cache
@@ -113,6 +119,42 @@ async def test_two_replicas_come_up_are_healthy_and_drain():
             reply = await second.wait(task.id)
             assert reply.text == ", ".join(f"page {n}" for n in range(1, 7))
         assert await running["replica-2"].stop() == 0
+
+
+async def test_a_pod_comes_up_answers_its_probes_and_drains():
+    """What Kubernetes would run."""
+    (found,) = manifests()["Deployment"]["spec"]["template"]["spec"]["containers"]
+    host, ports = HOSTS["replica-1"], Ports(free_port(), free_port(), free_port())
+    with (
+        schema_url() as store,
+        container(found["args"], host, ports, {"$(STORE)": store}) as process,
+    ):
+        await process.line()
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            assert found[probe]["httpGet"]["port"] == "http"
+            path = found[probe]["httpGet"]["path"]
+            await asyncio.to_thread(read, f"http://{host}:{ports.http}{path}")  # raises if not 200
+        assert await process.stop() == 0
+
+
+@pytest.mark.parametrize("program", ["docker", "systemd"])
+async def test_one_process_on_a_file_comes_up_and_stops(tmp_path, program):
+    """What the page tells Docker to run, and the unit systemd."""
+    ports, host = Ports(free_port(), free_port(), free_port()), "127.0.0.1"
+    tasks = tmp_path / "tasks.db"
+    if program == "docker":
+        (line,) = re.findall(r"^\$ docker run .* clerk (--.*)$", PAGE.read_text(), re.MULTILINE)
+        process = container(line.split(), host, ports, {"/data/tasks.db": str(tasks)})
+    else:
+        unit = (DEPLOY / "accord.service").read_text()
+        words = re.search(r"^ExecStart=\S+ (.*)$", unit, re.MULTILINE)[1]
+        words = words.replace("/var/lib/accord/tasks.db", str(tasks))
+        process = start(ACCORD, *words.split(), "--port", str(ports.http), cwd=DEPLOY)
+    with process:
+        await process.line()
+        await asyncio.to_thread(read, f"http://{host}:{ports.http}/readyz")
+        assert await process.stop() == 0
+    assert tasks.exists()
 
 
 def read(url: str) -> str:
