@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from .card import CARD_PATH as CARD_PATH
     from .card import CardEndpoint as CardEndpoint
     from .card import CardSigner as CardSigner
+    from .endpoint import Endpoint as Endpoint
     from .jsonrpc import JsonRpcEndpoint as JsonRpcEndpoint
     from .rest import RestEndpoint as RestEndpoint
-    from .router import Endpoint as Endpoint
     from .router import Router as Router
     from .screen import Screen as Screen
 
@@ -25,7 +25,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "CARD_PATH": "card",
             "CardEndpoint": "card",
             "CardSigner": "card",
-            "Endpoint": "router",
+            "Endpoint": "endpoint",
             "Router": "router",
             "JsonRpcEndpoint": "jsonrpc",
             "Receive": "asgi",

@@ -21,7 +21,7 @@ from ..request import (
     opaque,
 )
 from ..transport import Unread
-from .router import HttpEndpoint
+from .endpoint import HttpEndpoint
 from .sse import EVENTS, EVENTS_HEADERS, EventEncoder, answer_of
 
 __all__ = ["JsonRpcEndpoint"]
@@ -87,35 +87,36 @@ class JsonRpcEndpoint(HttpEndpoint):
                     (*extra, *call.headers),
                 )
         except A2AError as error:
-            if since_s:
-                name = operation.name if operation is not None else ""
-                request_log.log_refused(name, request.caller, error, since_s)
-            if request.observed is not None:
-                request.observed.fail(error)
-            if isinstance(error, InvalidRequest) and id_ == text.NO_ID:
-                id_ = text.id_of(request.body)
-            if (
-                operation is None and codec is v1.CODEC
-            ):  # not read far enough to tell; the header may
-                codec = self._codecs.get(
-                    headers.get(b"a2a-version", b"")[:3].decode("latin-1"), codec
-                )
-            status, problem = (
-                error.status if error.is_http_level else 200,
-                _error(id_, codec.error(error)),
-            )
-            is_event = operation is not None and operation.is_stream and codec.errors_in_streams
-            if is_event and status == 200 and _takes_events(headers):
-                return HttpResponse(
-                    200, b"data: %b\n\n" % problem, EVENTS, (*EVENTS_HEADERS, *extra)
-                )
-            return HttpResponse(status, problem, JSON, (*error_headers(error), *extra))
+            self._note_failure(request, operation, error, since_s)
+            return self._failed(request, error, operation, codec, id_, extra)
         except Exception:
             fault = opaque()
             if request.observed is not None:
                 request.observed.fail(fault)
             return HttpResponse(200, _error(id_, codec.error(fault)))
         return answer_of(found, _frames(codec, id_), extra, self._unread)
+
+    def _failed(
+        self,
+        request: HttpRequest,
+        error: A2AError,
+        operation: Operation | None,
+        codec: Codec,
+        id_: bytes,
+        extra: Pairs,
+    ) -> HttpResponse:
+        """The answer to a request that was read as far as these say."""
+        headers = request.headers
+        if isinstance(error, InvalidRequest) and id_ == text.NO_ID:
+            id_ = text.id_of(request.body)
+        if operation is None and codec is v1.CODEC:  # the header may say more
+            codec = self._codecs.get(headers.get(b"a2a-version", b"")[:3].decode("latin-1"), codec)
+        status = error.status if error.is_http_level else 200
+        body = _error(id_, codec.error(error))
+        is_event = operation is not None and operation.is_stream and codec.errors_in_streams
+        if is_event and status == 200 and _takes_events(headers):
+            return HttpResponse(200, b"data: %b\n\n" % body, EVENTS, (*EVENTS_HEADERS, *extra))
+        return HttpResponse(status, body, JSON, (*error_headers(error), *extra))
 
     def refused(self, request: HttpRequest, error: A2AError) -> HttpResponse:
         version = request.headers.get(b"a2a-version", b"")[:3].decode("latin-1")

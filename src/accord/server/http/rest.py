@@ -24,7 +24,7 @@ from ..request import (
     query_of,
 )
 from ..transport import Unread
-from .router import HttpEndpoint
+from .endpoint import HttpEndpoint
 from .sse import EventEncoder, answer_of
 
 __all__ = ["RestEndpoint"]
@@ -226,17 +226,10 @@ class RestEndpoint(HttpEndpoint):
             codec = found.row.codec
             body = await self._body(request, found.fields)
             size = len(body)
-            is_only_its_own = (
-                found.alternative.row.version.is_only_its_own
-                if found.alternative is not None
-                else None
-            )
-            if (
-                found.alternative is not None
-                and is_only_its_own is not None
-                and await offload(size, is_only_its_own, body)
-            ):
-                found = found.alternative
+            if (other := found.alternative) is not None:
+                is_only_its_own = other.row.version.is_only_its_own
+                if is_only_its_own is not None and await offload(size, is_only_its_own, body):
+                    found = other
             row = found.row
             operation, codec, choice = row.operation, row.codec, row.choice
             if not found.fields and verb == "POST":
@@ -270,20 +263,8 @@ class RestEndpoint(HttpEndpoint):
                     200 if result else 204, result, kind, (*private, *extra, *call.headers)
                 )
         except A2AError as error:
-            if since_s:
-                name = operation.name if operation is not None else ""
-                request_log.log_refused(name, request.caller, error, since_s)
-            if request.observed is not None:
-                request.observed.fail(error)
-            allow = (
-                ((b"allow", error.detail["allow"].encode()),)
-                if isinstance(error, MethodNotAllowed)
-                else ()
-            )
-            # Some clients read an error only if it says plain JSON.
-            kind = A2A_JSON if headers.get(b"accept", b"") == A2A_JSON else JSON
-            status, failure = codec.failure(error)
-            return HttpResponse(status, failure, kind, (*error_headers(error), *allow, *extra))
+            self._note_failure(request, operation, error, since_s)
+            return _failed(request, error, codec, extra)
         except Exception:
             fault = opaque()
             if request.observed is not None:
@@ -315,6 +296,16 @@ class RestEndpoint(HttpEndpoint):
             check_json(request.headers)
             await offload(len(body), text.check, body, self._limits)
         return body
+
+
+def _failed(request: HttpRequest, error: A2AError, codec: RestCodec, extra: Pairs) -> HttpResponse:
+    allow: Pairs = ()
+    if isinstance(error, MethodNotAllowed):
+        allow = ((b"allow", error.detail["allow"].encode()),)
+    # Some clients read an error only if it says plain JSON.
+    kind = A2A_JSON if request.headers.get(b"accept", b"") == A2A_JSON else JSON
+    status, failure = codec.failure(error)
+    return HttpResponse(status, failure, kind, (*error_headers(error), *allow, *extra))
 
 
 class _RestEvents(EventEncoder):
