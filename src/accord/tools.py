@@ -8,7 +8,7 @@ agent = pydantic_ai.Agent("...", tools=[plan_trip])  # or any other framework
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from .client import AgentFault, Client, connect, connect_sync
@@ -69,7 +69,9 @@ def from_skills(place: Any, **options: Any) -> list[Function]:
     return [agent.function(tool) for tool in remote_tools(agent.card)]
 
 
-def from_mcp(server: Any, **options: Any) -> "contextlib.AbstractAsyncContextManager[McpTools]":
+def from_mcp(
+    server: Any, *, headers: Mapping[str, str] | None = None, auth: Any = None, **options: Any
+) -> "contextlib.AbstractAsyncContextManager[McpTools]":
     """Connect to an MCP server and give its tools as functions, by name.
 
     async with from_mcp("http://localhost:9000/mcp") as tools:
@@ -81,11 +83,14 @@ def from_mcp(server: Any, **options: Any) -> "contextlib.AbstractAsyncContextMan
     Args:
         server: The server's URL, a command as a list of words (started, and spoken to over stdin
           and stdout), or whatever else `mcp.Client` takes, as a server of this process.
+        headers: Of every request to a URL.
+        auth: For a URL: a text (a bearer token), or a provider of the MCP SDK, as
+          `mcp.client.auth.OAuthClientProvider`, which logs in and renews its tokens.
         options: Those of `mcp.Client`.
     """
     from .integrations.mcp import McpTools  # the MCP SDK, which from_agent does not need
 
-    return McpTools.connected(server, options)
+    return McpTools.connected(server, {"headers": headers, "auth": auth, **options})
 
 
 class _RemoteAgent:

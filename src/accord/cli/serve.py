@@ -47,6 +47,13 @@ class _Serve(click.Command):
     "'accord[mcp]'",
 )
 @click.option(
+    "--mcp-token",
+    envvar="ACCORD_MCP_TOKEN",
+    show_envvar=True,
+    metavar="TOKEN",
+    help="With --mcp URL: the bearer token to show to that server.",
+)
+@click.option(
     "--proxy",
     metavar="URL",
     help="Instead of FILE: pass everything on to the agent at this address, of any version, and "
@@ -214,6 +221,7 @@ class _Serve(click.Command):
 def serve(
     files: tuple[str, ...],
     mcp: str | None,
+    mcp_token: str | None,
     proxy: str | None,
     proxy_token: str | None,
     host: str,
@@ -268,6 +276,8 @@ def serve(
         raise click.UsageError("say what to serve: a FILE, --mcp COMMAND or --proxy URL")
     if proxy_token and not proxy:
         raise click.UsageError("--proxy-token goes with --proxy")
+    if mcp_token and not mcp:
+        raise click.UsageError("--mcp-token goes with --mcp")
     if url is not None and not url.startswith(("http://", "https://")):
         raise click.ClickException(
             f"--url {url} is not an address that clients can use; write it like "
@@ -289,7 +299,7 @@ def serve(
         found = [_relay_of(proxy, proxy_token)]
         store = store or f"sqlite:///.accord/{found[0].slug}-relay.db"
     else:
-        found = [load_agent(file) for file in files] if mcp is None else [_agent_of_mcp(mcp)]
+        found = [_agent_of_mcp(mcp, mcp_token)] if mcp else [load_agent(file) for file in files]
     agent, *beside = found
     registrations = _registrations(hub, hub_key, workers, len(found))
 
@@ -354,14 +364,14 @@ def _relay_of(url: str, credential: str | None) -> Agent:
         raise click.ClickException(str(error)) from None
 
 
-def _agent_of_mcp(server: str) -> Agent:
+def _agent_of_mcp(server: str, token: str | None) -> Agent:
     if importlib.util.find_spec("mcp") is None:
         raise click.ClickException("this needs the MCP SDK: pip install 'accord[mcp]'")
     from ..integrations.mcp import ToolFailed, agent_of_mcp  # the MCP SDK
 
     try:
-        return agent_of_mcp(server)
-    except (ToolFailed, ValueError) as error:
+        return agent_of_mcp(server, options={"auth": token} if token else None)
+    except (ToolFailed, ValueError, TypeError) as error:
         raise click.ClickException(f"{server}: {error}") from None
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,21 +19,26 @@ __all__ = ["add_skills", "agent_of_mcp"]
 _MAX_TITLE = 80
 
 
-def agent_of_mcp(server: Any, *, name: str = "") -> Agent:
-    """Return an agent whose skills are the tools of an MCP server: see `accord.tools.from_mcp` for
-    what may be given. The server is asked for its tools now.
+def agent_of_mcp(server: Any, *, name: str = "", options: Mapping[str, Any] | None = None) -> Agent:
+    """Return an agent whose skills are the tools of an MCP server. The server is asked for its
+    tools now.
+
+    Args:
+        server: As for `accord.tools.from_mcp`.
+        name: What people call the agent; by default, what the server calls itself.
+        options: As for `from_mcp`: `auth`, `headers` and others.
 
     Raises:
         ToolFailed: The server gave no answer.
     """
-    tools, info = _inspect(server)
+    tools, info = _inspect(server, options)
     title = info.title or info.name if info is not None else ""
     agent = Agent(
         (name or title or "MCP server")[:_MAX_TITLE],
         description=(info.description if info is not None else None)
         or "The tools of an MCP server.",
     )
-    _add(agent, server, tools, None)
+    _add(agent, server, tools, options)
     return agent
 
 
@@ -43,14 +48,17 @@ def add_skills(agent: Agent, server: Any, options: Options = None) -> None:
     Args:
         agent: To get them.
         server: Whose tools they are.
-        options: Options of `mcp.Client`, or a function of the Context that returns them.
+        options: As for `from_mcp`, or a function of the Context that returns them.
     """
-    _add(agent, server, _inspect(server)[0], options)
+    known = None if callable(options) else options
+    _add(agent, server, _inspect(server, known)[0], options)
 
 
-def _inspect(server: Any) -> tuple[list[mcp.Tool], mcp.Implementation | None]:
+def _inspect(
+    server: Any, options: Mapping[str, Any] | None
+) -> tuple[list[mcp.Tool], mcp.Implementation | None]:
     async def ask() -> tuple[list[mcp.Tool], mcp.Implementation | None]:
-        async with McpTools.connected(server, {}) as tools:
+        async with McpTools.connected(server, dict(options or {})) as tools:
             return list(tools.specs.values()), tools.server_info
 
     with ThreadPoolExecutor(1) as thread:  # the caller may be on an event loop

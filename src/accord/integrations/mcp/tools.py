@@ -9,6 +9,7 @@ import mcp_types as mcp
 from mcp import Client as McpClient
 from mcp import StdioServerParameters
 from mcp.client import ClientRequestContext
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from ...engine.durable import RUN_POSITION
@@ -47,10 +48,16 @@ class McpTools(Mapping[str, Callable[..., Any]]):
         """Give the tools of a server for as long as the connection is open."""
         class_: Any = FastMcpClient if is_fastmcp(server) else McpClient
         options = {"elicitation_callback": _elicited} | options
+        headers, auth = options.pop("headers", None), options.pop("auth", None)
+        target = mcp_target(server)
+        if (headers or auth) and not isinstance(target, str):
+            raise TypeError("headers and auth are for an MCP server with a URL")
         failure: Exception | None = None
         async with contextlib.AsyncExitStack() as opened:
             try:
-                client = await opened.enter_async_context(class_(mcp_target(server), **options))
+                if headers or auth:
+                    target = await _with_credentials(opened, target, headers, auth)
+                client = await opened.enter_async_context(class_(target, **options))
                 tools = cls(client, await _listed(client))
             except (MCPError, OSError, ExceptionGroup) as error:
                 raise ToolFailed(f"the MCP server gave no answer: {_leaf(error)}") from error
@@ -135,6 +142,21 @@ def mcp_target(server: Any) -> Any:
             raise ValueError("the command of the MCP server is empty")
         return StdioServerParameters(command=server[0], args=list(server[1:]))
     return server
+
+
+async def _with_credentials(
+    opened: contextlib.AsyncExitStack, url: str, headers: Mapping[str, str] | None, auth: Any
+) -> Any:
+    """Return what `mcp.Client` takes for a URL whose requests carry credentials."""
+    import httpx2  # which the MCP SDK comes with
+
+    headers = dict(headers or {})
+    if isinstance(auth, str):
+        headers["Authorization"], auth = f"Bearer {auth}", None
+    timeout = httpx2.Timeout(30, read=300)  # as the SDK has them: a stream may be silent for long
+    client = httpx2.AsyncClient(headers=headers, auth=auth, timeout=timeout)
+    http = await opened.enter_async_context(client)
+    return streamable_http_client(url, http_client=http)
 
 
 def _leaf(error: BaseException) -> BaseException:
