@@ -66,6 +66,21 @@ def test_a_database_is_looked_after_while_it_is_used(
     assert "dead" in after.out
 
 
+def test_an_older_release_goes_on_beside_a_newer_schema_unless_that_says_it_can_not(
+    url: str,
+) -> None:
+    used(url)
+    schema, later = found(r"schema=(\w+)", url), newest() + 1
+    execute(f"INSERT INTO {schema}.migrations (version, needs) VALUES ({later}, 1)")
+    (stats,) = used(url, ("db", "stats"))
+    assert "20 tasks" in stats
+    execute(f"UPDATE {schema}.migrations SET needs = {later} WHERE version = {later}")
+    with pytest.raises(RuntimeError, match="changed by a newer release"):
+        used(url)
+    done = accord("db", "stats", "--store", url)
+    assert (done.code, "changed by a newer release" in done.err) == (1, True)
+
+
 def test_an_old_schema_is_said_and_brought_up_to_date(url: str) -> None:
     used(url)
     schema = found(r"schema=(\w+)", url)
