@@ -210,82 +210,82 @@ def _one(**members) -> dict:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "found", "note"),
-    [
-        (_one(url="/a2a"), "JSONRPC 1.0 https://dock.example.net/a2a", "not complete"),
-        (_one(url="a2a"), "JSONRPC 1.0 https://dock.example.net/a2a", "not complete"),
-        (
-            _one(url="dock.example.net:8443/a2a"),
-            "JSONRPC 1.0 https://dock.example.net:8443/a2a",
-            "not complete",
-        ),
-        (
-            _one(url="http://localhost:8000/a2a"),
-            "JSONRPC 1.0 https://dock.example.net/a2a",
-            "can't be reached",
-        ),
-        (
-            _one(url="http://0.0.0.0:8000/a2a"),
-            "JSONRPC 1.0 https://dock.example.net/a2a",
-            "can't be reached",
-        ),
-        (
-            _one(protocolVersion=None),
-            "JSONRPC 1.0 https://dock.example.net/a2a",
-            "does not say its protocol version",
-        ),
-        (_one(protocolVersion="v1.0.0"), "JSONRPC 1.0 https://dock.example.net/a2a", ""),
-        (_one(protocolVersion=1.0), "JSONRPC 1.0 https://dock.example.net/a2a", ""),
-        (
-            _one(protocolBinding="json-rpc"),
-            "JSONRPC 1.0 https://dock.example.net/a2a",
-            "is spelt JSONRPC",
-        ),
-        (
-            _one(protocolBinding=None),
-            "JSONRPC 1.0 https://dock.example.net/a2a",
-            "does not say its binding",
-        ),
-        (
-            _one(protocolBinding="REST"),
-            "HTTP+JSON 1.0 https://dock.example.net/a2a",
-            "is spelt HTTP+JSON",
-        ),
-        (
-            {"name": "x", "preferredTransport": "HTTP+JSON", "skills": []},
-            "HTTP+JSON 0.2 https://dock.example.net/",
-            "does not say the agent's url",
-        ),
-        (_one() | {"name": None}, "JSONRPC 1.0 https://dock.example.net/a2a", "no name"),
-        (_one() | {"version": None}, "JSONRPC 1.0 https://dock.example.net/a2a", "version"),
-        (_one() | {"capabilities": None}, "JSONRPC 1.0 https://dock.example.net/a2a", ""),
-        (
-            _one() | {"capabilities": {"streaming": "true"}},
-            "JSONRPC 1.0 https://dock.example.net/a2a",
-            "text 'true'",
-        ),
-        (
-            _one() | {"capabilities": ["streaming"]},
-            "JSONRPC 1.0 https://dock.example.net/a2a",
-            "not an object",
-        ),
-        (_one() | {"skills": None}, "JSONRPC 1.0 https://dock.example.net/a2a", ""),
-        (
-            _one() | {"skills": ["count", {"name": "Label crates"}, 7]},
-            "JSONRPC 1.0 https://dock.example.net/a2a",
-            "skills[2]",
-        ),
-        (_one() | {"iconUrl": 7}, "JSONRPC 1.0 https://dock.example.net/a2a", "iconUrl"),
-        (_one() | {"securitySchemes": {"x": 7}}, "JSONRPC 1.0 https://dock.example.net/a2a", "'x'"),
-        (
-            _one() | {"provider": {"organization": "Docks"}},
-            "JSONRPC 1.0 https://dock.example.net/a2a",
-            "",
-        ),
-    ],
-    ids=lambda value: None,
-)
+# What a card says, how it is read, and a word of the note.
+REPAIRS: list[tuple[dict, str, str]] = [
+    (_one(url="/a2a"), "JSONRPC 1.0 https://dock.example.net/a2a", "not complete"),
+    (_one(url="a2a"), "JSONRPC 1.0 https://dock.example.net/a2a", "not complete"),
+    (
+        _one(url="dock.example.net:8443/a2a"),
+        "JSONRPC 1.0 https://dock.example.net:8443/a2a",
+        "not complete",
+    ),
+    (
+        _one(url="http://localhost:8000/a2a"),
+        "JSONRPC 1.0 https://dock.example.net/a2a",
+        "can't be reached",
+    ),
+    (
+        _one(url="http://0.0.0.0:8000/a2a"),
+        "JSONRPC 1.0 https://dock.example.net/a2a",
+        "can't be reached",
+    ),
+    (
+        _one(protocolVersion=None),
+        "JSONRPC 1.0 https://dock.example.net/a2a",
+        "does not say its protocol version",
+    ),
+    (_one(protocolVersion="v1.0.0"), "JSONRPC 1.0 https://dock.example.net/a2a", ""),
+    (_one(protocolVersion=1.0), "JSONRPC 1.0 https://dock.example.net/a2a", ""),
+    (
+        _one(protocolBinding="json-rpc"),
+        "JSONRPC 1.0 https://dock.example.net/a2a",
+        "is spelt JSONRPC",
+    ),
+    (
+        _one(protocolBinding=None),
+        "JSONRPC 1.0 https://dock.example.net/a2a",
+        "does not say its binding",
+    ),
+    (
+        _one(protocolBinding="REST"),
+        "HTTP+JSON 1.0 https://dock.example.net/a2a",
+        "is spelt HTTP+JSON",
+    ),
+    (
+        {"name": "x", "preferredTransport": "HTTP+JSON", "skills": []},
+        "HTTP+JSON 0.2 https://dock.example.net/",
+        "does not say the agent's url",
+    ),
+    (_one() | {"name": None}, "JSONRPC 1.0 https://dock.example.net/a2a", "no name"),
+    (_one() | {"version": None}, "JSONRPC 1.0 https://dock.example.net/a2a", "version"),
+    (_one() | {"capabilities": None}, "JSONRPC 1.0 https://dock.example.net/a2a", ""),
+    (
+        _one() | {"capabilities": {"streaming": "true"}},
+        "JSONRPC 1.0 https://dock.example.net/a2a",
+        "text 'true'",
+    ),
+    (
+        _one() | {"capabilities": ["streaming"]},
+        "JSONRPC 1.0 https://dock.example.net/a2a",
+        "not an object",
+    ),
+    (_one() | {"skills": None}, "JSONRPC 1.0 https://dock.example.net/a2a", ""),
+    (
+        _one() | {"skills": ["count", {"name": "Label crates"}, 7]},
+        "JSONRPC 1.0 https://dock.example.net/a2a",
+        "skills[2]",
+    ),
+    (_one() | {"iconUrl": 7}, "JSONRPC 1.0 https://dock.example.net/a2a", "iconUrl"),
+    (_one() | {"securitySchemes": {"x": 7}}, "JSONRPC 1.0 https://dock.example.net/a2a", "'x'"),
+    (
+        _one() | {"provider": {"organization": "Docks"}},
+        "JSONRPC 1.0 https://dock.example.net/a2a",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "found", "note"), REPAIRS, ids=lambda value: None)
 def test_what_is_repaired_is_noted(value, found, note):
     """Real agents get cards wrong; the card works, and `notes` says what was done to it."""
     notes: list[str] = []

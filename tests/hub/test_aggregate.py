@@ -7,6 +7,8 @@ import pytest
 from accord import Agent, Context, connect
 from accord.client import ApiKey
 from accord.model import InvalidParams, PermissionDenied, TaskState
+from examples.onboarding import facilities, hr, it
+from examples.onboarding.onboarding import onboarding_agent
 from tests.hub.hubs import hub_at
 from tests.relay.relays import served
 
@@ -128,3 +130,28 @@ async def test_a_skill_is_called_by_the_id_that_is_shown(tmp_path, id_):
         assert reply.text == "Canteen did: soup"
         async with connect(f"{desk.url}/agents/canteen") as direct:
             assert (await direct.send("tea", skill=shown["id"])).text == "Canteen did: tea"
+
+
+async def test_onboarding_with_the_hubs_address_alone(tmp_path, capsys):
+    """It finds its five skills there; questions pass through; one tree of tasks is the trace."""
+    async with contextlib.AsyncExitStack() as stack:
+        desk = await stack.enter_async_context(hub_at(tmp_path))
+        pro = onboarding_agent(hub=desk.url)
+        for agent in (hr.agent, it.agent, facilities.agent, pro):
+            await desk.add(await stack.enter_async_context(agent.app().serving()))
+        client = await stack.enter_async_context(connect(f"{desk.url}/agents/onboardingpro"))
+        asked = await client.send({"name": "Ada Lovelace", "role": "Engineer"})
+        assert asked.question == "When does Ada Lovelace start?"
+        again = await asked.answer("2026-12-01")
+        assert again.question.startswith("Which laptop")
+        done = await again.answer("16")
+        assert done.state is TaskState.COMPLETED
+        await desk.hub.traces.flush()
+        [trace] = await desk.hub.traces.newest(None)
+        spans = await desk.hub.traces.spans(trace["id"], None)
+    roots = [span for span in spans if not span.parent]
+    with capsys.disabled():
+        print(f"\nonboarding through the hub: {len(spans)} tasks in one trace, 2 questions")
+    assert [span.task for span in roots] == [asked.task_id]
+    assert {span.parent for span in spans} == {"", asked.task_id}
+    assert len(spans) == 6

@@ -1,14 +1,17 @@
 """Cards that change: what counts at once, and what waits for an admin."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
 
+from accord import connect
 from accord.client.discovery import card_of
 from accord.hub.change import RULES, Side, differences, passes, worst
 from accord.hub.entries import EntrySettings, SignatureReport
-from tests.hub.hubs import CardServer, hub_at, serving_card
+from tests.hub.hubs import CardServer, agent_named, hub_at, serving_card
+from tests.hub.test_aggregate import department
 
 Card = dict[str, Any]
 
@@ -135,6 +138,47 @@ async def test_a_material_change_waits_and_the_approved_card_stays_in_use(tmp_pa
         # Back to the first one: a version that was in use can be used again.
         await desk.call("POST", "/agents/baker/cards/1:approve")
         assert desk.hub.registry.get("baker").card == before.card
+
+
+async def test_every_kind_of_change_is_told(tmp_path, capsys):
+    """In a hub: an alert that names the kind, and what is material waits."""
+    told = 0
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        place = ("https://baker.example", server.url)
+        for card, kind, weight, _ in KINDS:
+            server.card = json.loads(json.dumps(base()).replace(*place))
+            await desk.add(server.url)
+            server.card = json.loads(json.dumps(card).replace(*place))
+            answer = await desk.call("POST", "/agents/baker:refresh")
+            waits = weight == "material"
+            assert answer.body.get("waiting", False) is waits, kind
+            assert desk.hub.registry.get("baker").approved == (1 if waits else 2)
+            [alert] = [one for one in await desk.hub.inbox.open_alerts() if one.agent == "baker"]
+            assert (alert.kind, kind in alert.said) == ("card" if waits else "news", True)
+            await desk.hub.inbox.dismiss(alert.id)
+            await desk.call("DELETE", "/agents/baker")
+            told += 1
+    with capsys.disabled():
+        print(f"\n{told} kinds of change in a hub: right class, an alert each; and 2 of signatures")
+
+
+async def test_the_gateway_calls_the_old_address_until_the_new_one_is_approved(tmp_path):
+    async with (
+        agent_named("Baker").app().serving() as old,
+        department("Baker", "echo", "Say it again.", []).app().serving() as new,
+        hub_at(tmp_path) as desk,
+        serving_card() as server,
+    ):
+        server.card = server.base(supportedInterfaces=[interface(old)])
+        await desk.add(server.url)
+        async with connect(f"{desk.url}/agents/baker") as client:
+            assert (await client.send("hi")).text == "hi"
+            server.card = server.base(supportedInterfaces=[interface(new)])
+            changed = await desk.call("POST", "/agents/baker:refresh")
+            assert changed.body["waiting"] is True
+            assert (await client.send("hi")).text == "hi"
+            await desk.call("POST", "/agents/baker/cards/2:approve")
+            assert (await client.send("hi")).text == "Baker did: hi"
 
 
 async def test_a_card_that_cannot_be_read_changes_nothing(tmp_path):

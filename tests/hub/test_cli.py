@@ -1,6 +1,7 @@
 """accord hub, as a person types it."""
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
@@ -26,22 +27,31 @@ def hub_served(cwd: Path, *words: str) -> Iterator[tuple[Process, str]]:
         yield process, found(r"http\S+", process.line_sync())
 
 
-def test_one_command_starts_a_hub_and_three_more_fill_it(tmp_path):
+def test_one_command_starts_a_hub_and_three_more_fill_it(tmp_path, capsys):
+    """It probes the agents by itself, and lists them as up."""
     began = time.monotonic()
-    with (
-        hub_served(tmp_path) as (process, url),
-        served(str(EXAMPLES / "echo.py"), cwd=tmp_path) as (_, echo),
-        served(str(EXAMPLES / "trip.py"), cwd=tmp_path) as (_, trip),
-    ):
-        print(f"\nready after {time.monotonic() - began:.1f} s (three processes)")
+    files = [str(EXAMPLES / name) for name in ("echo.py", "trip.py", "hello.py")]
+    with contextlib.ExitStack() as running:
+        process, url = running.enter_context(hub_served(tmp_path))
+        ready_s = time.monotonic() - began
+        agents, _ = running.enter_context(served(*files, cwd=tmp_path))
         hub = ("--hub", url)
         lines = [process.line_sync() for _ in range(4)]
         assert any("/console/?key=" in line for line in lines)
-        assert "echo is approved: 1 skill\n" in accord("hub", "add", echo, *hub, cwd=tmp_path).out
-        assert accord("hub", "add", trip, *hub, cwd=tmp_path).code == 0
-        listed = accord("hub", "list", *hub, cwd=tmp_path).out
-        assert "echo" in listed
-        assert "trip-planner" in listed
+        places = [found(r"http\S+", agents.line_sync()) for _ in files]
+        added = [accord("hub", "add", place, *hub, cwd=tmp_path) for place in places]
+        assert [one.code for one in added] == [0, 0, 0]
+        assert "echo is approved: 1 skill\n" in added[0].out
+
+        def are_up() -> bool:
+            listed = accord("hub", "list", *hub, cwd=tmp_path).out.splitlines()[1:]
+            return [line.split()[:3] for line in listed] == [
+                [name, "approved", "up"] for name in ("echo", "hello", "trip-planner")
+            ]
+
+        until_sync(are_up)
+        with capsys.disabled():
+            print(f"\nthe hub is ready after {ready_s:.1f} s; three agents added, all up")
         shown = accord("hub", "show", "echo", *hub, cwd=tmp_path).out
         assert "skill      echo" in shown
         missing = accord("hub", "show", "nope", *hub, "-o", "json", cwd=tmp_path)

@@ -1,15 +1,22 @@
 """Credentials: sealed, bound to where they belong, and seen nowhere."""
 
+import asyncio
 import json
 import logging
 from pathlib import Path
 
+import aiohttp
 import pytest
+from click.testing import CliRunner
 
+from accord import connect
 from accord.auth import Caller, Keyring, KeyringError
+from accord.cli import main
 from accord.client import ApiKey, Basic, Bearer
+from accord.console import Console
 from accord.hub import Hub, HubSettings
-from tests.hub.hubs import hub_at, serving_card
+from accord.model import A2AError
+from tests.hub.hubs import Desk, hub_at, serving_card
 
 SECRET = "s3cret-Zx81-marker"
 SCHEMES = {
@@ -76,8 +83,10 @@ def files_in(folder: Path) -> list[bytes]:
     return [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
 
 
-async def test_a_secret_is_seen_nowhere(tmp_path, store, caplog):
-    """A marker in every secret: not in the database, the log, an answer or an error."""
+async def test_a_secret_is_seen_nowhere(tmp_path, store, caplog, capsys):
+    """A marker in every secret: not in the database, the log, an answer, an error, a call that the
+    agent refuses, the console or the command line.
+    """
     caplog.set_level(logging.DEBUG)
     seen: list[bytes] = []
     async with hub_at(tmp_path, **store) as desk, serving_card() as server:
@@ -102,14 +111,43 @@ async def test_a_secret_is_seen_nowhere(tmp_path, store, caplog):
             answer = await desk.call("GET", path)
             assert answer.status == 200
             seen.append(answer.raw)
+        server.status = 401  # its agent refuses what the hub shows
+        server.card = {"error": "no"}
+        async with connect(f"{desk.url}/agents/baker", auth=ApiKey(desk.keys["admin"])) as client:
+            with pytest.raises(A2AError) as refused_call:
+                await client.send("hi")
+            seen.append(repr(refused_call.value).encode())
+        await desk.call("POST", "/agents/baker:probe?message=1")
+        seen += [text.encode() for text in await on_the_console(desk)]
+        for words in (["credential", "list", "baker"], ["show", "baker"], ["audit"], ["export"]):
+            options = ["--hub", desk.url, "--key", desk.keys["admin"]]
+            done = await asyncio.to_thread(CliRunner().invoke, main, ["hub", *words, *options])
+            assert done.exit_code == 0, done.output
+            seen.append(done.output.encode())
         entry = desk.hub.registry.get("baker")
         seen.append(repr(desk.hub.vault.for_origin(entry, server.url, None)).encode())
         for table in ("agents", "cards", "credentials", "audit", "alerts", "policies"):
             seen.append(repr(await desk.hub.db.fetch(f"SELECT * FROM {table}")).encode())
     seen += [*files_in(tmp_path), caplog.text.encode()]
     found = sum(data.count(SECRET.encode()) for data in seen)
-    print(f"\n{len(seen)} places, {found} secrets")
+    with capsys.disabled():
+        print(f"\n{len(seen)} places, {found} secrets")
     assert found == 0
+
+
+async def on_the_console(desk: Desk) -> list[str]:
+    """What the console's page reads."""
+    console = Console(desk.hub.app, is_hub=True)
+    console.attach(desk.hub.app)
+    found = []
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as http:
+        async with http.get(console.link(desk.url)) as page:
+            found.append(await page.text())
+        for path in ("me", "tasks", "pushes", "exchanges", "logins"):
+            async with http.get(f"{desk.url}/console/api/{path}") as answer:
+                assert answer.status == 200
+                found.append(await answer.text())
+    return found
 
 
 async def test_rows_that_were_swapped_do_not_open(tmp_path, store):
