@@ -15,7 +15,7 @@ from ..agent import Agent
 from ..engine.skills import Context
 from ..model import InvalidParams
 from ..schema import to_builtins
-from .crewai_turn import CrewTurn, crew_turn
+from .crewai_turn import CrewTurn, crew_turn, streaming
 from .turns import FrameworkTurn, HumanPause, Options, add_ask_skill
 
 __all__ = ["add_skills"]
@@ -41,9 +41,15 @@ def add_skills(agent: Agent, obj: Any, options: Options) -> None:
 
 async def _run_agent(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
     said = [*ctx.state.get(_HISTORY, []), {"role": "user", "content": turn.text}]
-    is_data = turn.options.get("response_format") is not None
-    run = CrewTurn(ctx, lambda event: not is_data and event.agent_id == str(obj.id))
-    async for text in run.texts(obj.kickoff_async(said, **turn.options), [obj.llm]):
+    run = CrewTurn(ctx)
+    if turn.options.get("response_format") is None:
+        run.is_answer = lambda event: event.agent_id == str(obj.id)
+
+    async def work() -> Any:
+        with streaming([obj.llm]):
+            return await obj.kickoff_async(said, **turn.options)
+
+    async for text in run.texts(work):
         yield text
     ctx.state[_HISTORY] = [*said, {"role": "assistant", "content": run.result.raw}]
     yield _output(run)
@@ -52,74 +58,86 @@ async def _run_agent(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenera
 async def _run_crew(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
     from crewai.core.providers.human_input import set_provider
 
-    crew = obj.copy()  # a crew remembers its last run
-    crew.stream = False  # its tokens come by the event bus
-    for task in crew.tasks:
-        task.callback = _chained(task.callback, ctx)
-    last = crew.tasks[-1]
-    # What a person may still have changed is no answer yet: it is in the question.
-    is_whole = last.output_pydantic or last.output_json or last.human_input
-    run = CrewTurn(ctx, lambda event: not is_whole and event.task_id == str(last.id))
+    run = CrewTurn(ctx)
     given = {"inputs": _inputs(obj, turn)} | turn.options
-    models = [member.llm for member in crew.agents]
 
     async def work() -> Any:
+        crew = obj.copy()  # a crew remembers its last run
+        crew.stream = False  # its tokens come by the event bus
+        for task in crew.tasks:
+            task.callback = _chained(task.callback, ctx)
+        last = crew.tasks[-1]
+        # What a person may still have changed is no answer yet: it is in the question.
+        if not (last.output_pydantic or last.output_json or last.human_input):
+            run.is_answer = lambda event: event.task_id == str(last.id)
         set_provider(_human_input())
-        return await crew.akickoff(**given)
+        with streaming(member.llm for member in crew.agents):
+            return await crew.akickoff(**given)
 
-    async for text in run.texts(work(), models):
+    async for text in run.texts(work):
         yield text
     yield _output(run)
 
 
 async def _run_flow(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
-    from crewai.flow import Flow
     from crewai.flow.async_feedback import HumanFeedbackPending
 
-    run = CrewTurn(ctx, lambda event: True)
-    inputs: dict[str, Any] = {}
-    models: list[Any] = []
+    run = CrewTurn(ctx)
+    run.is_answer = lambda event: True
+    state_id = None
     kept = None
     if obj.persistence is not None:  # the user's own
-        inputs["id"] = "/".join(part for part in (ctx.caller.identity, ctx.context_id) if part)
+        state_id = "/".join(part for part in (ctx.caller.identity, ctx.context_id) if part)
     elif turn.paused is not None:
         kept = _kept()(**turn.paused["kept"])
     else:
         kept = _kept()(state=ctx.state.get(_FLOW))
-        if kept.state is not None:
-            inputs["id"] = kept.state["id"]
-    # A flow holds one run, so every turn has one of its own.
-    fields = {name: getattr(obj, name) for name in obj.model_fields_set} | {"stream": False}
-    fields["persistence"] = kept if kept is not None else obj.persistence
-    definition = obj._definition if type(obj) is Flow else None  # one that is no class
-    if turn.paused is not None:
-        flow = type(obj).from_pending(turn.paused["flow_id"], definition=definition, **fields)
-        work = flow.resume_async(turn.answer)
-    else:
-        flow = (
-            Flow.from_declaration(contents=definition, **fields)
-            if definition is not None
-            else type(obj)(**fields)
-        )
-        if getattr(flow, "conversational", False):
-            models = [getattr(flow.conversational_config, "llm", None)]
-            given = {"session_id": inputs.get("id")} | turn.options
-            work = asyncio.to_thread(flow.handle_turn, turn.text, **given)
-        else:
-            given = {"inputs": inputs | _flow_inputs(flow, turn)} | turn.options
-            work = flow.kickoff_async(**given)
-    if flow.input_provider is None:
-        flow.input_provider = _Asker()
-    run.flow = flow
-    async for text in run.texts(work, models):
+        state_id = kept.state["id"] if kept.state is not None else None
+    is_chat = getattr(obj, "conversational", False)
+    inputs = {} if is_chat or turn.paused is not None else _flow_inputs(obj, turn)
+    if state_id is not None:
+        inputs["id"] = state_id
+
+    async def work() -> Any:
+        flow_id = None if turn.paused is None else turn.paused["flow_id"]
+        flow = run.flow = _flow(obj, kept or obj.persistence, flow_id)
+        if flow_id is not None:
+            return await flow.resume_async(turn.answer)
+        if not is_chat:
+            return await flow.kickoff_async(**{"inputs": inputs} | turn.options)
+        with streaming([getattr(flow.conversational_config, "llm", None)]):
+            given = {"session_id": state_id} | turn.options
+            return await asyncio.to_thread(flow.handle_turn, turn.text, **given)
+
+    async for text in run.texts(work):
         yield text
     if isinstance(run.result, HumanFeedbackPending):
         state = {"flow_id": run.result.context.flow_id, "kept": kept and kept.model_dump()}
         yield HumanPause(_question(run.result.context), None, to_builtins(state))
         return
     if kept is not None:
-        ctx.state[_FLOW] = _state_of(flow.state)
+        ctx.state[_FLOW] = _state_of(run.flow.state)
     yield _output(run)
+
+
+def _flow(obj: Any, persistence: Any, paused: str | None) -> Any:
+    """A flow like this one, for one turn: it holds one run. `paused` is the id of one that waits
+    for feedback.
+    """
+    from crewai.flow import Flow
+
+    fields = {name: getattr(obj, name) for name in obj.model_fields_set}
+    fields |= {"persistence": persistence, "stream": False}
+    definition = obj._definition if type(obj) is Flow else None  # one that is no class
+    if paused is not None:
+        flow = type(obj).from_pending(paused, definition=definition, **fields)
+    elif definition is not None:
+        flow = Flow.from_declaration(contents=definition, **fields)
+    else:
+        flow = type(obj)(**fields)
+    if flow.input_provider is None:
+        flow.input_provider = _Asker()
+    return flow
 
 
 def _output(run: CrewTurn) -> Any:

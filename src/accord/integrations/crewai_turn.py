@@ -1,20 +1,22 @@
-"""A turn of CrewAI: what its event bus tells of it, and questions from its threads.
+"""A turn of CrewAI, in a thread: what its event bus tells of it, and its questions.
 
-CrewAI calls models and tools in threads, and has one event bus for the whole process. A context
-variable, which it hands on to its threads, says which turn an event is of.
+CrewAI's coroutines wait for locks, for threads, and sometimes for models, without giving way to
+their event loop. So a turn has a thread and a loop of its own. There is one event bus for the whole
+process: a context variable, which CrewAI hands on to its threads, says which turn an event is of.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import contextvars
 import functools
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from ..engine.skills import Context
 
-__all__ = ["CrewTurn", "crew_turn"]
+__all__ = ["CrewTurn", "crew_turn", "streaming"]
 
 _TURN: "contextvars.ContextVar[CrewTurn | None]" = contextvars.ContextVar(
     "accord_crewai_turn", default=None
@@ -28,25 +30,32 @@ def crew_turn() -> "CrewTurn | None":
     return _TURN.get()
 
 
+@contextlib.contextmanager
+def streaming(models: Iterable[Any]) -> Iterator[None]:
+    """Have models stream here, unless they are set not to."""
+    from crewai.llms.base_llm import call_stream_override
+
+    with contextlib.ExitStack() as stack:
+        for model in models:
+            if getattr(model, "stream", False) is None:  # neither on nor off
+                stack.enter_context(call_stream_override(model, True))
+        yield
+
+
 class CrewTurn:
-    """One run of CrewAI's.
+    """One run of CrewAI's."""
 
-    Args:
-        ctx: Of the turn.
-        is_answer: Whether the tokens that an event tells of are the answer's.
-        flow: The flow that is run, whose methods are told as status.
-    """
-
-    def __init__(self, ctx: Context, is_answer: Callable[[Any], bool], *, flow: Any = None) -> None:
+    def __init__(self, ctx: Context) -> None:
         self.result: Any = None
-        self.flow = flow
+        self.is_answer: Callable[[Any], bool] = lambda event: False  # whether a token is shown
+        self.flow: Any = None  # the flow that is run, whose methods are told as status
         self._ctx = ctx
-        self._is_answer = is_answer
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
         self._texts: asyncio.Queue[str | None] = asyncio.Queue()
         self._is_over = False
-        self._failure: Exception | None = None
+        self._error: BaseException | None = None
+        self._task: asyncio.Task[None] | None = None  # on the loop of the thread
+        self._asked: set[concurrent.futures.Future[str]] = set()
         self._call_id = ""
         self._call = ""  # what the model has said in this call
         self._shown = 0  # how much of it was shown
@@ -54,27 +63,51 @@ class CrewTurn:
         _listen()
 
     async def texts(
-        self, work: Coroutine[Any, Any, Any], models: Iterable[Any] = ()
+        self, work: Callable[[], Coroutine[Any, Any, Any]]
     ) -> AsyncGenerator[str, None]:
-        """Run CrewAI's coroutine and give the tokens of the answer as they come.
-
-        Args:
-            work: Its return value is `result` afterwards.
-            models: Those that shall stream, unless they are set not to.
+        """Call CrewAI, and give the tokens of the answer as they come. What `work` returns is
+        `result` afterwards.
         """
-        context = contextvars.copy_context()
-        running = self._loop.create_task(self._run(work, list(models)), context=context)
-        running.add_done_callback(lambda done: self._texts.put_nowait(None))
+        run = contextvars.copy_context().run
+        args = (asyncio.run, self._run(work))
+        threading.Thread(target=run, args=args, name="accord-crewai", daemon=True).start()
         try:
             while (text := await self._texts.get()) is not None:
                 yield text
-            self.result = await running
         finally:
             self._is_over = True
-            running.cancel()
-            await asyncio.wait([running])
-        if self._failure is not None:
-            raise self._failure
+            for asked in list(self._asked):
+                asked.cancel()
+            self._stop()
+        if self._error is not None:
+            raise self._error
+
+    async def _run(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        from crewai.events import crewai_event_bus
+
+        self._task = asyncio.current_task()
+        _TURN.set(self)
+        try:
+            if not self._is_over:
+                self.result = await work()
+                await asyncio.to_thread(crewai_event_bus.flush)  # handlers run in threads too
+        except asyncio.CancelledError:
+            if not self._is_over:
+                self._error = RuntimeError("CrewAI cancelled its run")
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._tell(self._texts.put_nowait, None)
+
+    def _stop(self) -> None:
+        """Cancel what the thread does, if it has begun: else it sees that it need not."""
+        if (task := self._task) is not None:
+            with contextlib.suppress(RuntimeError):  # its loop has ended
+                task.get_loop().call_soon_threadsafe(task.cancel)
+
+    def _tell(self, function: Callable[..., Any], *args: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the server has ended
+            self._loop.call_soon_threadsafe(function, *args)
 
     def rest(self, answer: str) -> str:
         """What of an answer was not streamed: all of it if the model does not stream, or if
@@ -94,34 +127,24 @@ class CrewTurn:
 
     def ask_from_thread(self, question: str, *, name: str = "") -> str:
         """Ask, and wait for the answer in this thread."""
-        if threading.get_ident() == self._thread:
-            self._failure = RuntimeError(
-                "this asks a person and waits, which would stop the event loop: "
-                "ask in a method that is not async"
-            )
-            raise self._failure
-        return asyncio.run(self.ask(question, name=name))
-
-    async def _run(self, work: Coroutine[Any, Any, Any], models: list[Any]) -> Any:
-        from crewai.events import crewai_event_bus
-        from crewai.llms.base_llm import call_stream_override
-
-        _TURN.set(self)
-        with contextlib.ExitStack() as streaming:
-            for model in models:
-                if getattr(model, "stream", False) is None:  # neither on nor off
-                    streaming.enter_context(call_stream_override(model, True))
-            result = await work
-        await asyncio.to_thread(crewai_event_bus.flush)  # handlers run in threads too
-        return result
+        asked = asyncio.run_coroutine_threadsafe(self.ask(question, name=name), self._loop)
+        self._asked.add(asked)
+        if self._is_over:
+            asked.cancel()
+        try:
+            return asked.result()
+        except concurrent.futures.CancelledError:
+            raise asyncio.CancelledError from None  # CrewAI takes the other one for no answer
+        finally:
+            self._asked.discard(asked)
 
     def heard_token(self, event: Any) -> None:
         """Called in the thread of the model, between two tokens."""
         if self._is_over:
             # The one way to stop a model in a thread: its next token can't be delivered.
             raise asyncio.CancelledError
-        if event.tool_call is None and event.chunk and self._is_answer(event):
-            self._loop.call_soon_threadsafe(self._show, event.call_id, event.chunk)
+        if event.tool_call is None and event.chunk and self.is_answer(event):
+            self._tell(self._show, event.call_id, event.chunk)
 
     def heard_tool(self, event: Any) -> None:
         if not self._is_over:

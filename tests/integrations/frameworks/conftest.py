@@ -14,5 +14,6 @@ collect_ignore_glob = [] if INSTALLED else ["test_*.py"]
 # It sends nothing from here, and writes to no home.
 if "crewai" in INSTALLED:
     os.environ["CREWAI_DISABLE_TELEMETRY"] = "true"
+    os.environ["CREWAI_TRACING_ENABLED"] = "false"
     os.environ["CREWAI_STORAGE_DIR"] = tempfile.mkdtemp(prefix="accord-crewai-")
     atexit.register(shutil.rmtree, os.environ["CREWAI_STORAGE_DIR"], ignore_errors=True)

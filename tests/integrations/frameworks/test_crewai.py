@@ -148,13 +148,29 @@ async def test_a_flow_that_waits_for_an_answer_is_cancelled() -> None:
         await until(ended.is_set)
 
 
-async def test_asking_on_the_event_loop_fails_with_what_to_do(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_flow_asks_in_an_async_method() -> None:
+    """It stops the loop of its own thread, and not that of the server."""
     async with connect(Agent.wrap(AsksOnTheLoop())) as client:
-        reply = await client.send("a trip")
-    assert reply.state.word == "failed"
-    assert "ask in a method that is not async" in caplog.text
+        asked = await client.send("a trip")
+        assert asked.question == "Which city?"
+        assert (await asked.answer("Rome")).text == "Rome"
+
+
+async def test_what_blocks_the_event_loop_of_a_turn_does_not_block_the_server() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    class Blocks(Flow):
+        @start()
+        async def block(self) -> str:
+            begun.set()
+            return f"was told: {may_end.wait(60)}"
+
+    async with connect(Agent.wrap(Blocks())) as client:
+        task_id = (await client.send("go", wait=False)).task_id
+        await until(begun.is_set)
+        assert (await client.get(task_id)).state.word == "working"
+        may_end.set()
+        assert (await client.wait(task_id)).text == "was told: True"
 
 
 async def test_feedback_that_chooses_names_the_choices_and_what_it_is_about() -> None:
