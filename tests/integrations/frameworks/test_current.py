@@ -15,6 +15,7 @@ from tests.integrations.frameworks.installed import INSTALLED
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::ImportWarning"),
 ]
 
 

@@ -20,6 +20,7 @@ MODULES = {
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::ImportWarning"),
 ]
 
 

@@ -23,6 +23,7 @@ YES = {"type": "boolean"}
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::ImportWarning"),
 ]
 
 
