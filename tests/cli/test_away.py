@@ -20,8 +20,11 @@ def bakery(tmp_path):
         yield bakery
 
 
-@WAYS
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    ("way", "how"),
+    [([], signal.SIGKILL), (["--stream"], signal.SIGTERM)],
+    ids=["send-killed", "stream-stopped"],
+)
 def test_a_restart_is_waited_for(bakery, way, how):
     """TASK_POLL_004: the answer comes from the next process, and the work is one task."""
     sending = bakery.sent(*way)

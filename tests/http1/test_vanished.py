@@ -1,5 +1,6 @@
 """A client whose machine is gone says no goodbye: its connection must not be kept for ever."""
 
+from accord.server.http1 import listener
 from tests.http1.raw import Served, Wire, post, rpc, send, served
 from tests.processes import until
 from tests.swallow import on_linux, swallow
@@ -24,11 +25,12 @@ async def streams(agent: Served) -> Wire:
     return wire
 
 
-async def test_a_client_that_vanished_is_let_go():
+async def test_a_client_that_vanished_is_let_go(monkeypatch):
     """Who waits for an answer is sent nothing, so nothing is missed; who reads a stream leaves
     signs of life unanswered, and these are too few to fill a buffer. Another that waits as long,
     and lives, stays: its system answers for it.
     """
+    monkeypatch.setattr(listener, "LOST_S", 1.0)
     async with served(keep_alive_comment_s=1.0, stalled_s=1.0) as agent:
         living = [await way(agent) for way in (waits, streams)]
         kept = set(agent.server.connections)
