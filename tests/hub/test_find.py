@@ -17,6 +17,7 @@ from accord.hub.people import SYSTEM
 from accord.model import AgentSkill
 from tests.hub.cases import Case, card_of, load_cases
 from tests.hub.hubs import Desk, hub_at
+from tests.reliability.harness import size
 
 
 async def fill(desk: Desk) -> None:
@@ -180,8 +181,8 @@ async def test_health_decides_between_equals(tmp_path):
 
 
 async def test_many_skills(tmp_path):
-    """30,000 skills: the time of a search is printed, and the right one is still found."""
-    cases = load_cases()[0]
+    """The time of a search is printed, and the right one is still found."""
+    cases, agents = load_cases()[0], size(60, 300)
     words = sorted({w for case in cases for s in case.skills for w in s["description"].split()})
     async with hub_at(tmp_path) as desk:
         await fill(desk)
@@ -189,7 +190,7 @@ async def test_many_skills(tmp_path):
         assert real is not None
         entries = {}
         begun = time.perf_counter()
-        for n in range(300):
+        for n in range(agents):
             skills = [
                 AgentSkill(
                     id=f"s{i}",
@@ -209,16 +210,18 @@ async def test_many_skills(tmp_path):
             desk.hub.finder.take(entries[name])
         took_s = time.perf_counter() - begun
         times = []
-        for request in load_cases()[1][:100]:
+        for request in load_cases()[1][: size(30, 100)]:
             begun = time.perf_counter()
             await desk.hub.finder.search(ADMIN, request.text)
             times.append(1000 * (time.perf_counter() - begun))
         found = await first_five(desk.hub.finder, "rotate keys of service secrets")
         count = len(desk.hub.finder.index)
     times.sort()
-    print(f"\n{count} skills indexed in {took_s:.1f} s; a search takes "
-          f"{times[50]:.1f} ms (p50), {times[95]:.1f} ms (p95)")  # fmt: skip
-    assert count == 30_120
+    print(
+        f"\n{count} skills indexed in {took_s:.1f} s; a search takes "
+        f"{times[len(times) // 2]:.1f} ms (p50), {times[len(times) * 95 // 100]:.1f} ms (p95)"
+    )
+    assert count == 100 * agents + 120
     assert ("security", "rotate_secrets") in found
 
 
