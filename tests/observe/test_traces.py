@@ -207,7 +207,7 @@ async def test_a_process_stops_without_its_collector(tmp_path):
 
 @pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
 async def test_a_call_and_its_request_on_every_binding(traced, binding):
-    agent = Agent("Desk")
+    agent = Agent("Desk", version="2.1")
 
     @agent.skill
     async def order(item: str) -> str:
@@ -238,6 +238,17 @@ async def test_a_call_and_its_request_on_every_binding(traced, binding):
     assert {span.attributes["a2a.protocol.version"] for span in served} == {"1.0"}
     failed = [span for span in served if span.is_error]
     assert [span.attributes["error.type"] for span in failed] == ["TASK_NOT_FOUND"]
+    run = next(span for span in spans if span.kind == "INTERNAL")
+    assert run.attributes.pop("a2a.task.id")
+    assert run.attributes.pop("gen_ai.conversation.id")  # the contextId
+    assert run.attributes == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.system": "accord",
+        "gen_ai.agent.name": "Desk",
+        "gen_ai.agent.version": "2.1",
+        "accord.skill": "order",
+        "a2a.task.state": "completed",
+    }
 
 
 async def test_what_fails_is_marked_and_texts_stay_here(traced):

@@ -131,7 +131,13 @@ class Tracing:
 
     @contextlib.contextmanager
     def run(
-        self, agent: str, skill: str, task_id: str, context_id: str, is_resumed: bool
+        self,
+        agent: str,
+        version: str,
+        skill: str,
+        task_id: str,
+        context_id: str,
+        is_resumed: bool,
     ) -> Iterator["TracingSpan | None"]:
         """A run, in the trace of the message it works on. None if that is not sampled."""
         parent = current_trace()
@@ -144,6 +150,7 @@ class Tracing:
             names.OPERATION: names.INVOKE_AGENT,
             self._provider_attribute: names.PROVIDER,
             names.AGENT_NAME: agent,
+            names.AGENT_VERSION: version,
             names.CONVERSATION: context_id,
             names.A2A_TASK: task_id,
             names.SKILL: skill,

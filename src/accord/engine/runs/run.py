@@ -308,8 +308,8 @@ class Run:
         if spans is None or is_left_out:
             return await self._drive()
         is_resumed = self.history is not None
-        agent, skill = self.log.namespace.agent, self.skill.id
-        with spans.run(agent, skill, *self.log.ids, is_resumed) as span:
+        agent = self._runs.agents[self.log.namespace.agent]
+        with spans.run(agent.name, agent.version, self.skill.id, *self.log.ids, is_resumed) as span:
             await self._drive()
             if span is not None:
                 span.set_state(self.log.state.word)
