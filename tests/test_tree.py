@@ -72,6 +72,15 @@ def test_imports_point_one_way():
     assert wrong == []
 
 
+def test_the_map_names_every_room():
+    """`docs/design.md` shows the packages, and a newcomer finds each there."""
+    page = (SOURCE.parent.parent / "docs" / "design.md").read_text()
+    named = set(re.findall(r"^  (\w+(?:/|\.py))", page.partition("src/accord/\n")[2], re.M))
+    rooms = {f"{p.name}/" for p in SOURCE.iterdir() if (p / "__init__.py").is_file()}
+    files = {p.name for p in SOURCE.glob("*.py")} - {"__main__.py"}
+    assert named == rooms | files
+
+
 def test_root_exports_are_exact():
     """What a user types is a promise: nothing joins or leaves it by accident."""
     assert accord.__all__ == sorted(accord.__all__)
