@@ -14,7 +14,7 @@ agent = Agent(
 @agent.skill(id="assignDesk", tags=["facilities"])
 async def assign_desk(person: Person, ctx: Context):
     """Give the new employee a desk."""
-    await ctx.status("desk assigned")
+    ctx.status("desk assigned")
     ctx.artifact(
         f"Desk 4-{sum(person.name.encode()) % 90 + 10}, fourth floor, by the window", name="desk"
     )

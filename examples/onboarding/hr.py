@@ -13,6 +13,6 @@ async def create_employee(person: Person, ctx: Context):
     is missing.
     """
     start = person.start or await ctx.ask(f"When does {person.name} start?")
-    await ctx.status("record created")
+    ctx.status("record created")
     ctx.artifact({"name": person.name, "role": person.role, "start": start}, name="employee record")
     ctx.artifact(f"Dear {person.name},\nwelcome! We see you on {start}.\n", name="welcome mail")

@@ -25,7 +25,7 @@ async def order_hardware(person: Person, ctx: Context):
     laptop = person.laptop or await ctx.ask("Which laptop, 13 or 16 inch?", Literal["13", "16"])
     for news in ("laptop ordered", "laptop shipped", "laptop at the front desk"):
         await asyncio.sleep(0.05)
-        await ctx.status(news)
+        ctx.status(news)
     ctx.artifact(
         f"{laptop} inch laptop for {person.name}, waiting at the front desk", name="hardware order"
     )

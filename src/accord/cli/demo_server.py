@@ -17,7 +17,7 @@ _agent = Agent("Demo", description="Shows every state a task can be in, and ever
 @_agent.skill(default=True, examples=["hello"])
 async def echo(message: Message, ctx: Context) -> Artifact:
     """Send your message back."""
-    await ctx.status("reading")
+    ctx.status("reading")
     return Artifact(artifact_id="echo", name="echo", parts=message.parts)
 
 
@@ -38,7 +38,7 @@ async def ask(what: str, ctx: Context) -> str:
 async def count(to: int, ctx: Context):  # type: ignore[no-untyped-def]  # a generator
     """Count slowly, so that you can watch, leave, come back and cancel."""
     for number in range(1, to + 1):
-        await ctx.status(f"{number} of {to}")
+        ctx.status(f"{number} of {to}")
         yield f"{number}\n"
         await asyncio.sleep(1)
 

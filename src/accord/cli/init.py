@@ -17,7 +17,7 @@ agent = Agent("{name}", description="Greets people.")
 @agent.skill(examples=["Ada"])
 async def greet(name: str, ctx: Context):
     """Greet someone, word by word."""
-    await ctx.status("thinking of something nice")
+    ctx.status("thinking of something nice")
     for word in ("Hello,", f"{{name}}!"):
         yield f"{{word}} "
 '''
