@@ -1,12 +1,15 @@
-"""A server process of these tests: `serve.py agent|relay PORT DATABASE [AGENT_URL]`."""
+"""A server process of these tests: `serve.py agent|relay|hub PORT DATABASE [AGENT_URL]`."""
 
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from accord import Agent, Context
+from accord.hub import Hub, HubSettings
 from accord.model import RESUME, AgentCard
 from accord.model.card import AgentCapabilities, AgentInterface
+from accord.server.process import serve
 
 
 def counting_agent() -> Agent:
@@ -49,7 +52,17 @@ def relay_of(url: str) -> Agent:
     return Agent.proxy(card)
 
 
+def run_hub(port: str, database: str) -> None:
+    settings = HubSettings(
+        store=f"sqlite:///{database}", folder=str(Path(database).parent), tick_s=0.0, open_s=0.2
+    )
+    app = Hub(settings).app
+    serve(app, host="127.0.0.1", port=int(port), limits=app.limits, grace_s=0.2)
+
+
 def main(kind: str, port: str, database: str, url: str = "") -> None:
+    if kind == "hub":
+        return run_hub(port, database)
     agent = counting_agent() if kind == "agent" else relay_of(url)
     agent.run(
         port=int(port),

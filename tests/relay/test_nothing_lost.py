@@ -1,4 +1,6 @@
-"""Streams through a relay that is killed, from an agent that is restarted and has no cursors."""
+"""Streams through a hub or a relay that is killed, from an agent that is restarted and has no
+cursors.
+"""
 
 import asyncio
 import random
@@ -9,18 +11,21 @@ from pathlib import Path
 import pytest
 
 from accord.client import Client, Gap, Retry, connect
+from accord.hub import RestClient
 from accord.model import FINAL, ArtifactUpdate, StatusUpdate, Task, TaskState
 from tests.processes import Forked, fork, free_port, until, until_listening
 from tests.reliability.harness import quick_folder, report, size
 
 SCRIPT = str(Path(__file__).parent / "serve.py")
 STREAMS, CHUNKS, KILLS = size(12, 200), size(30, 100), size(2, 5)
-PAUSE_MS = size(60, 150)
+PAUSE_MS = size(200, 150)
 PATIENT = Retry(max_time_s=120.0, first_max_time_s=120.0, most_s=0.5)
 
 
 class Server:
-    """The agent or the relay: a process that is killed and started again on its port and file."""
+    """The agent, the relay or the hub: a process that is killed and started again on its port and
+    file.
+    """
 
     def __init__(self, folder: Path, kind: str, url: str = "") -> None:
         self.port = free_port()
@@ -99,19 +104,31 @@ def text_of(events: Sequence[object]) -> str:
     return text
 
 
+async def added(hub: Server, folder: Path, agent: str) -> str:
+    """Add the agent to a hub, which has just been started; return its address there."""
+    file = folder / "hub.admin"
+    await until(lambda: file.exists() and file.read_text().endswith("\n"), "a key", seconds=120)
+    await RestClient(hub.url, file.read_text().strip()).call(
+        "POST", "/agents", {"url": agent, "name": "counter"}
+    )
+    return f"{hub.url}/agents/counter"
+
+
 @pytest.mark.timeout(300 if STREAMS < 100 else 0)
-async def test_nothing_is_lost_and_nothing_comes_twice():
+@pytest.mark.parametrize("through", ["hub"] if STREAMS < 100 else ["hub", "relay"])
+async def test_nothing_is_lost_and_nothing_comes_twice(through: str):
     """What callers received is what the relay has stored, event by event, and that is what the
-    agent made; no task that a caller was told of is missing.
+    agent made; no task that a caller was told of is missing. A hub is one relay beside others.
     """
     folder = quick_folder()
     agent = Server(folder, "agent")
-    relay = Server(folder, "relay", agent.url)
+    relay = Server(folder, through, agent.url)
     chance = random.Random(7)
     try:
         await agent.start()
         await relay.start()
-        async with connect(relay.url, retry=PATIENT) as client:
+        place = await added(relay, folder, agent.url) if through == "hub" else relay.url
+        async with connect(place, retry=PATIENT) as client:
             callers = [Caller(i, client) for i in range(STREAMS)]
             reading = [asyncio.create_task(caller.read()) for caller in callers]
             total = STREAMS * CHUNKS
@@ -134,11 +151,11 @@ async def test_nothing_is_lost_and_nothing_comes_twice():
             listed = {task.id async for task in client.list()}
             assert listed == {caller.task_id for caller in callers}
         report(
-            "relay, nothing lost",
+            f"{through}, nothing lost",
             streams=STREAMS,
             events=sum(len(caller.events) for caller in callers),
             cuts=sum(caller.cuts for caller in callers),
-            kills_of_relay=KILLS,
+            kills=KILLS,
             kills_of_agent=KILLS,
             lost=0,
             twice=0,
