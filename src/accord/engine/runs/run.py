@@ -308,8 +308,10 @@ class Run:
         if spans is None or is_left_out:
             return await self._drive()
         is_resumed = self.history is not None
-        agent = self._runs.agents[self.log.namespace.agent]
-        with spans.run(agent.name, agent.version, self.skill.id, *self.log.ids, is_resumed) as span:
+        name = self.log.namespace.agent
+        agent = self._runs.agents.get(name)  # None: it was removed while this run was started
+        version = agent.version if agent is not None else ""
+        with spans.run(name, version, self.skill.id, *self.log.ids, is_resumed) as span:
             await self._drive()
             if span is not None:
                 span.set_state(self.log.state.word)
