@@ -25,6 +25,7 @@ from accord.model import (
     SecurityScheme,
     TaskNotFound,
     TaskState,
+    TooManyRequests,
     Unavailable,
 )
 from tests.auth.test_client import Agent as OAuthAgent
@@ -408,6 +409,15 @@ async def test_limits_name_themselves(tmp_path):
         async with entrance(desk, "clerk", "bob") as bob, bob.stream("wait") as stream:
             await anext(stream)
             assert await _refused(desk, "bob") == "open_tasks of the entry"
+            await desk.call("PATCH", "/agents/clerk", {"settings": {"limits": {"open_streams": 2}}})
+            async with bob.subscribe(stream.task_id) as second:
+                await anext(second)
+                async with entrance(desk, "clerk", "bob", retry=NO_RETRY) as again:
+                    for third in (again.subscribe(stream.task_id), again.stream("hello")):
+                        with pytest.raises(TooManyRequests, match="2 open streams"):
+                            await anext(third)
+            wrong = {"settings": {"limits": {"open_stream": 2}}}
+            assert (await desk.call("PATCH", "/agents/clerk", wrong)).status == 400
             gate.event.set()
             assert [event async for event in stream][-1].status.state is TaskState.COMPLETED
         assert await _refused(desk, "bob") == ""

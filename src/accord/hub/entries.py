@@ -9,6 +9,7 @@ from ..model import AgentCard
 from ..net import origin_of
 
 __all__ = [
+    "LIMITS",
     "CardVersion",
     "Difference",
     "Entry",
@@ -20,6 +21,9 @@ __all__ = [
     "Visibility",
     "origins_of",
 ]
+
+
+LIMITS = ("calls_per_minute", "open_tasks", "open_streams")  # of an entry
 
 
 class EntryState(StrEnum):
@@ -69,7 +73,7 @@ class EntrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     probe_message: str = ""
     keep: Literal["tasks", "none"] = "tasks"
     tasks_days: float = 30.0
-    limits: dict[str, int] = {}  # calls_per_minute, open_tasks, open_streams, bytes
+    limits: dict[str, int] = {}  # of LIMITS
     extra: dict[str, Any] = {}
 
 

@@ -20,6 +20,7 @@ from .change import Side, differences, passes, worst
 from .changes import Changes
 from .db import Database, Transaction
 from .entries import (
+    LIMITS,
     CardVersion,
     Difference,
     Entry,
@@ -165,6 +166,7 @@ class Registry:
                 f"{name[:80]!r} is no name for an entry",
                 fix="use letters a-z, digits and -, at most 63; the hub's own paths are reserved",
             )
+        _check_limits(settings)
         if visibility is Visibility.TEAM and not team:
             raise CannotAdd("an entry for a team needs the team's name", fix="add --team NAME")
         if team and not by.is_admin and team not in by.teams:
@@ -440,6 +442,7 @@ class Registry:
             Outdated: Somebody has.
         """
         entry = self._living(name)
+        _check_limits(settings)
         changed = {
             "visibility": visibility or entry.visibility,
             "team": entry.team if team is None else team,
@@ -577,6 +580,16 @@ def _moved(entry: Entry, to: EntryState) -> dict[str, Any]:
     if to is EntryState.RETIRED:
         return {"state": to, "name": f"{entry.name}~{entry.id}"}
     return {"state": to}
+
+
+def _check_limits(settings: EntrySettings | None) -> None:
+    """Raise HubError for a limit that would limit nothing."""
+    for name, most in (settings.limits if settings is not None else {}).items():
+        if name not in LIMITS or most < 0:
+            raise HubError(
+                f"limits: {name[:40]}={most} is none of an entry",
+                fix=f"limits are {', '.join(LIMITS)}, each a number; 0 for none",
+            )
 
 
 def _slug(name: str) -> str:

@@ -50,6 +50,7 @@ VIA = "urn:accord:via:1"  # a card of a gateway: where the original is, and whos
 FORGET_S = 10.0  # between two looks for tasks that are not to be kept
 FORGET_MOST = 200  # at once
 _SENDS = ("SendMessage", "SendStreamingMessage")
+_STREAMS = ("SendStreamingMessage", "SubscribeToTask")
 _CARD_HEADERS = ((b"cache-control", b"public, max-age=60"),)
 
 
@@ -203,6 +204,8 @@ class Gate:
         if entry is None:
             what = f"no agent {name!r:.80} here"  # as of a tenant that is not there
             raise InvalidParams(what, violations=(("tenant", what),))
+        if operation in _STREAMS:
+            self._check_streams(entry)
         if operation in _SENDS:
             return await self._admit_send(entry, call, request)
         return request
@@ -239,11 +242,23 @@ class Gate:
         choice = self._hub.policy.choose_skill(caller, entry, skill_id(entry.card, named))
         if not choice.decision.is_allowed:
             who = self._hub.people.person(caller).name
-            await self._hub.audit.write(who, "call.refused", entry.name, choice.decision.reason)
-            raise PermissionDenied(choice.decision.reason)
+            reason = choice.decision.reason
+            if choice.decision.effect == "ask":
+                reason += "; a person has to allow such calls, and this hub can't ask one yet"
+            await self._hub.audit.write(who, "call.refused", entry.name, reason)
+            raise PermissionDenied(reason)
         self._check_limits(entry, caller, choice.decision.limit)
         _check_modes(entry, choice.skill, modes)
         return choice.skill
+
+    def _check_streams(self, entry: Entry) -> None:
+        most = entry.settings.limits.get("open_streams", 0)
+        if most and self._hub.app.engine.tasks.views.open_of(key_of(entry)) >= most:
+            raise TooManyRequests(
+                f"agent {entry.name!r} has {most} open streams, as many as it may",
+                retry_after_s=5,
+                limit="open_streams of the entry",
+            )
 
     def _check_limits(self, entry: Entry, caller: Caller, of_rule: int) -> None:
         limits, who, name = entry.settings.limits, caller.identity, entry.name
