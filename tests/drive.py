@@ -5,6 +5,7 @@ a test says what must hold once and is run over all of them. Nothing here knows 
 server: what a door sends is what any client could send.
 """
 
+import abc
 import asyncio
 import itertools
 import json
@@ -24,6 +25,7 @@ from accord.server.http1.listener import HttpServer
 __all__ = [
     "BINDINGS",
     "Door",
+    "FrameReader",
     "Frames",
     "JsonRpc",
     "Refused",
@@ -83,7 +85,25 @@ def say(
     return {"message": message} | {name: value for name, value in beside.items() if value}
 
 
-class Frames:
+class FrameReader(abc.ABC):
+    """An open stream, read frame by frame."""
+
+    @abc.abstractmethod
+    async def next(self) -> Json | None:
+        """Return the next frame, None at the end of the stream."""
+
+    async def take(self, n: int) -> list[Json]:
+        return [frame for _ in range(n) if (frame := await self.next()) is not None]
+
+    async def rest(self) -> list[Json]:
+        """Return all frames up to the end."""
+        frames = []
+        while (frame := await self.next()) is not None:
+            frames.append(frame)
+        return frames
+
+
+class Frames(FrameReader):
     """An open stream: frames as they come, each the one member of a StreamResponse with its
     name.
     """
@@ -116,16 +136,6 @@ class Frames:
                     self.raw.append(json.loads(data))
                     return self._open(self.raw[-1], is_error)
         return None
-
-    async def take(self, n: int) -> list[Json]:
-        return [frame for _ in range(n) if (frame := await self.next()) is not None]
-
-    async def rest(self) -> list[Json]:
-        """Return all frames up to the end."""
-        frames = []
-        while (frame := await self.next()) is not None:
-            frames.append(frame)
-        return frames
 
     def close(self) -> None:
         """Hang up."""

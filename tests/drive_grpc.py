@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.rpc import error_details_pb2, status_pb2
 from multidict import CIMultiDict
 
-from tests.drive import PATIENCE_S, Headers, Json, Refused, say
+from tests.drive import PATIENCE_S, FrameReader, Headers, Json, Refused, say
 
 __all__ = ["Grpc", "GrpcFrames", "refused_by"]
 
@@ -27,7 +27,7 @@ _DETAILS = {
 }
 
 
-class GrpcFrames:
+class GrpcFrames(FrameReader):
     """An open stream: as `tests.drive.Frames`."""
 
     def __init__(self, call: Any, metadata: Mapping[str, str]) -> None:
@@ -51,16 +51,6 @@ class GrpcFrames:
             self._next += 1
         self.raw.append(_json(frame))
         return self.raw[-1]
-
-    async def take(self, n: int) -> list[Json]:
-        return [frame for _ in range(n) if (frame := await self.next()) is not None]
-
-    async def rest(self) -> list[Json]:
-        """Return all frames up to the end."""
-        frames = []
-        while (frame := await self.next()) is not None:
-            frames.append(frame)
-        return frames
 
     def close(self) -> None:
         """Hang up."""

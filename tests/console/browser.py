@@ -12,6 +12,7 @@ from typing import Protocol
 import pytest
 from playwright.async_api import Browser, Page, async_playwright
 
+from accord.client import Client, connect
 from tests.processes import free_port, start
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -137,6 +138,18 @@ async def page_of(
     yield page
     await context.close()
     assert not wrong, wrong
+
+
+@contextlib.asynccontextmanager
+async def opened() -> AsyncIterator[tuple[Page, Client, Serving]]:
+    """A page in a browser, a client of its own, and the server of both."""
+    async with (
+        chromium() as browser,
+        serving() as server,
+        page_of(browser, server) as page,
+        connect(server.url) as client,
+    ):
+        yield page, client, server
 
 
 async def violations(page: Page) -> list[str]:

@@ -10,7 +10,15 @@ from playwright.async_api import expect
 
 from accord import connect
 from accord.model import Part
-from tests.console.browser import PATIENCE_MS, chromium, needs_browser, page_of, serving, violations
+from tests.console.browser import (
+    PATIENCE_MS,
+    chromium,
+    needs_browser,
+    opened,
+    page_of,
+    serving,
+    violations,
+)
 from tests.processes import free_port, run
 
 pytestmark = needs_browser
@@ -29,7 +37,7 @@ async def ended(page, state="completed"):
 
 
 async def test_a_trip_is_planned_with_a_form_a_stream_and_a_file(tmp_path):
-    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+    async with opened() as (page, _, _):
         await say(page, "A weekend in Rome", "plan")
         await page.fill(".question input", "x")
         await page.click(".question button[type=submit]")
@@ -56,7 +64,7 @@ async def test_a_trip_is_planned_with_a_form_a_stream_and_a_file(tmp_path):
 
 
 async def test_a_form_is_filled_and_sent_as_typed():
-    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+    async with opened() as (page, _, _):
         await say(page, "go", "book")
         await page.fill("[data-path=city]", "Oslo")
         await page.fill("[data-path=days]", "3")
@@ -91,12 +99,7 @@ async def test_a_stream_goes_on_after_the_server_was_killed(tmp_path):
 
 
 async def test_tasks_are_filtered_and_change_while_one_looks():
-    async with (
-        chromium() as browser,
-        serving() as server,
-        page_of(browser, server) as page,
-        connect(server.url) as client,
-    ):
+    async with opened() as (page, client, _):
         for n in range(60):
             await client.send(f"text {n}", skill="show")
         await client.send("Rome", skill="plan")
@@ -123,12 +126,7 @@ async def test_tasks_are_filtered_and_change_while_one_looks():
 
 
 async def test_a_task_is_cancelled_after_a_question():
-    async with (
-        chromium() as browser,
-        serving() as server,
-        page_of(browser, server) as page,
-        connect(server.url) as client,
-    ):
+    async with opened() as (page, client, server):
         reply = await client.send("Rome", skill="plan")
         await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
         await page.wait_for_selector(".events")
@@ -140,12 +138,7 @@ async def test_a_task_is_cancelled_after_a_question():
 
 async def test_a_task_is_shown_event_by_event():
     """The list is the log; the task at an event is the server's fold; private entries are there."""
-    async with (
-        chromium() as browser,
-        serving() as server,
-        page_of(browser, server) as page,
-        connect(server.url) as client,
-    ):
+    async with opened() as (page, client, server):
         reply = await client.send("go", skill="steps")
         await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
         await page.wait_for_selector("[data-lane=steps] rect")
@@ -196,12 +189,7 @@ new Promise((done) => {
 
 async def test_a_log_of_ten_thousand_events_is_drawn_row_by_row():
     """Only what is seen is drawn; how long the longest pause was is printed, not judged."""
-    async with (
-        chromium() as browser,
-        serving() as server,
-        page_of(browser, server) as page,
-        connect(server.url) as client,
-    ):
+    async with opened() as (page, client, server):
         reply = await client.send("10000", skill="many", timeout_s=60)
         await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
         await page.wait_for_selector("text=/Event 1000\\d of 1000\\d/")
@@ -211,7 +199,7 @@ async def test_a_log_of_ten_thousand_events_is_drawn_row_by_row():
 
 
 async def test_a_question_is_answered_and_a_task_looked_at_by_keyboard_alone():
-    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+    async with opened() as (page, _, _):
         keys = page.keyboard
 
         async def tab_to(selector: str) -> None:
@@ -248,7 +236,7 @@ async def test_a_question_is_answered_and_a_task_looked_at_by_keyboard_alone():
 
 
 async def test_every_skill_is_tried_in_every_version_and_copied_as_a_line(tmp_path):
-    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+    async with opened() as (page, _, _):
         await page.click("nav a[href='/console/agent']")
         skill = page.locator("[data-skill=add]")
         await skill.locator("text=Try").click()
@@ -274,7 +262,7 @@ async def test_every_skill_is_tried_in_every_version_and_copied_as_a_line(tmp_pa
 
 
 async def test_calls_are_shown_as_they_come():
-    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+    async with opened() as (page, _, server):
         await page.click("nav a[href='/console/live']")
         async with connect(server.url) as client:
             await client.send("hello", skill="show")
@@ -297,12 +285,7 @@ async def test_a_webhook_that_refuses_is_seen_and_served_again():
     site = web.TCPSite(runner, "127.0.0.1", free_port())
     await site.start()
     try:
-        async with (
-            chromium() as browser,
-            serving() as server,
-            page_of(browser, server) as page,
-            connect(server.url) as client,
-        ):
+        async with opened() as (page, client, server):
             reply = await client.send("Rome", skill="plan")
             await client.create_push_config(reply.task_id, f"{site.name}/hook")
             await reply.answer("1")
@@ -319,7 +302,7 @@ async def test_a_webhook_that_refuses_is_seen_and_served_again():
 
 async def test_hostile_text_runs_nothing_and_loads_nothing():
     """Whatever an agent says is text: in a message, an artifact, a title and an error."""
-    async with chromium() as browser, serving() as server, page_of(browser, server) as page:
+    async with opened() as (page, _, server):
         await page.evaluate("window.hit = () => { document.title = 'HIT'; }")
         texts = json.loads(HOSTILE.read_text())
         kinds = ("", "text/html", "image/svg+xml", "text/markdown", "text/csv")
