@@ -12,7 +12,7 @@ from accord.hub import Health
 from accord.hub.probe import after_message, after_reach
 from tests.check.faulty import FAULTS, Fault, faulty, says
 from tests.drive import serving
-from tests.hub.hubs import agent_named, hub_at
+from tests.hub.hubs import agent_named, hub_at, serving_card
 
 PATIENCE_S = 45.0
 DAY_MS = 24 * 3600 * 1000
@@ -253,3 +253,18 @@ async def test_a_call_that_succeeded_saves_a_probe(tmp_path):
         await desk.hub.prober._reach(entry)
         later = (await desk.call("GET", "/agents/echo/health")).body["hours"][-1]["total"]
     assert (before, after, later) == (1, 1, 2)
+
+
+async def test_what_a_probe_found_does_not_bring_back_who_left_meanwhile(tmp_path):
+    """The agent says that it goes while the result of a probe waits to be stored."""
+    async with serving_card() as server, hub_at(tmp_path) as desk:
+        await desk.add(server.url)
+        registry = desk.hub.registry
+        left = Health(state="gone", category="LEFT")
+        found = Health(state="degraded", category="REFUSED")
+        await asyncio.gather(
+            registry.set_health("baker", left), registry.set_health("baker", found, probed_ms=0)
+        )
+        assert registry.get("baker").health.state == "gone"
+        await registry.set_health("baker", found)  # by its own word
+        assert registry.get("baker").health.state == "degraded"

@@ -3,6 +3,7 @@ that is not exact says so.
 """
 
 import asyncio
+import gc
 import math
 import time
 from collections.abc import AsyncIterator
@@ -34,7 +35,7 @@ STATES = {COMPLETED: 3, FAILED: 4}
 HELD_UP_S = (
     0.05  # a generous bound for what is a matter of milliseconds, on a machine with other work
 )
-TRIES = 30
+TRIES = 5
 
 
 def a_task(n: int, key: int, namespace: Namespace) -> Create:
@@ -178,17 +179,19 @@ async def test_pages_of_what_is_rare_among_many_have_all_of_it(served: Served) -
 
 
 class Ticks:
-    """How long anything on the loop has to wait for its turn."""
+    """How long anything on the loop has to wait for its turn, in processor time of the loop's
+    thread: what a machine with other work holds up is not counted.
+    """
 
     def __init__(self) -> None:
         self.longest_s = 0.0
         self._ticking = asyncio.create_task(self._tick())
 
     async def _tick(self) -> None:
-        last_s = time.monotonic()
+        last_s = time.thread_time()
         while True:
             await asyncio.sleep(0)
-            now_s = time.monotonic()
+            now_s = time.thread_time()
             self.longest_s, last_s = max(self.longest_s, now_s - last_s), now_s
 
     async def stop(self) -> float:
@@ -200,12 +203,12 @@ class Ticks:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_lists_hold_up_nobody(served: Served) -> None:
     """While every kind of list is read, again and again and side by side, whatever else is on the
-    loop has its turn all the time. A machine that has other work may hold up everything: one round
-    without that is the proof.
+    loop has its turn all the time.
     """
     held_up_s = list[float]()
     began, lists = time.monotonic(), 0
     while len(held_up_s) < TRIES and (not held_up_s or min(held_up_s) > HELD_UP_S):
+        gc.collect()  # what other tests have left is not to be collected while this one measures
         ticks = Ticks()
         for _ in range(3):
             await asyncio.gather(

@@ -41,6 +41,7 @@ from .rows import (
     decide,
     entry_of,
     free_name,
+    health_of,
     insert_card,
     json_of,
     touch,
@@ -456,21 +457,39 @@ class Registry:
             await self._audit.write(by.name, "agent.change", name, changed, within=db)
         return self._by_id[entry.id]
 
-    async def set_health(self, name: str, health: Health, score: int | None = None) -> Entry:
-        """Store how an agent was when it was probed; a new state is told in the inbox."""
+    async def set_health(self, name: str, health: Health, probed_ms: int | None = None) -> Entry:
+        """Store how an agent is; a new state is told in the inbox.
+
+        With `probed_ms`, a probe that was begun then found it. An agent that has left comes back by
+        its own word; one that fell silent meanwhile is not there because it answered before.
+        """
         entry = self._living(name)
-        if health.state != entry.health.state:
-            health = msgspec.structs.replace(health, since_ms=health.since_ms or now_ms())
-        else:
-            health = msgspec.structs.replace(health, since_ms=entry.health.since_ms)
+        async with self._changes.transaction() as db:
+            # As it is stored: what was in memory may have changed while this waited for its turn.
+            row = await db.fetch_one("SELECT health FROM agents WHERE id = ?", entry.id)
+            before = entry.health if row is None else health_of(row)
+            if probed_ms is None or not _has_left(before, probed_ms):
+                since_ms = before.since_ms
+                if health.state != before.state:
+                    since_ms = health.since_ms or now_ms()
+                    if before.state != "new":
+                        said = f"{name} is {health.state}, was {before.state}. {health.sentence}"
+                        await self._inbox.add("health", name, said.strip(), within=db)
+                await db.execute(
+                    "UPDATE agents SET health = ?, changed = ? WHERE id = ?",
+                    json_of(msgspec.structs.replace(health, since_ms=since_ms)),
+                    *(db.changed, entry.id),
+                )
+        return self._by_id[entry.id]
+
+    async def set_score(self, name: str, score: int) -> Entry:
+        """Store what the checks of an agent came to."""
+        entry = self._living(name)
         async with self._changes.transaction() as db:
             await db.execute(
-                "UPDATE agents SET health = ?, score = ?, changed = ? WHERE id = ?",
-                *(json_of(health), entry.score if score is None else score, db.changed, entry.id),
+                "UPDATE agents SET score = ?, changed = ? WHERE id = ?",
+                *(score, db.changed, entry.id),
             )
-            if health.state != entry.health.state and entry.health.state != "new":
-                said = f"{name} is {health.state}, was {entry.health.state}. {health.sentence}"
-                await self._inbox.add("health", name, said.strip(), within=db)
         return self._by_id[entry.id]
 
     async def beat(self, name: str, *, is_leaving: bool = False) -> Entry:
@@ -573,6 +592,11 @@ class Registry:
                 callback(entry)
             except Exception:
                 log_.exception("a change of %s was not taken up", entry.name)
+
+
+def _has_left(health: Health, since_ms: int) -> bool:
+    """Whether an agent has left, or fell silent since then."""
+    return health.category == "LEFT" or (health.category == "BEATS" and health.at_ms >= since_ms)
 
 
 def _moved(entry: Entry, to: EntryState) -> dict[str, Any]:

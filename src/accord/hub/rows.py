@@ -26,6 +26,7 @@ __all__ = [
     "decide",
     "entry_of",
     "free_name",
+    "health_of",
     "insert_card",
     "json_of",
     "touch",
@@ -39,6 +40,10 @@ AGENT_COLUMNS = (
 CARD_COLUMNS = (
     "agent, n, raw, sha256, card, notes, signature, differences, decision, first_ms, last_ms"
 )
+
+
+def health_of(row: Row) -> Health:
+    return msgspec.json.decode(row["health"], type=Health)
 
 
 def entry_of(row: Row, version: CardVersion, members: tuple[Member, ...]) -> Entry:
@@ -60,7 +65,7 @@ def entry_of(row: Row, version: CardVersion, members: tuple[Member, ...]) -> Ent
         origins=origins_of(version.card, row["card_url"]),
         members=members,
         settings=msgspec.json.decode(row["settings"], type=EntrySettings),
-        health=msgspec.json.decode(row["health"], type=Health),
+        health=health_of(row),
         score=row["score"],
         beat_ms=row["beat_ms"],
         created_ms=row["created_ms"],

@@ -30,7 +30,7 @@ from ...check import (
 )
 from ...model import A2AError, now_ms
 from ...net import AgentFault, host_of, origin_of
-from ..entries import Entry, EntryState, Health
+from ..entries import Entry, EntryState
 from .health import after_message, after_reach
 from .results import ProbeResults
 
@@ -202,7 +202,8 @@ class Prober:
         )
         speed = await self.results.speed(entry.id, now)
         current = self._hub.registry.get(entry.name) or entry
-        return await self._store(current, after_reach(current.health, report, now, speed), begun)
+        found = after_reach(current.health, report, now, speed)
+        return await self._hub.registry.set_health(entry.name, found, begun)
 
     async def _message(self, entry: Entry) -> None:
         await self.message_now(entry)
@@ -217,7 +218,8 @@ class Prober:
             **self._options(entry),
         )
         current = self._hub.registry.get(entry.name) or entry
-        return await self._store(current, after_message(current.health, found, now_ms()), begun)
+        health = after_message(current.health, found, now_ms())
+        return await self._hub.registry.set_health(entry.name, health, begun)
 
     async def _checks(self, entry: Entry) -> None:
         await self.check_now(entry)
@@ -235,17 +237,8 @@ class Prober:
         )
         report = msgspec.structs.replace(report, agent=entry.name)  # not what its card calls it
         await self.results.keep_checks(entry.id, now_ms(), report)
-        current = self._hub.registry.get(entry.name) or entry
-        await self._hub.registry.set_health(entry.name, current.health, report.score)
+        await self._hub.registry.set_score(entry.name, report.score)
         return report
-
-    async def _store(self, entry: Entry, health: Health, begun: int) -> Entry:
-        """Store what a probe found that was begun then. An agent that left comes back by its own
-        word; one that fell silent meanwhile is not there because it answered before.
-        """
-        seen = entry.health
-        left = seen.category == "LEFT" or (seen.category == "BEATS" and seen.at_ms >= begun)
-        return entry if left else await self._hub.registry.set_health(entry.name, health)
 
     def _options(self, entry: Entry) -> dict[str, Any]:
         """How an agent is reached: through the guard, with the hub's credential for its origin."""
