@@ -27,6 +27,65 @@ _PATHS = re.compile(
     r"|message:\w+|[^/]+/(tasks(/.+)?|message:\w+|extendedAgentCard))"
 )
 
+_CARD = "/.well-known/agent-card.json"
+
+
+def _path(scope: Any) -> str:
+    """The path within the app that a request has come to."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path or "/"
+
+
+def _below(scope: Any, prefix: str, path: str | None = None) -> Any:
+    """A request as an app gets it that is mounted at a prefix; at another path, if given."""
+    root = scope.get("root_path", "") + prefix
+    if path is None:
+        return {**scope, "root_path": root}
+    return {**scope, "root_path": root, "path": root + path, "raw_path": (root + path).encode()}
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(f"{prefix}/")
+
+
+def _prefix(rpc: str, card_url: str) -> str:
+    """Where all of an agent is, if its card is not at the root: a program may have several."""
+    is_at_root = not card_url or card_url.startswith("/.well-known/")
+    return "" if is_at_root else rpc.rstrip("/")
+
+
+class _ByPath:
+    """The agents of one web app of a program, each at the paths it has been given.
+
+    Args:
+        otherwise: Answers where no agent is.
+    """
+
+    def __init__(self, otherwise: Any) -> None:
+        self._at_root = otherwise
+        self._cards: dict[str, tuple[App, str]] = {}
+        self._prefixes: dict[str, App] = {}
+
+    def add(self, app: App, prefix: str, card_url: str) -> None:
+        if prefix:
+            self._prefixes.setdefault(prefix, app)
+        elif not isinstance(self._at_root, App):
+            self._at_root = app
+        if card_url and not card_url.startswith("/.well-known/"):
+            self._cards.setdefault(card_url, (app, prefix))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        path = _path(scope) if scope["type"] == "http" else ""
+        if path in self._cards:
+            app, prefix = self._cards[path]
+            await app(_below(scope, prefix, _CARD), receive, send)
+            return
+        for prefix, app in self._prefixes.items():
+            if _is_below(path, prefix):
+                await app(_below(scope, prefix), receive, send)
+                return
+        await self._at_root(scope, receive, send)
+
 
 class _Served:
     """The agents a program has made, one for each of its request handlers."""
@@ -35,6 +94,7 @@ class _Served:
         self._options = options
         self.apps: dict[int, App] = {}
         self._handlers: list[Any] = []  # kept, so that their ids stay theirs
+        self.makers: list[Callable[[], App]] = []  # of those that are made when all is known
 
     def app(
         self, handler: Any, card: Any, extended: Any = None, *, rpc: str = "/", modifier: Any = None
@@ -63,6 +123,11 @@ class _Served:
         found = self.apps[id(handler)] = agent.app(rpc=rpc, **options)
         self._handlers.append(handler)
         return found
+
+    def make_all(self) -> None:
+        """The program has said everything about its agents: make those that are not made yet."""
+        for make in self.makers:
+            make()
 
     @contextlib.asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
@@ -111,6 +176,8 @@ def _has(module: str) -> bool:
 
 # a2a-sdk 0.2 and 0.3: classes that build an app
 
+_URLS = ("agent_card_url", "rpc_url", "extended_agent_card_url")
+
 
 def _replace_apps(served: _Served) -> None:
     from a2a.server import apps
@@ -118,9 +185,8 @@ def _replace_apps(served: _Served) -> None:
     def build(made: Any, *paths: Any, **more: Any) -> Any:
         from starlette.applications import Starlette
 
-        names = ("agent_card_url", "rpc_url", "extended_agent_card_url")
-        urls = dict(zip(names, paths, strict=False))
-        urls |= {name: more.pop(name) for name in names if name in more}
+        urls = dict(zip(_URLS, paths, strict=False))
+        urls |= {name: more.pop(name) for name in _URLS if name in more}
         if type(made).__name__ == "A2AStarletteApplication":
             app: Any = Starlette(**more)
         else:
@@ -131,15 +197,19 @@ def _replace_apps(served: _Served) -> None:
         return app
 
     def add_routes(made: Any, app: Any, *paths: Any, **urls: Any) -> None:
-        rpc = urls.get("rpc_url") or (paths[1] if len(paths) > 1 else "/")
+        urls = dict(zip(_URLS, paths, strict=False)) | urls
+        rpc, card_url = urls.get("rpc_url") or "/", urls.get("agent_card_url") or ""
+        prefix = _prefix(rpc, card_url)
         agent = served.app(
             made.http_handler,
             made.agent_card,
             getattr(made, "extended_agent_card", None),
-            rpc=rpc,
+            rpc="/" if prefix else rpc,
             modifier=getattr(made, "card_modifier", None),
         )
-        app.router.default = agent  # whatever the program has no route for
+        if not isinstance(app.router.default, _ByPath):  # whatever the program has no route for
+            app.router.default = _ByPath(app.router.default)
+        app.router.default.add(agent, prefix, card_url)
 
     for name in ("A2AStarletteApplication", "A2AFastAPIApplication", "A2ARESTFastAPIApplication"):
         class_ = getattr(apps, name, None)
@@ -170,16 +240,41 @@ def _replace_routes(served: _Served) -> None:
     from a2a.server import routes
     from starlette.routing import BaseRoute, Match
 
+    rpcs: dict[int, str] = {}  # of each handler
+    handlers: list[Any] = []
+    card_urls: list[tuple[Any, str]] = []  # those that are not at the root, of each card
+    rest_prefixes: list[str] = []
+
+    def expect(handler: Any) -> None:
+        if not any(handler is known for known in handlers):
+            handlers.append(handler)
+            served.makers.append(lambda: agent_at(handler)[0])
+
+    def agent_at(handler: Any) -> tuple[App, str]:
+        """The agent of a handler and where it is, when the program has said it all."""
+        card, rpc = getattr(handler, "_agent_card", None), rpcs.get(id(handler), "/")
+        prefix = _prefix(rpc, next((url for its, url in card_urls if its is card), ""))
+        extended = getattr(handler, "extended_agent_card", None)
+        return served.app(handler, card, extended, rpc="/" if prefix else rpc), prefix
+
     class AccordRoute(BaseRoute):
         """Answers A2A requests; an app of Starlette or FastAPI tries it like any other route."""
 
-        def __init__(self, rpc: str, app: App | Callable[[], App]) -> None:
+        def __init__(self, handler: Any, rpc: str, prefix: str = "") -> None:
             self.path = rpc
-            self._app = app
+            self._handler = handler
+            self._prefix = prefix  # of HTTP+JSON
 
         def matches(self, scope: Any) -> tuple[Match, Any]:
-            path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
-            is_ours = scope["type"] == "http" and (path == self.path or _PATHS.fullmatch(path))
+            if scope["type"] != "http":
+                return Match.NONE, {}
+            path, prefix = _path(scope), self._prefix or agent_at(self._handler)[1]
+            if not self._prefix and any(_is_below(path, other) for other in rest_prefixes):
+                is_ours = False
+            elif prefix:
+                is_ours = _is_below(path, prefix)
+            else:
+                is_ours = path == self.path or _PATHS.fullmatch(path) is not None
             return (Match.FULL if is_ours else Match.NONE), {}
 
         def url_path_for(self, name: str, /, **path_params: Any) -> Any:
@@ -188,30 +283,49 @@ def _replace_routes(served: _Served) -> None:
             raise NoMatchFound(name, path_params)
 
         async def handle(self, scope: Any, receive: Any, send: Any) -> None:
-            app = self._app if isinstance(self._app, App) else self._app()
-            await app(scope, receive, send)
+            app, prefix = agent_at(self._handler)
+            prefix = self._prefix or prefix
+            await app(_below(scope, prefix) if prefix else scope, receive, send)
 
-    def of(handler: Any) -> App:
-        return served.app(
-            handler,
-            getattr(handler, "_agent_card", None),
-            getattr(handler, "extended_agent_card", None),
-        )
+    class CardRoute(AccordRoute):
+        """Answers with a card at a path of the program's own."""
+
+        def matches(self, scope: Any) -> tuple[Match, Any]:
+            is_ours = scope["type"] == "http" and _path(scope) == self.path
+            return (Match.FULL if is_ours else Match.NONE), {}
+
+        async def handle(self, scope: Any, receive: Any, send: Any) -> None:
+            its = next(h for h in handlers if getattr(h, "_agent_card", None) is self._handler)
+            app, prefix = agent_at(its)
+            await app(_below(scope, prefix, _CARD), receive, send)
 
     def create_jsonrpc_routes(request_handler: Any, rpc_url: str = "/", *_: Any, **__: Any) -> Any:
-        app = served.app(
-            request_handler,
-            getattr(request_handler, "_agent_card", None),
-            getattr(request_handler, "extended_agent_card", None),
-            rpc=rpc_url,
-        )
-        return [AccordRoute(rpc_url, app)]
+        expect(request_handler)
+        rpcs.setdefault(id(request_handler), rpc_url)
+        return [AccordRoute(request_handler, rpc_url)]
 
-    def create_rest_routes(request_handler: Any, *_: Any, **__: Any) -> Any:
-        return [AccordRoute("", lambda: of(request_handler))]
+    def create_rest_routes(
+        request_handler: Any,
+        context_builder: Any = None,
+        enable_v0_3_compat: bool = False,
+        path_prefix: str = "",
+        *_: Any,
+        **__: Any,
+    ) -> Any:
+        expect(request_handler)
+        prefix = path_prefix.rstrip("/")
+        rest_prefixes.extend([prefix] if prefix else [])
+        return [AccordRoute(request_handler, "", prefix)]
 
-    def create_agent_card_routes(*_: Any, **__: Any) -> Any:
-        return []  # the card is served with the other routes, and names all of them
+    def create_agent_card_routes(
+        agent_card: Any, card_modifier: Any = None, card_url: str = _CARD, *_: Any, **__: Any
+    ) -> Any:
+        if card_modifier is not None:
+            log_.warning("card modifiers are not called under accord run")
+        if card_url.startswith("/.well-known/"):
+            return []  # the card is served with the other routes, and names all of them
+        card_urls.append((agent_card, card_url))
+        return [CardRoute(agent_card, card_url)]
 
     def add_a2a_routes_to_fastapi(app: Any, **made: Any) -> None:
         for group in made.values():
@@ -252,6 +366,7 @@ def _follow_uvicorn(served: _Served) -> None:
 
     def load_app(config: Any) -> None:
         load(config)
+        served.make_all()
         config.loaded_app = _WithAgents(config.loaded_app, served)
         host = "127.0.0.1" if config.host in ("0.0.0.0", "::") else config.host
         address = f"http{'s' if config.is_ssl else ''}://{host}:{config.port}"

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 
-def app_of(name, executor, port):
+def agent_of(name, executor, port):
     card = AgentCard(
         name=name,
         description=executor.__doc__ or "",
@@ -26,10 +26,16 @@ def app_of(name, executor, port):
         skills=[AgentSkill(id=name, name=name, description=name, tags=["sample"])],
     )
     handler = DefaultRequestHandler(agent_executor=executor(), task_store=InMemoryTaskStore())
-    return A2AStarletteApplication(agent_card=card, http_handler=handler).build()
+    return A2AStarletteApplication(agent_card=card, http_handler=handler)
 
 
 if __name__ == "__main__":
     port = int(sys.argv[1])
-    mounts = [Mount(f"/{name}", app_of(name, made, port)) for name, made in SAMPLES.items()]
-    uvicorn.run(Starlette(routes=mounts), host="127.0.0.1", port=port)
+    agents = {name: agent_of(name, made, port) for name, made in SAMPLES.items()}
+    beside = {name: agents.pop(name) for name in ("greeter", "planner")}
+    app = Starlette(routes=[Mount(f"/{name}", made.build()) for name, made in agents.items()])
+    for name, made in beside.items():  # these are not mounted
+        made.add_routes_to_app(
+            app, agent_card_url=f"/{name}/.well-known/agent-card.json", rpc_url=f"/{name}/"
+        )
+    uvicorn.run(app, host="127.0.0.1", port=port)

@@ -4,7 +4,7 @@ import sys
 
 import uvicorn
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore
 from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from executors1 import SAMPLES
@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 
-def routes_of(name, executor, port):
+def routes_of(name, executor, port, path=""):
     interface = AgentInterface(
         url=f"http://127.0.0.1:{port}/{name}/", protocol_binding="JSONRPC", protocol_version="1.0"
     )
@@ -29,12 +29,22 @@ def routes_of(name, executor, port):
     handler = DefaultRequestHandler(
         agent_executor=executor(), task_store=InMemoryTaskStore(), agent_card=card
     )
-    return [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/")]
+    rpc = [
+        *create_agent_card_routes(card, card_url=f"{path}/.well-known/agent-card.json"),
+        *create_jsonrpc_routes(handler, f"{path}/"),
+    ]
+    return rpc, create_rest_routes(handler, path_prefix=f"{path}/rest")
 
 
 if __name__ == "__main__":
     port = int(sys.argv[1])
-    mounts = [
-        Mount(f"/{name}", routes=routes_of(name, made, port)) for name, made in SAMPLES.items()
-    ]
-    uvicorn.run(Starlette(routes=mounts), host="127.0.0.1", port=port)
+    routes, last = [], []
+    for name, executor in SAMPLES.items():
+        if name == "governed":
+            rpc, rest = routes_of(name, executor, port)
+            routes.append(Mount(f"/{name}", routes=[*rpc, *rest]))
+        else:  # these are not mounted
+            rpc, rest = routes_of(name, executor, port, f"/{name}")
+            routes += rpc
+            last += rest  # a2a-sdk takes the first segment of other paths for a tenant
+    uvicorn.run(Starlette(routes=[*routes, *last]), host="127.0.0.1", port=port)
