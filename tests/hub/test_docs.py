@@ -17,7 +17,7 @@ from tests.processes import Process, free_port, start, until_sync
 def test_the_page_can_be_followed_from_top_to_bottom(tmp_path, monkeypatch):
     """In a folder of its own, on other ports than those on the page."""
     monkeypatch.chdir(tmp_path)
-    ports = {port: str(free_port()) for port in ("8080", "8001", "8002")}
+    ports = {port: str(free_port()) for port in ("8080", "8001", "8002", "8003", "8004")}
     monkeypatch.setenv("ACCORD_HUB", f"http://127.0.0.1:{ports['8080']}")
     typed: list[str] = []
     began = time.monotonic()
@@ -28,9 +28,12 @@ def test_the_page_can_be_followed_from_top_to_bottom(tmp_path, monkeypatch):
                 (tmp_path / found(r"^# (\w+\.py)", text)).write_text(text)
                 continue
             if not text.startswith("$"):
-                continue  # reads a file that only the reader has
+                continue  # reads a file that only the reader has, or installs
             for words, shown in commands(text):
                 typed.append(shlex.join(words[1:3]))
+                if words[0] == "python":
+                    running.enter_context(start(sys.executable, *words[1:], cwd=tmp_path))
+                    continue
                 if words[1:] == ["hub"]:
                     words += ["--port", ports["8080"]]
                 if words[1] == "serve" or words[1:3] == ["hub", "--port"]:

@@ -32,7 +32,8 @@ _NEVER = (b"cache-control", b"no-store")
 _NOT_BUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Accord console</title>
 <h1>The console is not built</h1>
 <p>The agent is served, and everything but this page works.</p>
-<p>Build the page with Node 20 or newer: <code>make console</code>, then load this page again.</p>
+<p>In a clone, build it with Node 20 or newer: <code>make console</code>. Then install again
+(<code>pip install .</code>) and start the server again.</p>
 """
 
 
