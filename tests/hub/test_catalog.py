@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from accord.hub.people import SYSTEM
+from accord.hub.access.people import SYSTEM
 from tests.hub.cases import card_of, load_cases
 from tests.hub.hubs import agent_named, hub_at, serving_card
 
@@ -43,7 +43,7 @@ async def test_an_export_imported_elsewhere_gives_the_same_entries(tmp_path):
 
 
 def _guest() -> Any:
-    from accord.hub.people import GUEST
+    from accord.hub.access.people import GUEST
 
     return GUEST
 

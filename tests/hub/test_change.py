@@ -8,8 +8,8 @@ import pytest
 
 from accord import connect
 from accord.client.discovery import card_of
-from accord.hub.change import RULES, Side, differences, passes, worst
-from accord.hub.entries import EntrySettings, SignatureReport
+from accord.hub.registry.differences import RULES, Side, differences, passes, worst
+from accord.hub.registry.entries import EntrySettings, SignatureReport
 from tests.hub.hubs import CardServer, agent_named, hub_at, serving_card
 from tests.hub.test_aggregate import department
 

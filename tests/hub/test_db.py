@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accord.hub.db import Database, open_database
+from accord.hub.storage.db import Database, open_database
 from accord.model import Unavailable
 
 ADD = "INSERT INTO teams (name, description) VALUES (?, ?)"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accord.hub.fence import fence_card, fence_id, fence_text, suspicious
+from accord.hub.registry.fence import fence_card, fence_id, fence_text, suspicious
 from accord.model import AgentCard, AgentSkill
 from accord.protocol import lenient
 from tests.hub.cases import card_of, load_cases

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 
 from accord.hub import Health, Visibility
+from accord.hub.access.people import SYSTEM
 from accord.hub.find import Finder, SearchFilters
 from accord.hub.find.words import request_words, words_of
 from accord.hub.hub import ADMIN
-from accord.hub.people import SYSTEM
 from accord.model import AgentSkill
 from tests.hub.cases import Case, card_of, load_cases
 from tests.hub.hubs import Desk, hub_at

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from accord.hub import Hub, HubSettings
-from accord.hub.people import SYSTEM
+from accord.hub.access.people import SYSTEM
 from accord.operations.table import VERSIONS
 from accord.push import PushSettings
 from tests.auth.matrix import Answer, Asked, Http, RpcDoor

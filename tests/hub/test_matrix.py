@@ -15,8 +15,8 @@ import pytest
 from accord import Agent, Ask
 from accord.auth import ApiKeys
 from accord.hub import Hub, HubSettings
+from accord.hub.access.people import HubRole
 from accord.hub.api import ApiRoute
-from accord.hub.people import HubRole
 from accord.model import now_ms
 from accord.operations import OPERATIONS
 from accord.operations.table import VERSIONS

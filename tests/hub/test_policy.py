@@ -5,10 +5,9 @@ import pytest
 
 from accord.auth import ANONYMOUS, Caller
 from accord.hub import HubSettings
-from accord.hub.audit import Audit
-from accord.hub.changes import Changes
-from accord.hub.db import open_database
-from accord.hub.entries import (
+from accord.hub.access.people import GUEST, People
+from accord.hub.access.policy import Policy, PolicyRule
+from accord.hub.registry.entries import (
     Entry,
     EntrySettings,
     EntryState,
@@ -16,8 +15,9 @@ from accord.hub.entries import (
     SignatureReport,
     Visibility,
 )
-from accord.hub.people import GUEST, People
-from accord.hub.policy import Policy, PolicyRule
+from accord.hub.storage.audit import Audit
+from accord.hub.storage.changes import Changes
+from accord.hub.storage.db import open_database
 from accord.model import SCHEMA, AgentCapabilities, AgentCard, AgentExtension, AgentSkill
 from tests.hub.hubs import hub_at, serving_card
 

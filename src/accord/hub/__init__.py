@@ -7,44 +7,44 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from .db import Database as Database
-    from .db import open_database as open_database
-    from .entries import CardVersion as CardVersion
-    from .entries import Entry as Entry
-    from .entries import EntrySettings as EntrySettings
-    from .entries import EntryState as EntryState
-    from .entries import Health as Health
-    from .entries import Visibility as Visibility
+    from .access import HubRole as HubRole
+    from .access import Person as Person
     from .hub import Hub as Hub
-    from .people import HubRole as HubRole
-    from .people import Person as Person
     from .registration import SelfRegistration as SelfRegistration
+    from .registry import CardVersion as CardVersion
+    from .registry import Entry as Entry
+    from .registry import EntrySettings as EntrySettings
+    from .registry import EntryState as EntryState
+    from .registry import Health as Health
     from .registry import Registry as Registry
+    from .registry import Visibility as Visibility
     from .rest import HubRefused as HubRefused
     from .rest import RestClient as RestClient
     from .rest import find_key as find_key
     from .settings import HubSettings as HubSettings
+    from .storage import Database as Database
+    from .storage import open_database as open_database
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__ = lazy(
         __name__,
         {
-            "CardVersion": "entries",
-            "Database": "db",
-            "Entry": "entries",
-            "EntrySettings": "entries",
-            "EntryState": "entries",
-            "Health": "entries",
+            "CardVersion": "registry",
+            "Database": "storage",
+            "Entry": "registry",
+            "EntrySettings": "registry",
+            "EntryState": "registry",
+            "Health": "registry",
             "SelfRegistration": "registration",
             "Hub": "hub",
             "HubRefused": "rest",
             "HubSettings": "settings",
-            "Person": "people",
+            "Person": "access",
             "Registry": "registry",
             "RestClient": "rest",
-            "HubRole": "people",
-            "Visibility": "entries",
+            "HubRole": "access",
+            "Visibility": "registry",
             "find_key": "rest",
-            "open_database": "db",
+            "open_database": "storage",
         },
     )

@@ -19,8 +19,8 @@ from ..model import A2AError, AgentCard, AgentSkill, Message
 from ..relay import Errand, Relay
 from ..server import HttpRequest, HttpResponse, StreamingResponse
 from ..server.http import CardEndpoint
-from .fence import UNTRUSTED, fence_line, fence_skill
-from .people import GUEST
+from .access import GUEST
+from .registry import UNTRUSTED, fence_line, fence_skill
 
 if TYPE_CHECKING:
     from ..client import Client

@@ -16,27 +16,17 @@ from ..net import Http, Network, origin_of
 from ..push import PushSettings
 from ..server import HttpRequest
 from ..server.process import is_loopback
+from .access import CONSOLE, LOOPBACK, HubRole, Networks, People, Policy, TrustedKeys, Vault
 from .aggregate import AggregateAgent, Route
 from .api import ARD_ROUTES, CATALOG_ROUTES, ROUTES, HubApi, Routes
-from .audit import Audit
-from .cards import CardReader
-from .changes import Changes
-from .db import open_database
-from .entries import Entry
 from .errors import EntryNotFound
-from .fence import UNTRUSTED, fence_text
 from .find import Finder, Meaning, open_meaning
 from .gate import Gate
-from .inbox import Inbox
-from .networks import LOOPBACK, Networks
-from .people import CONSOLE, HubRole, People
-from .policy import Policy
 from .probe import Prober
-from .registry import Registry
+from .registry import UNTRUSTED, CardReader, Entry, Registry, fence_text
 from .settings import HubSettings
+from .storage import Audit, Changes, Inbox, open_database
 from .trace import Traces
-from .trust import TrustedKeys
-from .vault import Vault
 
 __all__ = ["Hub"]
 

@@ -7,10 +7,9 @@ import msgspec
 
 from ...auth import Caller
 from ...model import InvalidParams, now_ms
-from ..entries import Entry
+from ..access import GUEST, KEYS, HubRole, May, PolicyRule, applies, honours_skill
 from ..errors import EntryNotFound
-from ..people import GUEST, KEYS, HubRole
-from ..policy import May, PolicyRule, applies, honours_skill
+from ..registry import Entry
 from .router import ApiCall, ApiRoute
 
 __all__ = ["ROUTES"]

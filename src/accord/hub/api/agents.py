@@ -6,9 +6,16 @@ import msgspec
 
 from ...model import AgentCard, PermissionDenied
 from ...server import HttpResponse
-from ..entries import CardVersion, Entry, EntrySettings, EntryState, Visibility
 from ..errors import HubError
-from ..fence import fence_skill, fence_text
+from ..registry import (
+    CardVersion,
+    Entry,
+    EntrySettings,
+    EntryState,
+    Visibility,
+    fence_skill,
+    fence_text,
+)
 from .router import ApiCall, ApiRoute
 
 __all__ = ["ROUTES", "AgentView", "NewAgent", "view_of"]

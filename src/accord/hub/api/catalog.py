@@ -12,11 +12,10 @@ import msgspec
 
 from ...model import A2AError, InvalidParams
 from ...net import AgentFault, Request, host_of
-from ..entries import Entry, Visibility
+from ..access import GUEST
 from ..errors import CannotAdd
-from ..fence import fence_card, fence_text
 from ..find import AgentHit, SearchFilters
-from ..people import GUEST
+from ..registry import Entry, Visibility, fence_card, fence_text
 from .router import ApiCall, ApiRoute
 
 __all__ = ["A2A_TYPES", "ARD_ROUTES", "CATALOG_ROUTES", "ROUTES", "catalog_of", "entries_in"]

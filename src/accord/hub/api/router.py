@@ -32,9 +32,9 @@ from ...server import (
     opaque,
     query_of,
 )
-from ..entries import Entry
+from ..access import HubRole, Person
 from ..errors import EntryNotFound, HubError
-from ..people import HubRole, Person
+from ..registry import Entry
 
 if TYPE_CHECKING:
     from ..hub import Hub

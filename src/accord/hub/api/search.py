@@ -5,8 +5,8 @@ from typing import Any, Literal
 import msgspec
 
 from ...model import InvalidParams
-from ..fence import UNTRUSTED
 from ..find import AgentHit, SearchFilters, SearchResult
+from ..registry import UNTRUSTED
 from .router import ApiCall, ApiRoute
 
 __all__ = ["ROUTES"]

@@ -3,8 +3,8 @@
 from typing import Any
 
 from ...model import InvalidParams
+from ..access import NewCredential
 from ..errors import HubError
-from ..vault import NewCredential
 from .router import ApiCall, ApiRoute
 
 __all__ = ["ROUTES"]

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from ...model import A2AError
-from ..entries import EntrySettings, Visibility
-from ..policy import PolicyRule
+from ..access import PolicyRule
+from ..registry import EntrySettings, Visibility
 from .router import ApiCall, ApiRoute
 
 __all__ = ["ROUTES", "Export"]

@@ -13,10 +13,8 @@ import msgspec
 
 from ...auth import Caller
 from ...model import SCHEMA, AgentSkill
-from ..entries import Entry, EntryState
-from ..fence import fence_card, fence_id, fence_skill
-from ..policy import Policy
-from ..registry import Registry
+from ..access import Policy
+from ..registry import Entry, EntryState, Registry, fence_card, fence_id, fence_skill
 from .index import Index, IndexHit, SkillDocument
 from .meaning import Meaning, MeaningUnavailable
 from .words import is_chinese, request_words
@@ -64,7 +62,7 @@ class SkillHit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentHit(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent that fits. Its own texts are fenced (`hub/fence.py`)."""
+    """An agent that fits. Its own texts are fenced (`hub/registry/fence.py`)."""
 
     agent: str  # the entry's name
     name: str

@@ -32,9 +32,8 @@ from ...served import AgentRouter
 from ...server import HttpRequest, HttpResponse, StreamingResponse, opaque
 from ...server.http import CardEndpoint
 from ...store import Ages
-from ..entries import Entry
-from ..fence import fence_line, fence_skill, fence_text, skill_id
-from ..people import HubRole
+from ..access import HubRole
+from ..registry import Entry, fence_line, fence_skill, fence_text, skill_id
 from .quota import CallQuota
 from .upstream import Upstreams, key_of
 

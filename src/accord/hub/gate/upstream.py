@@ -11,7 +11,7 @@ from ...client import Client, Retry, connect
 from ...model import Unavailable
 from ...net import origin_of
 from ...relay import Errand
-from ..entries import Entry, origins_of
+from ..registry import Entry, origins_of
 from .breaker import CircuitBreaker
 
 if TYPE_CHECKING:

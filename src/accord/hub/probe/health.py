@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...check import Category, InterfaceProbe, ProbeReport
-from ..entries import Health
+from ..registry import Health
 
 __all__ = ["Speed", "after_message", "after_reach"]
 

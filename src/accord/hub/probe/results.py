@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ...check import CheckReport
-from ..db import Database
+from ..storage import Database
 from .health import Speed
 
 __all__ = ["HourResult", "ProbeResults"]

@@ -30,7 +30,7 @@ from ...check import (
 )
 from ...model import A2AError, now_ms
 from ...net import AgentFault, host_of, origin_of
-from ..entries import Entry, EntryState
+from ..registry import Entry, EntryState
 from .health import after_message, after_reach
 from .results import ProbeResults
 

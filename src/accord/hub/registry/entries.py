@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..model import AgentCard
-from ..net import origin_of
+from ...model import AgentCard
+from ...net import origin_of
 
 __all__ = [
     "LIMITS",
@@ -101,7 +101,7 @@ class Difference(msgspec.Struct, frozen=True):
     """One difference between two cards."""
 
     weight: Literal["material", "notable", "cosmetic"]
-    kind: str  # of the table in change.py
+    kind: str  # of the table in differences.py
     where: str
     before: Any = None
     after: Any = None

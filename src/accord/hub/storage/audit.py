@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..model import now_ms
+from ...model import now_ms
 from .db import Database, Transaction
 
 __all__ = ["Audit", "AuditRow"]

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from ..client import Budget
-from ..client.auth import AgentPlace, Signed, choose
-from ..client.discovery import Cards, card_of, get_card, read_json
-from ..model import A2AError, AgentCard
-from ..net import AgentFault, Guard, Http, Network, origin_of
+from ...client import Budget
+from ...client.auth import AgentPlace, Signed, choose
+from ...client.discovery import Cards, card_of, get_card, read_json
+from ...model import A2AError, AgentCard
+from ...net import AgentFault, Guard, Http, Network, origin_of
+from ..access import TrustedKeys
+from ..errors import CannotAdd
 from .entries import SignatureReport
-from .errors import CannotAdd
 from .fence import fence_line, harmless, suspicious
-from .trust import TrustedKeys
 
 __all__ = ["CardReader", "ReadCard"]
 

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from ..auth import Caller
-from ..client import ApiKey, Basic, Bearer, ClientCredentials
-from ..model import InvalidParams, now_ms
-from .audit import Audit
-from .changes import Changes
-from .db import Database, Row
-from .entries import Entry
-from .errors import EntryNotFound
+from ...auth import Caller
+from ...client import ApiKey, Basic, Bearer, ClientCredentials
+from ...model import InvalidParams, now_ms
+from ..errors import EntryNotFound
+from ..registry import Entry
+from ..storage import Audit, Changes, Database, Row
 from .people import Person
 
 if TYPE_CHECKING:
-    from ..auth import Keyring
+    from ...auth import Keyring
 
 __all__ = ["CredentialView", "NewCredential", "Vault"]
 

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from ..model import A2AError
+from ...model import A2AError
 from .db import Database, Transaction
 
 __all__ = ["Changes"]

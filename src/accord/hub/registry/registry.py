@@ -12,13 +12,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ..auth import Caller
-from ..model import PermissionDenied, now_ms
-from .audit import Audit
+from ...auth import Caller
+from ...model import PermissionDenied, now_ms
+from ..access import SYSTEM, Person, Policy, TrustedKeys
+from ..errors import CannotAdd, Conflict, EntryNotFound, HubError, Outdated
+from ..settings import HubSettings
+from ..storage import Audit, Changes, Database, Inbox, Transaction
 from .cards import CardReader, ReadCard
-from .change import Side, differences, passes, worst
-from .changes import Changes
-from .db import Database, Transaction
+from .differences import Side, differences, passes, worst
 from .entries import (
     LIMITS,
     CardVersion,
@@ -31,10 +32,6 @@ from .entries import (
     Visibility,
     origins_of,
 )
-from .errors import CannotAdd, Conflict, EntryNotFound, HubError, Outdated
-from .inbox import Inbox
-from .people import SYSTEM, Person
-from .policy import Policy
 from .rows import (
     AGENT_COLUMNS,
     CARD_COLUMNS,
@@ -47,8 +44,6 @@ from .rows import (
     touch,
     version_of,
 )
-from .settings import HubSettings
-from .trust import TrustedKeys
 
 __all__ = ["RESERVED", "Registry"]
 

@@ -11,16 +11,14 @@ from enum import StrEnum
 
 import msgspec
 
-from ..auth import OIDC, ApiKeys, Auth, Caller, Credentials, digest_of, new_api_key
-from ..auth import Scheme as AuthScheme
-from ..model import HTTPAuthSecurityScheme as HttpScheme
-from ..model import InvalidParams, SecurityScheme, now_ms
-from ..store import KeyStore, StoredApiKey
-from .audit import Audit
-from .changes import Changes
-from .db import Database
-from .errors import EntryNotFound
-from .settings import HubSettings
+from ...auth import OIDC, ApiKeys, Auth, Caller, Credentials, digest_of, new_api_key
+from ...auth import Scheme as AuthScheme
+from ...model import HTTPAuthSecurityScheme as HttpScheme
+from ...model import InvalidParams, SecurityScheme, now_ms
+from ...store import KeyStore, StoredApiKey
+from ..errors import EntryNotFound
+from ..settings import HubSettings
+from ..storage import Audit, Changes, Database
 
 __all__ = ["GUEST", "SYSTEM", "HubRole", "People", "Person"]
 

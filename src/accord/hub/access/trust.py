@@ -6,17 +6,14 @@ from typing import Any
 
 import msgspec
 
-from ..auth import InvalidSignature, Trust, UnknownKey, header_of, public_jwk
-from ..client import BadCard, UntrustedCard
-from ..client.discovery import verify_card
-from ..model import InvalidParams, now_ms
-from ..net import Guard
-from .audit import Audit
-from .changes import Changes
-from .db import Database
-from .entries import SignatureReport
-from .errors import EntryNotFound
-from .fence import fence_line
+from ...auth import InvalidSignature, Trust, UnknownKey, header_of, public_jwk
+from ...client import BadCard, UntrustedCard
+from ...client.discovery import verify_card
+from ...model import InvalidParams, now_ms
+from ...net import Guard
+from ..errors import EntryNotFound
+from ..registry import SignatureReport, fence_line
+from ..storage import Audit, Changes, Database
 from .people import Person
 
 __all__ = ["TrustedKey", "TrustedKeys"]

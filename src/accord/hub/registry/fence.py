@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ..model import AgentCard, AgentSkill
+from ...model import AgentCard, AgentSkill
 
 __all__ = [
     "UNTRUSTED",

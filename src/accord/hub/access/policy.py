@@ -16,13 +16,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ..auth import Caller
-from ..model import SCHEMA, now_ms
-from .audit import Audit
-from .changes import Changes
-from .db import Database
-from .entries import Entry, EntryState, Visibility
-from .errors import EntryNotFound
+from ...auth import Caller
+from ...model import SCHEMA, now_ms
+from ..errors import EntryNotFound
+from ..registry import Entry, EntryState, Visibility
+from ..storage import Audit, Changes, Database
 from .people import KEYS, HubRole, People, Person
 
 __all__ = [

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from ..model import AgentCard
+from ...model import AgentCard
+from ..storage import Row, Transaction
 from .cards import ReadCard
-from .db import Row, Transaction
 from .entries import (
     CardVersion,
     Difference,

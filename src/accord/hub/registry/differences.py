@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from ..model import AgentCard, AgentSkill
+from ...model import AgentCard, AgentSkill
 from .entries import Difference, EntrySettings, SignatureReport, origins_of
 
 __all__ = ["RULES", "ChangeRule", "Side", "differences", "passes", "worst"]

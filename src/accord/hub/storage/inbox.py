@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from ..model import now_ms
+from ...model import now_ms
+from ..errors import EntryNotFound
 from .db import Database, Row, Transaction
-from .errors import EntryNotFound
 
 __all__ = ["Alert", "Inbox"]
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from ..model import Unavailable
+from ...model import Unavailable
 from .schema import MIGRATIONS
 
 __all__ = ["Database", "Row", "Transaction", "open_database"]
@@ -215,7 +215,7 @@ class _Postgres(Database):
 
     def __init__(self, url: str) -> None:
         try:
-            from ..store.postgres import parse  # asyncpg comes with an extra
+            from ...store.postgres import parse  # asyncpg comes with an extra
         except ImportError as error:
             raise RuntimeError(
                 "PostgreSQL needs asyncpg, which is not installed: pip install 'accord[postgres]'"

@@ -1,11 +1,9 @@
 """Where the hub may connect: public addresses, and what an admin has allowed."""
 
-from ..model import InvalidParams, now_ms
-from ..net import Guard
-from .audit import Audit
-from .changes import Changes
-from .db import Database, Row
-from .errors import EntryNotFound
+from ...model import InvalidParams, now_ms
+from ...net import Guard
+from ..errors import EntryNotFound
+from ..storage import Audit, Changes, Database, Row
 from .people import Person
 
 __all__ = ["Networks"]
