@@ -92,8 +92,8 @@ SAME = {"0.2": SAME_0, "0.3": ONLY_0_3 | SAME_0, "1.x": SAME_1}
 
 
 @pytest.mark.parametrize("sdk", SDKS)
-async def test_samples_answer_as_on_the_sdk(sdk):
-    async with _both(sdk) as (theirs, ours):
+async def test_samples_answer_as_on_the_sdk(sdk, tmp_path):
+    async with _both(sdk, f"sqlite:///{tmp_path}/tasks.db") as (theirs, ours):
         for sample in dict.fromkeys(s for cases in SAME[sdk].values() for s, _ in cases):
             assert await ours.name(sample) == await theirs.name(sample) == sample
         if sdk == "1.x":
@@ -104,6 +104,8 @@ async def test_samples_answer_as_on_the_sdk(sdk):
                 told = await asyncio.gather(theirs.told(sample, steps), ours.told(sample, steps))
                 assert told[1] == told[0], f"{what}: {sample} {steps}"
         await _differ_on_purpose(sdk, theirs, ours)
+    assert (tmp_path / "tasks.db").exists()
+    assert len(list(tmp_path.glob("tasks-*.db"))) > 1  # one for each other agent
 
 
 async def _differ_on_purpose(sdk: str, theirs: "_Server", ours: "_Server") -> None:
@@ -133,14 +135,17 @@ def _state(told: Any) -> str:
 
 
 @asynccontextmanager
-async def _both(sdk: str) -> AsyncIterator[tuple["_Server", "_Server"]]:
+async def _both(sdk: str, store: str) -> AsyncIterator[tuple["_Server", "_Server"]]:
     """The samples served by a2a-sdk, and by Accord."""
     python, program = SDKS[sdk]
     ports = free_port(), free_port()
     env = {"PYTHONPATH": str(ROOT / "src")}
     with (
         start(python, HERE / program, str(ports[0]), env=env),
-        start(python, "-m", "accord", "run", HERE / program, str(ports[1]), env=env),
+        start(
+            *(python, "-m", "accord", "run", "--store", store, HERE / program, str(ports[1])),
+            env=env,
+        ),
     ):
         for port in ports:
             await until_listening(port)

@@ -94,6 +94,7 @@ class _Served:
         self._options = options
         self.apps: dict[int, App] = {}
         self._handlers: list[Any] = []  # kept, so that their ids stay theirs
+        self._slugs: dict[str, int] = {}
         self.makers: list[Callable[[], App]] = []  # of those that are made when all is known
 
     def app(
@@ -118,11 +119,21 @@ class _Served:
         if modifier is not None:
             log_.warning("card modifiers are not called under accord run")
         options = dict(self._options)
-        if self.apps and "grpc_port" in options:
-            options["grpc_port"] = None  # the first one has it
+        if self.apps:  # the first one has the port and the file
+            options.pop("grpc_port", None)
+            options["store"] = self._store_of(agent.slug, options.get("store", "memory://"))
         found = self.apps[id(handler)] = agent.app(rpc=rpc, **options)
         self._handlers.append(handler)
         return found
+
+    def _store_of(self, slug: str, store: str) -> str:
+        """A file of its own for another agent: SQLite's has one owner at a time."""
+        if not store.startswith("sqlite:///"):
+            return store
+        file = Path(store.removeprefix("sqlite:///"))
+        number = self._slugs[slug] = self._slugs.get(slug, 0) + 1
+        name = slug if number == 1 else f"{slug}-{number}"
+        return f"sqlite:///{file.with_name(f'{file.stem}-{name}{file.suffix}')}"
 
     def make_all(self) -> None:
         """The program has said everything about its agents: make those that are not made yet."""
