@@ -21,6 +21,7 @@ __all__ = ["CrewTurn", "crew_turn", "streaming"]
 _TURN: "contextvars.ContextVar[CrewTurn | None]" = contextvars.ContextVar(
     "accord_crewai_turn", default=None
 )
+_PARAGRAPH = "\n\n"
 _ANSWER = "Final Answer:"
 _THOUGHTS = ("Thought:", "Action:", _ANSWER)  # of models that are prompted to reason in text
 
@@ -56,6 +57,7 @@ class CrewTurn:
         self._error: BaseException | None = None
         self._task: asyncio.Task[None] | None = None  # on the loop of the thread
         self._asked: set[concurrent.futures.Future[str]] = set()
+        self._has_text = False  # something was shown
         self._call_id = ""
         self._call = ""  # what the model has said in this call
         self._shown = 0  # how much of it was shown
@@ -113,14 +115,14 @@ class CrewTurn:
         """What of an answer was not streamed: all of it if the model does not stream, or if
         something changed it afterwards.
         """
-        streamed = self._call[self._begins :].strip() if self._begins is not None else ""
-        if not self._shown:
+        if not self._has_text:
             return answer
-        if streamed.startswith(answer.strip()):
+        streamed = self._call[self._begins :].strip() if self._shown else ""
+        if streamed and streamed.startswith(answer.strip()):
             return ""
-        if answer.startswith(streamed):
+        if streamed and answer.startswith(streamed):
             return answer[len(streamed) :]
-        return f"\n\n{answer}"
+        return f"{_PARAGRAPH}{answer}"
 
     async def ask(self, question: str, *, name: str = "") -> str:
         return await self._ctx.ask(question, name=name)
@@ -165,9 +167,10 @@ class CrewTurn:
         if self._begins is None:
             self._begins = _beginning(self._call)
         if self._begins is not None:
-            shown = max(self._shown, self._begins)
-            self._texts.put_nowait(self._call[shown:])
-            self._shown = len(self._call)
+            if self._has_text and not self._shown:  # what another call said is before it
+                self._texts.put_nowait(_PARAGRAPH)
+            self._texts.put_nowait(self._call[max(self._shown, self._begins) :])
+            self._shown, self._has_text = len(self._call), True
 
 
 def _beginning(text: str) -> int | None:

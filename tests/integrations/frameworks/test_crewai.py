@@ -225,6 +225,19 @@ async def test_text_for_a_flow_with_several_fields_is_refused_with_their_names()
             await client.send("here")
 
 
+async def test_what_several_models_of_a_flow_say_is_apart_and_its_result_comes_last() -> None:
+    class Writes(Flow):
+        @start()
+        def write(self) -> str:
+            for text in ("a draft", "better"):
+                llm = Scripted(model="fake", says=lambda said, text=text: text, stream=True)
+                llm.call([{"role": "user", "content": "write"}])
+            return "the last word"
+
+    async with connect(Agent.wrap(Writes())) as client:
+        assert (await client.send("go")).text == "a draft \n\nbetter \n\nthe last word"
+
+
 async def test_a_conversational_flow_streams_and_remembers() -> None:
     def says(messages: list[str]) -> str:
         return f"I know: {', '.join(messages[1:])}"
