@@ -6,14 +6,13 @@ from typing import Any
 
 import click
 
-from ..server.process import LOG_FORMATS, set_up_log
+from ..server.process import set_up_log
 from .hub_admin import COMMANDS
 from .hub_client import HubClient, hub_options
 from .hub_find import check, find, probe
+from .server_options import server_options
 
 __all__ = ["hub"]
-
-_LEVELS = ["critical", "error", "warning", "info", "debug"]
 
 
 @click.group(invoke_without_command=True)
@@ -25,14 +24,6 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     "several hubs.  [default: sqlite:///.accord/hub.db]",
 )
 @click.option("--url", help="The address clients reach it at, if not the one it listens on.")
-@click.option("--grpc-port", type=click.IntRange(0, 65535), help="Serve gRPC too, on this port.")
-@click.option(
-    "--metrics",
-    metavar="[HOST:]PORT",
-    help="Serve metrics for Prometheus here. Needs: pip install 'accord[metrics]'",
-)
-@click.option("--tls-cert", metavar="FILE", help="Certificate (PEM), for HTTP and gRPC.")
-@click.option("--tls-key", metavar="FILE", help="Its private key (PEM).")
 @click.option("--oidc", metavar="ISSUER", help="Take tokens of this OpenID Connect provider.")
 @click.option("--oidc-audience", help="For whom its tokens must be.  [default: --url]")
 @click.option(
@@ -61,31 +52,11 @@ _LEVELS = ["critical", "error", "warning", "info", "debug"]
     help="Agents of this origin need no approval, like https://hr.corp.example. May be repeated.",
 )
 @click.option(
-    "--key-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keys to seal credentials and sign with. By default in ACCORD_KEY, or beside the SQLite "
-    "file.",
-)
-@click.option(
     "--meaning",
     metavar="FOLDER|URL",
     help="Vectors for search: a folder with a model2vec model, or an embeddings endpoint.",
 )
-@click.option("--no-console", is_flag=True, help="Leave out the web console at /console.")
-@click.option(
-    "--log-level",
-    type=click.Choice(_LEVELS),
-    default="warning",
-    show_default=True,
-    help="What is written to standard error.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(LOG_FORMATS),
-    default="text",
-    show_default=True,
-    help="A line for people, or an object of JSON per line.",
-)
+@server_options
 @click.pass_context
 def hub(
     context: click.Context, /, no_console: bool, log_level: str, log_format: str, **given: Any
@@ -106,9 +77,8 @@ def hub(
 
     set_up_log(log_level, log_format)
     try:
-        if given.get("key_file"):
-            given["key_file"] = str(given["key_file"])
-        settings = HubSettings.of(given)
+        files = {name: str(value) for name, value in given.items() if isinstance(value, Path)}
+        settings = HubSettings.of(given | files)
         made = Hub(settings)
         page = None
         if not no_console:
@@ -323,28 +293,19 @@ def reject(client: HubClient, name: str, version: str) -> None:
     client.show(client.call("POST", f"/agents/{name}/cards/{version}:reject"), _state)
 
 
-@hub.command()
-@click.argument("name")
-@hub_options
-def suspend(client: HubClient, name: str) -> None:
-    """Stop calls to an agent until it is resumed."""
-    client.show(client.call("POST", f"/agents/{name}:suspend"), _state)
+def _add_verb(verb: str, said: str) -> None:
+    """A verb that has nothing but the name of an agent."""
+
+    @hub.command(name=verb, help=said)
+    @click.argument("name")
+    @hub_options
+    def command(client: HubClient, name: str) -> None:
+        client.show(client.call("POST", f"/agents/{name}:{verb}"), _state)
 
 
-@hub.command()
-@click.argument("name")
-@hub_options
-def resume(client: HubClient, name: str) -> None:
-    """Allow calls to a suspended agent again."""
-    client.show(client.call("POST", f"/agents/{name}:resume"), _state)
-
-
-@hub.command()
-@click.argument("name")
-@hub_options
-def refresh(client: HubClient, name: str) -> None:
-    """Fetch an agent's card now, and take or hold what has changed."""
-    client.show(client.call("POST", f"/agents/{name}:refresh"), _state)
+_add_verb("suspend", "Stop calls to an agent until it is resumed.")
+_add_verb("resume", "Allow calls to a suspended agent again.")
+_add_verb("refresh", "Fetch an agent's card now, and take or hold what has changed.")
 
 
 @hub.command(name="set")

@@ -95,6 +95,27 @@ def _cell(value: Any) -> str:
     return str(value) if value not in (None, "") else "-"
 
 
+def _add_list(group: click.Group, path: str, said: str, *columns: str) -> None:
+    """`list` of what a path has."""
+
+    @group.command(name="list", help=said)
+    @hub_options
+    def command(client: HubClient) -> None:
+        found = client.call("GET", path)
+        client.show(found, lambda _: _rows(found[path[1:].replace("-", "_")], *columns))
+
+
+def _add_remove(group: click.Group, path: str, said: str, then: str, verb: str = "remove") -> None:
+    """`remove` of one thing below a path."""
+
+    @group.command(name=verb, help=said)
+    @click.argument("id")
+    @hub_options
+    def command(client: HubClient, id: str) -> None:
+        client.call("DELETE", f"{path}/{id}")
+        client.show({f"{verb.removesuffix('e')}ed": id}, lambda _: then.format(id))
+
+
 @click.group()
 def key() -> None:
     """Keys of people and programs that use the hub."""
@@ -130,13 +151,7 @@ def list_keys(client: HubClient) -> None:
     client.show(found, lambda _: _rows(living, "id", "name", "scopes"))
 
 
-@key.command(name="revoke")
-@click.argument("id")
-@hub_options
-def revoke_key(client: HubClient, id: str) -> None:
-    """Revoke a key."""
-    client.call("DELETE", f"/keys/{id}")
-    client.show({"revoked": id}, lambda _: f"key {id} is revoked")
+_add_remove(key, "/keys", "Revoke a key.", "key {} is revoked", "revoke")
 
 
 @click.group()
@@ -154,21 +169,8 @@ def add_team(client: HubClient, name: str, description: str) -> None:
     client.show(client.call("POST", "/teams", body), lambda _: f"team {name} is there")
 
 
-@team.command(name="list")
-@hub_options
-def list_teams(client: HubClient) -> None:
-    """List the teams."""
-    found = client.call("GET", "/teams")
-    client.show(found, lambda _: _rows(found["teams"], "name", "description"))
-
-
-@team.command(name="remove")
-@click.argument("name")
-@hub_options
-def remove_team(client: HubClient, name: str) -> None:
-    """Remove a team."""
-    client.call("DELETE", f"/teams/{name}")
-    client.show({"removed": name}, lambda _: f"team {name} is removed")
+_add_list(team, "/teams", "List the teams.", "name", "description")
+_add_remove(team, "/teams", "Remove a team.", "team {} is removed")
 
 
 @click.group()
@@ -203,23 +205,8 @@ def add_rule(
     client.show(made, lambda _: f"rule {made['id']} is there{note}")
 
 
-@policy.command(name="list")
-@hub_options
-def list_rules(client: HubClient) -> None:
-    """List the rules."""
-    found = client.call("GET", "/policies")
-    client.show(
-        found, lambda _: _rows(found["policies"], "id", "effect", "who", "may", "what", "limit")
-    )
-
-
-@policy.command(name="remove")
-@click.argument("id")
-@hub_options
-def remove_rule(client: HubClient, id: str) -> None:
-    """Remove a rule."""
-    client.call("DELETE", f"/policies/{id}")
-    client.show({"removed": id}, lambda _: f"rule {id} is removed")
+_add_list(policy, "/policies", "List the rules.", "id", "effect", "who", "may", "what", "limit")
+_add_remove(policy, "/policies", "Remove a rule.", "rule {} is removed")
 
 
 @policy.command(name="try")
@@ -279,21 +266,8 @@ def add_trust(client: HubClient, name: str, source: str, expires_days: float | N
     client.show(made, lambda _: f"{name} is trusted (id {made['id']})")
 
 
-@trust.command(name="list")
-@hub_options
-def list_trust(client: HubClient) -> None:
-    """List the keys that are trusted."""
-    found = client.call("GET", "/trusted-keys")
-    client.show(found, lambda _: _rows(found["trusted_keys"], "id", "name", "url"))
-
-
-@trust.command(name="remove")
-@click.argument("id")
-@hub_options
-def remove_trust(client: HubClient, id: str) -> None:
-    """Trust a key no more."""
-    client.call("DELETE", f"/trusted-keys/{id}")
-    client.show({"removed": id}, lambda _: f"key {id} is not trusted any more")
+_add_list(trust, "/trusted-keys", "List the keys that are trusted.", "id", "name", "url")
+_add_remove(trust, "/trusted-keys", "Trust a key no more.", "key {} is not trusted any more")
 
 
 @click.group()
@@ -312,12 +286,7 @@ def add_network(client: HubClient, what: str, why: str) -> None:
     )
 
 
-@network.command(name="list")
-@hub_options
-def list_networks(client: HubClient) -> None:
-    """List what is allowed."""
-    found = client.call("GET", "/networks")
-    client.show(found, lambda _: _rows(found["networks"], "what", "why"))
+_add_list(network, "/networks", "List what is allowed.", "what", "why")
 
 
 @network.command(name="remove")

@@ -13,21 +13,18 @@ from ..engine.runs import Retention
 from ..model import Limits
 from ..net import egress_words
 from ..push import PushSettings
-from ..server.process import LOG_FORMATS
 from ..server.transport import Tls
 from .amount import DAYS, SECONDS
 from .example import credential_words, example_line
 from .load import folder_of, load_agent
 from .reload import serve_reloading
+from .server_options import PEM, server_options
 from .structs import read_struct
 
 if TYPE_CHECKING:
     from ..hub import SelfRegistration
 
 __all__ = ["greet", "serve"]
-
-_PEM = click.Path(exists=True, dir_okay=False, path_type=Path)
-_LEVELS = ["critical", "error", "warning", "info", "debug"]
 
 
 class _Serve(click.Command):
@@ -93,17 +90,10 @@ class _Serve(click.Command):
     "--versions",
     help="Versions of the protocol to answer, like 1.0 or 1.0,0.3. All of them by default.",
 )
-@click.option(
-    "--grpc-port",
-    type=click.IntRange(0, 65535),
-    help="Serve gRPC too, on this port. Needs: pip install 'accord[grpc]'",
-)
 @click.option("--grpc-host", help="Address gRPC listens on. By default that of --host.")
-@click.option("--tls-cert", type=_PEM, help="Certificate (PEM), for HTTP and gRPC.")
-@click.option("--tls-key", type=_PEM, help="Its private key (PEM).")
 @click.option(
     "--tls-client-ca",
-    type=_PEM,
+    type=PEM,
     help="Accept only clients with a certificate of this authority.",
 )
 @click.option(
@@ -127,11 +117,6 @@ class _Serve(click.Command):
     multiple=True,
     metavar="NAME=VALUE",
     help="What one caller may ask for, like body=8MiB,tasks=500. May be repeated.",
-)
-@click.option(
-    "--key-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keys to seal and sign with. By default in ACCORD_KEY, or beside the SQLite file.",
 )
 @click.option("--sign-card", is_flag=True, help="Sign the agent card with these keys.")
 @click.option(
@@ -181,21 +166,6 @@ class _Serve(click.Command):
     help="A publisher's key of the hub. By default in ACCORD_HUB_KEY; at a hub that was started in "
     "this folder, the admin's in ./.accord/",
 )
-@click.option("--no-console", is_flag=True, help="Leave out the web console at /console.")
-@click.option(
-    "--log-level",
-    type=click.Choice(_LEVELS),
-    default="warning",
-    show_default=True,
-    help="The level of the log.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(LOG_FORMATS),
-    default="text",
-    show_default=True,
-    help="Lines for people, or an object per line for programs.",
-)
 @click.option(
     "--reload",
     "reloads",
@@ -208,12 +178,7 @@ class _Serve(click.Command):
     help="Trace by OpenTelemetry; the OTEL_* variables say where to. Needs: pip install "
     "'accord[otel]'",
 )
-@click.option(
-    "--metrics",
-    metavar="[HOST:]PORT",
-    help="Serve metrics for Prometheus here; to this machine alone, if no HOST is named. Needs: "
-    "pip install 'accord[metrics]'",
-)
+@server_options
 @click.option("--rpc", default="/", show_default=True, help="The path of the JSON-RPC binding.")
 @click.option(
     "--rest", default="/", show_default=True, help="The base path of the HTTP+JSON binding."
