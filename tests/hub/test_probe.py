@@ -268,3 +268,29 @@ async def test_what_a_probe_found_does_not_bring_back_who_left_meanwhile(tmp_pat
         assert registry.get("baker").health.state == "gone"
         await registry.set_health("baker", found)  # by its own word
         assert registry.get("baker").health.state == "degraded"
+
+
+@pytest.mark.parametrize(
+    "fault", [f for f in FAULTS if callable(f.card("http://x"))], ids=lambda fault: fault.name
+)
+async def test_an_agent_whose_card_cannot_be_had_is_not_added(fault: Fault, tmp_path):
+    async with faulty(fault) as peer, hub_at(tmp_path) as desk:
+        answer = await desk.call("POST", "/agents", {"url": peer.url, "name": "strange"})
+    assert (answer.status, bool(answer.body["error"]["fix"])) == (422, True)
+
+
+async def test_an_agent_that_never_answers_is_said_to(tmp_path, monkeypatch):
+    """The hub's patience is short here."""
+    monkeypatch.setattr("accord.hub.probe.rounds.TIMEOUT_S", 2.0)
+    [fault] = [fault for fault in FAULTS if fault.category == "TOO_SLOW"]
+    async with faulty(fault) as peer, hub_at(tmp_path) as desk:
+        await desk.add(peer.url, name="strange")
+        health = (await desk.call("POST", "/agents/strange:probe")).body["health"]
+    assert (health["state"], health["category"]) == ("broken", "TOO_SLOW")
+    assert fault.sentence in health["sentence"]
+
+
+def test_all_faults_are_tried():
+    tried = len(KNOWN) + sum(callable(f.card("http://x")) for f in FAULTS) + 1
+    print(f"\n{tried} agents with one fault each")
+    assert tried == len(FAULTS) >= 30

@@ -92,7 +92,7 @@ class OAuth(ABC):
         if scheme is None and not self.issuer:
             return None
         wanted = self.scopes or tuple(scopes)
-        key = (place.origin, place.guard, repr(scheme), wanted)
+        key = (place.origin, repr(scheme), wanted, place.guard)
         if key not in self._bound:
             self._bound[key] = OAuthToken(self, place, scheme, wanted)
         token = self._bound[key]
