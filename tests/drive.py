@@ -39,7 +39,7 @@ __all__ = [
     "text_of",
 ]
 
-PATIENCE_S = 10.0  # far more than anything here takes: a test that hangs fails, with a name
+PATIENCE_S = 60.0  # far more than anything here takes: a test that hangs fails, with a name
 
 Json = dict[str, Any]
 Headers = Mapping[str, str] | None

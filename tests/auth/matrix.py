@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from accord.operations import Version
 from accord.protocol.protobuf.schema import POOL
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ import msgspec
 
 from accord.client.retry import Pause
 
-PATIENCE_S = 20.0  # far more than anything here takes: a test that hangs fails, with a name
+PATIENCE_S = 60.0  # far more than anything here takes: a test that hangs fails, with a name
 
 Json = dict[str, Any]
 

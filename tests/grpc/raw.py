@@ -25,7 +25,7 @@ from tests.grpc.frames import (
 )
 
 SERVICE = b"/lf.a2a.v1.A2AService/"
-PATIENCE_S = 30
+PATIENCE_S = 60.0
 
 
 class Frame(NamedTuple):

@@ -30,7 +30,7 @@ from tests.limits.process import head
 __all__ = ["ATTACKS", "prepare"]
 
 MIB = 1 << 20
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 PARTS = '{"message": {"messageId": "m", "role": "ROLE_USER", "parts": [%s]}}'
 OLD = '{"message": {"kind": "message", "messageId": "m", "role": "user", "parts": [%s]}}'
 OLDEST = '{"id": "t", "message": {"role": "user", "parts": [%s]}}'

@@ -13,7 +13,7 @@ from tests.drive import say
 
 __all__ = ["Got", "Served", "Wire", "agent", "chunked", "post", "rpc", "send", "served"]
 
-PATIENCE_S = 20.0  # far more than anything here takes
+PATIENCE_S = 60.0  # far more than anything here takes
 
 
 def agent() -> Agent:

@@ -14,7 +14,7 @@ from accord.store.memory import MemoryStore
 from tests.client.network.test_guard_cases import ALLOWED, NAMES, PUBLIC, REFUSED, Outside
 from tests.client.network.wire import OK, say, speaking
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 QUICK = PushSettings(schedule_s=(0.0, *(0.01,) * 9), breaker_s=0.0, timeout_s=0.3)
 
 

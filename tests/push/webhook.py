@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-PATIENCE_S = 20.0  # far more than anything here takes
+PATIENCE_S = 60.0  # far more than anything here takes
 
 
 class Call(NamedTuple):

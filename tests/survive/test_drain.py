@@ -18,7 +18,7 @@ from tests.reliability.harness import Refused, message
 from tests.survive.host import hosting
 from tests.survive.test_fail_points import settled
 
-PATIENCE_S = 20
+PATIENCE_S = 60.0
 
 
 class Served(Agent):

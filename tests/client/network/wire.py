@@ -16,7 +16,7 @@ import msgspec
 from accord.net import Network, Request, Response
 from tests.client.certs import Authority
 
-PATIENCE_S = 20.0  # far more than anything here takes: a test that hangs fails, with a name
+PATIENCE_S = 60.0  # far more than anything here takes: a test that hangs fails, with a name
 OK = b"HTTP/1.1 200 OK\r\n"
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
