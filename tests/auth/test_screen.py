@@ -43,6 +43,20 @@ async def test_names_nobody_else_can_own_are_ours(connect_rest, host):
         assert (await ask(client, Host=host))[0] == 200
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["localhost:80@evil.example", "[::1]@evil.example", "localhost:x", "localhost/evil", "a b"],
+)
+async def test_a_host_that_is_more_than_a_name_and_a_port_is_refused(connect_rest, host):
+    """In a URL of the card it would be another address, and a signed card would vouch for it."""
+    async with connect_rest(echo()) as client:
+        assert (await ask(client, Host=host))[0] == 421
+        status, text, _ = await ask(client, "/.well-known/agent-card.json", Host=host)
+        assert status == 200
+        assert "evil" not in text
+        assert f'"{client.url}' in text
+
+
 async def test_the_configured_url_is_ours(connect_rest):
     async with connect_rest(echo(), url="https://agents.example.com/echo") as client:
         assert (await ask(client, Host="agents.example.com"))[0] == 200

@@ -1,6 +1,7 @@
 """An HTTP request and its response, independent of the server."""
 
 import logging
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ __all__ = [
     "Target",
     "check_json",
     "error_headers",
+    "host_name",
     "http_date",
     "is_json",
     "not_read",
@@ -95,7 +97,7 @@ class HttpRequest(msgspec.Struct):
         """
         scheme, (name, port), root, *_ = self.server_url()
         host = self.headers.get(b"host", b"").decode("latin-1")
-        if _name(host) not in ("localhost", "127.0.0.1", "[::1]", name):
+        if host_name(host) not in ("localhost", "127.0.0.1", "[::1]", name):
             address = f"[{name}]" if ":" in name else name
             host = f"{address}:{port}" if port is not None else address
         return f"{scheme}://{host}{root}"
@@ -117,9 +119,15 @@ class HttpRequest(msgspec.Struct):
         return msgspec.structs.replace(self, target=inner, server_url=server_url)
 
 
-def _name(host: str) -> str:
-    """A Host header without its port."""
-    return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without the port. Empty if the header is anything else than a name
+    and a port: `localhost:80@evil.example` would be another address in a URL.
+    """
+    found = _HOST.fullmatch(host)
+    return found[1].lower().rstrip(".") if found else ""
 
 
 class HttpResponse(msgspec.Struct):

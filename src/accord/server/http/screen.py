@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from ...model import A2AError, PermissionDenied
-from ..request import Headers, HttpRequest, HttpResponse, Pairs
+from ..request import Headers, HttpRequest, HttpResponse, Pairs, host_name
 
 __all__ = ["Misdirected", "Screen"]
 
@@ -76,7 +76,10 @@ class Screen:
             )
 
     def _check_host(self, host: bytes, request: HttpRequest) -> None:
-        name = _name(host.decode("latin-1"))
+        text = host.decode("latin-1")
+        name = host_name(text)
+        if host and not name:
+            raise Misdirected(f"{text[:80]!r} in the header Host is no name and port")
         if not host or name == self._name or not _is_public_name(name):
             if len(self.hosts) < _KNOWN:
                 self.hosts.add(host or None)
@@ -127,14 +130,8 @@ class Screen:
         )
 
 
-def _name(host: str) -> str:
-    """A Host header without its port."""
-    name = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-    return name.lower().rstrip(".")
-
-
 def _host_of(url: str) -> str:
-    return _name(urlsplit(url).netloc.rpartition("@")[2])
+    return host_name(urlsplit(url).netloc.rpartition("@")[2])
 
 
 def _is_public_name(name: str) -> bool:
