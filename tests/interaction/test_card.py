@@ -378,6 +378,9 @@ async def test_modes_of_the_agent_and_strict_ones(connect_rest):
     cases: list[tuple[dict[str, Any], str, int]] = [
         ({"input_modes": ["image"]}, "image/png", 200),
         ({"input_modes": ["image"]}, "text/csv", 400),
+        ({"input_modes": ["text", "file"]}, "image/png", 200),
+        ({"input_modes": ["text", "data"]}, "application/json", 200),
+        ({"input_modes": ["text", "data"]}, "image/png", 400),
         ({"strict_modes": True}, "text/csv", 400),
         ({"strict_modes": True}, "text/plain", 200),
     ]

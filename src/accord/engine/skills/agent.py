@@ -38,9 +38,15 @@ def _named(metadata: Metadata | None) -> Any:
     return metadata.get("skill") if metadata is not None else None
 
 
+_WORDS = {"file": "*", "data": "application/json"}  # modes of the first versions of A2A
+
+
 def is_of_mode(kind: str, mode: str) -> bool:
-    """Whether a media type is one of a mode: `text/csv`, `text/*`, or just `text`."""
+    """Whether a media type is one of a mode: `text/csv`, `text/*`, or a word as in the first
+    versions: `text`, `data`, `file`.
+    """
     mode = mode.partition(";")[0].strip().lower()
+    mode = _WORDS.get(mode, mode)
     return fnmatch(kind, mode if "/" in mode or mode == "*" else f"{mode}/*")
 
 
