@@ -239,9 +239,9 @@ def serve(
     """
     if sum(map(bool, (files, mcp, proxy))) != 1:
         raise click.UsageError("say what to serve: a FILE, --mcp COMMAND or --proxy URL")
-    if proxy_token and not proxy:
+    if proxy_token and not proxy and _is_typed("proxy_token"):
         raise click.UsageError("--proxy-token goes with --proxy")
-    if mcp_token and not mcp:
+    if mcp_token and not mcp and _is_typed("mcp_token"):
         raise click.UsageError("--mcp-token goes with --mcp")
     if url is not None and not url.startswith(("http://", "https://")):
         raise click.ClickException(
@@ -317,6 +317,12 @@ def serve(
         )
     except (TypeError, ValueError, RuntimeError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _is_typed(parameter: str) -> bool:
+    """Whether an option was on the command line. A variable may be there for other commands."""
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _relay_of(url: str, credential: str | None) -> Agent:

@@ -87,6 +87,7 @@ async def test_accord_serve_puts_a_command_on_the_network(tmp_path: Path):
     [
         ([], "say what to serve"),
         (["x.py", "--mcp", "y"], "say what to serve"),
+        (["x.py", "--mcp-token", "y"], "--mcp-token goes with --mcp"),
         (["--mcp", "/no/such/program"], "/no/such/program: the MCP server gave no answer"),
     ],
 )
@@ -94,3 +95,9 @@ def test_what_can_not_be_served_is_said(words, said):
     done = CliRunner().invoke(main, ["serve", *words])
     assert done.exit_code != 0
     assert said in done.output
+
+
+def test_a_token_in_the_environment_is_for_whoever_needs_it():
+    """It may be there for another command: only one that was typed is a mistake."""
+    done = CliRunner().invoke(main, ["serve", "/no/such.py"], env={"ACCORD_MCP_TOKEN": "x"})
+    assert "no file /no/such.py" in done.output

@@ -13,7 +13,8 @@ __all__ = ["FastMcpClient", "is_fastmcp"]
 
 def is_fastmcp(server: Any) -> bool:
     """Whether it is such an object. Nothing is imported to find out."""
-    return type(server).__module__.startswith("fastmcp.") and bool(kind_of(server))
+    is_theirs = any(class_.__module__.startswith("fastmcp.") for class_ in type(server).__mro__)
+    return is_theirs and bool(kind_of(server))
 
 
 class FastMcpClient:

@@ -9,7 +9,12 @@ from fastmcp import Context, FastMCP
 from accord import Agent, connect
 from accord.model import StatusUpdate
 
-server: FastMCP = FastMCP("Trip planner")
+
+class Planner(FastMCP):
+    """A class of the user's, as it may well be."""
+
+
+server = Planner("Trip planner")
 
 
 @server.tool
