@@ -4,11 +4,12 @@ import asyncio
 import math
 
 import grpc
+import pytest
 from a2a.types import a2a_pb2 as pb
 from a2a.types.a2a_pb2_grpc import A2AServiceServicer, add_A2AServiceServicer_to_server
 
 from accord import Agent
-from accord.client import Budget, Retry, connect
+from accord.client import BadCard, Budget, Retry, connect
 from tests.client.network.forward import forward
 from tests.client.network.wire import handled
 from tests.client.peers import PATIENCE_S, card
@@ -44,6 +45,38 @@ async def started(work_s: float = 0.0) -> tuple[grpc.aio.Server, int]:
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     return server, port
+
+
+async def test_an_address_is_a_host_and_a_port():
+    """With or without a scheme. Nothing else: what the guard reads is what is called, and grpcio
+    would read the others in its own way.
+    """
+    server, port = await started()
+    good = ("{}", "grpc://{}", "http://{}", "http://{}/", "GRPC://{}")
+    bad = (
+        "x://ipv4:{}#://8.8.8.8:443",
+        "grpc://ipv4:{}#://8.8.8.8:443",
+        "grpc://{}://8.8.8.8:443",
+        "grpc://{}#8.8.8.8:443",
+        "grpc://{}?8.8.8.8:443",
+        "grpc://{}/8.8.8.8:443",
+        "grpc://8.8.8.8:443@{}",
+        "dns:///{}",
+        "ipv4:{}",
+        "unix:/tmp/agent.sock",
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            for form in good:
+                place = form.format(f"127.0.0.1:{port}")
+                async with connect(at(place), retry=ONCE) as client:
+                    assert (await client.send("x")).text == "done", place
+            for form in bad:
+                place = form.format(f"127.0.0.1:{port}")
+                with pytest.raises(BadCard, match="is no address of gRPC"):
+                    await connect(at(place), retry=ONCE)
+    finally:
+        await server.stop(None)
 
 
 async def test_other_servers_are_not_asked_so_often_that_they_hang_up():

@@ -1,5 +1,6 @@
 """The interfaces of an agent: which of them can be used, and how each is called."""
 
+import re
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from ..model import AgentCard, AgentInterface
-from ..net import Guard, Http, host_of, is_allowed, origin_of
+from ..net import Guard, Http, Url, host_of, is_allowed, origin_of, parse_url
 from ..protocol.v01 import client as v01_client
 from ..protocol.v03 import client as v03_client
 from ..protocol.v03 import rest_client as v03_rest_client
@@ -72,6 +73,7 @@ SPOKEN: dict[tuple[str, str], Make] = {
 }
 
 _OVER_GRPC = {("GRPC", "1.0"), ("GRPC", "0.3")}
+_GRPC_SCHEMES = ("", "grpc", "grpcs", "http", "https")
 
 
 class AgentBindings:
@@ -154,13 +156,14 @@ class AgentBindings:
         certificate = self._certificate
         is_shown = any(credential is certificate for credential, _ in self._chosen)
         tls = certificate if is_shown else None
-        is_https = _grpc_url(url, self._credentials_origin).startswith("https")
+        where = _grpc_url(url, self._credentials_origin)
         return Grpc(
             url,
+            where,
             codec,
             self._budget,
             headers,
-            is_secure=is_https or tls is not None,
+            is_secure=where.scheme == "https" or tls is not None,
             is_ours=self._server is None,
             chosen=self._chosen,
             tls=tls,
@@ -186,15 +189,16 @@ def choose_interfaces(
     """Return the interfaces that can be used, in the caller's order of preference, else in the
     agent's.
     """
-    usable = []
+    usable, wrong = [], []
     for interface in card.supported_interfaces:
         key = (interface.protocol_binding, interface.protocol_version)
         if key not in SPOKEN and not (key in _OVER_GRPC and find_spec("grpc") is not None):
             notes.append(f"{key[0]} {key[1]} at {interface.url} is not supported by this client")
-        elif key in _OVER_GRPC and not host_of(_grpc_url(interface.url, "")):
-            notes.append(f"{interface.url} is no address of gRPC; not used")
+        elif key in _OVER_GRPC and (why := _why_no_grpc(interface.url)):
+            wrong.append(f"{interface.url} is no address of gRPC: {why}")
         else:
             usable.append(interface)
+    notes.extend(f"{one}; not used" for one in wrong)
     usable += _asked_for(usable, wish, notes)
     if wish.bindings:
         usable = [i for b in wish.bindings for i in usable if i.protocol_binding == b.upper()]
@@ -210,7 +214,8 @@ def choose_interfaces(
             if asked
             else "it offers no version and binding that this client knows"
         )
-        raise BadCard(card.name, f"{what}; it offers {offered or 'nothing'}", cause="no interface")
+        what = "; ".join([what, f"it offers {offered or 'nothing'}", *wrong])
+        raise BadCard(card.name, what, cause="no interface")
     return usable
 
 
@@ -230,8 +235,9 @@ def _asked_for(
 
 
 def origin_of_interface(interface: AgentInterface) -> str:
+    """Where an interface is: what credentials are bound to. Raises ValueError."""
     is_grpc = interface.protocol_binding == "GRPC"
-    return origin_of(_grpc_url(interface.url, "")) if is_grpc else origin_of(interface.url)
+    return _grpc_url(interface.url, "").origin if is_grpc else origin_of(interface.url)
 
 
 def _belongs(interface: AgentInterface, origin: str) -> bool:
@@ -240,24 +246,41 @@ def _belongs(interface: AgentInterface, origin: str) -> bool:
     # gRPC has a port of its own beside the one that was named; the host, and that it is secure,
     # must be the same.
     there = _grpc_url(interface.url, origin)
-    return host_of(there) == host_of(origin) and (
-        there.startswith("https") or origin.startswith("http:")
-    )
+    return there.host == host_of(origin) and (there.scheme == "https" or origin.startswith("http:"))
 
 
-def _grpc_url(address: str, origin: str) -> str:
-    """An address as a URL. A bare one is as secure as the card it came with; without that, plain
-    only on this machine.
+def _grpc_url(address: str, origin: str) -> Url:
+    """Return the parts of a gRPC address: the only place where one is read, so what is checked is
+    what is called. A bare one is as secure as the card it came with; without that, plain only on
+    this machine.
+
+    Raises:
+        ValueError: It is more than a scheme, a host and a port, or less.
     """
-    scheme, _, rest = address.rpartition("://")
-    host = host_of(f"http://{rest}")
+    scheme, mark, rest = address.partition("://")
+    scheme, rest = (scheme.lower(), rest) if mark else ("", address)
+    rest = rest.rstrip("/")
+    if scheme not in _GRPC_SCHEMES:
+        raise ValueError(f"the scheme {scheme[:40]!r} is not one of grpc, grpcs, http and https")
+    if found := re.search(r"[/\\?#@]", rest):
+        raise ValueError(f"it is a host and a port, with no {found[0]!r}")
+    host = parse_url(f"http://{rest}").host
     if scheme:
         is_secure = scheme in ("https", "grpcs")
     else:
         is_secure = (
             origin.startswith("https") if origin else host not in ("localhost", "127.0.0.1", "::1")
         )
-    return f"{'https' if is_secure else 'http'}://{rest}"
+    return parse_url(f"{'https' if is_secure else 'http'}://{rest}")
+
+
+def _why_no_grpc(address: str) -> str:
+    """What is wrong with a gRPC address; empty if nothing is."""
+    try:
+        _grpc_url(address, "")
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 async def guarded_grpc(
@@ -277,9 +300,12 @@ async def guarded_grpc(
             guard is not None or not _belongs(interface, card_origin)
         )
         careful = (guard or await routes.guard()) if is_strangers else None
-        url = _grpc_url(interface.url, card_origin)
-        is_right = guard is None or _passes(url, guard)  # its scheme and port, too
-        if careful is None or (is_right and await is_allowed(host_of(url), careful)):
+        if careful is None:
+            left.append(interface)
+            continue
+        where = _grpc_url(interface.url, card_origin)
+        is_right = guard is None or _passes(str(where), guard)  # its scheme and port, too
+        if is_right and await is_allowed(where.host, careful):
             left.append(interface)
         elif careful.proxies is not None:
             notes.append(f"{interface.url} is not used: gRPC does not go through the proxy")
@@ -312,7 +338,7 @@ def without_grpc_tls(
     left = [
         i
         for i in interfaces
-        if i.protocol_binding != "GRPC" or not _grpc_url(i.url, origin).startswith("https")
+        if i.protocol_binding != "GRPC" or _grpc_url(i.url, origin).scheme != "https"
     ]
     if not left:
         raise BadCard(

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from ...model import A2AError
-from ...net import log_body, log_rpc, shows_wire
+from ...net import Url, log_body, log_rpc, shows_wire
 from ...protocol.protobuf import GrpcClientCodec
 from ...protocol.protobuf import client as grpc_client
 from ...protocol.v1 import codec as v1
@@ -41,13 +41,14 @@ _BROKE_OFF = re.compile(
 
 
 class Grpc:
-    """Talks gRPC to one address."""
+    """Talks gRPC to one address: `url` as the card has it, `where` as it was read and checked."""
 
     name = "GRPC"
 
     def __init__(
         self,
         url: str,
+        where: Url,
         codec: GrpcClientCodec,
         budget: Budget,
         headers: Mapping[str, str],
@@ -90,7 +91,10 @@ class Grpc:
             options.append(
                 ("grpc.enable_http_proxy", 0)
             )  # else grpcio takes one from the environment
-        address = url.partition("://")[2].rstrip("/") if "://" in url else url
+        # From the parts, never from the card's text: grpcio has schemes of its own, as unix: and
+        # ipv4:, and would read an address in another way than the guard.
+        host = f"[{where.host}]" if ":" in where.host else where.host
+        address = f"dns:///{host}:{where.port}"
         if is_secure:
             self._channel = grpc.aio.secure_channel(address, _secure(tls, ca), options=options)
         else:
