@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import socket
 
     from .auth import Keyring
+    from .delegate import ClientDelegates
     from .net import Network
     from .server.grpc import GrpcEndpoint, GrpcServer
 
@@ -132,6 +133,7 @@ class App(Router):
         self._store = open_store(store) if isinstance(store, str) else store
         self._engine = Engine([agent], self._store, limits, retention)
         self._engine.runs.delegates = self._delegates
+        self._delegating: ClientDelegates | None = None
         self._engine.runs.open_url = self._open_url
         self._files: Network | None = None
         self._notifier = self._new_notifier(push, limits)
@@ -325,9 +327,11 @@ class App(Router):
         return True
 
     def _delegates(self) -> Delegates:
-        from . import delegate  # brings the client, which most agents never need
+        if self._delegating is None:
+            from .delegate import ClientDelegates  # brings the client, which most never need
 
-        return delegate.ClientDelegates(self._egress_proxy)
+            self._delegating = ClientDelegates(self._egress_proxy)
+        return self._delegating
 
     @property
     def server_tls(self) -> Tls | None:
@@ -578,6 +582,8 @@ class App(Router):
         if self._notifier is not None:
             await self._notifier.close()
         await self._engine.close()
+        if self._delegating is not None:
+            await self._delegating.close()
         if self._files is not None:
             await self._files.close()
         for agent in self._engine.runs.agents.values():

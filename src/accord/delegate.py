@@ -69,6 +69,15 @@ class ClientDelegates:
 
     def __init__(self, egress_proxy: str = "") -> None:
         self._egress_proxy = egress_proxy
+        self._late: set[asyncio.Task[None]] = set()  # cancel what nobody waits for any more
+
+    async def close(self) -> None:
+        """Let cancelled delegations cancel their tasks, if that is soon done."""
+        if self._late:
+            _, rest = await asyncio.wait(self._late, timeout=CANCEL_S)
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
 
     async def converse(
         self,
@@ -92,15 +101,19 @@ class ClientDelegates:
             observe.enter(observe.child())  # what belongs together is to be found together
         with spans.delegation() if spans is not None else contextlib.nullcontext() as span:
             try:
-                if isinstance(agent, Client):
-                    talk = _Conversation(run, agent, key, branch, on_task, options)
-                    found = await talk.hold(message, task_id)
-                else:
-                    async with connect(
-                        agent, headers=options.headers, egress_proxy=self._egress_proxy
-                    ) as client:
-                        talk = _Conversation(run, client, key, branch, on_task, options)
+                async with contextlib.AsyncExitStack() as stack:
+                    client = agent
+                    if not isinstance(agent, Client):
+                        client = await stack.enter_async_context(
+                            connect(agent, headers=options.headers, egress_proxy=self._egress_proxy)
+                        )
+                    talk = _Conversation(run, client, key, branch, on_task, options)
+                    try:
                         found = await talk.hold(message, task_id)
+                    except asyncio.CancelledError:
+                        if talk.is_unnamed:
+                            self._cancel_later(talk, stack.pop_all())
+                        raise
             except (AgentFault, A2AError) as error:
                 log_.warning("a delegation of task %s failed: %s", run.task_id, error)
                 if span is not None:
@@ -109,6 +122,17 @@ class ClientDelegates:
             if spans is not None and span is not None:
                 spans.name_delegation(span, found["agent"])
             return found
+
+    def _cancel_later(self, talk: "_Conversation", client: contextlib.AsyncExitStack) -> None:
+        """Cancel the task of a delegation once it is known. The client stays open for that."""
+
+        async def cancel() -> None:
+            async with client:
+                await talk.cancel_when_named()
+
+        task = asyncio.get_running_loop().create_task(cancel())
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
 
     def reply(self, agent: Any, value: Any) -> ClientReply:
         """Return what `converse` gave, as a user wants to hold it.
@@ -149,6 +173,12 @@ class _Conversation:
         self._branch = branch
         self._on_task = on_task
         self._task_id = ""
+        self._unnamed: tuple[Stream, asyncio.Future[Any]] | None = None
+
+    @property
+    def is_unnamed(self) -> bool:
+        """It was cancelled before the other agent said which task it is; there may be one."""
+        return self._unnamed is not None
 
     async def hold(self, message: Any, task_id: str) -> Any:
         """Send a message, or follow the task of an earlier attempt; return how it ended."""
@@ -191,19 +221,30 @@ class _Conversation:
 
     async def _first(self, stream: Stream) -> Any:
         """The first event, which names the task. If we are cancelled before it comes, the message
-        may have been taken already: wait for it then too, so that its task can be cancelled.
+        may have been taken already: `cancel_when_named` goes on waiting for it.
         """
         first = asyncio.ensure_future(anext(stream))
         try:
             return await asyncio.shield(first)
         except asyncio.CancelledError:
-            if not self._run.goes_on_elsewhere:
-                await asyncio.wait({first}, timeout=FIRST_S)
-                if first.done() and not first.cancelled() and first.exception() is None:
-                    self._task_id = _task_of(first.result())
+            if self._run.goes_on_elsewhere:
+                first.cancel()
+            else:
+                self._unnamed = stream, first
             raise
+
+    async def cancel_when_named(self) -> None:
+        """Wait for the first event, for a while, and cancel the task that it names."""
+        assert self._unnamed is not None  # is_unnamed
+        stream, first = self._unnamed
+        try:
+            await asyncio.wait({first}, timeout=FIRST_S)
+            if first.done() and not first.cancelled() and first.exception() is None:
+                await _cancel(self._client, _task_of(first.result()))
         finally:
             first.cancel()
+            await asyncio.gather(first, return_exceptions=True)  # it reads the stream until then
+            await stream.close()
 
     async def _follow(self) -> ClientReply:
         """Read on in a task that was begun before."""

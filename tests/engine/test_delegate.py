@@ -144,7 +144,6 @@ async def test_cancelling_the_whole_before_the_part_has_said_anything_cancels_it
     """The task of the other agent is not known yet, and it is cancelled when it is."""
     monkeypatch.setattr("accord.delegate.FIRST_S", 60)
     taken, speaks, stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    shops: list[Context] = []
     desk = Agent("Desk")
 
     @desk.skill(first_word=True)
@@ -161,23 +160,52 @@ async def test_cancelling_the_whole_before_the_part_has_said_anything_cancels_it
     async with serving(app, app.close) as url:
 
         async def order(item: str, ctx: Context):
-            shops.append(ctx)
             await ctx.delegate(url, item)
 
         async with connect(agent_of(order, "Shop")) as client, connect(url) as to_desk:
             reply = await client.send("shelf", wait=False)
             await asyncio.wait_for(taken.wait(), 30)
-            cancelled = asyncio.ensure_future(client.cancel(reply.task_id))
-            await until(lambda: shops[0].is_canceled)
+            assert (await client.cancel(reply.task_id)).state is TaskState.CANCELED
             assert not [task async for task in to_desk.list()]
             speaks.set()
-            assert (await cancelled).state is TaskState.CANCELED
             await asyncio.wait_for(stopped.wait(), 30)
             [part] = [task async for task in to_desk.list()]
             with contextlib.suppress(UnsupportedOperation):  # it has ended
                 async for _ in to_desk.subscribe(part.id):
                     pass
             assert (await to_desk.get(part.id)).state is TaskState.CANCELED
+
+
+async def test_who_gives_up_a_delegation_does_not_wait_for_a_silent_agent(monkeypatch):
+    """Its task is cancelled when it is known, at the latest before our server has closed."""
+    monkeypatch.setattr("accord.delegate.FIRST_S", 120)
+    monkeypatch.setattr("accord.delegate.CANCEL_S", 60)
+    speaks = asyncio.Event()
+    patience: list[asyncio.Timeout] = []
+    desk = Agent("Desk")
+
+    @desk.skill(first_word=True)
+    async def forever(item: str, ctx: Context):
+        patience[0].reschedule(0)  # at once
+        await speaks.wait()
+        await ctx.status("on it")
+        await asyncio.Event().wait()
+
+    app = desk.app()
+    async with serving(app, app.close) as url, connect(url) as to_desk:
+
+        async def order(item: str, ctx: Context):
+            try:
+                async with asyncio.timeout(None) as limit:
+                    patience.append(limit)
+                    await ctx.delegate(url, item)
+            except TimeoutError:
+                return "gave up"
+
+        async with connect(agent_of(order, "Shop")) as client:
+            assert (await asyncio.wait_for(client.send("shelf"), 30)).text == "gave up"
+            speaks.set()
+        assert [task.state async for task in to_desk.list()] == [TaskState.CANCELED]
 
 
 async def test_an_agent_that_is_not_there_fails_the_task(caplog):
