@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from accord import connect
 from accord.auth import Caller, Keyring, KeyringError
 from accord.cli import main
-from accord.client import ApiKey, Basic, Bearer
+from accord.client import NO_RETRY, AgentFault, ApiKey, Basic, Bearer
 from accord.console import Console
 from accord.hub import Hub, HubSettings
 from accord.model import A2AError
@@ -55,6 +55,53 @@ async def test_a_credential_goes_to_the_entrys_origins_alone(tmp_path, store):
         assert "http://127.0.0.1:9" in entry.origins
         assert vault.for_origin(entry, "http://127.0.0.1:9", None) is None
         assert vault.for_origin(entry, server.url, None) is not None
+
+
+async def test_a_credential_does_not_follow_the_card_to_the_interface_that_can_be_used(tmp_path):
+    """The first interface is where it belongs, but of a version nobody speaks. The one that is
+    called instead, by callers and by probes, is elsewhere.
+    """
+    async with hub_at(tmp_path) as desk, serving_card() as server, serving_card() as other:
+        server.card = server.base(securitySchemes=SCHEMES)
+        await desk.add(server.url)
+        secret = {"kind": "api_key", "secret": SECRET}
+        await desk.call("PUT", "/agents/baker/credentials/key", secret)
+        hub, unknown = desk.hub, {"url": server.url, "protocolBinding": "JSONRPC",
+                                  "protocolVersion": "2.0"}  # fmt: skip
+        elsewhere = other.base()["supportedInterfaces"]
+        over_grpc = {"url": other.url.replace("http", "grpc"), "protocolBinding": "GRPC",
+                     "protocolVersion": "1.0"}  # fmt: skip
+        for interfaces in ([over_grpc], [unknown, *elsewhere]):
+            server.card = server.base(securitySchemes=SCHEMES, supportedInterfaces=interfaces)
+            await desk.call("POST", "/agents/baker:refresh")
+            await desk.call("POST", "/agents/baker/cards/latest:approve")
+            entry = hub.registry.get("baker")
+            assert entry.approved == entry.latest
+            assert entry.origins == (server.url, other.url)
+        async with connect(
+            f"{desk.url}/agents/baker", auth=ApiKey(desk.keys["admin"]), retry=NO_RETRY
+        ) as client:
+            with pytest.raises((A2AError, AgentFault)):
+                await client.send("hello")
+        assert other.asked
+        for probe in (hub.prober.reach_now, hub.prober.message_now):
+            asked = len(other.asked)
+            await probe(entry)
+            assert len(other.asked) > asked
+        await hub.prober.check_now(entry)
+        assert SECRET not in str(other.asked)
+        # Where both are, only those at its origin are left to call with it.
+        server.card = server.base(
+            securitySchemes=SCHEMES,
+            supportedInterfaces=[*server.base()["supportedInterfaces"], *elsewhere],
+        )
+        await desk.call("POST", "/agents/baker:refresh")
+        await desk.call("POST", "/agents/baker/cards/latest:approve")
+        card, auth = hub.vault.for_card(hub.registry.get("baker"), None)
+        assert [interface.url.rstrip("/") for interface in card.supported_interfaces] == [
+            server.url
+        ]
+        assert isinstance(auth["key"], ApiKey)
 
 
 async def test_a_callers_own_credential_counts_before_the_shared_one(tmp_path):

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .auth import DevicePrompt as DevicePrompt
     from .auth import OAuthError as OAuthError
     from .auth import SavedLogin as SavedLogin
+    from .interfaces import card_at_origin as card_at_origin
+    from .interfaces import origin_of_interface as origin_of_interface
 
 # What only some need, and brings more with it.
 if not TYPE_CHECKING:  # else every name would seem to exist
@@ -44,6 +46,8 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "DevicePrompt": "auth",
             "OAuthError": "auth",
             "SavedLogin": "auth",
+            "card_at_origin": "interfaces",
+            "origin_of_interface": "interfaces",
         },
     )
 
@@ -77,9 +81,11 @@ __all__ = [
     "Unreachable",
     "UntrustedCard",
     "agent_url",
+    "card_at_origin",
     "catch_up",
     "connect",
     "connect_sync",
     "is_interrupted",
+    "origin_of_interface",
     "task_of",
 ]

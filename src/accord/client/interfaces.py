@@ -24,6 +24,7 @@ from .errors import BadCard
 __all__ = [
     "AgentBindings",
     "InterfaceWish",
+    "card_at_origin",
     "choose_interfaces",
     "guarded_grpc",
     "on_origin",
@@ -238,6 +239,19 @@ def origin_of_interface(interface: AgentInterface) -> str:
     """Where an interface is: what credentials are bound to. Raises ValueError."""
     is_grpc = interface.protocol_binding == "GRPC"
     return _grpc_url(interface.url, "").origin if is_grpc else origin_of(interface.url)
+
+
+def card_at_origin(card: AgentCard) -> tuple[str, AgentCard]:
+    """Return the origin that credentials are bound to when this card is handed to `connect`, and
+    the card with the interfaces there alone: with it they go nowhere else.
+
+    Raises:
+        BadCard: No interface can be used.
+    """
+    usable = choose_interfaces(card, InterfaceWish([], []), [])
+    origin = origin_of_interface(usable[0])
+    own = [interface for interface in usable if _belongs(interface, origin)]
+    return origin, msgspec.structs.replace(card, supported_interfaces=own)
 
 
 def _belongs(interface: AgentInterface, origin: str) -> bool:

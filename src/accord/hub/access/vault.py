@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from ...auth import Caller
-from ...client import ApiKey, Basic, Bearer, ClientCredentials
-from ...model import InvalidParams, now_ms
+from ...client import ApiKey, BadCard, Basic, Bearer, ClientCredentials, card_at_origin
+from ...model import AgentCard, InvalidParams, now_ms
 from ..errors import EntryNotFound
 from ..registry import Entry
 from ..storage import Audit, Changes, Database, Row
@@ -100,6 +100,17 @@ class Vault:
             return None
         is_named = all(name in entry.card.security_schemes for name in found)
         return found if is_named else list(found.values())
+
+    def for_card(self, entry: Entry, caller: Caller | None) -> tuple[AgentCard, Any]:
+        """Return what to give `accord.connect` for an agent: its card, and `auth`. With a
+        credential the card has only the interfaces that may be sent it.
+        """
+        try:
+            origin, card = card_at_origin(entry.card)
+        except BadCard:  # as `connect` will say
+            return entry.card, None
+        auth = self.for_origin(entry, origin, caller)
+        return (card, auth) if auth is not None else (entry.card, None)
 
     def listed(self, entry: Entry, owner: str | None = None) -> list[CredentialView]:
         """Return what there is for an entry; with `owner` only theirs."""

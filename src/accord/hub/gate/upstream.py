@@ -11,7 +11,7 @@ from ...client import Client, Retry, connect
 from ...model import Unavailable
 from ...net import origin_of
 from ...relay import Errand
-from ..registry import Entry, origins_of
+from ..registry import Entry
 from .breaker import CircuitBreaker
 
 if TYPE_CHECKING:
@@ -84,12 +84,14 @@ class Upstreams:
         return found
 
     def _client(self, entry: Entry, member: str, caller: Caller) -> Client:
-        # By our own name for it, what goes wrong is told.
-        place: Any = msgspec.structs.replace(entry.card, name=entry.name)
-        origin = _origin(entry)
-        if member != OWN:
-            place, origin = member, origin_of(member)
-        auth = self._hub.vault.for_origin(entry, origin, caller)
+        vault = self._hub.vault
+        place: Any = member
+        if member == OWN:
+            card, auth = vault.for_card(entry, caller)
+            # By our own name for it, what goes wrong is told.
+            place = msgspec.structs.replace(card, name=entry.name)
+        else:
+            auth = vault.for_origin(entry, origin_of(member), caller)
         shown = tuple(map(id, auth.values() if isinstance(auth, dict) else auth or ()))
         guard = self._hub.networks.guard()
         key = (entry.id, entry.approved, member, shown, id(guard))
@@ -122,12 +124,3 @@ def key_of(entry: Entry) -> str:
 
 def _members(entry: Entry) -> list[str]:
     return [OWN, *(one.card_url for one in entry.members)]
-
-
-def _origin(entry: Entry) -> str:
-    """Where the approved card has its callers go."""
-    first = msgspec.structs.replace(
-        entry.card, supported_interfaces=entry.card.supported_interfaces[:1]
-    )
-    found = origins_of(first, entry.card_url)
-    return found[-1] if found else ""

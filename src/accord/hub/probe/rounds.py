@@ -29,7 +29,7 @@ from ...check import (
     run_checks,
 )
 from ...model import A2AError, now_ms
-from ...net import AgentFault, host_of, origin_of
+from ...net import host_of, origin_of
 from ..registry import Entry, EntryState
 from .health import after_message, after_reach
 from .results import ProbeResults
@@ -193,7 +193,9 @@ class Prober:
     async def reach_now(self, entry: Entry) -> Entry:
         """Probe an agent without making it work, and store its health."""
         begun = now_ms()
-        report: ProbeReport = await probe(entry.card, timeout_s=TIMEOUT_S, **self._options(entry))
+        card, auth = self._hub.vault.for_card(entry, None)
+        guard = self._hub.networks.guard()
+        report: ProbeReport = await probe(card, timeout_s=TIMEOUT_S, guard=guard, auth=auth)
         now = now_ms()
         times = [one.ms for one in report.interfaces if one.is_ok]
         is_ok = bool(times)
@@ -211,11 +213,13 @@ class Prober:
     async def message_now(self, entry: Entry) -> Entry:
         """Send an agent a real message, and store its health."""
         begun = now_ms()
+        card, auth = self._hub.vault.for_card(entry, None)
         found: InterfaceProbe = await probe_message(
-            entry.card,
+            card,
             message=entry.settings.probe_message or MESSAGE,
             timeout_s=TIMEOUT_S,
-            **self._options(entry),
+            guard=self._hub.networks.guard(),
+            auth=auth,
         )
         current = self._hub.registry.get(entry.name) or entry
         health = after_message(current.health, found, now_ms())
@@ -228,25 +232,20 @@ class Prober:
         """Run all checks against an agent, and keep score and evidence."""
         # The addresses are those of the approved card. It is looked at where it is served only if
         # that is the same.
-        is_current = bool(entry.card_url) and entry.approved == entry.latest
+        place: Any
+        if entry.card_url and entry.approved == entry.latest:
+            place = entry.card_url
+            auth = self._hub.vault.for_origin(entry, origin_of(place), None)
+        else:
+            place, auth = self._hub.vault.for_card(entry, None)
         report = await run_checks(
-            entry.card_url if is_current else entry.card,
+            place,
             message=entry.settings.probe_message or MESSAGE,
             timeout_s=TIMEOUT_S,
-            **self._options(entry),
+            guard=self._hub.networks.guard(),
+            auth=auth,
         )
         report = msgspec.structs.replace(report, agent=entry.name)  # not what its card calls it
         await self.results.keep_checks(entry.id, now_ms(), report)
         await self._hub.registry.set_score(entry.name, report.score)
         return report
-
-    def _options(self, entry: Entry) -> dict[str, Any]:
-        """How an agent is reached: through the guard, with the hub's credential for its origin."""
-        guard = self._hub.networks.guard()
-        url = entry.card.supported_interfaces[0].url
-        try:
-            origin = origin_of(url) if "://" in url else origin_of(entry.card_url)
-            auth = self._hub.vault.for_origin(entry, origin, None)
-        except (ValueError, AgentFault):
-            auth = None
-        return {"guard": guard, "auth": auth}

@@ -1,10 +1,12 @@
 """What the registry knows of an agent."""
 
+import contextlib
 from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
 
+from ...client import origin_of_interface
 from ...model import AgentCard
 from ...net import origin_of
 
@@ -171,14 +173,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 def origins_of(card: AgentCard, card_url: str) -> tuple[str, ...]:
     """The origins of a card's address and of its interfaces."""
-    found: list[str] = []
-    for url in (card_url, *(interface.url for interface in card.supported_interfaces)):
-        try:
-            # gRPC has bare addresses, which are as secure as the card they came with.
-            scheme = "https" if not card_url or card_url.startswith("https") else "http"
-            origin = origin_of(url if "://" in url else f"{scheme}://{url}") if url else ""
-        except ValueError:
-            continue
-        if origin and origin not in found:
-            found.append(origin)
-    return tuple(found)
+    found = []
+    with contextlib.suppress(ValueError):
+        found.append(origin_of(card_url))
+    for interface in card.supported_interfaces:
+        with contextlib.suppress(ValueError):  # no client can call it
+            found.append(origin_of_interface(interface))
+    return tuple(dict.fromkeys(found))
