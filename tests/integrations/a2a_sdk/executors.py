@@ -74,3 +74,16 @@ class Everything(AgentExecutor):
         print("cancelled", file=sys.stderr, flush=True)
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
         await updater.cancel(new_agent_text_message("stopped as you wished"))
+
+
+class Named(AgentExecutor):
+    """Says which agent it is."""
+
+    def __init__(self, name):
+        self._name = name
+
+    async def execute(self, context, event_queue):
+        await event_queue.enqueue_event(new_agent_text_message(self._name))
+
+    async def cancel(self, context, event_queue):
+        """There is nothing to cancel."""

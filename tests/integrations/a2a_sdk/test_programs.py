@@ -23,9 +23,10 @@ SDKS = {
 
 
 @asynccontextmanager
-async def program(sdk: str, *options: str):
+async def program(sdk: str, *options: str, file: str = ""):
     """A program under `accord run`."""
     python, server = SDKS[sdk]
+    server = file or server
     port = free_port()
     command: list[str | Path] = [python, "-m", "accord", "run", *options, HERE / server, str(port)]
     with start(*command, env={"PYTHONPATH": str(ROOT / "src")}) as process:
@@ -134,3 +135,18 @@ async def test_two_turns_at_once_do_not_mix():
     async with program("1.x") as (_, url), connect(url) as client:
         replies = await asyncio.gather(*[client.send(f"wish {i}") for i in range(20)])
         assert [reply.text for reply in replies] == [f"wish {i} on turn 0" for i in range(20)]
+
+
+@pytest.mark.parametrize(("sdk", "file"), [("0.3", "several0.py"), ("1.x", "several1.py")])
+async def test_each_of_several_agents_answers_at_its_own_path(sdk, file):
+    """One at the root, one below it, one below that one, on both bindings over HTTP."""
+    async with program(sdk, file=file) as (_, url):
+        for name, path in (("A", ""), ("B", "/b"), ("C", "/b/c")):
+            for binding in ("JSONRPC", "HTTP+JSON"):
+                async with connect(url + path, binding=binding) as client:
+                    answer = (await client.send("who")).text
+                    assert (client.card.name, answer) == (name, name), binding
+        if sdk == "1.x":  # its handlers have copies of the cards, or there is no handler
+            for name in "ABCD":
+                done = await run("curl", "-s", f"{url}/cards/{name}.json")
+                assert json.loads(done.out)["name"] == name

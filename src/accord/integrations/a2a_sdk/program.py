@@ -9,11 +9,12 @@ import logging
 import re
 import runpy
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...app import App
+from ...protocol.v1 import codec as v1
 from .executor import agent_of
 from .generations import installed
 
@@ -26,6 +27,8 @@ _PATHS = re.compile(
     r"/(\.well-known/(agent-card|agent|jwks)\.json|extendedAgentCard|agent/.+|v1/.+|tasks(/.+)?"
     r"|message:\w+|[^/]+/(tasks(/.+)?|message:\w+|extendedAgentCard))"
 )
+
+_T = TypeVar("_T")
 
 _CARD = "/.well-known/agent-card.json"
 
@@ -48,10 +51,23 @@ def _is_below(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(f"{prefix}/")
 
 
+def _longest(path: str, prefixes: Iterable[str]) -> str:
+    """The prefix a path belongs to; empty if it is below none. Agents may be below others."""
+    return max((one for one in prefixes if one and _is_below(path, one)), key=len, default="")
+
+
 def _prefix(rpc: str, card_url: str) -> str:
     """Where all of an agent is, if its card is not at the root: a program may have several."""
     is_at_root = not card_url or card_url.startswith("/.well-known/")
     return "" if is_at_root else rpc.rstrip("/")
+
+
+def _of_card(card: Any, known: Iterable[tuple[Any, _T]]) -> _T | None:
+    """What belongs to a card: to this object, else to an equal one; None if nothing does."""
+    known = list(known)
+    same = [value for its, value in known if its is card]
+    same = same or [value for its, value in known if its == card]
+    return same[0] if same else None
 
 
 class _ByPath:
@@ -80,10 +96,9 @@ class _ByPath:
             app, prefix = self._cards[path]
             await app(_below(scope, prefix, _CARD), receive, send)
             return
-        for prefix, app in self._prefixes.items():
-            if _is_below(path, prefix):
-                await app(_below(scope, prefix), receive, send)
-                return
+        if prefix := _longest(path, self._prefixes):
+            await self._prefixes[prefix](_below(scope, prefix), receive, send)
+            return
         await self._at_root(scope, receive, send)
 
 
@@ -249,6 +264,7 @@ def _replace_apps(served: _Served) -> None:
 
 def _replace_routes(served: _Served) -> None:
     from a2a.server import routes
+    from starlette.responses import Response
     from starlette.routing import BaseRoute, Match
 
     rpcs: dict[int, str] = {}  # of each handler
@@ -264,7 +280,7 @@ def _replace_routes(served: _Served) -> None:
     def agent_at(handler: Any) -> tuple[App, str]:
         """The agent of a handler and where it is, when the program has said it all."""
         card, rpc = getattr(handler, "_agent_card", None), rpcs.get(id(handler), "/")
-        prefix = _prefix(rpc, next((url for its, url in card_urls if its is card), ""))
+        prefix = _prefix(rpc, _of_card(card, card_urls) or "")
         extended = getattr(handler, "extended_agent_card", None)
         return served.app(handler, card, extended, rpc="/" if prefix else rpc), prefix
 
@@ -280,12 +296,11 @@ def _replace_routes(served: _Served) -> None:
             if scope["type"] != "http":
                 return Match.NONE, {}
             path, prefix = _path(scope), self._prefix or agent_at(self._handler)[1]
-            if not self._prefix and any(_is_below(path, other) for other in rest_prefixes):
-                is_ours = False
-            elif prefix:
-                is_ours = _is_below(path, prefix)
+            prefixes = [*rest_prefixes, *(agent_at(handler)[1] for handler in handlers)]
+            if _longest(path, prefixes) != prefix:
+                is_ours = False  # it is another agent's
             else:
-                is_ours = path == self.path or _PATHS.fullmatch(path) is not None
+                is_ours = bool(prefix) or path == self.path or bool(_PATHS.fullmatch(path))
             return (Match.FULL if is_ours else Match.NONE), {}
 
         def url_path_for(self, name: str, /, **path_params: Any) -> Any:
@@ -301,12 +316,22 @@ def _replace_routes(served: _Served) -> None:
     class CardRoute(AccordRoute):
         """Answers with a card at a path of the program's own."""
 
+        def __init__(self, card: Any, path: str) -> None:
+            super().__init__(None, path)
+            self._card = card
+
         def matches(self, scope: Any) -> tuple[Match, Any]:
             is_ours = scope["type"] == "http" and _path(scope) == self.path
             return (Match.FULL if is_ours else Match.NONE), {}
 
         async def handle(self, scope: Any, receive: Any, send: Any) -> None:
-            its = next(h for h in handlers if getattr(h, "_agent_card", None) is self._handler)
+            its = _of_card(
+                self._card, ((getattr(one, "_agent_card", None), one) for one in handlers)
+            )
+            if its is None:  # of an agent that is elsewhere
+                body = v1.encode(installed().card(self._card))
+                await Response(body, media_type="application/json")(scope, receive, send)
+                return
             app, prefix = agent_at(its)
             await app(_below(scope, prefix, _CARD), receive, send)
 
