@@ -159,6 +159,7 @@ RULES = {
         "content the agent can't take is ContentTypeNotSupported",
         "interaction/test_bind.py::test_a_message_without_text_is_no_text",
         "interaction/test_card.py::test_input_modes_that_were_given_are_held_to",
+        "interaction/test_card.py::test_later_messages_of_a_task_are_held_to_its_modes",
     ),
     "SND-9": proven(
         "a task that has not ended may take further messages",

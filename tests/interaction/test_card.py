@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from accord import Agent, File
+from accord import Agent, Context, File
 from accord.model import AgentInterface, AgentProvider
 from tests.drive import text_of
 
@@ -371,6 +371,37 @@ async def test_input_modes_that_were_given_are_held_to(connect_rest, strict, kin
         assert taken == kinds
         status, _ = await client.post("/message:send", message("image/png", "store"))
         assert status == 200  # it gave no modes
+
+
+async def test_later_messages_of_a_task_are_held_to_its_modes(connect_rest):
+    """What the skill does not take is refused and not stored (SND-8); an answer may always be text
+    or JSON.
+    """
+    agent = Agent("Charts")
+
+    @agent.skill(input_modes=["text/csv"])
+    async def draw(table: File, ctx: Context) -> str:
+        return f"{await ctx.ask('How many rows?', int)} rows"
+
+    def message(id_, part, **more):
+        return {"message": {"messageId": id_, "role": "ROLE_USER", "parts": [part], **more}}
+
+    async with connect_rest(agent) as client:
+        table = {"raw": "eA==", "mediaType": "text/csv"}
+        _, answer = await client.post("/message:send", message("1", table))
+        task_id = answer["task"]["id"]
+        picture = {"raw": "eA==", "mediaType": "image/png"}
+        status, answer = await client.post("/message:send", message("2", picture, taskId=task_id))
+        assert (status, answer["error"]["details"][0]["reason"]) == (
+            400,
+            "CONTENT_TYPE_NOT_SUPPORTED",
+        )
+        number = {"data": 3, "mediaType": "application/json"}
+        _, answer = await client.post("/message:send", message("3", number, taskId=task_id))
+        task = answer["task"]
+        assert task["artifacts"][0]["parts"][0]["text"] == "3 rows"
+        said = [one["messageId"] for one in task["history"] if one["role"] == "ROLE_USER"]
+        assert said == ["1", "3"]
 
 
 async def test_modes_of_the_agent_and_strict_ones(connect_rest):

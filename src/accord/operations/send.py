@@ -129,8 +129,8 @@ async def _begin(
     namespace = service.namespace(request.tenant, call)
     sender = service.sender(call)
     if request.message.task_id:
-        if service.has_scopes:
-            await _check_task_scopes(service, call, namespace, request.message.task_id)
+        if service.has_scopes or service.agent.checks_modes:
+            await _check_task(service, call, namespace, request.message)
         accepted = await engine.resume(
             request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
         )
@@ -150,7 +150,7 @@ async def _begin(
         raise engine.tasks.refusal()  # since it was looked at, somebody was asked
     if skill.scopes:
         service.check_scopes(skill, call)
-    if agent.checks_modes:
+    if agent.checks_modes and not task_id:
         agent.check_modes(skill, message)
     if task_id:
         check_id("id", task_id, "", service.limits)
@@ -159,14 +159,16 @@ async def _begin(
         if (namespace, task_id) in engine.tasks.logs or await engine.tasks.store.load(
             namespace, task_id
         ) is not None:
-            if service.has_scopes:
-                await _check_task_scopes(service, call, namespace, task_id)
-            request.message.task_id = task_id
+            message.task_id = task_id
+            if service.has_scopes or agent.checks_modes:
+                await _check_task(service, call, namespace, message)
             accepted = await engine.resume(
                 request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
             )
             _register(service, call, push, accepted)
             return accepted
+        if agent.checks_modes:
+            agent.check_modes(skill, message)
         engine.tasks.check_capacity(caller=namespace.caller)
     if skill.makes_task or semantics.always_task:
         # Nothing is awaited since it was looked for: two senders of one new id can't both make it
@@ -199,13 +201,17 @@ async def _replied(service: Service, reply: Message, idempotency: Idempotency | 
     return reply
 
 
-async def _check_task_scopes(
-    service: Service, call: Call, namespace: Namespace, task_id: str
-) -> None:
+async def _check_task(service: Service, call: Call, namespace: Namespace, message: Message) -> None:
     """A message to a task is one to its skill."""
-    task = await service.tasks.find(namespace, task_id)
-    if task is not None:
-        service.check_scopes(service.engine.runs.skill_of(task), call)
+    task = await service.tasks.find(namespace, message.task_id)
+    if task is None:
+        return
+    runs, agent = service.engine.runs, service.agent
+    if service.has_scopes:
+        service.check_scopes(runs.skill_of(task), call)
+    skill = runs.find_skill(task)
+    if agent.checks_modes and skill is not None:
+        agent.check_modes(skill, message, is_first=False)
 
 
 def _register(

@@ -39,6 +39,7 @@ def _named(metadata: Metadata | None) -> Any:
 
 
 _WORDS = {"file": "*", "data": "application/json"}  # modes of the first versions of A2A
+_ANSWER_MODES = ("text/plain", "application/json")
 
 
 def is_of_mode(kind: str, mode: str) -> bool:
@@ -366,13 +367,16 @@ class AgentBase:
         is_held = self.strict_modes or self._has_input_modes
         return skill.card.input_modes or (self.input_modes if is_held else [])
 
-    def check_modes(self, skill: Skill, message: Message) -> None:
+    def check_modes(self, skill: Skill, message: Message, *, is_first: bool = True) -> None:
         """Raise ContentTypeNotSupported for a part of a type the skill does not take. A part that
-        states no type is taken, and so is one of the type that says nothing.
+        states no type is taken, and so is one of the type that says nothing. After the first
+        message of a task, text and JSON are taken too: questions are answered with them.
         """
         taken = self.taken_modes(skill)
         if not taken:
             return
+        if not is_first:
+            taken = list(dict.fromkeys([*taken, *_ANSWER_MODES]))
         for i, part in enumerate(message.parts):
             kind = part.media_type.partition(";")[0].strip().lower()
             if kind in ("", "application/octet-stream"):
