@@ -134,3 +134,42 @@ async def test_the_search_of_ard(tmp_path):
     assert other["results"] == []
     assert (len(listed["results"]), listed["nextPageToken"]) == (5, "5")
     assert {"value": "contract", "count": 2} in explored["facets"]["tags"]
+
+
+async def test_a_hidden_skill_is_in_no_catalog_and_no_card(tmp_path):
+    """A rule about seeing one skill counts at every face; who may see it has the original too."""
+    async with serving_card() as server, hub_at(tmp_path, guests="call") as desk:
+        await desk.add(server.url, name="baker")
+        await desk.key("mia")
+        await desk.key("eva", "user", "hr")
+        rule = {"who": "!team:hr", "what": "skill:baker/sell", "may": "see", "effect": "deny"}
+        assert (await desk.call("POST", "/policies", rule)).status == 201
+
+        async def shown(by: str, verb: str, path: str, body: Any) -> tuple[int, str]:
+            headers = {"X-API-Key": desk.keys[by]}
+            where = desk.url + path
+            async with desk._http.request(verb, where, json=body, headers=headers) as answer:
+                return answer.status, (await answer.text()).lower()
+
+        everywhere: list[tuple[str, str, Any]] = [
+            ("GET", "/api/v1/agents/baker", None),
+            ("GET", "/api/v1/ai-catalog.json", None),
+            ("GET", "/ard/agents", None),
+            ("POST", "/ard/search", {"query": {"text": "bread"}}),
+            ("POST", "/ard/explore", {}),
+            ("GET", "/agents/baker/.well-known/agent-card.json", None),
+            ("GET", "/.well-known/agent-card.json", None),
+            ("GET", "/agents/baker/card/original", None),
+        ]
+        for verb, path, body in everywhere:
+            _, hidden = await shown("mia", verb, path, body)
+            _, seen = await shown("eva", verb, path, body)
+            told = [any(word in text for word in ("money", '"sell"')) for text in (hidden, seen)]
+            assert told == [False, True], path
+        # The public catalog is the guests', whoever reads it.
+        _, public = await shown("eva", "GET", "/.well-known/ai-catalog.json", None)
+        refused, why = await shown("mia", "GET", "/agents/baker/card/original", None)
+    assert "food" in public
+    assert "money" not in public
+    assert refused == 404
+    assert "skills that this caller may not see" in why

@@ -183,7 +183,10 @@ class AggregateAgent:
         found = []
         for entry in hub.registry.visible_to(caller):
             for skill in entry.card.skills:
-                if hub.policy.decide(caller, entry, skill.id, "call").effect != "deny":
+                if (
+                    hub.policy.decide(caller, entry, skill.id, "call").effect != "deny"
+                    and hub.policy.decide(caller, entry, skill.id, "see").is_allowed
+                ):
                     shown: dict[str, Any] = fence_skill(skill)
                     id_ = f"{entry.name}/{shown['id']}"
                     found.append(msgspec.convert(shown | {"id": id_}, AgentSkill))

@@ -10,6 +10,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
+from ...auth import Caller
 from ...model import A2AError, InvalidParams
 from ...net import AgentFault, Request, host_of
 from ..access import GUEST
@@ -41,11 +42,13 @@ class Found(msgspec.Struct, frozen=True):
 # Out
 
 
-def catalog_of(call: ApiCall, entries: list[Entry]) -> dict[str, Any]:
-    """Return entries as an AI Catalog. Texts of strangers are fenced."""
+def catalog_of(call: ApiCall, entries: list[Entry], reader: Caller) -> dict[str, Any]:
+    """Return entries as an AI Catalog, with the skills its reader may see. Texts of strangers are
+    fenced.
+    """
     base = call.hub.address
     domain = host_of(base) or "localhost"
-    listed = [_entry(call, entry, domain) for entry in entries]
+    listed = [_entry(call, entry, domain, reader) for entry in entries]
     itself = {
         "identifier": f"urn:air:{domain}:registry:hub",
         "displayName": call.hub.settings.name,
@@ -61,8 +64,8 @@ def catalog_of(call: ApiCall, entries: list[Entry]) -> dict[str, Any]:
     }
 
 
-def _entry(call: ApiCall, entry: Entry, domain: str) -> dict[str, Any]:
-    shown = fence_card(entry.card)
+def _entry(call: ApiCall, entry: Entry, domain: str, reader: Caller) -> dict[str, Any]:
+    shown = _shown(call, entry, reader)
     tags = dict.fromkeys(tag for skill in shown["skills"] for tag in skill["tags"])
     queries = dict.fromkeys(text for skill in shown["skills"] for text in skill["examples"])
     return {
@@ -80,6 +83,17 @@ def _entry(call: ApiCall, entry: Entry, domain: str) -> dict[str, Any]:
     }
 
 
+def _shown(call: ApiCall, entry: Entry, reader: Caller) -> dict[str, Any]:
+    """What an agent says of itself, with the skills a reader may see."""
+    policy = call.hub.policy
+    seen = [
+        skill
+        for skill in entry.card.skills
+        if policy.decide(reader, entry, skill.id, "see").is_allowed
+    ]
+    return fence_card(msgspec.structs.replace(entry.card, skills=seen))
+
+
 def urn_of(entry: Entry, domain: str) -> str:
     team = re.sub(r"[^a-z0-9-]+", "-", entry.team.lower()).strip("-") or "agents"
     return f"urn:air:{domain}:{team}:{entry.name}"
@@ -88,12 +102,12 @@ def urn_of(entry: Entry, domain: str) -> str:
 async def _public(call: ApiCall) -> Any:
     visible = call.hub.registry.visible_to(GUEST)
     public = [one for one in visible if one.visibility is Visibility.PUBLIC and one.is_callable]
-    return catalog_of(call, public)
+    return catalog_of(call, public, GUEST)  # the same for everybody, as it can be cached
 
 
 async def _visible(call: ApiCall) -> Any:
     found = [one for one in call.hub.registry.visible_to(call.caller) if one.is_callable]
-    return catalog_of(call, found)
+    return catalog_of(call, found, call.caller)
 
 
 # In
@@ -253,7 +267,7 @@ def _result(call: ApiCall, hit: AgentHit) -> dict[str, Any]:
     entry = call.hub.registry.get(hit.agent)
     if entry is None:
         return {}
-    shown = _entry(call, entry, host_of(call.hub.address) or "localhost")
+    shown = _entry(call, entry, host_of(call.hub.address) or "localhost", call.caller)
     return {**shown, "score": hit.score, "source": f"{call.hub.address}/ard"}
 
 
@@ -262,7 +276,7 @@ async def _ard_agents(call: ApiCall) -> Any:
     found = [one for one in call.hub.registry.visible_to(call.caller) if one.is_callable]
     start = call.number("pageToken", 0, 10**9)
     size = call.number("pageSize", _PAGE, _PAGE_MOST) or _PAGE
-    page = [_entry(call, entry, domain) for entry in found[start : start + size]]
+    page = [_entry(call, entry, domain, call.caller) for entry in found[start : start + size]]
     more = {"nextPageToken": str(start + size)} if len(found) > start + size else {}
     return {"results": page, **more}
 
@@ -271,7 +285,9 @@ async def _ard_explore(call: ApiCall) -> Any:
     """How many agents there are by tag: what a client shows before anything is asked for."""
     counts: dict[str, int] = {}
     for entry in call.hub.registry.visible_to(call.caller):
-        tags = {tag for skill in fence_card(entry.card)["skills"] for tag in skill["tags"]}
+        tags = {
+            tag for skill in _shown(call, entry, call.caller)["skills"] for tag in skill["tags"]
+        }
         for tag in tags:
             counts[tag] = counts.get(tag, 0) + 1
     top = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:50]

@@ -33,6 +33,7 @@ from ...server import HttpRequest, HttpResponse, StreamingResponse, opaque
 from ...server.http import CardEndpoint
 from ...store import Ages
 from ..access import HubRole
+from ..errors import EntryNotFound
 from ..registry import Entry, fence_line, fence_skill, fence_text, skill_id
 from .quota import CallQuota
 from .upstream import Upstreams, key_of
@@ -50,7 +51,7 @@ FORGET_S = 10.0  # between two looks for tasks that are not to be kept
 FORGET_MOST = 200  # at once
 _SENDS = ("SendMessage", "SendStreamingMessage")
 _STREAMS = ("SendStreamingMessage", "SubscribeToTask")
-_CARD_HEADERS = ((b"cache-control", b"public, max-age=60"),)
+_ORIGINAL_HEADERS = ((b"cache-control", b"private, max-age=60"),)  # not everybody gets it
 
 
 class _ServedEntry:
@@ -158,7 +159,7 @@ class Gate:
             if entry is None or served is None:
                 raise self._hub.missing(caller, name)
             if rest == "card/original" and request.target.verb in ("GET", "HEAD"):
-                return HttpResponse(200, entry.card_raw, headers=_CARD_HEADERS)
+                return self._original(entry, caller)
             router = served.router
             if inner.target.path in router.card_paths and request.target.verb in ("GET", "HEAD"):
                 return self._card_endpoint(served, entry, caller)(inner)
@@ -170,8 +171,20 @@ class Gate:
 
     # Cards
 
+    def _original(self, entry: Entry, caller: Caller) -> HttpResponse:
+        """The approved card as it came. Its bytes can't be had without a skill that is hidden."""
+        decide = self._hub.policy.decide
+        if any(
+            not decide(caller, entry, skill.id, "see").is_allowed for skill in entry.card.skills
+        ):
+            raise EntryNotFound(
+                f"the original card of {entry.name} has skills that this caller may not see",
+                fix=f"read {PREFIX}/{entry.name}/.well-known/agent-card.json",
+            )
+        return HttpResponse(200, entry.card_raw, headers=_ORIGINAL_HEADERS)
+
     def _card_endpoint(self, served: _ServedEntry, entry: Entry, caller: Caller) -> CardEndpoint:
-        """The card as this caller sees it: with the skills they may call."""
+        """The card as this caller sees it: with the skills they may see and call."""
         skills = tuple(self._allowed(entry, caller))
         found = served.cards.get(skills)
         if found is None:
@@ -193,6 +206,7 @@ class Gate:
             skill.id
             for skill in entry.card.skills
             if policy.decide(caller, entry, skill.id, "call").effect != "deny"
+            and policy.decide(caller, entry, skill.id, "see").is_allowed
         ]
 
     # Calls
