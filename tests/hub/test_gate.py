@@ -30,7 +30,7 @@ from accord.model import (
 )
 from tests.auth.test_client import Agent as OAuthAgent
 from tests.auth.test_client import oauth
-from tests.client.peers import scripted
+from tests.client.peers import PATIENCE_S, scripted
 from tests.hub.hubs import Desk, agent_named, hub_at
 from tests.legacy.test_clients import HERE, JS, PYTHON, helper, needs_node, packages
 from tests.processes import free_port, run
@@ -430,6 +430,46 @@ async def test_limits_name_themselves(tmp_path):
         await desk.call("POST", "/policies", rule)
         assert await _refused(desk, "eva") == ""
         assert await _refused(desk, "eva") == "limit of a rule"
+
+
+@pytest.mark.parametrize("door", ["jsonrpc-1.0", "grpc-1.0"])
+async def test_streams_that_come_together_are_counted_and_sends_that_wait_are_not(tmp_path, door):
+    """A stream counts from its admission to its end, whichever that is: all read, closed by the
+    caller, refused, or a bare message.
+    """
+    gate = Gate()
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        served(clerk(gate)) as url,
+        hub_at(tmp_path, grpc_port=0) as desk,
+    ):
+        await desk.add(url)
+        await desk.call("PATCH", "/agents/clerk", {"settings": {"limits": {"open_streams": 2}}})
+        async with entrance(desk, "clerk", door=door, retry=NO_RETRY) as client:
+            sends = [asyncio.ensure_future(client.send("wait")) for _ in range(3)]
+            while len([task async for task in client.list(state=TaskState.WORKING)]) < 3:
+                pass
+            streams = [client.stream("wait") for _ in range(6)]
+            first = await asyncio.gather(*map(anext, streams), return_exceptions=True)
+            refused = [one for one in first if isinstance(one, Exception)]
+            assert [type(one) for one in refused] == [TooManyRequests] * 4
+            for stream in streams:
+                await stream.close()
+            for how in ({"skill": "reply"}, {}, {"skill": "reply"}, {}):
+                assert await _streamed(client, "hello", **how)
+            for _ in range(3):
+                with pytest.raises(TaskNotFound):
+                    await anext(client.subscribe("nowhere"))
+            assert await _streamed(client, "hello")
+            gate.event.set()
+            assert [reply.text for reply in await asyncio.gather(*sends)] == ["begun done"] * 3
+
+
+async def _streamed(client: Client, message: str, **how: Any) -> list[Any]:
+    """What a stream brings, as soon as there is room for one."""
+    while True:
+        with contextlib.suppress(TooManyRequests):
+            return [event async for event in client.stream(message, **how)]
 
 
 async def _refused(desk: Desk, by: str) -> str:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .call import SCHEMA as SCHEMA
     from .call import Call as Call
     from .headers import ORDINARY_HEADERS as ORDINARY_HEADERS
+    from .service import Admission as Admission
     from .service import Service as Service
     from .table import ASSUMED as ASSUMED
     from .table import OPERATIONS as OPERATIONS
@@ -26,6 +27,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         __name__,
         {
             "ASSUMED": "table",
+            "Admission": "service",
             "Call": "call",
             "IDEMPOTENT": "call",
             "OPERATIONS": "table",

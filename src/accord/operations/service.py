@@ -1,7 +1,7 @@
 """What every operation works with."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,7 +20,14 @@ from .headers import visible_headers
 from .idempotency import IdempotentSends
 from .quota import Quota
 
-__all__ = ["Service"]
+__all__ = ["Admission", "Service"]
+
+
+class Admission(NamedTuple):
+    """An operation that may be run."""
+
+    request: Any  # as the operation gets it
+    release: Callable[[], None] | None = None  # called when it has ended: its stream, if it has one
 
 
 class Service:
@@ -55,8 +62,8 @@ class Service:
         self.offered = frozenset(e.uri for e in card.capabilities.extensions)
         # finds the agent a tenant stands for, where several share an address
         self.tenants: Callable[[str], Service | None] | None = None
-        # asked before every operation: raises what the caller gets instead, or returns the request
-        self.admit: Callable[[str, Call, Any], Awaitable[Any]] | None = None
+        # asked before every operation; raises what the caller gets instead
+        self.admit: Callable[[str, Call, Any], Awaitable[Admission]] | None = None
 
     def of_tenant(self, request: Any) -> "tuple[Service, Any]":
         """Return the service a request is for, which names its agent as tenant, and the request as

@@ -6,6 +6,7 @@ store when another process has written; views do not know which.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ...model import FINAL, A2AError, Limits, TaskState, UnsupportedOperation, error_of
@@ -263,6 +264,7 @@ class View:
         "_waiter",
         "cursor",
         "limits",
+        "on_close",
     )
 
     def __init__(
@@ -287,6 +289,7 @@ class View:
         self._until = 0.0
         self.cursor = seq  # the last event that was read
         self.limits = source.limits
+        self.on_close: Callable[[], None] | None = None  # called once, when it is closed
         source.count(tail, 1)
 
     @property
@@ -499,3 +502,6 @@ class View:
         if self._timer is not None:
             self._timer.cancel()
         self._source.count(self._tail, -1)
+        on_close, self.on_close = self.on_close, None
+        if on_close is not None:
+            on_close()

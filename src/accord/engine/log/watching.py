@@ -116,10 +116,6 @@ class Views:
             raise error_of(outcome.error, outcome.text)
         return outcome
 
-    def open_of(self, agent: str) -> int:
-        """How many streams of an agent's tasks are open."""
-        return sum(one.views for one in self._tails.values() if one.namespace.agent == agent)
-
     def check(self, namespace: Namespace, task_id: str) -> None:
         """Raise TooManyRequests if one more stream would be too many; before anything is done for
         it.

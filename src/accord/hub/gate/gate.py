@@ -8,6 +8,7 @@ stored can be read while the agent is away.
 import functools
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from ...model import (
     TooManyRequests,
     now_ms,
 )
-from ...operations import Call, Service
+from ...operations import Admission, Call, Service
 from ...served import AgentRouter
 from ...server import HttpRequest, HttpResponse, StreamingResponse, opaque
 from ...server.http import CardEndpoint
@@ -77,6 +78,7 @@ class Gate:
         self.quota = CallQuota()
         self.keep_none_s = 60.0  # how long ended tasks of entries with `keep=none` can be read
         self._served: dict[str, _ServedEntry] = {}  # by name
+        self._streams: Counter[str] = Counter()  # open, by the entry's id
         hub.registry.on_change(self._changed)
         hub.app.mount(PREFIX, self.answer)
         hub.app.find_tenants(self.service_of)
@@ -211,17 +213,21 @@ class Gate:
 
     # Calls
 
-    async def _admit(self, name: str, operation: str, call: Call, request: Any) -> Any:
+    async def _admit(self, name: str, operation: str, call: Call, request: Any) -> Admission:
         """Decide on a call, once for every binding and version, before anything is done."""
         entry = self._hub.registry.get_visible(name, call.caller)
         if entry is None:
             what = f"no agent {name!r:.80} here"  # as of a tenant that is not there
             raise InvalidParams(what, violations=(("tenant", what),))
-        if operation in _STREAMS:
-            self._check_streams(entry)
-        if operation in _SENDS:
-            return await self._admit_send(entry, call, request)
-        return request
+        release = self._take_stream(entry) if operation in _STREAMS else None
+        try:
+            if operation in _SENDS:
+                request = await self._admit_send(entry, call, request)
+        except BaseException:
+            if release is not None:
+                release()
+            raise
+        return Admission(request, release)
 
     async def _admit_send(
         self, entry: Entry, call: Call, request: SendMessageRequest
@@ -264,14 +270,26 @@ class Gate:
         _check_modes(entry, choice.skill, modes)
         return choice.skill
 
-    def _check_streams(self, entry: Entry) -> None:
+    def _take_stream(self, entry: Entry) -> Callable[[], None]:
+        """Count a stream from before it begins: those that come together are counted too. Return
+        what to call when it has ended.
+        """
+        streams, id_ = self._streams, entry.id
         most = entry.settings.limits.get("open_streams", 0)
-        if most and self._hub.app.engine.tasks.views.open_of(key_of(entry)) >= most:
+        if most and streams[id_] >= most:
             raise TooManyRequests(
                 f"agent {entry.name!r} has {most} open streams, as many as it may",
                 retry_after_s=5,
                 limit="open_streams of the entry",
             )
+        streams[id_] += 1
+
+        def release() -> None:
+            streams[id_] -= 1
+            if not streams[id_]:
+                del streams[id_]
+
+        return release
 
     def _check_limits(self, entry: Entry, caller: Caller, of_rule: int) -> None:
         limits, who, name = entry.settings.limits, caller.identity, entry.name

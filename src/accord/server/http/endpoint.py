@@ -182,7 +182,19 @@ class HttpEndpoint(Endpoint, abc.ABC):
 
 async def _admitted(service: Service, operation: Operation, call: Call, request: Any) -> Any:
     assert service.admit is not None  # it is asked first
-    return await operation.run(service, call, await service.admit(operation.name, call, request))
+    request, release = await service.admit(operation.name, call, request)
+    if release is None:
+        return await operation.run(service, call, request)
+    try:
+        found = await operation.run(service, call, request)
+    except BaseException:
+        release()
+        raise
+    if isinstance(found, View):
+        found.on_close = release
+    else:
+        release()
+    return found
 
 
 def _joined(base: Callable[[], str], path: str) -> str:
