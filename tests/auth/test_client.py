@@ -1,6 +1,7 @@
 """Credentials that are more than a text: functions, OAuth servers, logins in a file."""
 
 import asyncio
+import functools
 import json
 import logging
 import os
@@ -282,6 +283,42 @@ async def test_secrets_go_over_https(url):
     server = AuthorizationServer(url, "")
     with pytest.raises(Unauthenticated, match="gives no tokens"):
         await server.token({}, OAuthClient("me", SECRET))
+
+
+def _always(given, request):
+    return given
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///tmp/evil.desktop",
+        "mailto:a@b.example",
+        "http://id.example/",
+        "--new-window",
+        "https://id.example/\x1b[2J",
+        "https://id.example/\x9b\u202e",
+    ],
+)
+async def test_a_browser_opens_web_pages_only(url):
+    """The address is a stranger's; it is neither opened nor shown if it is anything else."""
+    opened = []
+    place = AgentPlace("http://127.0.0.1:1")
+    code = {"authorizationUrl": url, "tokenUrl": "https://id.example/token", "scopes": {}}
+    by_code = scheme_of({"oauth2SecurityScheme": {"flows": {"authorizationCode": code}}})
+    there = await find_server(place, by_code)
+    with pytest.raises(Unauthenticated) as caught:
+        await AuthorizationCode("me", open_url=opened.append).obtain(there, [], place)
+    assert str(caught.value).isprintable()
+    good = {"device_code": "d", "user_code": "c", "verification_uri": "https://id.example/"}
+    for name in ("verification_uri", "verification_uri_complete"):
+        given = answer(good | {name: url})
+        async with scripted(functools.partial(_always, given)) as server:
+            there = AuthorizationServer(server.url, "", device_url=server.url)
+            with pytest.raises(Unauthenticated) as caught:
+                await DeviceCode("me", show=opened.append).obtain(there, [], place)
+        assert str(caught.value).isprintable()
+    assert opened == []
 
 
 async def test_a_public_agent_does_not_lead_into_our_network(monkeypatch):

@@ -18,7 +18,15 @@ from ...model import SecurityScheme, Unauthenticated
 from ...net import safe_url
 from .credentials import AgentPlace
 from .loopback import Redirect
-from .server import AuthorizationServer, OAuthClient, OAuthError, Token, find_server, said
+from .server import (
+    AuthorizationServer,
+    OAuthClient,
+    OAuthError,
+    Token,
+    check_page,
+    find_server,
+    said,
+)
 
 __all__ = [
     "AuthorizationCode",
@@ -317,11 +325,14 @@ def _prompt(given: dict[str, Any], server: AuthorizationServer) -> tuple[DeviceP
     device_code = given.get("device_code")
     if not (isinstance(url, str) and isinstance(code, str) and isinstance(device_code, str)):
         raise OAuthError(server.name, "no_code", "the answer holds no code")
+    check_page(url)
     complete = given.get("verification_uri_complete")
+    if isinstance(complete, str) and complete:
+        check_page(complete)
     prompt = DevicePrompt(
         safe_url(url),
         said(code),
-        complete if isinstance(complete, str) and complete.isprintable() else "",
+        complete if isinstance(complete, str) else "",
         _seconds(given.get("expires_in"), 600.0, 3600.0),
     )
     return prompt, device_code, _seconds(given.get("interval"), 5.0, 60.0)
@@ -359,6 +370,7 @@ class AuthorizationCode(OAuth):
     ) -> Token:
         if not server.authorization_url:
             raise OAuthError(server.name, "unsupported", "it has no flow for browsers")
+        check_page(server.authorization_url)
         verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
         digest = hashlib.sha256(verifier.encode()).digest()
         async with Redirect(self._port) as redirect:

@@ -17,7 +17,15 @@ from ...model import SecurityScheme, Unauthenticated
 from ...net import Guard, guard_beside, host_of, origin_of, parse_url, safe_url
 from .credentials import NOWHERE, AgentPlace
 
-__all__ = ["AuthorizationServer", "OAuthClient", "OAuthError", "Token", "find_server", "said"]
+__all__ = [
+    "AuthorizationServer",
+    "OAuthClient",
+    "OAuthError",
+    "Token",
+    "check_page",
+    "find_server",
+    "said",
+]
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OIDC = "/.well-known/openid-configuration"
@@ -201,6 +209,22 @@ def _check_secure(url: str) -> None:
         raise Unauthenticated(f"{safe_url(url)} gives no tokens: {error}") from None
     if parts.scheme != "https" and parts.host not in _LOOPBACK:
         raise Unauthenticated(f"{safe_url(url)} gives no tokens here: it is not https")
+
+
+def check_page(url: str) -> None:
+    """Check an address before a person's browser opens it, or a terminal shows it.
+
+    It may be the word of a card, and desktops open far more than pages: files, programs, mail.
+
+    Raises:
+        Unauthenticated: It is not https (or http on this machine), or not fit to be shown.
+    """
+    if not url.isprintable():
+        raise Unauthenticated(f"{said(safe_url(url))} is not opened: it has control characters")
+    try:
+        _check_secure(url)
+    except Unauthenticated as error:
+        raise Unauthenticated(f"no page to log in at: {error}") from None
 
 
 async def find_server(
