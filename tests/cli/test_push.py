@@ -106,8 +106,8 @@ async def test_a_webhook_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 async def test_listen_prints_what_comes():
-    """PUSH_002: a process of its own; it takes only what the agent has signed, and stops on
-    Ctrl-C.
+    """PUSH_002: a process of its own; it takes only what the agent has signed for the address it
+    listens at, and stops on Ctrl-C.
     """
     import signal
 
@@ -117,6 +117,9 @@ async def test_listen_prints_what_comes():
         with start(*command, "--json") as listener:
             ready = await until(listener.err.take_line, "the address it listens at")
             hook = ready.decode().split()[2] + "/"
+            await client.send("no", push=hook + "elsewhere")
+            refused = await until(listener.err.take_line, "the refusal")
+            assert b"another webhook" in refused
             reply = await client.send("hi", push=hook)
             lines = [json.loads(await listener.line()) for _ in range(3)]
             assert await listener.stop(signal.SIGINT) == 0

@@ -16,12 +16,14 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "notifications.md").read_text()
 
 
-def program(name: str, folder: Path, url: str) -> Path:
-    """Write a program of the page to a file, for an agent at another address."""
+def program(name: str, folder: Path, url: str, port: int = 9000) -> Path:
+    """Write a program of the page to a file, for an agent at another address, and for a webhook
+    at another port.
+    """
     text = re.search(rf"```python\n# {name}\n(.*?)```", PAGE, re.DOTALL)
     assert text is not None
     path = folder / name
-    path.write_text(text[1].replace("http://localhost:8000", url))
+    path.write_text(text[1].replace("http://localhost:8000", url).replace(":9000", f":{port}"))
     return path
 
 
@@ -42,7 +44,9 @@ async def test_a_receiver_of_ours(tmp_path: Path, capsys):
     hello = loaded(program("hello.py", tmp_path, "")).agent
     async with hello.app(allow_hosts=["127.0.0.1"]).serving() as url:
         receiver = loaded(program("receive.py", tmp_path, url)).app
+        assert receiver.url == "http://127.0.0.1:9000/"
         async with serving_asgi(receiver, _nothing) as hook, connect(url) as client:
+            receiver.url = hook
             config = TaskPushNotificationConfig(url=hook, token="k7-ops")
             task = (await client.send("Ada", push=config)).task
     assert capsys.readouterr().out.splitlines() == [
@@ -54,8 +58,8 @@ async def test_a_receiver_with_plain_pyjwt(tmp_path: Path):
     """Ten lines, none of them ours, in a process of its own."""
     hello = loaded(program("hello.py", tmp_path, "")).agent
     async with hello.app(allow_hosts=["127.0.0.1"]).serving() as url:
-        program("plain.py", tmp_path, url)
         port = free_port()
+        program("plain.py", tmp_path, url, port)
         command = (sys.executable, "-m", "uvicorn", "plain:app", "--port", str(port))
         with start(*command, "--log-level", "warning", cwd=tmp_path) as process:
             async with connect(url) as client:

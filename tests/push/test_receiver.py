@@ -1,6 +1,7 @@
 """Who receives notifications takes what is proved, once, and nothing else."""
 
 import base64
+import hashlib
 import json
 import secrets
 import time
@@ -27,6 +28,7 @@ BODY = {
     }
 }
 KEYRING = Keyring.in_memory()
+HOOK = "https://me.example/hook"
 
 
 class Sender:
@@ -46,7 +48,7 @@ class Sender:
         task_id: str = "t-1",
     ) -> tuple[dict[str, str], bytes]:
         data = json.dumps(body).encode()
-        hook = Hook("https://me.example/hook", "tok", scheme, credentials)
+        hook = Hook(f"{HOOK}?key=of-ours", "tok", scheme, credentials)
         what = Notification(task_id, "c", number, data, "application/a2a+json", "1.0")
         headers = self._deliverer.headers(hook, what, int(at or time.time()))
         return {name.lower(): value for name, value in headers.items()}, data
@@ -68,6 +70,7 @@ async def test_what_is_signed_is_taken():
     for receiver, (headers, body) in (
         (by_key(), Sender().call()),
         (by_key(), Sender().call(scheme="Bearer")),
+        (by_key(url=f"{HOOK}?key=another"), Sender().call()),
         (by_secret(), Sender().by_secret()),
         (Receiver(secret=f"{_other_secret()} {SECRET}"), Sender().by_secret()),
         (Receiver(token="tok"), Sender().call()),
@@ -107,6 +110,12 @@ REFUSED: dict[str, Any] = {
     "signed by nobody": lambda: (by_key(), _unsigned(Sender().call())),
     "an altered body": lambda: (by_key(), _with_body(Sender().call(), b'{"x":1}')),
     "another agent": lambda: (by_key(), Sender(issuer="https://evil.example").call()),
+    "another webhook": lambda: (by_key(url="https://you.example/hook"), Sender().call()),
+    "another path": lambda: (by_key(url=f"{HOOK}/2"), Sender().call()),
+    "for no webhook": lambda: (
+        by_key(url=HOOK),
+        (_signed(_claims()), json.dumps(BODY).encode()),
+    ),
     "another task": lambda: (by_key(), Sender().call(task_id="t-2")),
     "six minutes old": lambda: (by_key(), Sender().call(at=time.time() - 360)),
     "from the future": lambda: (by_key(), Sender().call(at=time.time() + 120)),
@@ -128,6 +137,12 @@ REFUSED: dict[str, Any] = {
     "HMAC: another task": lambda: (by_secret(), Sender().by_secret(task_id="t-2")),
     "nobody waits for it": lambda: (by_key(tasks={"t-9"}), Sender().call()),
 }
+
+
+def _claims() -> dict[str, Any]:
+    """All that is needed, except `aud`."""
+    now, hashed = time.time(), hashlib.sha256(json.dumps(BODY).encode()).hexdigest()
+    return {"iss": AGENT, "iat": now, "exp": now + 60, "jti": "1", "request_body_sha256": hashed}
 
 
 def _without(call: tuple[dict[str, str], bytes], name: str) -> tuple[dict[str, str], bytes]:
@@ -199,6 +214,15 @@ async def test_what_is_no_event_is_refused(body: bytes):
 def test_a_receiver_verifies_something():
     with pytest.raises(ValueError, match="nothing would be verified"):
         Receiver()
+    with pytest.raises(ValueError, match="give agent= or jwks="):
+        Receiver(token="tok", url=HOOK)
+
+
+async def test_the_claim_may_name_several_webhooks():
+    """RFC 7519, section 4.1.3. A URL without a path is one with the path `/`."""
+    receiver = by_key(url="https://me.example")
+    claims = _claims() | {"aud": ["https://you.example/", "https://me.example/"]}
+    assert await receiver.receive(_signed(claims), json.dumps(BODY).encode()) is not None
 
 
 async def test_it_answers_a_challenge():
@@ -266,9 +290,8 @@ async def test_a_real_agent_is_heard(how: str):
             else:
                 host.add_route("/hooks", receiver, methods=["GET", "POST"])
         async with serving_asgi(host, _nothing) as hook, connect(url) as client:
-            config = TaskPushNotificationConfig(
-                url=hook + {"bare": "", "mounted": "/hooks/", "routed": "/hooks"}[how], token="k"
-            )
+            receiver.url = hook + {"bare": "", "mounted": "/hooks/", "routed": "/hooks"}[how]
+            config = TaskPushNotificationConfig(url=receiver.url, token="k")
             reply = await client.send("go", push=config)
     assert [one.state.word for one in told] == ["submitted", "working", "completed"]
     assert {one.task_id for one in told} == {reply.task.id}

@@ -13,6 +13,8 @@ from ..push import Notified, Receiver, listening
 
 __all__ = ["listen"]
 
+_ANY = ("0.0.0.0", "::", "")  # all addresses: none of them is the webhook's
+
 
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -27,13 +29,20 @@ __all__ = ["listen"]
     "--agent", default="", help="Accept only notifications signed by the agent at this URL."
 )
 @click.option(
+    "--url",
+    default="",
+    help="The webhook's URL as the agent knows it, if it is not the address listened on.",
+)
+@click.option(
     "--secret", default="", help="Accept only notifications signed with this secret (whsec_...)."
 )
 @click.option(
     "--token", default="", help="Accept only notifications with this token, set in the push config."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON.")
-def listen(host: str, port: int, agent: str, secret: str, token: str, as_json: bool) -> None:
+def listen(
+    host: str, port: int, agent: str, url: str, secret: str, token: str, as_json: bool
+) -> None:
     """Receive push notifications and print them, until Ctrl-C.
 
     \b
@@ -49,18 +58,22 @@ def listen(host: str, port: int, agent: str, secret: str, token: str, as_json: b
 
     try:
         receiver = Receiver(
-            show, agent=agent, secret=secret, token=token, is_unverified=is_unverified
+            show, agent=agent, url=url, secret=secret, token=token, is_unverified=is_unverified
         )
     except ValueError as error:
         raise click.ClickException(str(error)) from None
 
     async def run() -> None:
-        async with listening(receiver, host, port) as url:
-            click.echo(f"listening at {url}   (Ctrl-C stops it)", err=True)
+        async with listening(receiver, host, port) as bound:
+            if agent and not url and host not in _ANY:
+                receiver.url = bound
+            click.echo(f"listening at {bound}   (Ctrl-C stops it)", err=True)
             if is_unverified:
                 click.echo(
                     "notifications are not verified; use --agent, --secret or --token", err=True
                 )
+            elif agent and not receiver.url:
+                click.echo("the webhook they were signed for is not verified; use --url", err=True)
             await asyncio.Event().wait()  # never set: runs until Ctrl-C
 
     try:

@@ -87,7 +87,9 @@ class Receiver:
 
     async def told(notified: Notified): print(notified.task_id, notified.state.word)
 
-    receiver = Receiver(told, agent="https://agent.example.com", token="k7-ops")
+    receiver = Receiver(
+        told, agent="https://agent.example.com", url="https://me.example/hooks/", token="k7-ops"
+    )
     uvicorn.run(receiver)                   # or in FastAPI: app.mount("/hooks", receiver)
 
     A notification that is not what it should be is answered with 401 and not given on; one that
@@ -99,6 +101,9 @@ class Receiver:
         agent: The address of the agent. What it sends has to be signed with a key it publishes at
           `/.well-known/jwks.json`.
         jwks: Where its keys are instead: a URL, a file, or the JWK set.
+        url: The URL of this webhook, as the agent was given it. The agent signs it too: what it
+          has signed for another webhook is refused. Without it, whoever runs another webhook of
+          the same agent can pass on here what was sent there.
         secret: Or what it signs with (Standard Webhooks): `whsec_...`; two while it is changed.
         token: What was given as `token` of the config: it has to come back.
         tasks: The ids of the tasks that are expected; by default all.
@@ -111,6 +116,7 @@ class Receiver:
         *,
         agent: str = "",
         jwks: "str | Mapping[str, Any] | None" = None,
+        url: str = "",
         secret: str = "",
         token: str = "",
         tasks: Container[str] | None = None,
@@ -122,7 +128,10 @@ class Receiver:
                 "nothing would be verified: give agent=, jwks=, secret= or token=, "
                 "or is_unverified=True in a test"
             )
+        if url and not (agent or jwks):
+            raise ValueError("url= is verified by the agent's signature: give agent= or jwks= too")
         self.handle = handle
+        self.url = url
         self.tasks = tasks
         self._issuer = agent.rstrip("/")
         self._keys = _keys(jwks or (f"{self._issuer}/.well-known/jwks.json" if agent else None))
@@ -232,6 +241,8 @@ class Receiver:
             raise Refusal(401, "the body is not the one that was signed")
         if self._issuer and issuer != self._issuer:
             raise Refusal(401, "another agent has signed it")
+        if self.url and not _is_for(self.url, claims.get("aud")):
+            raise Refusal(401, f"it was signed for another webhook than {_without_query(self.url)}")
         if self._clock() > expires_s + SKEW_S:
             raise Refusal(401, "the signature has expired")
         sent_as = headers.get("webhook-id", "")
@@ -333,6 +344,18 @@ def _keys(jwks: "str | Mapping[str, Any] | None") -> "KeySource | None":
     if isinstance(jwks, str) and jwks.startswith(("http://", "https://")):
         return RemoteKeys(jwks)
     return FileKeys(jwks)
+
+
+def _is_for(url: str, audience: object) -> bool:
+    """Whether a claim `aud`, a text or a list of texts (RFC 7519, section 4.1.3), names a URL."""
+    named = audience if isinstance(audience, list) else [audience]
+    return _without_query(url) in {_without_query(one) for one in named if isinstance(one, str)}
+
+
+def _without_query(url: str) -> str:
+    """A URL as the sender signs it: its query may hold a secret. An empty path is `/`."""
+    url = url.partition("?")[0]
+    return url + "/" if url.count("/") == 2 else url
 
 
 def _kid(token: str) -> str | None:
