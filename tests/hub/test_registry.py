@@ -5,6 +5,8 @@ import json
 import aiohttp
 import pytest
 
+from accord.hub.access import SYSTEM
+from accord.hub.errors import EntryNotFound, Outdated
 from tests.hub.hubs import agent_named, hub_at, serving_card
 
 
@@ -139,3 +141,38 @@ async def test_a_newer_database_is_left_alone(tmp_path):
     with pytest.raises(RuntimeError, match="newer release"):
         async with hub_at(tmp_path):
             pass
+
+
+@pytest.mark.parametrize("end", ["suspend", "retire"])
+async def test_a_heartbeat_does_not_undo_what_an_admin_does_meanwhile(tmp_path, monkeypatch, end):
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        registry = desk.hub.registry
+        await desk.add(server.url)
+        await registry.beat("baker")  # it is up: the next beat changes nothing else
+        execute = registry._db.execute
+
+        async def execute_and_wait(*args):
+            done = await execute(*args)
+            await getattr(registry, end)(SYSTEM, "baker")
+            return done
+
+        monkeypatch.setattr(registry._db, "execute", execute_and_wait)
+        if end == "retire":
+            with pytest.raises(EntryNotFound):
+                await registry.beat("baker")
+            assert registry.get("baker") is None
+        else:
+            await registry.beat("baker")
+            assert registry.get("baker").state == "suspended"
+
+
+async def test_an_approval_does_not_undo_a_suspension(tmp_path):
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        registry = desk.hub.registry
+        await desk.add(server.url)
+        entry = registry.get("baker")
+        await registry.suspend(SYSTEM, "baker")
+        async with desk.hub.changes.transaction() as db:
+            with pytest.raises(Outdated):  # it was decided for an entry that was approved
+                await registry._write(db, entry, state=entry.state, approved=1)
+        assert registry.get("baker").state == "suspended"

@@ -281,14 +281,15 @@ class Registry:
         if not entry.card_url:
             return entry
         found = await self._reader.fetch(entry.card_url, self.credential_of(entry))
-        return await self._take(entry, found)
+        return await self._take(self._current(entry), found)
 
     async def paste(self, by: Person, name: str, card: bytes) -> Entry:
         """Take a new card for an entry that has no address of its own."""
         entry = self._living(name)
         if entry.card_url:
             raise Conflict(f"{name} has a card of its own at {entry.card_url}")
-        return await self._take(entry, await self._reader.read(card))
+        found = await self._reader.read(card)
+        return await self._take(self._current(entry), found)
 
     async def _take(self, entry: Entry, found: ReadCard) -> Entry:
         latest = await self.version(entry, entry.latest)
@@ -312,9 +313,9 @@ class Registry:
             version = entry.latest + 1
             taken = await db.execute(
                 "UPDATE agents SET latest = ?, approved = ?, revision = revision + 1, changed = ? "
-                "WHERE id = ? AND latest = ?",
+                "WHERE id = ? AND latest = ? AND revision = ?",
                 *(version, version if is_taken else entry.approved),
-                *(db.changed, entry.id, entry.latest),
+                *(db.changed, entry.id, entry.latest, entry.revision),
             )
             if not taken:
                 raise Conflict(f"{entry.name} was changed by somebody else", fix="try again")
@@ -494,8 +495,9 @@ class Registry:
         await self._db.execute(
             "UPDATE agents SET beat_ms = ? WHERE id = ?", 0 if is_leaving else now, entry.id
         )
-        entry = msgspec.structs.replace(entry, beat_ms=0 if is_leaving else now)
-        self._by_id[entry.id] = self._entries[name] = entry
+        # As it is now: it may have been suspended or retired while this was written.
+        entry = msgspec.structs.replace(self._current(entry), beat_ms=0 if is_leaving else now)
+        self._by_id[entry.id] = self._entries[entry.name] = entry
         if is_leaving:
             left = Health(state="gone", category="LEFT", sentence="It has left.", at_ms=now)
             return await self.set_health(name, left)
@@ -530,14 +532,22 @@ class Registry:
             raise EntryNotFound.of_agent(name)
         return entry
 
+    def _current(self, entry: Entry) -> Entry:
+        """Return an entry as it is now. Raises EntryNotFound if it was retired."""
+        entry = self._by_id[entry.id]
+        if entry.state is EntryState.RETIRED:
+            raise EntryNotFound.of_agent(entry.name)
+        return entry
+
     async def _write(
         self, db: Transaction, entry: Entry, *, if_revision: int | None = None, **columns: Any
     ) -> None:
         sets = ", ".join(f"{name} = ?" for name in columns)
         count = await db.execute(
             f"UPDATE agents SET {sets}, revision = revision + 1, changed = ? "
-            "WHERE id = ? AND (revision = ? OR ? < 0)",
-            *(*columns.values(), db.changed, entry.id),
+            "WHERE id = ? AND state = ? AND (revision = ? OR ? < 0)",
+            # What was decided for one state must not undo another, such as a suspension.
+            *(*columns.values(), db.changed, entry.id, entry.state),
             *((-1, -1) if if_revision is None else (if_revision, if_revision)),
         )
         if not count:
