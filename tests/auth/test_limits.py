@@ -3,8 +3,13 @@
 import asyncio
 
 from accord import Agent, Caller, Limits
-from accord.auth import ApiKeys, Credentials, scheme
-from accord.model import APIKeySecurityScheme, SecurityScheme
+from accord.auth import ApiKeys, Authenticator, Credentials, scheme
+from accord.model import (
+    APIKeySecurityScheme,
+    SecurityScheme,
+    TooManyRequests,
+    Unauthenticated,
+)
 from accord.operations import quota
 from tests.auth.test_api_keys import status_of
 from tests.drive import refusal_of, state_of, text_of
@@ -129,3 +134,63 @@ async def test_a_function_that_fails_lets_nobody_in(connect):
         refused = await refusal_of(client.send("x"))
         assert "Reference" in refused.message
         assert "swordfish" not in str(refused.error)
+
+
+SESSION = SecurityScheme(
+    api_key_security_scheme=APIKeySecurityScheme(location="header", name="X-Session")
+)
+
+
+def shown(**headers):
+    pairs = [(name.replace("_", "-").encode(), word.encode()) for name, word in headers.items()]
+    return Credentials(dict(pairs), pairs, b"", lambda: ("192.0.2.1", None))
+
+
+async def outcome_of(authenticator, **headers):
+    try:
+        return (await authenticator.authenticate(shown(**headers))).name
+    except (Unauthenticated, TooManyRequests) as error:
+        return type(error)
+
+
+async def test_guesses_at_once_are_limited_as_those_one_by_one_are():
+    """Logins under way count too; good ones wait for each other and are not refused."""
+    tried = []
+
+    @scheme(SESSION)
+    async def session(request: Credentials) -> Caller | None:
+        word = request.header("x-session")
+        tried.append(word)
+        await asyncio.sleep(0)  # lets the others come
+        return Caller("mia") if word == "good" else None
+
+    authenticator = Authenticator(session, "HR", Limits())
+    good = [outcome_of(authenticator, x_session="good") for _ in range(100)]
+    assert set(await asyncio.gather(*good)) == {"mia"}
+    tried.clear()
+    authenticator = Authenticator(session, "HR", Limits())
+    guesses = [outcome_of(authenticator, x_session=str(n)) for n in range(100)]
+    found = await asyncio.gather(*guesses)
+    assert set(found) == {Unauthenticated, TooManyRequests}
+    assert len(tried) == found.count(Unauthenticated) < 50  # 10, and one more each 6 s
+
+
+async def test_a_login_that_is_given_up_makes_room():
+    """Also one that waits, and one whose turn it was."""
+    gate = asyncio.Event()
+
+    @scheme(SESSION)
+    async def session(request: Credentials) -> Caller | None:
+        await gate.wait()
+        return Caller("mia")
+
+    authenticator = Authenticator(session, "HR", Limits(failed_logins=1))
+    logins = [asyncio.create_task(outcome_of(authenticator, x_session="x")) for _ in range(4)]
+    await asyncio.sleep(0)  # one is under way, the others wait
+    logins[1].cancel()
+    logins[0].cancel()
+    await asyncio.sleep(0)
+    logins[2].cancel()  # its turn has come, and it does not know yet
+    gate.set()
+    assert await asyncio.wait_for(logins[3], 30) == "mia"
+    await asyncio.wait(logins)

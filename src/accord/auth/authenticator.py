@@ -1,7 +1,9 @@
 """Who is calling: asked once for each request, whatever its binding."""
 
+import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 
 from ..model import (
@@ -32,13 +34,12 @@ class Authenticator:
             for way in auth.alternatives
         ]
         self._realm = _quotable(realm)
-        self._failures = _Counts(limits.failed_logins, limits.failed_logins / 60)
+        self._logins = _Logins(limits.failed_logins)
         self._calls = _Counts(limits.calls_burst, limits.calls_per_s)
         # Hashes of credentials that were valid: their owners are not shut out by others at the same
         # address who guess.
         self._known: set[int] = set()
         self._calls_per_s = limits.calls_per_s
-        self._failed_logins = limits.failed_logins
 
     async def open(self, resources: Resources) -> None:
         """Get ready. Raises RuntimeError for a scheme that can't be enforced."""
@@ -85,6 +86,15 @@ class Authenticator:
             TooManyRequests: Too many calls, or too many failed logins from this address.
         """
         attempt = _Attempt()
+        try:
+            return await self._find(credentials, attempt, metadata)
+        finally:
+            if attempt.is_login:
+                self._logins.end(credentials.address)
+
+    async def _find(
+        self, credentials: Credentials, attempt: "_Attempt", metadata: Callable[[], str]
+    ) -> Caller:
         for way, scopes in self._ways:
             caller = await self._join(way, credentials, attempt)
             if caller is None:
@@ -98,7 +108,7 @@ class Authenticator:
         if attempt.failed:
             source = credentials.address
             if attempt.is_guess:
-                self._failures.take(source)
+                self._logins.fail(source)
             reasons = "; ".join(attempt.failed)
             log_.info("a request from %s was not authenticated: %s", source, reasons)
         raise self._unauthenticated(metadata(), "invalid_token" if attempt.failed else "")
@@ -111,7 +121,7 @@ class Authenticator:
         for scheme in way:
             if scheme not in attempt.found:
                 try:
-                    attempt.found[scheme] = await self._authenticate(scheme, credentials)
+                    attempt.found[scheme] = await self._authenticate(scheme, credentials, attempt)
                 except InvalidCredentials as reason:
                     attempt.found[scheme] = None
                     attempt.failed.append(f"{scheme.name}: {reason}")
@@ -122,15 +132,18 @@ class Authenticator:
             callers.append(found)
         return callers[0] if len(callers) == 1 else _joined(callers)
 
-    async def _authenticate(self, scheme: Scheme, credentials: Credentials) -> Caller | None:
+    async def _authenticate(
+        self, scheme: Scheme, credentials: Credentials, attempt: "_Attempt"
+    ) -> Caller | None:
         shown = scheme.read(credentials)
         if not shown:
             return None
         if not scheme.is_guessable:
             return await scheme.authenticate(shown, credentials)
         known = hash(shown)
-        if known not in self._known:
-            self._check_failures(credentials.address)
+        if known not in self._known and not attempt.is_login:
+            await self._logins.begin(credentials.address)
+            attempt.is_login = True
         caller = await scheme.authenticate(shown, credentials)
         if known not in self._known:
             if len(self._known) >= SOURCES:
@@ -158,15 +171,6 @@ class Authenticator:
         found = (s.challenge(self._realm, metadata, error, scopes) for s in self.schemes)
         return tuple(dict.fromkeys(text for text in found if text))
 
-    def _check_failures(self, source: str) -> None:
-        wait_s = self._failures.wait_s(source)
-        if wait_s:
-            raise TooManyRequests(
-                f"more than {self._failed_logins} failed logins per minute from this address",
-                retry_after_s=wait_s,
-                limit="failed_logins",
-            )
-
     def _check_calls(self, caller: Caller) -> None:
         wait_s = self._calls.take(caller.identity)
         if wait_s:
@@ -180,12 +184,13 @@ class Authenticator:
 class _Attempt:
     """What came of the schemes that were asked about one request."""
 
-    __slots__ = ("failed", "found", "is_guess", "missing")
+    __slots__ = ("failed", "found", "is_guess", "is_login", "missing")
 
     def __init__(self) -> None:
         self.found: dict[Scheme, Caller | None] = {}
         self.failed: list[str] = []
         self.is_guess = False
+        self.is_login = False  # counted as under way
         self.missing: frozenset[str] = frozenset()
 
 
@@ -214,12 +219,13 @@ class _Counts:
         self._per_s = per_s
         self._spent: dict[str, tuple[float, float]] = {}  # how much, and when that was
 
-    def wait_s(self, name: str) -> int:
-        """After how many seconds there is room for one more; 0 if there is."""
+    def wait_s(self, name: str, more: int = 0) -> int:
+        """After how many seconds there is room for one, after `more` others; 0 if there is."""
         found = self._spent.get(name)
         if found is None:
-            return 0
-        return self._wait_s(max(found[0] - (time.monotonic() - found[1]) * self._per_s, 0.0))
+            return self._wait_s(more) if more else 0
+        spent = max(found[0] - (time.monotonic() - found[1]) * self._per_s, 0.0)
+        return self._wait_s(spent + more)
 
     def _wait_s(self, spent: float) -> int:
         if spent + 1 <= self._most:
@@ -237,3 +243,65 @@ class _Counts:
             del self._spent[next(iter(self._spent))]
         self._spent[name] = (spent + 1, now)
         return 0
+
+
+class _Logins:
+    """Failed logins of each address, and logins under way, any of which may fail.
+
+    Both together are never more than the limit: else one could make any number of guesses by making
+    them at once. A login that finds no room waits for those under way, which may well succeed.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._failed = _Counts(most, most / 60)
+        self._under_way: dict[str, int] = {}
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def begin(self, source: str) -> None:
+        """Count a login as under way, until `end`. Raises TooManyRequests."""
+        under_way = self._under_way.get(source, 0)
+        wait_s = self._failed.wait_s(source, under_way)
+        if not wait_s:
+            self._under_way[source] = under_way + 1
+            return
+        if not under_way:
+            raise self._too_many(wait_s)
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(source, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self.end(source)  # it was our turn already
+            raise
+
+    def fail(self, source: str) -> None:
+        self._failed.take(source)
+
+    def end(self, source: str) -> None:
+        """Let those who wait take the place; if none is under way that could make room, refuse."""
+        under_way = self._under_way.pop(source) - 1
+        waiting = self._waiting.get(source, deque())
+        wait_s = self._failed.wait_s(source, under_way)
+        while waiting and not (wait_s and under_way):
+            turn = waiting.popleft()
+            if turn.done():  # cancelled
+                continue
+            if wait_s:
+                turn.set_exception(self._too_many(wait_s))
+                continue
+            turn.set_result(None)
+            under_way += 1
+            wait_s = self._failed.wait_s(source, under_way)
+        if not waiting:
+            self._waiting.pop(source, None)
+        if under_way:
+            self._under_way[source] = under_way
+
+    def _too_many(self, wait_s: int) -> TooManyRequests:
+        return TooManyRequests(
+            f"more than {self._most} failed logins per minute from this address",
+            retry_after_s=wait_s,
+            limit="failed_logins",
+        )
