@@ -74,7 +74,7 @@ def _entry(call: ApiCall, entry: Entry, domain: str, reader: Caller) -> dict[str
         "type": A2A,
         "mediaType": A2A,
         "url": f"{call.hub.address}/agents/{entry.name}/.well-known/agent-card.json",
-        "description": entry.settings.description or shown["description"],
+        "description": fence_text(entry.settings.description) or shown["description"],
         "tags": [*tags][:20],
         "representativeQueries": [*queries][:5],
         "capabilities": [skill["id"] for skill in shown["skills"]][:50],

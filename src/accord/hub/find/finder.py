@@ -14,7 +14,7 @@ import msgspec
 from ...auth import Caller
 from ...model import SCHEMA, AgentSkill
 from ..access import Policy
-from ..registry import Entry, EntryState, Registry, fence_card, fence_id, fence_skill
+from ..registry import Entry, EntryState, Registry, fence_card, fence_id, fence_skill, fence_text
 from .index import Index, IndexHit, SkillDocument
 from .meaning import Meaning, MeaningUnavailable
 from .words import is_chinese, request_words
@@ -261,7 +261,7 @@ class Finder:
         return AgentHit(
             agent=entry.name,
             name=shown["name"],
-            description=entry.settings.description or shown["description"],
+            description=fence_text(entry.settings.description) or shown["description"],
             score=round(skills[0][1]),
             callable=self._policy.decide(caller, entry, None, "call").is_allowed,
             health=entry.health.state,

@@ -319,7 +319,7 @@ class Gate:
 def card_out(entry: Entry, card: AgentCard) -> AgentCard:
     """A card of the gateway: the agent's, with the hub's addresses and what the hub provides."""
     card.name = fence_line(entry.card.name, 120)
-    card.description = entry.settings.description or fence_text(entry.card.description)
+    card.description = fence_text(entry.settings.description or entry.card.description)
     card.version = fence_line(entry.card.version, 80)
     card.skills = [_fenced(skill) for skill in entry.card.skills]
     params = {"card": entry.card_url, "sha256": entry.card_sha256}

@@ -136,9 +136,9 @@ def _harmless(value: Any, *, has_lines: bool) -> Any:
     return value
 
 
-def suspicious(card: AgentCard) -> list[str]:
-    """Return what in a card addresses a model, or hides: a line each, to be looked at by a person
-    before the agent is listed.
+def suspicious(card: AgentCard | dict[str, str]) -> list[str]:
+    """Return what in a card, or in texts by their names, addresses a model, or hides: a line each,
+    to be looked at by a person before the agent is listed.
     """
     found = []
     for where, text in _texts(msgspec.to_builtins(card), ""):

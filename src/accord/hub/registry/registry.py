@@ -32,6 +32,7 @@ from .entries import (
     Visibility,
     origins_of,
 )
+from .fence import fence_text, suspicious
 from .rows import (
     AGENT_COLUMNS,
     CARD_COLUMNS,
@@ -162,7 +163,7 @@ class Registry:
                 f"{name[:80]!r} is no name for an entry",
                 fix="use letters a-z, digits and -, at most 63; the hub's own paths are reserved",
             )
-        _check_limits(settings)
+        settings = _checked(by, settings or EntrySettings(), EntrySettings())
         if visibility is Visibility.TEAM and not team:
             raise CannotAdd("an entry for a team needs the team's name", fix="add --team NAME")
         if team and not by.is_admin and team not in by.teams:
@@ -180,7 +181,6 @@ class Registry:
         namesake = self.get(name) if name else None
         if namesake is not None:
             return await self._add_member(by, namesake, found)
-        settings = settings or EntrySettings()
         return await self._insert(by, found, name, visibility, team, settings)
 
     async def _added_again(self, by: Person, entry: Entry, found: ReadCard) -> Entry:
@@ -439,12 +439,12 @@ class Registry:
             Outdated: Somebody has.
         """
         entry = self._living(name)
-        _check_limits(settings)
+        settings = _checked(by, settings or entry.settings, entry.settings)
         changed = {
             "visibility": visibility or entry.visibility,
             "team": entry.team if team is None else team,
             "owner": owner or entry.owner,
-            "settings": json_of(settings or entry.settings),
+            "settings": json_of(settings),
         }
         if changed["visibility"] is Visibility.TEAM and not changed["team"]:
             raise HubError("an entry for a team needs the team's name", fix="give team too")
@@ -611,14 +611,25 @@ def _moved(entry: Entry, to: EntryState) -> dict[str, Any]:
     return {"state": to}
 
 
-def _check_limits(settings: EntrySettings | None) -> None:
-    """Raise HubError for a limit that would limit nothing."""
-    for name, most in (settings.limits if settings is not None else {}).items():
+def _checked(by: Person, settings: EntrySettings, before: EntrySettings) -> EntrySettings:
+    """Return settings as they are stored. The description stands in the hub's signed card, so it is
+    cleaned as a card is, and what would make a card wait for an admin only an admin may set.
+
+    Raises HubError, also for a limit that would limit nothing.
+    """
+    found = suspicious({"description": settings.description})
+    if found and not by.is_admin and settings.description != before.description:
+        raise HubError(
+            f"this can't be set: {'; '.join(found)}",
+            fix="describe what the agent does, or ask an admin to set it",
+        )
+    for name, most in settings.limits.items():
         if name not in LIMITS or most < 0:
             raise HubError(
                 f"limits: {name[:40]}={most} is none of an entry",
                 fix=f"limits are {', '.join(LIMITS)}, each a number; 0 for none",
             )
+    return msgspec.structs.replace(settings, description=fence_text(settings.description))
 
 
 def _slug(name: str) -> str:
