@@ -175,6 +175,19 @@ async def test_guesses_at_once_are_limited_as_those_one_by_one_are():
     assert len(tried) == found.count(Unauthenticated) < 50  # 10, and one more each 6 s
 
 
+async def test_a_login_by_a_function_of_ones_own_does_not_end_the_limit():
+    """Only the function knows which requests show the same credentials, so none is exempt."""
+
+    @scheme(SESSION)
+    async def session(request: Credentials) -> Caller | None:
+        return Caller("mia") if request.header("x-session") == "good" else None
+
+    authenticator = Authenticator(session, "HR", Limits())
+    assert await outcome_of(authenticator, x_session="good") == "mia"
+    found = [await outcome_of(authenticator, x_session=str(n)) for n in range(50)]
+    assert TooManyRequests in found
+
+
 async def test_a_login_that_is_given_up_makes_room():
     """Also one that waits, and one whose turn it was."""
     gate = asyncio.Event()

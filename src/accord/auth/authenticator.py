@@ -140,12 +140,12 @@ class Authenticator:
             return None
         if not scheme.is_guessable:
             return await scheme.authenticate(shown, credentials)
-        known = hash(shown)
+        known = hash(shown) if scheme.reads_all else None
         if known not in self._known and not attempt.is_login:
             await self._logins.begin(credentials.address)
             attempt.is_login = True
         caller = await scheme.authenticate(shown, credentials)
-        if known not in self._known:
+        if known is not None and known not in self._known:
             if len(self._known) >= SOURCES:
                 self._known.clear()
             self._known.add(known)

@@ -24,6 +24,7 @@ class MutualTLS(Scheme):
     """
 
     is_ambient = True
+    is_guessable = False  # a certificate of the authority is not found by trying
     needs_certificate = True
 
     def __init__(

@@ -205,6 +205,7 @@ class Scheme(Auth):
     is_ambient = False
     issuer = ""  # where tokens come from
     is_guessable = True  # by trying, which is slowed down
+    reads_all = True  # what `read` returns is the whole credentials: no others look the same
     needs_certificate = False
     is_declared = True  # in the card; else callers need nothing for it
 
@@ -258,6 +259,8 @@ class Scheme(Auth):
 
 class _Custom(Scheme):
     """A user's own function, and the scheme it stands for."""
+
+    reads_all = False
 
     def __init__(
         self,
