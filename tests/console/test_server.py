@@ -223,6 +223,24 @@ async def test_a_preview_has_no_rights():
             assert response.headers["content-disposition"].startswith("attachment")
 
 
+async def test_what_a_caller_wrote_can_not_split_an_answer():
+    """The media type and the name of a file become headers."""
+    evil = "text/html\r\nX-Evil: 1\r\n\r\n<script>"
+    file = {"raw": "aGk=", "mediaType": evil, "filename": 'a\r\nX-Evil: 1"\\'}
+    async with opened() as (client, _, url):
+        task = await send(client, url, "", "measure", parts=[file])
+        path = f"/console/api/tasks/{task['id']}/artifacts/measured/1"
+        async with client.get(f"{path}?preview=1") as response:
+            assert response.headers["content-type"] == "application/octet-stream"
+            assert response.headers["content-security-policy"].startswith("sandbox")
+            assert "x-evil" not in response.headers
+            assert await response.read() == b"hi"
+        async with client.get(path) as response:
+            disposition = response.headers["content-disposition"]
+            assert disposition == 'attachment; filename="aX-Evil: 1"'
+            assert "x-evil" not in response.headers
+
+
 async def test_browsers_are_listed_and_logged_out():
     async with opened() as (client, console, url):
         async with client.get("/console/api/logins") as response:

@@ -7,8 +7,12 @@ import json
 
 import pytest
 
+from accord import Limits
+from accord.server import HttpResponse
+from accord.server.http import converse
+from accord.server.http1.listener import HttpServer
 from tests.drive import say
-from tests.http1.raw import chunked, post, rpc, send, served
+from tests.http1.raw import Wire, chunked, post, rpc, send, served
 from tests.processes import until
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"  # noqa: E501
@@ -377,3 +381,34 @@ async def test_agents_code_runs_in_a_task():
             post(rpc("SendStreamingMessage", say("hi", metadata={"skill": "reply"})))
         )
         assert b'"text":"hi"' in stream.body
+
+
+SPLITTING = b"text/html\r\nx-evil: 1\r\n\r\n<script>"
+
+
+@pytest.mark.parametrize("headers", [(), ((b"x-more", b"1"),)], ids=["plain", "with headers"])
+async def test_a_media_type_can_not_split_an_answer(headers):
+    """RFC 9112, 11.1. Neither here nor on servers that would write what they are given."""
+
+    async def answer(request):
+        return HttpResponse(200, b"body", SPLITTING, headers)
+
+    server = HttpServer(answer, "127.0.0.1", 0, Limits())
+    await server.start()
+    try:
+        wire = Wire(*await asyncio.open_connection("127.0.0.1", server.port))
+        await wire.say(CARD)
+        assert await wire.rest() == b""
+        await wire.hang_up()
+    finally:
+        await server.stop()
+
+    sent = []
+
+    async def told(event):
+        sent.append(event)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    with pytest.raises(ValueError, match="split"):
+        await converse(answer, scope, None, told, Limits())
+    assert not sent

@@ -1,6 +1,7 @@
 """What the page reads: the agent, the tasks of everyone, their logs, and what happens now."""
 
 import asyncio
+import re
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -58,6 +59,8 @@ TITLE = 120
 
 _json = msgspec.json.Encoder().encode
 _NO_STORE = (b"cache-control", b"no-store")
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", re.ASCII)
+_UNQUOTABLE = re.compile(r'[\x00-\x1f\x7f"\\]')
 _PREVIEW = (
     (
         b"content-security-policy",
@@ -324,7 +327,7 @@ class Api:
         body, kind = _content(part)
         if query.get("preview"):
             return HttpResponse(200, body, kind.encode(), _PREVIEW)
-        name = (part.filename or f"{artifact_id}-{n}").replace('"', "").encode("ascii", "replace")
+        name = _UNQUOTABLE.sub("", part.filename or f"{artifact_id}-{n}").encode("ascii", "replace")
         attachment = (b"content-disposition", b'attachment; filename="%b"' % name)
         return HttpResponse(
             200, body, b"application/octet-stream", (attachment, _NO_STORE, *SECURITY)
@@ -483,12 +486,20 @@ def _title(parts: list[ModelPart]) -> str:
 
 def _content(part: ModelPart) -> tuple[bytes, str]:
     if isinstance(part.raw, bytes):
-        return part.raw, part.media_type or "application/octet-stream"
+        return part.raw, _media_type(part, "application/octet-stream")
     if isinstance(part.text, str):
-        return part.text.encode(), (part.media_type or "text/plain") + "; charset=utf-8"
+        return part.text.encode(), _media_type(part, "text/plain") + "; charset=utf-8"
     if part.data is not msgspec.UNSET:
         return v1.encode(part.data), "application/json"
     raise MethodNotFound("this part is a link, not a file")
+
+
+def _media_type(part: ModelPart, default: str) -> str:
+    """The media type that somebody gave, without parameters: it becomes a header."""
+    if not part.media_type:
+        return default
+    kind = part.media_type.partition(";")[0].strip()
+    return kind if _MEDIA_TYPE.fullmatch(kind) else "application/octet-stream"
 
 
 def _number(value: str, name: str) -> int:

@@ -27,6 +27,7 @@ __all__ = [
     "ServerUrl",
     "StreamingResponse",
     "Target",
+    "check_header",
     "check_json",
     "error_headers",
     "host_name",
@@ -128,6 +129,12 @@ def host_name(host: str) -> str:
     """
     found = _HOST.fullmatch(host)
     return found[1].lower().rstrip(".") if found else ""
+
+
+def check_header(name: bytes, value: bytes) -> None:
+    """Refuse a value that would end its line: what follows it would be headers, or a body."""
+    if b"\n" in value or b"\r" in value:
+        raise ValueError(f"the header {name!r} would split the response")
 
 
 class HttpResponse(msgspec.Struct):

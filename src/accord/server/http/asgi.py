@@ -18,6 +18,7 @@ from ..request import (
     ServerUrl,
     StreamingResponse,
     Target,
+    check_header,
     too_large,
 )
 
@@ -80,6 +81,8 @@ def _request(scope: Scope) -> HttpRequest:
 
 
 async def _open(send: Send, status: int, headers: Pairs) -> None:
+    for name, value in headers:
+        check_header(name, value)  # not every server does
     await send({"type": "http.response.start", "status": status, "headers": [*headers, _NOSNIFF]})
 
 

@@ -23,6 +23,7 @@ from ..request import (
     Problem,
     ServerUrl,
     StreamingResponse,
+    check_header,
     not_read,
     too_busy,
     too_large,
@@ -435,6 +436,7 @@ class Http1Connection(PausableReader):
         head, body = self.head, answer.body
         if self.transport is None or head is None:
             return
+        check_header(b"content-type", answer.content_type)
         size = len(body)
         is_head = head.target.verb == "HEAD"
         if (
@@ -466,8 +468,7 @@ class Http1Connection(PausableReader):
 
     def _headed(self, lines: list[bytes], headers: Pairs) -> bytes:
         for name, value in headers:
-            if b"\n" in value or b"\r" in value:
-                raise ValueError(f"the header {name!r} would split the response")
+            check_header(name, value)
             if name != b"connection":
                 lines.append(b"%b: %b\r\n" % (name, value))
             elif value == b"close":
