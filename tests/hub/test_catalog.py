@@ -3,6 +3,9 @@
 import json
 from typing import Any
 
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
 from accord.hub.access.people import SYSTEM
 from tests.hub.cases import card_of, load_cases
 from tests.hub.hubs import agent_named, hub_at, serving_card
@@ -107,6 +110,28 @@ async def test_nested_catalogs_to_a_depth_of_four(tmp_path):
     assert sorted(answer.body["added"]) == ["baker", "four", "one", "three", "two"]
     assert (answer.body["passed_over"], answer.body["failed"]) == (4, {})
     assert (wrong.status, guarded.status) == (422, 422)
+
+
+async def test_an_import_reads_so_many_catalogs_and_entries_in_all(tmp_path):
+    """Not so many of each: catalogs that name others would have the hub fetch thousands."""
+    asked = 0
+
+    async def nested(request: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        kind = "application/ai-catalog+json"
+        return web.json_response({"entries": [{"type": kind, "url": f"/{i}"} for i in range(8)]})
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", nested)
+    async with TestServer(app) as server, hub_at(tmp_path) as desk:
+        found = await desk.call("POST", "/import/catalog", {"url": str(server.make_url("/"))})
+        part = {"type": "application/ai-catalog+json", "data": {"entries": [1] * 6000}}
+        long = await desk.call("POST", "/import/catalog", {"catalog": {"entries": [part, part]}})
+    assert (found.status, asked) == (422, 50)
+    assert "more than 50 catalogs" in found.body["error"]["message"]
+    assert long.status == 422
+    assert "more than 10000 entries" in long.body["error"]["message"]
 
 
 async def test_the_search_of_ard(tmp_path):

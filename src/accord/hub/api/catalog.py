@@ -26,7 +26,9 @@ CATALOG = "application/ai-catalog+json"
 REGISTRY = "application/ai-registry+json"
 A2A_TYPES = (A2A, "application/agent-card+json", "application/a2a+json")
 DEPTH = 4  # how deep catalogs may be nested
-MOST = 1000  # entries taken by one import
+MOST = 1000  # agents taken by one import
+CATALOGS = 50  # fetched by one import: each may name many others
+READ = 10_000  # entries of any kind looked at by one import
 _BYTES = 4 << 20
 _PAGE, _PAGE_MOST = 10, 100
 
@@ -158,11 +160,37 @@ def _free(call: ApiCall, one: Found) -> str:
     return one.name if fits and call.hub.registry.get(one.name) is None else ""
 
 
+class _Reading:
+    """What one import has read so far, over all the catalogs in it."""
+
+    def __init__(self) -> None:
+        self._catalogs = self._entries = 0
+
+    def count_catalog(self) -> None:
+        self._catalogs += 1
+        if self._catalogs > CATALOGS:
+            raise CannotAdd(f"it names more than {CATALOGS} catalogs", fix="import parts of it")
+
+    def count_entry(self) -> None:
+        self._entries += 1
+        if self._entries > READ:
+            raise CannotAdd(f"the catalog has more than {READ} entries", fix="import parts of it")
+
+
 async def entries_in(
-    call: ApiCall, url: str, catalog: dict[str, Any] | None, depth: int = 1
+    call: ApiCall,
+    url: str,
+    catalog: dict[str, Any] | None,
+    depth: int = 1,
+    reading: _Reading | None = None,
 ) -> tuple[list[Found], int]:
-    """Return the A2A entries of a catalog and of those in it, and how many others there are."""
+    """Return the A2A entries of a catalog and of those in it, and how many others there are.
+
+    Raises CannotAdd, also for one that has more than an import may read: then nothing is added.
+    """
+    reading = reading or _Reading()
     if catalog is None:
+        reading.count_catalog()
         catalog = await _fetch(call, url)
     listed = catalog.get("entries")
     if not isinstance(listed, list):
@@ -172,7 +200,8 @@ async def entries_in(
         )
     found: list[Found] = []
     others = 0
-    for one in listed[:MOST]:
+    for one in listed:
+        reading.count_entry()
         if not isinstance(one, dict):
             others += 1
             continue
@@ -184,7 +213,7 @@ async def entries_in(
             found.append(Found(name, where, None if where else data))
         elif kind == CATALOG and depth < DEPTH and (where or isinstance(data, dict)):
             inner = data if not where and isinstance(data, dict) else None
-            more, rest = await entries_in(call, where or url, inner, depth + 1)
+            more, rest = await entries_in(call, where or url, inner, depth + 1, reading)
             found, others = found + more, others + rest
         else:
             others += 1
