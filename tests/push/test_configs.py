@@ -1,5 +1,7 @@
 """The four operations on push configs, and the config that comes with a send."""
 
+from typing import Any
+
 import pytest
 
 from accord import Context
@@ -182,6 +184,26 @@ async def test_a_task_has_no_more_configs_than_allowed(connect):
         await client.create_push_config(task["id"], {"url": URL, "id": "1"})  # replaces
         refused = await refusal_of(client.create_push_config(task["id"], {"url": URL, "id": "2"}))
         assert refused.reason == "INVALID_PARAMS"
+
+
+async def test_a_config_that_comes_with_a_send_is_counted_too(connect):
+    """The message is refused with it, and the task goes on waiting."""
+
+    def answer(id: str) -> dict[str, Any]:
+        config = {"taskPushNotificationConfig": {"url": hook, "id": id}}
+        return say("that", configuration=config, taskId=task["id"])
+
+    hook = "http://127.0.0.1:9/"
+    async with connect(work, limits=Limits(push_configs_per_task=2), **HERE) as client:
+        task = (await client.send("ask"))["task"]
+        for n in range(2):
+            await client.create_push_config(task["id"], {"url": hook, "id": str(n)})
+        refused = await refusal_of(client.send(answer("2")))
+        assert refused.reason == "INVALID_PARAMS"
+        assert (await client.get(task["id"]))["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+        await client.send(answer("1"))  # replaces
+        configs = (await client.list_push_configs(task["id"]))["configs"]
+        assert {config["id"] for config in configs} == {"0", "1"}
 
 
 async def test_a_config_comes_with_a_send(connect, hook: Webhook):

@@ -53,12 +53,7 @@ async def create_push_config(
         return request
     await notifier.hooks.check(request, namespace)
     key, seq = await _place(service, namespace, request.task_id)
-    there = await notifier.hooks.store.of(key)
-    most = service.limits.push_configs_per_task
-    if len(there) >= most and request.id not in {push.id for push in there}:
-        raise InvalidParams(
-            f"task {request.task_id} has {most} push configs, the most allowed; delete one"
-        )
+    await _check_count(service, call, request, key, request.task_id)
     push = _made(notifier, call, request, namespace, key, request.task_id, seq)
     if not await notifier.hooks.store.put(push):
         raise not_found(request.task_id)
@@ -148,18 +143,20 @@ def register(
 
 
 async def register_before(
-    service: Service, call: Call, config: TaskPushNotificationConfig, request: SendMessageRequest
+    service: Service,
+    call: Call,
+    config: TaskPushNotificationConfig,
+    namespace: Namespace,
+    task_id: str,
 ) -> None:
-    """Store the config before a message goes to another process, whose commits it has to be
-    in time for.
+    """Check that a task that exists may have the config. If the message may go to another process,
+    store it first: it has to be in time for the commits of that process.
     """
-    task_id = request.message.task_id
-    if not service.tasks.store.is_shared or not task_id:
-        return
-    namespace = service.namespace(request.tenant, call)
     key, seq = await _place(service, namespace, task_id)
-    notifier = _notifier(service)
-    await notifier.hooks.store.put(_made(notifier, call, config, namespace, key, task_id, seq))
+    await _check_count(service, call, config, key, task_id)
+    if service.tasks.store.is_shared:
+        notifier = _notifier(service)
+        await notifier.hooks.store.put(_made(notifier, call, config, namespace, key, task_id, seq))
 
 
 # What they share
@@ -178,6 +175,16 @@ async def _place(service: Service, namespace: Namespace, task_id: str) -> tuple[
     if place is None:
         raise not_found(task_id)
     return place
+
+
+async def _check_count(
+    service: Service, call: Call, config: TaskPushNotificationConfig, key: int, task_id: str
+) -> None:
+    """A task has so many configs and no more. One of an id that is there replaces that."""
+    there = await _notifier(service).hooks.store.of(key)
+    most = service.limits.push_configs_per_task
+    if len(there) >= most and _id_of(config, call, task_id) not in {push.id for push in there}:
+        raise InvalidParams(f"task {task_id} has {most} push configs, the most allowed; delete one")
 
 
 async def _of(
@@ -204,8 +211,7 @@ def _made(
     task_id: str,
     seq: int,
 ) -> Push:
-    if not config.id and call.semantics.has_one_push_config:
-        config.id = task_id
+    config.id = _id_of(config, call, task_id)
     return notifier.hooks.made(
         config,
         task=key,
@@ -215,6 +221,11 @@ def _made(
         sent=seq,
         has_artifacts=PUSH_ARTIFACTS in call.extensions,
     )
+
+
+def _id_of(config: TaskPushNotificationConfig, call: Call, task_id: str) -> str:
+    """The id of a config; empty if it is to get a new one."""
+    return config.id or (task_id if call.semantics.has_one_push_config else "")
 
 
 def _named(push: Push, task_id: str) -> Push:

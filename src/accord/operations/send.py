@@ -96,8 +96,6 @@ async def _accept_pushed(
 ) -> Accepted | Message:
     """The same for a message that comes with a push config."""
     config = await inline_config(service, call, request)
-    if config is not None:
-        await register_before(service, call, config, request)
     return await _accept_once(service, call, request, config)
 
 
@@ -131,6 +129,8 @@ async def _begin(
     if request.message.task_id:
         if service.has_scopes or service.agent.checks_modes:
             await _check_task(service, call, namespace, request.message)
+        if push is not None:
+            await register_before(service, call, push, namespace, request.message.task_id)
         accepted = await engine.resume(
             request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
         )
@@ -162,6 +162,8 @@ async def _begin(
             message.task_id = task_id
             if service.has_scopes or agent.checks_modes:
                 await _check_task(service, call, namespace, message)
+            if push is not None:
+                await register_before(service, call, push, namespace, task_id)
             accepted = await engine.resume(
                 request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
             )
