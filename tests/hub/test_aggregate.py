@@ -68,6 +68,26 @@ async def test_a_named_skill_is_called_and_its_questions_pass_through(tmp_path):
             await hub.send("Ada", skill="hr/createEmployee")
 
 
+async def test_later_messages_of_a_task_are_decided_on_too(tmp_path):
+    async with company(tmp_path) as desk:
+        await desk.key("ada")
+        async with connect(desk.url, auth=ApiKey(desk.keys["ada"])) as hub:
+            asked = await hub.send("ask", skill="it/orderLaptop")
+            other = await hub.send("ask", skill="it/orderLaptop")
+            await desk.call("POST", "/agents/it:suspend")
+            with pytest.raises(InvalidParams, match="no agent 'it' here"):
+                await asked.answer("noon")
+            assert (await hub.cancel(other.task_id)).status.state is TaskState.CANCELED
+            await desk.call("POST", "/agents/it:resume")
+            rule = {"who": "user:ada", "what": "agent:it", "may": "call", "effect": "deny"}
+            made = await desk.call("POST", "/policies", rule)
+            with pytest.raises(PermissionDenied, match="rule"):
+                await hub.send("noon", task_id=asked.task_id)
+            assert (await hub.get(asked.task_id)).status.state is TaskState.INPUT_REQUIRED
+            await desk.call("DELETE", f"/policies/{made.body['id']}")
+            assert (await hub.send("noon", task_id=asked.task_id)).text == "IT heard noon"
+
+
 async def test_a_clear_candidate_is_used_and_named(tmp_path):
     async with company(tmp_path) as desk, connect(desk.url) as hub:
         stream = hub.stream("create the record of a new employee")

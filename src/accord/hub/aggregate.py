@@ -44,7 +44,7 @@ class AggregateAgent:
     def __init__(self, hub: "Hub") -> None:
         self._hub = hub
         self.route: Route | None = None
-        self._relay = Relay(self._connect)
+        self._relay = Relay(self._connect, check=self._check)
         self._cards: OrderedDict[tuple[str, ...], CardEndpoint] = OrderedDict()
         agent = hub.agent
         agent.skill(self.find, tags=["search"], examples=["who can order a laptop?"])
@@ -142,6 +142,16 @@ class AggregateAgent:
         client = await self._hub.gate.upstreams.connect(key, inner)
         errand.member = f"{key} {inner.member}"
         return client
+
+    async def _check(self, errand: Errand, message: Message, first: Message) -> None:
+        """Decide on a later message of a task as on the first: its agent may be suspended, and the
+        rules may be others by now.
+        """
+        name, _, _ = errand.member.partition(" ")[0].partition(".")
+        asked = [(one.metadata or {}).get("skill") for one in (first, message)]
+        skills = {one.removeprefix(f"{name}/") for one in asked if isinstance(one, str)}
+        for skill in skills or {""}:
+            await self._hub.gate.permit(name, errand.caller, skill)
 
     # Its card
 

@@ -7,7 +7,7 @@ from ..engine.durable import RUN_POSITION
 from ..engine.skills import Cancellation, Context
 from ..model import A2AError, Message, TaskNotFound
 from .errors import passed_on
-from .remote import Connect, Errand, remote_of
+from .remote import Check, Connect, Errand, remote_of
 from .task import RelayedTask
 
 __all__ = ["Relay"]
@@ -21,6 +21,8 @@ class Relay:
     Args:
         connect: Gives a client of the agent. It may give the same one every time; it owns it.
         lost_after_s: How long an agent may be away before its tasks are failed.
+        check: Asked before a later message of a task is sent on, with that message and the first
+          one: it raises what the sender gets instead.
         silent_s: After so long without an answer a message gets a task, so that its sender need
           not wait.
         stale_after_s: How long an agent may be away before its tasks say so in their metadata, as
@@ -31,11 +33,13 @@ class Relay:
         self,
         connect: Connect,
         *,
+        check: Check | None = None,
         lost_after_s: float = 3600.0,
         silent_s: float = 10.0,
         stale_after_s: float = 60.0,
     ) -> None:
         self.connect = connect
+        self.check = check
         self.stale_after_s = stale_after_s
         self.lost_after_s = lost_after_s
         self.silent_s = silent_s

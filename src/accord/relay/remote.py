@@ -7,9 +7,9 @@ import msgspec
 
 from ..auth import Caller
 from ..client import Client
-from ..model import IDEMPOTENT, PUSH_ARTIFACTS, RESUME, StatusUpdate
+from ..model import IDEMPOTENT, PUSH_ARTIFACTS, RESUME, Message, StatusUpdate
 
-__all__ = ["OUR_EXTENSIONS", "Connect", "Errand", "Remote", "remote_of"]
+__all__ = ["OUR_EXTENSIONS", "Check", "Connect", "Errand", "Remote", "remote_of"]
 
 # Extensions that the relay itself provides; they are not passed on.
 OUR_EXTENSIONS = frozenset([RESUME, IDEMPOTENT, PUSH_ARTIFACTS])
@@ -28,6 +28,7 @@ class Errand(msgspec.Struct, kw_only=True):
 
 
 Connect: TypeAlias = Callable[[Errand], Awaitable[Client]]
+Check: TypeAlias = Callable[[Errand, Message, Message], Awaitable[None]]
 
 
 class Remote(msgspec.Struct, omit_defaults=True):

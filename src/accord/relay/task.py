@@ -117,9 +117,17 @@ class RelayedTask:
         self._remote = msgspec.structs.replace(self._remote, **changes)
         self._run.private = msgspec.json.encode(self._remote).decode()
 
-    async def _connect(self) -> Client:
+    def _errand(self) -> Errand:
         ctx = self._ctx
-        errand = Errand(caller=ctx.caller, tenant=ctx.tenant, member=self._remote.member)
+        return Errand(caller=ctx.caller, tenant=ctx.tenant, member=self._remote.member)
+
+    async def _check(self, message: Message) -> None:
+        """Raise what the sender of a later message gets if it is not to be sent on."""
+        if self._relay.check is not None:
+            await self._relay.check(self._errand(), message, self._message)
+
+    async def _connect(self) -> Client:
+        errand = self._errand()
         try:
             client = await self._relay.connect(errand)
             await client.open()
@@ -192,6 +200,7 @@ class RelayedTask:
         """A message has begun an ended task anew, as old versions allow: so it does with the other
         agent; where it can't, it is a new task of that conversation.
         """
+        await self._check(self._message)
         run = self._run
         key = f"relay-{run.task_id}-turn-{run.turn}"
         self._remote = Remote(
@@ -518,6 +527,13 @@ class RelayedTask:
         while message is not None:
             remote, number = self._remote, self._remote.sent + 1
             await self._close()
+            try:
+                await self._check(message)
+            except A2AError as refusal:
+                self._record(sent=number)
+                assert remote.question is not None  # it was answered
+                message, is_new = await self._ask(remote.question, refusal), True
+                continue
             try:
                 client = await (self._connect() if is_new else self._connect_patiently())
                 if not is_new and not client.deduplicates:
