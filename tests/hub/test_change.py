@@ -209,3 +209,38 @@ async def test_a_notable_change_passes_and_is_told(tmp_path):
         server.card = server.base(description="Other words.")
         answer = await desk.call("POST", "/agents/baker:refresh")
         assert (answer.body["approved"], answer.body["latest"]) == (2, 3)
+
+
+async def test_many_changes_hide_nothing_that_waits(tmp_path, store):
+    """One news of each entry, decisions before news, and owners have their own before the limit."""
+    async with hub_at(tmp_path, **store) as desk, serving_card() as one, serving_card() as other:
+        await desk.key("pub", "publisher")
+        await desk.key("mia", "publisher")
+        await desk.add(other.url, by="mia", name="waits")
+        await desk.add(one.url, by="pub", name="baker")
+        await desk.call("POST", "/agents/baker/cards/1:approve")
+        for n in range(3):
+            one.card = one.base(version=str(n + 2))
+            await desk.call("POST", "/agents/baker:refresh", by="pub")
+        inbox = desk.hub.inbox
+        shown = [(alert.kind, alert.agent) for alert in await inbox.open_alerts()]
+        assert shown == [("approval", "waits"), ("news", "baker")]
+        own = [await desk.call("GET", "/inbox", by=by) for by in ("pub", "mia")]
+        agents = [[alert["agent"] for alert in answer.body["alerts"]] for answer in own]
+        assert agents == [["baker"], ["waits"]]
+        owner = desk.hub.registry.get("baker").owner
+        assert [alert.agent for alert in await inbox.open_alerts(1, owner=owner)] == ["baker"]
+
+
+async def test_versions_nobody_decided_on_are_kept_to_a_number(tmp_path, store):
+    """The last 20 of them; those that were in use stay."""
+    async with hub_at(tmp_path, **store) as desk, serving_card() as server:
+        await desk.add(server.url)
+        await desk.call("PATCH", "/agents/baker", {"settings": {"changes": "pin"}})
+        for n in range(2, 26):
+            server.card = server.base(version=str(n))
+            await desk.call("POST", "/agents/baker:refresh")
+        kept = (await desk.call("GET", "/agents/baker/cards")).body["cards"]
+        dropped = await desk.call("POST", "/agents/baker/cards/2:approve")
+    assert [card["n"] for card in kept] == [*range(25, 4, -1), 1]
+    assert dropped.status == 404

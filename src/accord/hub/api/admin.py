@@ -223,12 +223,8 @@ async def _remove_network(call: ApiCall) -> Any:
 
 
 async def _inbox(call: ApiCall) -> Any:
-    alerts = await call.hub.inbox.open_alerts()
-    if not call.person.is_admin:
-        registry = call.hub.registry
-        own = {one.name for one in registry.all() if one.owner == call.person.identity}
-        alerts = [alert for alert in alerts if alert.agent in own]
-    return {"alerts": alerts}
+    owner = None if call.person.is_admin else call.person.identity
+    return {"alerts": await call.hub.inbox.open_alerts(owner=owner)}
 
 
 async def _dismiss(call: ApiCall) -> Any:

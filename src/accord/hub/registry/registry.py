@@ -37,6 +37,7 @@ from .rows import (
     AGENT_COLUMNS,
     CARD_COLUMNS,
     decide,
+    drop_replaced,
     entry_of,
     free_name,
     health_of,
@@ -57,6 +58,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 RESERVED = frozenset(
     ["agents", "api", "ard", "console", "healthz", "hub", "mcp", "metrics", "readyz", "tasks", "v1"]
 )
+REPLACED = 20  # versions kept of an entry's card that nobody decided on before the next one came
 _SEEN_MS = 60_000  # how exact the time is at which a card was last seen unchanged
 
 
@@ -323,6 +325,7 @@ class Registry:
                 "UPDATE cards SET decision = 'replaced' WHERE agent = ? AND decision = 'waiting'",
                 entry.id,
             )
+            await drop_replaced(db, entry.id, REPLACED)
             decision = "approved" if is_taken else "waiting"
             await insert_card(db, entry.id, version, found, changed, decision, now)
             await self._tell_change(db, entry, version, changed, refusal, is_taken=is_taken)
@@ -347,6 +350,7 @@ class Registry:
         await self._inbox.close(entry.name, "card", within=db)
         if is_taken:
             said = f"the card of {entry.name} has changed and is in use: {what}"
+            await self._inbox.close(entry.name, "news", within=db)  # only the last one is news
             await self._inbox.add("news", entry.name, said, detail, within=db)
         else:
             said = f"the card of {entry.name} has changed and waits for approval: {what}"

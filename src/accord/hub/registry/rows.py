@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from ...model import AgentCard
+from ..errors import EntryNotFound
 from ..storage import Row, Transaction
 from .cards import ReadCard
 from .entries import (
@@ -24,6 +25,7 @@ __all__ = [
     "AGENT_COLUMNS",
     "CARD_COLUMNS",
     "decide",
+    "drop_replaced",
     "entry_of",
     "free_name",
     "health_of",
@@ -105,8 +107,19 @@ async def touch(db: Transaction, entry: Entry) -> None:
 
 
 async def decide(db: Transaction, entry: Entry, n: int, decision: str) -> None:
-    await db.execute(
+    found = await db.execute(
         "UPDATE cards SET decision = ? WHERE agent = ? AND n = ?", decision, entry.id, n
+    )
+    if not found:  # it was dropped meanwhile
+        raise EntryNotFound(f"{entry.name} has no card version {n} any more")
+
+
+async def drop_replaced(db: Transaction, agent: str, most: int) -> None:
+    """Delete versions of a card that were never decided on, but for the last ones."""
+    await db.execute(
+        "DELETE FROM cards WHERE agent = ? AND decision = 'replaced' AND n NOT IN (SELECT n FROM "
+        "cards WHERE agent = ? AND decision = 'replaced' ORDER BY n DESC LIMIT ?)",
+        *(agent, agent, most),
     )
 
 

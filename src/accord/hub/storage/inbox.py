@@ -64,11 +64,16 @@ class Inbox:
         if not count:
             raise EntryNotFound(f"there is no open alert {id[:80]!r}", fix="accord hub inbox")
 
-    async def open_alerts(self, limit: int = 200) -> list[Alert]:
-        """Return what is open, the newest first."""
+    async def open_alerts(self, limit: int = 200, *, owner: str | None = None) -> list[Alert]:
+        """Return what is open: what waits for a decision before news, so that no amount of news
+        hides it, and the newest first. With `owner` only what is about that caller's entries.
+        """
+        own = "AND agent IN (SELECT name FROM agents WHERE owner = ?) " if owner is not None else ""
         rows = await self._db.fetch(
             "SELECT id, at_ms, kind, agent, said, detail, done_ms FROM alerts WHERE done_ms = 0 "
-            "ORDER BY at_ms DESC, id LIMIT ?",
+            f"{own}ORDER BY CASE WHEN kind IN ('approval', 'card') THEN 0 ELSE 1 END, "
+            "at_ms DESC, id LIMIT ?",
+            *([] if owner is None else [owner]),
             limit,
         )
         return [_alert_of(row) for row in rows]
