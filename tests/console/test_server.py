@@ -2,17 +2,22 @@
 
 import asyncio
 import contextlib
+import gc
 import gzip
 import json
 import re
+import sys
 
 import aiohttp
 import pytest
 
 from accord import Agent
 from accord.console import Console
+from accord.console.exchanges import BODY_BYTES, Exchanges
 from accord.console.login import BrowserSessions
 from accord.console.pages import Pages
+from accord.server import HttpRequest, HttpResponse
+from accord.server.request import ServerUrl, Target
 from tests.console import golden
 from tests.console.agents import agent
 from tests.relay.relays import clerk
@@ -209,6 +214,33 @@ async def test_exchanges_are_kept_without_secrets():
         _, whole = await read(client, f"exchanges/{call['n']}")
         assert "SendMessage" in whole["requestBody"]["text"]
         assert "hush" not in json.dumps(whole)
+
+
+def held(thing):
+    """How many bytes are reachable from it."""
+    seen, todo, size = set(), [thing], 0
+    while todo:
+        one = todo.pop()
+        if id(one) in seen or isinstance(one, type):
+            continue
+        seen.add(id(one))
+        size += sys.getsizeof(one)
+        todo += gc.get_referents(one)
+    return size
+
+
+async def test_exchanges_hold_no_whole_bodies():
+    """Nobody has to prove anything to send a large body to a public path."""
+    exchanges = Exchanges()
+    large = b"x" * (1 << 20)
+    target = Target("POST", "/healthz", "/healthz")
+    request = HttpRequest(target, {}, [], lambda: ServerUrl("http", ("", 80)), body=large)
+    exchanges.add(request, HttpResponse(200, large), 0.0)
+    assert held(exchanges) < 4 * BODY_BYTES
+    shown = exchanges.one(1)
+    assert (shown["bytesIn"], shown["bytesOut"]) == (len(large), len(large))
+    for body in (shown["requestBody"], shown["answerBody"]):
+        assert body == {"text": "x" * BODY_BYTES, "isCut": True}
 
 
 async def test_a_preview_has_no_rights():

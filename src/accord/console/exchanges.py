@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..server import HttpRequest, HttpResponse, StreamingResponse
+from ..server import HttpRequest, HttpResponse, Pairs, StreamingResponse
 
 __all__ = ["Exchanges"]
 
@@ -32,13 +32,23 @@ _SECRET_MEMBERS = re.compile(
 
 
 class Exchange(msgspec.Struct):
-    """One request and its answer."""
+    """One request and its answer, as far as they are shown: whole bodies would be held in memory,
+    and those of requests that nobody had to prove anything for too.
+    """
 
     n: int
     at_ms: int
     ms: float
-    request: HttpRequest
-    answer: HttpResponse | StreamingResponse
+    verb: str
+    path: str
+    version: str
+    status: int
+    request_headers: Pairs
+    request_body: bytes  # its beginning
+    bytes_in: int
+    answer_headers: Pairs
+    answer_body: bytes | None  # its beginning; None: it was a stream
+    bytes_out: int | None
 
 
 class Exchanges:
@@ -54,53 +64,67 @@ class Exchanges:
     ) -> None:
         ms = (time.monotonic() - since_s) * 1000
         self.last = next(self._count)
-        self._kept.append(Exchange(self.last, int(time.time() * 1000), ms, request, answer))
+        whole = answer if isinstance(answer, HttpResponse) else None
+        self._kept.append(
+            Exchange(
+                n=self.last,
+                at_ms=int(time.time() * 1000),
+                ms=ms,
+                verb=request.target.verb,
+                path=request.target.path,
+                version=request.headers.get(b"a2a-version", b"").decode("latin-1"),
+                status=whole.status if whole is not None else 200,
+                request_headers=tuple(request.pairs),
+                request_body=request.body[:BODY_BYTES],
+                bytes_in=len(request.body),
+                answer_headers=tuple(answer.headers),
+                answer_body=whole.body[:BODY_BYTES] if whole is not None else None,
+                bytes_out=len(whole.body) if whole is not None else None,
+            )
+        )
 
     def after(self, n: int) -> list[dict[str, Any]]:
         """Return what came after the n-th, oldest first, without bodies."""
         return [_shown(one) for one in self._kept if one.n > n]
 
     def one(self, n: int) -> dict[str, Any] | None:
-        """Return one exchange, whole."""
+        """Return one exchange with its headers and bodies."""
         for one in self._kept:
             if one.n == n:
-                answer = one.answer
                 return _shown(one) | {
-                    "requestHeaders": _headers(one.request.pairs),
-                    "requestBody": _body(one.request.body),
-                    "answerHeaders": _headers(answer.headers),
-                    "answerBody": _body(answer.body) if isinstance(answer, HttpResponse) else None,
+                    "requestHeaders": _headers(one.request_headers),
+                    "requestBody": _body(one.request_body, one.bytes_in),
+                    "answerHeaders": _headers(one.answer_headers),
+                    "answerBody": _body(one.answer_body, one.bytes_out),
                 }
         return None
 
 
 def _shown(one: Exchange) -> dict[str, Any]:
-    answer, target = one.answer, one.request.target
-    is_whole = isinstance(answer, HttpResponse)
     return {
         "n": one.n,
         "at": one.at_ms,
         "ms": round(one.ms, 1),
-        "verb": target.verb,
-        "path": target.path,
-        "operation": _operation(one.request),
-        "version": one.request.headers.get(b"a2a-version", b"").decode("latin-1"),
-        "status": answer.status if isinstance(answer, HttpResponse) else 200,
-        "isStream": not is_whole,
-        "bytesIn": len(one.request.body),
-        "bytesOut": len(answer.body) if isinstance(answer, HttpResponse) else None,
+        "verb": one.verb,
+        "path": one.path,
+        "operation": _operation(one.request_body),
+        "version": one.version,
+        "status": one.status,
+        "isStream": one.answer_body is None,
+        "bytesIn": one.bytes_in,
+        "bytesOut": one.bytes_out,
     }
 
 
 _METHOD = re.compile(rb'"method"\s*:\s*"([^"\\]{1,60})"')
 
 
-def _operation(request: HttpRequest) -> str:
-    found = _METHOD.search(request.body[:4096])
+def _operation(body: bytes) -> str:
+    found = _METHOD.search(body[:4096])
     return found[1].decode("latin-1") if found else ""
 
 
-def _headers(pairs: Any) -> list[tuple[str, str]]:
+def _headers(pairs: Pairs) -> list[tuple[str, str]]:
     return [
         (
             name.decode("latin-1"),
@@ -110,6 +134,8 @@ def _headers(pairs: Any) -> list[tuple[str, str]]:
     ]
 
 
-def _body(body: bytes) -> dict[str, Any]:
-    text = _SECRET_MEMBERS.sub(rb'\1"(removed)"', body[:BODY_BYTES]).decode("utf-8", "replace")
-    return {"text": text, "isCut": len(body) > BODY_BYTES}
+def _body(beginning: bytes | None, size: int | None) -> dict[str, Any] | None:
+    if beginning is None or size is None:
+        return None
+    text = _SECRET_MEMBERS.sub(rb'\1"(removed)"', beginning).decode("utf-8", "replace")
+    return {"text": text, "isCut": size > len(beginning)}
