@@ -5,8 +5,12 @@ import json
 import aiohttp
 import pytest
 
+from accord import Agent
+from accord.auth import Caller
 from accord.hub.access import SYSTEM
 from accord.hub.errors import EntryNotFound, Outdated
+from accord.model import Unavailable
+from accord.relay import Errand
 from tests.hub.hubs import agent_named, hub_at, serving_card
 
 
@@ -104,6 +108,54 @@ async def test_another_address_under_a_name_of_ones_own_is_a_member(tmp_path):
         assert refused.status == 409
         gone = await desk.call("DELETE", f"/agents/baker/members?url={entry['members'][0]}")
         assert "members" not in gone.body
+
+
+async def test_a_member_that_was_not_approved_is_added_by_an_admin_only(tmp_path):
+    async with hub_at(tmp_path) as desk, serving_card() as one, serving_card() as two:
+        await desk.key("pub", "publisher")
+        await desk.add(one.url, by="pub", name="baker")
+        beside = {"url": f"{one.url}/beside", "name": "baker"}
+        early = await desk.call("POST", "/agents", beside, by="pub")
+        assert early.status == 409  # nothing is approved yet
+        await desk.call("POST", "/agents/baker/cards/1:approve")
+        other = {"url": two.url, "name": "baker"}
+        refused = await desk.call("POST", "/agents", other, by="pub")
+        assert refused.status == 409
+        assert "needs an admin's approval" in refused.body["error"]["message"]
+        await desk.call("PATCH", "/agents/baker", {"settings": {"changes": "pin"}})
+        assert (await desk.call("POST", "/agents", beside, by="pub")).status == 409
+        await desk.call("PATCH", "/agents/baker", {"settings": {"changes": "hold"}})
+        joined = await desk.call("POST", "/agents", beside, by="pub")
+        assert joined.status == 201  # where the approved one is
+        assert len((await desk.add(two.url, name="baker"))["members"]) == 2
+
+
+async def test_a_member_is_called_where_its_card_led_when_it_was_added(tmp_path):
+    good, bad = agent_named("Echo"), Agent("Echo", description="Says something else.")
+
+    @bad.skill
+    async def echo(text: str) -> str:
+        return "somewhere else"
+
+    async with (
+        hub_at(tmp_path) as desk,
+        serving_card() as member,
+        good.app().serving() as url,
+        bad.app().serving() as elsewhere,
+    ):
+        place = {"protocolBinding": "JSONRPC", "protocolVersion": "1.0"}
+        skills = [{"id": "echo", "name": "Echo", "description": "Echo.", "tags": ["echo"]}]
+        member.card = member.base(skills=skills, supportedInterfaces=[place | {"url": url}])
+        await desk.add(url, name="echo")
+        await desk.add(member.url, name="echo")
+        member.card = member.base(skills=skills, supportedInterfaces=[place | {"url": elsewhere}])
+        entry = desk.hub.registry.get("echo")
+        errand = Errand(caller=Caller("mia"), member=entry.members[0].card_url)
+        client = await desk.hub.gate.upstreams.connect(f"echo.{entry.id}", errand)
+        assert (await client.send("hi")).text == "hi"
+        await desk.call("DELETE", f"/agents/echo/members?url={errand.member}")
+        with pytest.raises(Unavailable):
+            await desk.hub.gate.upstreams.connect(f"echo.{entry.id}", errand)
 
 
 async def test_the_audit_log_shows_what_was_done_to_it(tmp_path, store):

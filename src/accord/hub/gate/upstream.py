@@ -9,7 +9,6 @@ import msgspec
 from ...auth import Caller
 from ...client import Client, Retry, connect
 from ...model import Unavailable
-from ...net import origin_of
 from ...relay import Errand
 from ..registry import Entry
 from .breaker import CircuitBreaker
@@ -40,7 +39,7 @@ class Upstreams:
         that has it.
 
         Raises:
-            Unavailable: The agent does not answer, and was not asked.
+            Unavailable: The agent does not answer, and was not asked; or it is no longer there.
         """
         name, _, id_ = key.partition(".")
         entry = self._hub.registry.get(name)
@@ -85,20 +84,24 @@ class Upstreams:
 
     def _client(self, entry: Entry, member: str, caller: Caller) -> Client:
         vault = self._hub.vault
-        place: Any = member
+        added_ms = 0
         if member == OWN:
             card, auth = vault.for_card(entry, caller)
-            # By our own name for it, what goes wrong is told.
-            place = msgspec.structs.replace(card, name=entry.name)
         else:
-            auth = vault.for_origin(entry, origin_of(member), caller)
+            known = next((one for one in entry.members if one.card_url == member), None)
+            if known is None:
+                raise Unavailable(f"the member of agent {entry.name!r} that has this was removed")
+            added_ms = known.added_ms
+            card, auth = vault.for_card(msgspec.structs.replace(entry, card=known.card), caller)
+        # By our own name for it, what goes wrong is told.
+        card = msgspec.structs.replace(card, name=entry.name)
         shown = tuple(map(id, auth.values() if isinstance(auth, dict) else auth or ()))
         guard = self._hub.networks.guard()
-        key = (entry.id, entry.approved, member, shown, id(guard))
+        key = (entry.id, entry.approved, member, added_ms, shown, id(guard))
         found = self._clients.get(key)
         if found is None:
             found = self._clients[key] = connect(
-                place,
+                card,
                 auth=auth,
                 retry=_RETRY,
                 guard=guard,

@@ -129,10 +129,11 @@ class CardVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """Another address of the same agent."""
+    """Another address of the same agent. What is called is its card as it was when it was added."""
 
     card_url: str
     added_ms: int
+    card: AgentCard
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

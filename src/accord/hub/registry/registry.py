@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ...auth import Caller
-from ...model import PermissionDenied, now_ms
+from ...model import AgentCard, PermissionDenied, now_ms
 from ..access import SYSTEM, Person, Policy, TrustedKeys
 from ..errors import CannotAdd, Conflict, EntryNotFound, HubError, Outdated
 from ..settings import HubSettings
@@ -252,15 +252,33 @@ class Registry:
                 f"{found.url[:200]} has other skills than {entry.name} and can't stand in for it",
                 fix="add it under a name of its own with --name",
             )
+        if not by.is_admin and not self._may_join(by, entry, found):
+            raise Conflict(
+                f"{found.url[:200]} needs an admin's approval to stand in for {entry.name}",
+                fix=f"an admin adds it with: accord hub add {found.url[:200]} --name {entry.name}",
+            )
         async with self._changes.transaction() as db:
             await db.execute(
-                "INSERT INTO members (agent, card_url, added_ms) VALUES (?,?,?) "
-                "ON CONFLICT (agent, card_url) DO NOTHING",
-                *(entry.id, found.url, now_ms()),
+                "INSERT INTO members (agent, card_url, added_ms, card) VALUES (?,?,?,?) "
+                "ON CONFLICT (agent, card_url) DO UPDATE SET "
+                "added_ms = excluded.added_ms, card = excluded.card",
+                *(entry.id, found.url, now_ms(), json_of(found.card)),
             )
             await touch(db, entry)
             await self._audit.write(by.name, "member.add", entry.name, found.url, within=db)
         return self._by_id[entry.id]
+
+    def _may_join(self, by: Person, entry: Entry, found: ReadCard) -> bool:
+        """Whether a member needs no admin: it would be approved as an entry, or its card could take
+        the place of the approved one.
+        """
+        if not entry.approved or found.warnings or entry.settings.changes == "pin":
+            return False
+        changed = differences(
+            Side(entry.card, entry.card_url, entry.signature),
+            Side(found.card, found.url, found.signature),
+        )
+        return bool(self._approval(by, found)) or passes(changed, entry.settings)
 
     async def remove_member(self, by: Person, entry: Entry, card_url: str) -> Entry:
         async with self._changes.transaction() as db:
@@ -582,7 +600,8 @@ class Registry:
         card_of = {card["agent"]: card for card in cards}
         members_of: dict[str, list[Member]] = {}
         for one in members:
-            found = Member(one["card_url"], one["added_ms"])
+            card = msgspec.json.decode(one["card"], type=AgentCard)
+            found = Member(one["card_url"], one["added_ms"], card)
             members_of.setdefault(one["agent"], []).append(found)
         for row in rows:
             own = tuple(members_of.get(row["id"], ()))

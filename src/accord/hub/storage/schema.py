@@ -159,4 +159,10 @@ CREATE INDEX relays_trace ON relays (trace);
 CREATE INDEX relays_at ON relays (at_ms)
 """
 
-MIGRATIONS = {1: _FIRST, 2: _PROBES, 3: _TRACES}
+# Members are pinned as entries are. Those that were added without their card are added again.
+_PINNED_MEMBERS = """
+DELETE FROM members;
+ALTER TABLE members ADD COLUMN card TEXT NOT NULL DEFAULT ''
+"""
+
+MIGRATIONS = {1: _FIRST, 2: _PROBES, 3: _TRACES, 4: _PINNED_MEMBERS}
