@@ -10,7 +10,14 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from joserfc.jwk import generate_key
 
-from accord.auth import Introspection, InvalidToken, IssuerUnavailable, TokenVerifier, private_key
+from accord.auth import (
+    Introspection,
+    InvalidToken,
+    Issuer,
+    IssuerUnavailable,
+    TokenVerifier,
+    private_key,
+)
 from accord.auth.issuer import RemoteKeys
 from accord.auth.jose import from_base64url
 from accord.net import Guard
@@ -470,6 +477,32 @@ async def test_an_issuer_that_says_nothing(given):
         asked = Introspection(server.url, client_id="a", client_secret="b%")
         with pytest.raises(IssuerUnavailable):
             await asked.verify("good")
+
+
+async def test_an_issuer_in_trouble_is_not_asked_for_every_token():
+    """Strangers' tokens share one failure for a while; then it is asked again."""
+    clock, status = Clock(), [503]
+
+    async def answered(request):
+        clock.now += 10  # as slow as can be
+        metadata = {"issuer": server.url, "introspection_endpoint": server.url + "/introspect"}
+        return answer(metadata if status[0] == 200 else "", status[0])
+
+    async with scripted(answered) as server:
+        issuer = Issuer(server.url, clock=clock)
+        asked = Introspection(issuer, client_id="a", client_secret="b")
+        tried = [asked.verify(f"guess {n}") for n in range(20)]
+        for found in await asyncio.gather(*tried, return_exceptions=True):
+            assert isinstance(found, IssuerUnavailable)
+        assert len(server.requests) == 2  # one for each well-known place
+        source = RemoteKeys(server.url, clock=clock)
+        waited = [source.keys(None) for _ in range(20)]
+        failures = await asyncio.gather(*waited, return_exceptions=True)
+        assert {type(failure) for failure in failures} == {IssuerUnavailable}
+        assert len(server.requests) == 3
+        status[0] = 200
+        clock.now += 10
+        assert (await issuer.metadata())["issuer"] == server.url
 
 
 async def test_keys_an_issuer_names_elsewhere_are_guarded(keys, monkeypatch):

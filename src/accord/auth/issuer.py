@@ -228,7 +228,8 @@ class RemoteKeys:
                     await self._fetch()
                     return
                 except IssuerUnavailable as error:
-                    self._failure = str(error)
+                    # from its end: those who have waited meanwhile do not ask again
+                    self._failure, self._asked = str(error), self._clock()
                     _log.warning("can't get the keys of an issuer: %s", error)
             if not self._keys or now - self._fetched > _STALE_S:
                 raise IssuerUnavailable(self._failure)
@@ -254,7 +255,10 @@ class RemoteKeys:
 
 
 class Issuer:
-    """An issuer by its address: its metadata, asked for when first needed and kept for a while."""
+    """An issuer by its address: its metadata, asked for when first needed and kept for a while.
+
+    That it can't be had is kept too: else each token of a stranger would make us ask again.
+    """
 
     def __init__(
         self,
@@ -287,15 +291,22 @@ class Issuer:
         self._is_exact = is_exact
         self._clock = clock
         self._metadata: dict[str, Any] = {}
-        self._until = float("-inf")
+        self._failure = ""
+        self._until = float("-inf")  # for which the metadata counts, or the failure
         self._lock = asyncio.Lock()
 
     async def metadata(self) -> dict[str, Any]:
         """Return the issuer's metadata. Raises IssuerUnavailable."""
         async with self._lock:
             if self._clock() >= self._until:
-                self._metadata, fresh_s = await self._find()
+                try:
+                    self._metadata, fresh_s = await self._find()
+                    self._failure = ""
+                except IssuerUnavailable as error:
+                    self._failure, fresh_s = str(error), _AGAIN_S
                 self._until = self._clock() + fresh_s
+            if self._failure:
+                raise IssuerUnavailable(self._failure)
             return self._metadata
 
     async def endpoint(self, name: str) -> tuple[str, Guard | None]:
