@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from accord import Agent
+from accord.auth import ApiKeys
 from accord.console import Console
 from accord.console.exchanges import BODY_BYTES, Exchanges
 from accord.console.login import BrowserSessions
@@ -214,6 +215,31 @@ async def test_exchanges_are_kept_without_secrets():
         _, whole = await read(client, f"exchanges/{call['n']}")
         assert "SendMessage" in whole["requestBody"]["text"]
         assert "hush" not in json.dumps(whole)
+
+
+async def test_credentials_by_other_names_are_removed_too():
+    keyed = Agent("Keyed", auth=ApiKeys(header="X-Acme", keys={"hush-0123456789abcdef": "mia"}))
+
+    @keyed.skill
+    async def echo(text: str) -> str:
+        return text
+
+    sent = {
+        "X-Acme": "hush-0123456789abcdef",
+        "X-Session": "hush-1",
+        "X-Auth-Token": "hush-2",
+        "Idempotency-Key": "shown",
+    }
+    async with opened(keyed) as (client, _, _):
+        # the last value is cut in its middle
+        body = b'{"method": "No", "x": "%b", "credentials": "hush-3' % (b"x" * (BODY_BYTES - 48))
+        async with client.post("/", data=body + b'-and-more"}', headers=sent):
+            pass
+        _, found = await read(client, "exchanges")
+        _, whole = await read(client, f"exchanges/{found['exchanges'][-1]['n']}")
+    assert whole["requestBody"]["text"].endswith('"credentials": "(removed)"')
+    assert ["idempotency-key", "shown"] in [[n.lower(), v] for n, v in whole["requestHeaders"]]
+    assert "hush" not in json.dumps(whole)
 
 
 def held(thing):

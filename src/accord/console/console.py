@@ -1,7 +1,7 @@
 """The console of an agent or a hub, at `/console`."""
 
 from ..app import App
-from ..auth import Caller
+from ..auth import ApiKeys, Caller
 from ..model import A2AError
 from ..protocol.v1 import codec as v1
 from ..server import HttpRequest, HttpResponse, StreamingResponse, opaque, query_of
@@ -30,7 +30,9 @@ class Console:
         self.logins = BrowserSessions(
             app.folder / "console.json" if app.folder is not None else None
         )
-        self._exchanges = Exchanges() if has_exchanges else None
+        schemes = app.agent.auth.schemes.values() if app.agent.auth is not None else ()
+        secret = [s.key_name.lower().encode() for s in schemes if isinstance(s, ApiKeys)]
+        self._exchanges = Exchanges(secret) if has_exchanges else None
         self._pages = Pages()
         self._api = Api(app, self.logins, self._exchanges, operator=self._operator, is_hub=is_hub)
 

@@ -4,10 +4,12 @@ import itertools
 import re
 import time
 from collections import deque
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 
+from ..operations import is_secret_header
 from ..server import HttpRequest, HttpResponse, Pairs, StreamingResponse
 
 __all__ = ["Exchanges"]
@@ -15,19 +17,12 @@ __all__ = ["Exchanges"]
 MOST = 200
 BODY_BYTES = 64 << 10
 
-_SECRET_HEADERS = frozenset(
-    [
-        b"authorization",
-        b"proxy-authorization",
-        b"cookie",
-        b"set-cookie",
-        b"x-api-key",
-        b"x-a2a-notification-token",
-    ]
-)
+_CHALLENGE = b"www-authenticate"  # says which credentials are wanted, and holds none
+# A value may go on beyond what is kept of its body.
 _SECRET_MEMBERS = re.compile(
     rb'("(?:token|credentials|password|secret|apiKey|api_key|access_token|refresh_token)"\s*:\s*)'
-    rb'"(?:[^"\\]|\\.)*"'
+    rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)',
+    re.DOTALL,
 )
 
 
@@ -54,7 +49,8 @@ class Exchange(msgspec.Struct):
 class Exchanges:
     """Remembers what passed between clients and the agent. Secrets are removed when it is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, secret: Collection[bytes] = ()) -> None:
+        self._secret = secret  # headers, in lower case, with the agent's own credentials
         self._kept: deque[Exchange] = deque(maxlen=MOST)
         self._count = itertools.count(1)
         self.last = 0
@@ -92,12 +88,24 @@ class Exchanges:
         for one in self._kept:
             if one.n == n:
                 return _shown(one) | {
-                    "requestHeaders": _headers(one.request_headers),
+                    "requestHeaders": self._headers(one.request_headers),
                     "requestBody": _body(one.request_body, one.bytes_in),
-                    "answerHeaders": _headers(one.answer_headers),
+                    "answerHeaders": self._headers(one.answer_headers),
                     "answerBody": _body(one.answer_body, one.bytes_out),
                 }
         return None
+
+    def _headers(self, pairs: Pairs) -> list[tuple[str, str]]:
+        return [
+            (
+                name.decode("latin-1"),
+                "(removed)" if self._is_secret(name.lower()) else value.decode("latin-1"),
+            )
+            for name, value in pairs
+        ]
+
+    def _is_secret(self, name: bytes) -> bool:
+        return name != _CHALLENGE and is_secret_header(name, self._secret)
 
 
 def _shown(one: Exchange) -> dict[str, Any]:
@@ -122,16 +130,6 @@ _METHOD = re.compile(rb'"method"\s*:\s*"([^"\\]{1,60})"')
 def _operation(body: bytes) -> str:
     found = _METHOD.search(body[:4096])
     return found[1].decode("latin-1") if found else ""
-
-
-def _headers(pairs: Pairs) -> list[tuple[str, str]]:
-    return [
-        (
-            name.decode("latin-1"),
-            "(removed)" if name.lower() in _SECRET_HEADERS else value.decode("latin-1"),
-        )
-        for name, value in pairs
-    ]
 
 
 def _body(beginning: bytes | None, size: int | None) -> dict[str, Any] | None:

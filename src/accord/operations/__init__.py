@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .call import SCHEMA as SCHEMA
     from .call import Call as Call
     from .headers import ORDINARY_HEADERS as ORDINARY_HEADERS
+    from .headers import is_secret_header as is_secret_header
     from .service import Admission as Admission
     from .service import Service as Service
     from .table import ASSUMED as ASSUMED
@@ -38,6 +39,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Service": "service",
             "VERSIONS": "table",
             "Version": "table",
+            "is_secret_header": "headers",
             "known_version": "table",
             "methods": "table",
             "numbers": "table",

@@ -1,9 +1,9 @@
 """Which headers of a request a skill may see, and which are recorded with its task."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-__all__ = ["ORDINARY_HEADERS", "visible_headers"]
+__all__ = ["ORDINARY_HEADERS", "is_secret_header", "visible_headers"]
 
 MAX_BYTES = 8 << 10  # of all of them; beyond that none is recorded, since it would be in every task
 
@@ -24,6 +24,18 @@ _SECRET = re.compile(
 )
 
 
+def is_secret_header(name: bytes, secret: Collection[bytes] = ()) -> bool:
+    """Whether a header may be a credential.
+
+    Args:
+        name: In lower case.
+        secret: Names that this agent's own credentials go by.
+    """
+    if name in secret:
+        return True
+    return name not in ORDINARY_HEADERS and _SECRET.search(name) is not None
+
+
 def visible_headers(
     headers: Mapping[bytes, bytes], secret: Iterable[bytes] = ()
 ) -> tuple[tuple[str, str], ...]:
@@ -40,8 +52,7 @@ def visible_headers(
         (name.decode("latin-1"), value.decode("latin-1"))
         for name, value in headers.items()
         if name not in ORDINARY_HEADERS
-        and name not in hidden
-        and not _SECRET.search(name)
+        and not is_secret_header(name, hidden)
         and not name.startswith((b":", b"sec-", b"proxy-"))
         and not name.endswith(b"-bin")
     )
