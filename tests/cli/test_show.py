@@ -3,7 +3,7 @@
 import pytest
 
 from accord import Artifact, Message, Part
-from accord.cli.show import Printer, clean
+from accord.cli.show import Printer
 from accord.model import ArtifactUpdate, Role, StatusUpdate, Task, TaskState, TaskStatus
 
 SHOWN = "[image/svg+xml a.svg, 123 bytes]"
@@ -59,7 +59,3 @@ def test_each_piece_is_printed_once(capsys, events, shown):
 def test_progress_is_shown_beside_the_answer(capsys):
     Printer().take(status(TaskState.WORKING, "thinking"))
     assert capsys.readouterr().err == "[working] thinking\n"
-
-
-def test_an_agent_can_not_control_the_terminal():
-    assert clean("a\x1b[31mb\x07\x9b\tc\nd\r") == "a[31mb\tc\nd"

@@ -56,6 +56,16 @@ class _Verbs(click.Group):
         assert isinstance(command, click.Command)  # the table above names commands
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; click prints its error, in which there may be words of a stranger."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            from .terminal import clean
+
+            error.message = clean(error.message)  # type: ignore[misc]  # final for its class
+            raise
+
     def main(
         self,
         args: Sequence[str] | None = None,
@@ -76,8 +86,9 @@ class _Verbs(click.Group):
             code: Any = super().main(args, prog_name, complete_var, bool(0), **extra)
         except click.ClickException as error:
             from .advice import envelope
+            from .terminal import echo_json
 
-            click.echo(json.dumps(envelope(error), ensure_ascii=False))
+            echo_json(json.dumps(envelope(error), ensure_ascii=False))
             sys.exit(error.exit_code)
         except click.Abort:
             sys.exit(1)

@@ -32,6 +32,7 @@ from ..model import (
 )
 from .amount import SECONDS
 from .progress import clear_line
+from .terminal import clean, secho
 
 __all__ = ["RETRY_MAX_TIME", "Failure", "advised", "envelope", "retry_for", "typed"]
 
@@ -70,6 +71,7 @@ class Failure(click.ClickException):
     def __init__(
         self, said: str, *, code: str, hint: str = "", a2a_code: int | None = None
     ) -> None:
+        said, hint = clean(said), clean(hint)
         super().__init__(f"{said}\n{hint}" if hint else said)
         self.said, self.code, self.hint, self.a2a_code = said, code, hint, a2a_code
         self.exit_code = _EXITS.get(code, 1)  # type: ignore[misc]  # click reads the instance's
@@ -99,7 +101,7 @@ def _say(pause: Pause) -> None:
         task_id = task_of(pause.error)
         clear_line()
         why = f"task {task_id} continues when it is back" if task_id else pause.error
-        click.secho(f"the server is {how}, trying again ...   ({why})", err=True, dim=True)
+        secho(f"the server is {how}, trying again ...   ({why})", err=True, dim=True)
 
 
 def typed(*words: str) -> str:

@@ -27,6 +27,7 @@ from ..client.auth import AgentPlace, Login, Logins, find_server, log_in, revoke
 from ..model import A2AError, AgentCard, SecurityScheme, Unauthenticated
 from ..net import origin_of
 from .advice import advised, typed
+from .terminal import echo, secho, style
 
 __all__ = ["auth"]
 
@@ -107,7 +108,7 @@ def login(
         raise advised(error) from error
     except (ValueError, IssuerUnavailable, OSError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"logged in at {origin}{_until(made)}")
+    echo(f"logged in at {origin}{_until(made)}")
 
 
 @auth.command("status")
@@ -127,7 +128,7 @@ def status(url: str | None) -> None:
             f"nobody is logged in{where}\nLog in with:  {typed('auth', 'login', url or 'URL')}"
         )
     for name, one in sorted(logins.items()):
-        click.echo(f"{click.style(name, bold=True)}   {_described(one)}{_until(one)}")
+        echo(style(name, bold=True), f"   {_described(one)}{_until(one)}")
 
 
 @auth.command("logout")
@@ -145,8 +146,8 @@ def logout(url: str) -> None:
     try:
         asyncio.run(revoke(found, AgentPlace(origin)))
     except (A2AError, AgentFault) as error:
-        click.secho(f"its tokens could not be revoked: {error}", err=True, fg="yellow")
-    click.echo(f"logged out at {origin}")
+        secho(f"its tokens could not be revoked: {error}", err=True, fg="yellow")
+    echo(f"logged out at {origin}")
 
 
 def _origin(url: str) -> str:
@@ -233,7 +234,7 @@ async def _by_oauth(
             "give it with --client-id"
         )
     server = await find_server(place, scheme, wanted.issuer)
-    click.echo(f"tokens for {place.origin} come from {server.name}", err=True)
+    echo(f"tokens for {place.origin} come from {server.name}", err=True)
     secret = os.environ.get("ACCORD_CLIENT_SECRET", "")
     if not secret and (wanted.from_stdin or wanted.way == "program"):
         secret = _secret("Client secret", wanted.from_stdin)
@@ -257,12 +258,12 @@ async def _by_oauth(
 
 
 def _show(prompt: DevicePrompt) -> None:
-    click.echo(f"Open {prompt.url} and enter the code {click.style(prompt.code, bold=True)}")
+    echo(f"Open {prompt.url} and enter the code ", style(prompt.code, bold=True))
 
 
 def _open(url: str) -> None:
     if not webbrowser.open(url):
-        click.echo(f"Open this address in a browser on this machine:\n{url}")
+        echo(f"Open this address in a browser on this machine:\n{url}")
 
 
 def _described(one: Login) -> str:

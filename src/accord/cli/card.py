@@ -16,8 +16,8 @@ from ..protocol.v1 import codec as v1
 from .advice import Failure, advised
 from .keyring import KEY_FILE, STORE, found_keyring
 from .login import login_at
-from .show import clean
 from .target import AgentTarget, agent_options, agent_words
+from .terminal import clean, echo, echo_json, style
 
 __all__ = ["card"]
 
@@ -52,13 +52,13 @@ def get(target: AgentTarget, words: tuple[str, ...], validate: bool, extended: b
     if validate and notes:
         raise Failure("\n".join(notes), code="A2ACLI_ERR_CARD_INVALID")
     if target.output == "json":
-        click.echo(msgspec.json.format(v1.encode(found), indent=2))
+        echo_json(msgspec.json.format(v1.encode(found), indent=2))
     elif target.output == "text":
         _print_fields(found, used, signature)
     else:
         _show(found, signature)
     if validate:
-        click.echo("Validation: the card is valid", err=target.output == "json")
+        echo("Validation: the card is valid", err=target.output == "json")
 
 
 async def _get(target: AgentTarget, extended: bool) -> tuple[AgentCard, list[str], str]:
@@ -108,7 +108,7 @@ async def _signature(url: str, found: AgentCard) -> str:
     try:
         await _fetch(url, auth.Trust(at_origin=True))
     except (A2AError, AgentFault, ValueError) as error:
-        click.echo(f"Warning: {clean(str(error))}", err=True)
+        echo(f"Warning: {error}", err=True)
         return "unverifiable"
     return "verified"
 
@@ -143,7 +143,7 @@ def sign(
         signed = auth.sign_card(lenient.convert(value, AgentCard), signing, key_url=key_url)
     except (ValueError, auth.KeyringError, A2AError) as error:
         raise click.ClickException(f"{file}: {error}") from error
-    click.echo(msgspec.json.format(v1.encode(signed), indent=2))
+    echo_json(msgspec.json.format(v1.encode(signed), indent=2))
 
 
 @card.command("verify")
@@ -172,7 +172,7 @@ def verify(where: str, keys: str | None, key_urls: tuple[str, ...]) -> None:
         raise click.ClickException(str(error)) from error
     except (A2AError, AgentFault) as error:
         raise advised(error) from error
-    click.echo(f"{click.style(found.name, bold=True)} {found.version}: the signature holds")
+    echo(style(found.name, bold=True), f" {found.version}: the signature holds")
 
 
 async def _fetch(url: str, trust: "auth.Trust | None" = None) -> AgentCard:
@@ -201,29 +201,27 @@ def _print_fields(found: AgentCard, used: str, signature: str) -> None:
         ("Signature", signature),
     ]
     for label, value in rows:
-        click.echo(f"{label}: {' '.join(clean(value).split())}")
+        echo(f"{label}: {' '.join(clean(value).split())}")
 
 
 def _show(found: AgentCard, signature: str) -> None:
-    click.echo(f"{click.style(found.name, bold=True)} {found.version}\n{found.description}\n")
+    echo(style(found.name, bold=True), f" {found.version}\n{found.description}\n")
     width = max(len(skill.id) for skill in found.skills) if found.skills else 0
     for skill in found.skills:
-        click.echo(
-            f"  {skill.id:<{width}}   {skill.description}   "
-            + click.style(", ".join(skill.tags), dim=True)
+        echo(
+            f"  {skill.id:<{width}}   {skill.description}   ",
+            style(", ".join(skill.tags), dim=True),
         )
-    click.echo()
+    echo()
     for interface in found.supported_interfaces:
-        click.echo(
-            f"  {interface.protocol_binding:<10} {interface.protocol_version:<4} {interface.url}"
-        )
+        echo(f"  {interface.protocol_binding:<10} {interface.protocol_version:<4} {interface.url}")
     capabilities = found.capabilities
     on = [
         name
         for name in ("streaming", "push_notifications", "extended_agent_card")
         if getattr(capabilities, name)
     ]
-    click.echo(f"\ncan: {', '.join(on).replace('_', ' ') or 'answer only'}")
+    echo(f"\ncan: {', '.join(on).replace('_', ' ') or 'answer only'}")
     if found.security_schemes:
-        click.echo(f"asks for: {clean(', '.join(found.security_schemes))}")
-    click.echo(f"signature: {signature}")
+        echo(f"asks for: {', '.join(found.security_schemes)}")
+    echo(f"signature: {signature}")

@@ -13,6 +13,7 @@ from .parts import file_part
 from .settings import Setting
 from .show import follow, show_reply
 from .target import AgentTarget, agent_options, agent_words
+from .terminal import echo, secho
 
 __all__ = ["chat"]
 
@@ -74,7 +75,7 @@ class _Chat:
             client = self._runner.run(opened.enter_async_context(self._target.connected()))
             self._begin(client)
             if is_terminal:
-                click.secho(f"{client.card.name}: {client.card.description}\n{_HELP}", dim=True)
+                secho(f"{client.card.name}: {client.card.description}\n{_HELP}", dim=True)
             for line in first:
                 self._turn(client, line, is_alone=not is_terminal)
             while is_terminal and self._line(client):
@@ -83,7 +84,7 @@ class _Chat:
             self._runner.run(opened.aclose())
         if self._talk.context_id:
             how = typed("chat", *self._target.words, "--context-id", self._talk.context_id)
-            click.secho(f"go on with:  {how}", err=True, dim=True)
+            secho(f"go on with:  {how}", err=True, dim=True)
 
     def _begin(self, client: Client) -> None:
         self._talk: Conversation = client.conversation(self._context_id)
@@ -94,23 +95,23 @@ class _Chat:
         try:
             line = input("? " if self._is_asked else "> ").strip()
         except EOFError:
-            click.echo()
+            echo()
             return False
         except KeyboardInterrupt:
-            click.echo()
+            echo()
             return True
         word, _, rest = line.partition(" ")
         match word:
             case "/quit" | "/exit":
                 return False
             case "/help":
-                click.echo(_HELP)
+                echo(_HELP)
             case "/new":
                 self._begin(client)
             case "/file":
                 self._add(rest.strip())
             case _ if word.startswith("/"):
-                click.echo(f"there is no {word}\n{_HELP}", err=True)
+                echo(f"there is no {word}\n{_HELP}", err=True)
             case _ if line or self._files:
                 self._turn(client, line)
         return True
@@ -119,9 +120,9 @@ class _Chat:
         try:
             self._files.append(file_part(path))
         except click.UsageError as error:
-            click.echo(error.format_message(), err=True)
+            echo(error.format_message(), err=True)
         else:
-            click.secho(f"{path} goes with your next message", dim=True)
+            secho(f"{path} goes with your next message", dim=True)
 
     def _turn(self, client: Client, line: str, *, is_alone: bool = False) -> None:
         parts = [*([Part(text=line)] if line else []), *self._files]
@@ -148,19 +149,19 @@ class _Chat:
         self._is_asked = reply.state is TaskState.INPUT_REQUIRED
         if self._is_asked:
             said = reply.question
-            click.echo(said if not is_shown else f"\n{said}")
+            echo(said if not is_shown else f"\n{said}")
         elif reply.task is None or reply.state is not TaskState.COMPLETED or not is_shown:
             show_reply(reply, self._target, is_shown=is_shown)
 
     async def _stop(self, client: Client) -> None:
         """Have the agent stop what it was doing."""
-        click.echo()
+        echo()
         if not self._task_id:
-            click.secho("no longer waiting", err=True, dim=True)
+            secho("no longer waiting", err=True, dim=True)
             return
         try:
             task = await client.cancel(self._task_id)
-            click.secho(f"task {task.id} is {task.status.state.word}", err=True, dim=True)
+            secho(f"task {task.id} is {task.status.state.word}", err=True, dim=True)
             self._is_asked = False
             self._begin_again(client)
         except (A2AError, AgentFault) as error:

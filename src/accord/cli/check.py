@@ -14,8 +14,8 @@ from ..client import AgentFault
 from ..model import A2AError
 from .advice import advised
 from .settings import OutputForm, Setting
-from .show import clean
 from .target import AgentTarget, agent_options, agent_words
+from .terminal import clean, echo, echo_json, style
 
 __all__ = ["check"]
 
@@ -60,9 +60,9 @@ def check(target: AgentTarget, words: tuple[str, ...], message: str, skill: str)
         raise advised(error, target.url, has_credential=target.has_credential) from error
     match target.output:
         case "json":
-            click.echo(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
+            echo_json(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
         case "junit":
-            click.echo(junit(report))
+            echo(junit(report))
         case _:
             _show(report, is_verbose=target.verbose)
     code = _exit_code(report)
@@ -102,13 +102,13 @@ def _progress() -> Callable[[CheckResult], None]:
         about = result.interface or GROUPS["card"]
         if about != before:
             before = about
-            click.echo(f"\n{click.style(clean(about), bold=True)}")
-        mark = click.style(_MARKS[result.status], fg=_COLORS[result.status])
-        beside = f"   ({clean(result.reason)})" if result.status == "skip" else ""
-        click.echo(f"  {mark} {result.id:<17} {result.title}{beside}")
+            echo("\n", style(about, bold=True))
+        mark = style(_MARKS[result.status], fg=_COLORS[result.status])
+        beside = f"   ({result.reason})" if result.status == "skip" else ""
+        echo("  ", mark, f" {result.id:<17} {result.title}{beside}")
         if result.status == "fail":
-            click.echo(f"       {clean(result.reason)}")
-            click.echo(f"       {clean(result.fix)}")
+            echo(f"       {result.reason}")
+            echo(f"       {result.fix}")
         sys.stdout.flush()
 
     return tell
@@ -117,15 +117,15 @@ def _progress() -> Callable[[CheckResult], None]:
 def _show(report: CheckReport, *, is_verbose: bool) -> None:
     if is_verbose:
         for result in report.failed:
-            click.echo(f"\n{result.id} {clean(result.interface)}")
+            echo(f"\n{result.id} {result.interface}")
             for line in clean(f"{result.request}\n\n{result.answer}").splitlines():
-                click.echo(f"    {line}")
+                echo(f"    {line}")
     counts = dict.fromkeys(_MARKS, 0)
     for result in report.results:
         counts[result.status] += 1
     said = f"{counts['pass']} ok, {counts['fail']} failed, {counts['skip']} not applicable"
-    score = click.style(f"Score: {report.score}", bold=True)
-    click.echo(f"\n{score} of 100   ({said})")
+    score = style(f"Score: {report.score}", bold=True)
+    echo("\n", score, f" of 100   ({said})")
 
 
 def _exit_code(report: CheckReport) -> int:

@@ -11,6 +11,8 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from .terminal import echo
+
 __all__ = ["completion"]
 
 
@@ -61,4 +63,4 @@ def completion(shell: str) -> None:
     found = get_completion_class(shell)
     assert found is not None  # the choices above are those click has
     root = click.get_current_context().find_root().command
-    click.echo(found(root, {}, "accord", "_ACCORD_COMPLETE").source())
+    echo(found(root, {}, "accord", "_ACCORD_COMPLETE").source())

@@ -6,6 +6,7 @@ import click
 
 from ..client.auth import Logins
 from .settings import CONFIG, SECRETS, SETTINGS, OutputForm, look_up
+from .terminal import echo, echo_json
 
 __all__ = ["config"]
 
@@ -47,11 +48,11 @@ def show(ctx: click.Context, output: str) -> None:
         )
     rows += _logins()
     if output == "json":
-        click.echo(json.dumps(rows, indent=2))
+        echo_json(json.dumps(rows, indent=2))
         return
     for row in rows:
         where = f"{row['source']} {row['path']}" if row["path"] else row["source"]
-        click.echo(f"{row['name']}: {row['value']} ({where})")
+        echo(f"{row['name']}: {row['value']} ({where})")
 
 
 def _logins() -> list[dict[str, str | None]]:

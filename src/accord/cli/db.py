@@ -13,6 +13,7 @@ from ..model import TaskState
 from ..store import CommitFailed, Stats, open_store
 from ..store.sqlite import SqliteStore, check_file, inspect, size_of
 from ..store.sqlite.migrations import newest
+from .terminal import echo
 
 __all__ = ["STORE", "database_url", "db", "only_store"]
 
@@ -40,18 +41,18 @@ def stats(store: str | None) -> None:
     found = database.stats()
     states = list(TaskState)
     for state, count in sorted(found.tasks.items()):
-        click.echo(f"  {states[state].word:<16} {count:>12,}")
+        echo(f"  {states[state].word:<16} {count:>12,}")
     counted = {
         "task": sum(found.tasks.values()),
         "log row": found.events,
         "idempotency key": found.keys,
         "byte": found.size,
     }
-    click.echo(
+    echo(
         ", ".join(f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counted.items())
     )
     if database.schema < database.newest:
-        click.echo(
+        echo(
             f"schema {database.schema}; the newest is {database.newest}, which "
             f"{database.migrated_by}"
         )
@@ -62,7 +63,7 @@ def stats(store: str | None) -> None:
 def vacuum(store: str | None) -> None:
     """Give the room of deleted tasks back."""
     before, after = _found(store).vacuum()
-    click.echo(f"{before:,} bytes before, {after:,} after")
+    echo(f"{before:,} bytes before, {after:,} after")
 
 
 @db.command()
@@ -76,7 +77,7 @@ def migrate(store: str | None) -> None:
     database = _found(store)
     is_old = database.schema < database.newest
     database.migrate()
-    click.echo(
+    echo(
         f"the schema was {database.schema}, and is now the newest, {database.newest}"
         if is_old
         else "the schema is the newest"
@@ -95,7 +96,7 @@ def backup(store: str | None, file: Path) -> None:
     if file.exists():
         raise click.ClickException(f"{file} is there already; give another name")
     _found(store).backup(file)
-    click.echo(f"{file}: {file.stat().st_size:,} bytes")
+    echo(f"{file}: {file.stat().st_size:,} bytes")
 
 
 class Database(Protocol):
@@ -130,7 +131,7 @@ class _File:
         before = size_of(self.path)
 
         async def rewrite(opened: SqliteStore) -> None:
-            click.echo("rewriting the file ...", err=True)
+            echo("rewriting the file ...", err=True)
             await opened.vacuum()
 
         self._with(rewrite)

@@ -17,6 +17,7 @@ from ..model import A2AError
 from ..store.sqlite import check_file
 from .login import login_at
 from .settings import SETTINGS, look_up
+from .terminal import echo
 
 __all__ = ["doctor"]
 
@@ -40,7 +41,7 @@ def doctor(url: str | None, port: int) -> None:
     is_bad = False
     for how, what in [*_here(port), *(_agent(url) if url else ())]:
         is_bad = is_bad or how == _BAD
-        click.echo(f"{how:<5} {what}")
+        echo(f"{how:<5} {what}")
     if is_bad:
         raise click.exceptions.Exit(1)
 

@@ -4,7 +4,6 @@ blocks that end with an empty line, labels that never change.
 
 import sys
 
-import click
 import msgspec
 
 from ..client import Gap
@@ -20,8 +19,8 @@ from ..model import (
     TaskState,
 )
 from .advice import typed
-from .show import clean
 from .target import AgentTarget
+from .terminal import clean, echo
 
 __all__ = ["print_event", "print_task"]
 
@@ -111,5 +110,5 @@ def _block(label: str, text: str) -> list[str]:
 
 def _print(lines: list[str]) -> None:
     for line in lines:
-        click.echo(line)
+        echo(line)
     sys.stdout.flush()

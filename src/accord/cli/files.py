@@ -11,7 +11,8 @@ from ..model import Artifact, Part, Task
 
 __all__ = ["save_files", "save_task"]
 
-_UNFIT = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\/]')
+# Control characters and those that turn the direction of writing: the name is printed, too.
+_UNFIT = re.compile(r'[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069<>:"|?*\\/]')
 
 
 def save_files(parts: list[Part], folder: Path) -> list[Path]:

@@ -2,6 +2,8 @@
 
 import click
 
+from .terminal import echo
+
 __all__ = ["help_"]
 
 
@@ -17,4 +19,4 @@ def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
         if found is None:
             raise click.UsageError(f"there is no command {' '.join(words)}")
         at = click.Context(found, info_name=word, parent=at)
-    click.echo(at.get_help())
+    echo(at.get_help())

@@ -11,6 +11,7 @@ from .hub_admin import COMMANDS
 from .hub_client import HubClient, hub_options
 from .hub_find import check, find, probe
 from .server_options import server_options
+from .terminal import echo, style
 
 __all__ = ["hub"]
 
@@ -90,17 +91,15 @@ def hub(
         def started(address: str) -> None:
             base = settings.url or address
             made.app.reached_at(base)
-            click.echo(
-                f"{click.style(settings.name, bold=True)} is served at {base}   (Ctrl-C stops it)"
-            )
-            click.echo(f"  agents   {base}/api/v1/agents")
-            click.echo(f"  kept in  {made.db.place}")
-            click.echo(f"  key      {made.admin_file} (an admin's: keep it to yourself)")
+            echo(style(settings.name, bold=True), f" is served at {base}   (Ctrl-C stops it)")
+            echo(f"  agents   {base}/api/v1/agents")
+            echo(f"  kept in  {made.db.place}")
+            echo(f"  key      {made.admin_file} (an admin's: keep it to yourself)")
             if page is not None:
-                click.echo(f"  console  {page.link(base)}   (opens once)")
+                echo(f"  console  {page.link(base)}   (opens once)")
             how = f"words, and meaning by {settings.meaning}" if settings.meaning else "words only"
-            click.echo(f"  search   by {how}")
-            click.echo(f"\nAdd an agent:  {click.style('accord hub add URL', bold=True)}")
+            echo(f"  search   by {how}")
+            echo("\nAdd an agent:  ", style("accord hub add URL", bold=True))
 
         serve(
             made.app,
@@ -158,7 +157,7 @@ def add(
             if len(new) == 1:
                 raise
             failed += 1
-            click.echo(f"{one.get('url', 'the card')}: not added", err=True)
+            echo(f"{one.get('url', 'the card')}: not added", err=True)
             continue
         client.show(entry, _added)
     if failed:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .hub_client import HubClient, hub_options
+from .terminal import clean, echo, echo_json
 
 __all__ = ["COMMANDS"]
 
@@ -90,9 +91,8 @@ def _rows(rows: list[dict[str, Any]], *names: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value)) or "-"
-    return str(value) if value not in (None, "") else "-"
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return clean(text).replace("\n", " ") if value not in (None, "", []) else "-"
 
 
 def _add_list(group: click.Group, path: str, said: str, *columns: str) -> None:
@@ -138,7 +138,7 @@ def new_key(
     """Make a key for NAME and print it, once: only its hash is stored."""
     body = {"name": name, "role": role, "teams": list(teams), "expires_days": expires_days}
     made = client.call("POST", "/keys", body)
-    click.echo(f"key {made['id']} of {name}; it is shown only now:", err=True)
+    echo(f"key {made['id']} of {name}; it is shown only now:", err=True)
     client.show(made, lambda _: str(made["key"]))
 
 
@@ -326,7 +326,7 @@ def audit(client: HubClient, limit: int, verify: bool) -> None:
 @hub_options
 def export_(client: HubClient) -> None:
     """Print all entries and rules as JSON, without secrets, for `accord hub import`."""
-    click.echo(json.dumps(client.call("GET", "/export"), ensure_ascii=False, indent=2))
+    echo_json(json.dumps(client.call("GET", "/export"), ensure_ascii=False, indent=2))
 
 
 @click.command(name="import")

@@ -12,6 +12,7 @@ import click
 from ..hub import HubRefused, RestClient, find_key
 from ..net import AgentFault
 from .advice import Failure
+from .terminal import echo, echo_json
 
 __all__ = ["HubClient", "hub_options"]
 
@@ -50,9 +51,9 @@ class HubClient:
     def show(self, found: Any, words: Callable[[Any], str]) -> None:
         """Print what came: as JSON, or in words."""
         if self._output == "json":
-            click.echo(json.dumps(found, ensure_ascii=False))
+            echo_json(json.dumps(found, ensure_ascii=False))
         else:
-            click.echo(words(found))
+            echo(words(found))
 
 
 def hub_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from .hub_client import HubClient, hub_options
-from .show import clean
+from .terminal import clean
 
 __all__ = ["check", "find", "probe"]
 

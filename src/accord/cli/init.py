@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from .terminal import echo
+
 __all__ = ["init"]
 
 _AGENT = '''"""{name}: an agent."""
@@ -97,5 +99,5 @@ def init(folder: Path, name: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         (folder / file).write_text(text, encoding="utf-8")
-        click.echo(folder / file)
-    click.echo(f"\nTry it:  cd {folder} && accord serve agent.py", err=True)
+        echo(folder / file)
+    echo(f"\nTry it:  cd {folder} && accord serve agent.py", err=True)

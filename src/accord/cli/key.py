@@ -13,6 +13,7 @@ from ..model import now_ms
 from ..store import CommitFailed, KeyStore, StoredApiKey, open_store
 from .db import only_store
 from .load import load_agent
+from .terminal import echo
 
 __all__ = ["key"]
 
@@ -83,8 +84,8 @@ def new(
     )
     _with(store, file, lambda keys: keys.add(made))
     until = f", until {_day(made.expires_ms)}" if made.expires_ms else ""
-    click.echo(f"key {id_} of {name}{until}; it is shown only now:", err=True)
-    click.echo(text)
+    echo(f"key {id_} of {name}{until}; it is shown only now:", err=True)
+    echo(text)
 
 
 @key.command(name="list")
@@ -93,9 +94,9 @@ def list_(store: str | None, file: str | None) -> None:
     """Print all keys: whose they are, what they allow, when they were last used."""
     found = _with(store, file, lambda keys: keys.list())
     if not found:
-        click.echo("no keys yet; make one with:  accord key new NAME", err=True)
+        echo("no keys yet; make one with:  accord key new NAME", err=True)
         return
-    click.echo(f"{'ID':<14}{'NAME':<20}{'SCOPES':<28}{'EXPIRES':<12}{'LAST USED':<18}STATE")
+    echo(f"{'ID':<14}{'NAME':<20}{'SCOPES':<28}{'EXPIRES':<12}{'LAST USED':<18}STATE")
     now = now_ms()
     for one in found:
         whose = f"{one.tenant}/{one.name}" if one.tenant else one.name
@@ -107,7 +108,7 @@ def list_(store: str | None, file: str | None) -> None:
         elif one.expires_ms and one.expires_ms <= now:
             state = "expired"
         scopes = ",".join(one.scopes) or "-"
-        click.echo(f"{one.id:<14}{whose:<20}{scopes:<28}{expires:<12}{used:<18}{state}")
+        echo(f"{one.id:<14}{whose:<20}{scopes:<28}{expires:<12}{used:<18}{state}")
 
 
 @key.command()
@@ -118,7 +119,7 @@ def revoke(id: str, store: str | None, file: str | None) -> None:
     key_id = id.split("_")[1] if id.startswith("accord_") else id  # the key itself will do
     if not _with(store, file, lambda keys: keys.revoke(key_id, now_ms())):
         raise click.ClickException(f"there is no valid key {key_id}; see accord key list")
-    click.echo(f"key {key_id} is revoked", err=True)
+    echo(f"key {key_id} is revoked", err=True)
 
 
 def _with(url: str | None, file: str | None, work: Callable[[KeyStore], Awaitable[T]]) -> T:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from .. import auth
+from .terminal import echo, secho
 
 __all__ = ["KEY_FILE", "STORE", "found_keyring", "keyring"]
 
@@ -29,7 +30,7 @@ def new() -> None:
     Replicas that share a store need the same one. To rotate it, put the new one in front:
     ACCORD_KEY=NEW,OLD
     """
-    click.echo(auth.new_key())
+    echo(auth.new_key())
 
 
 @keyring.command("list")
@@ -41,10 +42,10 @@ def show(key_file: Path | None, store: str | None) -> None:
         ring = found_keyring(key_file, store)
     except auth.KeyringError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(click.style(str(ring.file or "ACCORD_KEY"), dim=True))
+    secho(str(ring.file or "ACCORD_KEY"), dim=True)
     for place, (key_id, made) in enumerate(ring.ids):
         role = "current" if place == 0 else "previous, still published" if place == 1 else "old"
-        click.echo(f"{key_id}   {made or '-':<20}   {role}")
+        echo(f"{key_id}   {made or '-':<20}   {role}")
 
 
 @keyring.command("rotate")
@@ -60,7 +61,7 @@ def rotate(key_file: Path | None, store: str | None) -> None:
         key_id = ring.rotate()
     except auth.KeyringError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"{key_id} is the current key in {ring.file}")
+    echo(f"{key_id} is the current key in {ring.file}")
 
 
 def found_keyring(key_file: Path | None, store: str | None) -> "auth.Keyring":

@@ -10,6 +10,7 @@ import msgspec
 
 from ..model import Event, Message, StatusUpdate, Task
 from ..push import Notified, Receiver, listening
+from .terminal import echo
 
 __all__ = ["listen"]
 
@@ -54,7 +55,7 @@ def listen(
     is_unverified = not (agent or secret or token)
 
     def show(notified: Notified) -> None:
-        click.echo(_json_line(notified) if as_json else _text_line(notified))
+        echo(_json_line(notified) if as_json else _text_line(notified))
 
     try:
         receiver = Receiver(
@@ -67,13 +68,11 @@ def listen(
         async with listening(receiver, host, port) as bound:
             if agent and not url and host not in _ANY:
                 receiver.url = bound
-            click.echo(f"listening at {bound}   (Ctrl-C stops it)", err=True)
+            echo(f"listening at {bound}   (Ctrl-C stops it)", err=True)
             if is_unverified:
-                click.echo(
-                    "notifications are not verified; use --agent, --secret or --token", err=True
-                )
+                echo("notifications are not verified; use --agent, --secret or --token", err=True)
             elif agent and not receiver.url:
-                click.echo("the webhook they were signed for is not verified; use --url", err=True)
+                echo("the webhook they were signed for is not verified; use --url", err=True)
             await asyncio.Event().wait()  # never set: runs until Ctrl-C
 
     try:

@@ -15,6 +15,7 @@ from ..model import A2AError
 from .advice import advised
 from .amount import SOME_SECONDS
 from .target import AgentTarget, agent_options
+from .terminal import echo, secho
 
 __all__ = ["mcp"]
 
@@ -128,12 +129,12 @@ async def _serve(
             names = ", ".join(client.card.name for client in agents)
         server = make_server(agents, keyring=keyring, wait_s=wait_s or WAIT_S, searches=searches)
         if port is None:
-            click.echo(f"{names}: served to an MCP client on stdin and stdout", err=True)
+            echo(f"{names}: served to an MCP client on stdin and stdout", err=True)
             await serve_stdio(server)
             return
         try:
             await serve_http(
-                server, port, on_start=lambda url: click.echo(f"{names} served to MCP at {url}")
+                server, port, on_start=lambda url: echo(f"{names} served to MCP at {url}")
             )
         except OSError as error:
             raise click.ClickException(f"can't listen on port {port}: {error.strerror}") from None
@@ -152,5 +153,5 @@ async def _connected(targets: list[AgentTarget], opened: AsyncExitStack) -> list
     for failure in failures:
         if not clients:
             raise failure
-        click.secho(f"Left out: {failure.format_message()}", err=True)
+        secho(f"Left out: {failure.format_message()}", err=True)
     return clients

@@ -17,6 +17,7 @@ from ..push import Deliverer, Hook, Notification, Verdict
 from ..store import CommitFailed, DeadLetter, Push, open_store
 from ..store.sqlite import PushesBeside, SqliteStore, check_file
 from .db import only_store
+from .terminal import echo, secho
 
 __all__ = ["push"]
 
@@ -60,12 +61,12 @@ def list_(troubled: bool, limit: int, store: str | None) -> None:
 
     found, letters = _with(store, work)
     if found:
-        click.echo(f"{'TASK':<38}{'CONFIG':<38}{'SENT':<10}{'ENDPOINT':<34}STATE")
+        echo(f"{'TASK':<38}{'CONFIG':<38}{'SENT':<10}{'ENDPOINT':<34}STATE")
     for one in found:
         sent = f"{one.sent}/{one.upto}"
         state = f"disabled: {one.disabled}" if one.disabled else _state(one)
-        click.echo(f"{one.task_id:<38}{one.id:<38}{sent:<10}{one.endpoint:<34}{state}")
-    click.echo(
+        echo(f"{one.task_id:<38}{one.id:<38}{sent:<10}{one.endpoint:<34}{state}")
+    echo(
         f"{len(found)} webhook{'' if len(found) == 1 else 's'}, "
         f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}",
         err=True,
@@ -86,15 +87,15 @@ def show(task_id: str, store: str | None) -> None:
     if not found and not letters:
         raise click.ClickException(f"task {task_id} has no webhooks; see accord push list")
     for one in found:
-        click.echo(click.style(one.id, bold=True))
-        click.echo(f"  endpoint  {one.endpoint} (A2A {one.version})")
-        click.echo(f"  sent      {one.sent} of {one.upto} events")
-        click.echo(f"  state     {f'disabled: {one.disabled}' if one.disabled else _state(one)}")
+        secho(one.id, bold=True)
+        echo(f"  endpoint  {one.endpoint} (A2A {one.version})")
+        echo(f"  sent      {one.sent} of {one.upto} events")
+        echo(f"  state     {f'disabled: {one.disabled}' if one.disabled else _state(one)}")
     for letter in letters:
         events = f"event {letter.first}"
         if letter.last > letter.first:
             events = f"events {letter.first} to {letter.last}"
-        click.echo(f"dead letter {letter.n}: {events}, {_minute(letter.at_ms)}: {letter.error}")
+        echo(f"dead letter {letter.n}: {events}, {_minute(letter.at_ms)}: {letter.error}")
 
 
 @push.command()
@@ -120,7 +121,7 @@ def replay(letters: tuple[int, ...], task_id: str, is_all: bool, store: str | No
     count = _with(store, work)
     if not count:
         raise click.ClickException("there is no such dead letter; see accord push list")
-    click.echo(
+    echo(
         f"{count} dead letter{'' if count == 1 else 's'}: sent again by the server, at once if it "
         "runs",
         err=True,
@@ -173,7 +174,7 @@ def test(
     verdict, why = asyncio.run(run())
     if verdict is not Verdict.DELIVERED:
         raise click.ClickException(f"not taken: {why}")
-    click.echo(f"taken, in {time.monotonic() - begun:.2f} s")
+    echo(f"taken, in {time.monotonic() - begun:.2f} s")
 
 
 def _with(url: str | None, work: Callable[[_Pushes], Awaitable[T]]) -> T:

@@ -14,8 +14,9 @@ from ..model import (
     TaskPushNotificationConfig,
 )
 from .advice import advised
-from .show import clean, show_json
+from .show import show_json
 from .target import AgentTarget, agent_options, agent_words
+from .terminal import echo
 
 __all__ = ["push_config"]
 
@@ -105,7 +106,7 @@ def delete(target: AgentTarget, words: tuple[str, ...]) -> None:
     async def work(agent: Client) -> None:
         await agent.delete_push_config(task_id, config_id)
         if target.output == "json":
-            click.echo("{}")
+            echo("{}")
 
     _ask(target, work)
 
@@ -121,7 +122,7 @@ def _show(config: TaskPushNotificationConfig, target: AgentTarget) -> None:
     if target.output == "json":
         show_json(config)
     else:  # without its token and credentials
-        click.echo(f"Config: {clean(config.id)}\nTask: {config.task_id}\nURL: {clean(config.url)}")
+        echo(f"Config: {config.id}\nTask: {config.task_id}\nURL: {config.url}")
 
 
 def _ask(target: AgentTarget, work: Callable[[Client], Awaitable[Any]]) -> None:

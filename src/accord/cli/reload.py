@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from .terminal import echo
+
 __all__ = ["serve_reloading"]
 
 STOP_S = 30.0  # for a server to end before it is killed
@@ -28,13 +30,13 @@ def serve_reloading(words: Sequence[str], folders: Sequence[Path]) -> None:
     stop = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     server = subprocess.Popen(command)
-    click.echo(f"watching {', '.join(map(str, folders))} for changes", err=True)
+    echo(f"watching {', '.join(map(str, folders))} for changes", err=True)
     try:
         for changes in watch(
             *folders, watch_filter=PythonFilter(), stop_event=stop, raise_interrupt=False
         ):
             names = sorted({Path(path).name for _, path in changes})
-            click.echo(f"{', '.join(names)} changed: starting again", err=True)
+            echo(f"{', '.join(names)} changed: starting again", err=True)
             _stop(server)
             server = subprocess.Popen(command)
     except KeyboardInterrupt:

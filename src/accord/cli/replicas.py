@@ -7,6 +7,7 @@ import click
 
 from ..store import open_store
 from .db import database_url
+from .terminal import echo
 
 __all__ = ["replicas"]
 
@@ -32,11 +33,11 @@ def show(store: str) -> None:
     except (RuntimeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if not found:
-        click.echo("no process has used this store")
+        echo("no process has used this store")
         return
     now_ms = time.time() * 1000
-    click.echo(f"{'number':>8}  {'state':<6}  {'tasks':>7}  {'seen':>10}  name")
+    echo(f"{'number':>8}  {'state':<6}  {'tasks':>7}  {'seen':>10}  name")
     for one in found:
         state = "dead" if one.is_dead else "alive"
         seen = f"{max(now_ms - one.seen_ms, 0) / 1000:,.0f} s ago"
-        click.echo(f"{one.number:>8}  {state:<6}  {one.tasks:>7,}  {seen:>10}  {one.name}")
+        echo(f"{one.number:>8}  {state:<6}  {one.tasks:>7,}  {seen:>10}  {one.name}")

@@ -16,6 +16,7 @@ from .parts import PartsCommand, part_options, read_parts
 from .settings import Setting
 from .show import follow, show_outcome, show_reply
 from .target import METADATA, AgentTarget, agent_options, agent_words, parse_object
+from .terminal import echo, secho
 
 __all__ = ["send"]
 
@@ -129,13 +130,13 @@ def send(
             has_credential=target.has_credential,
         ) from error
     except KeyboardInterrupt:
-        click.secho(
+        secho(
             f"\nno longer waiting; the agent goes on with its task\n{sending.later}".rstrip(),
             err=True,
         )
         raise click.exceptions.Exit(130) from None
     for path in save_files(reply.parts, save) if save is not None else ():
-        click.echo(f"saved {path}", err=True)
+        echo(f"saved {path}", err=True)
     show_outcome(reply, target, exit_status=exit_status, is_async=sending.is_async)
 
 

@@ -20,6 +20,7 @@ from .load import folder_of, load_agent
 from .reload import serve_reloading
 from .server_options import PEM, server_options
 from .structs import read_struct
+from .terminal import echo, style
 
 if TYPE_CHECKING:
     from ..hub import SelfRegistration
@@ -362,7 +363,7 @@ def _registrations(hub: str, key: str, workers: int, agents: int) -> "list[SelfR
 
 
 def _show_console(link: str) -> None:
-    click.echo(f"  console  {link}   (opens once)")
+    echo(f"  console  {link}   (opens once)")
 
 
 def _tls(certificate: Path | None, key: Path | None, client_authority: Path | None) -> Tls | None:
@@ -390,26 +391,26 @@ def greet(
         "forgotten when the server stops" if store.startswith("memory") else "kept through a crash"
     )
     if beside:
-        click.echo(f"{len(beside) + 1} agents are served at {base}   (Ctrl-C stops them)")
+        echo(f"{len(beside) + 1} agents are served at {base}   (Ctrl-C stops them)")
         for one in (agent, *beside):
             place = f"{base}/{one.slug}"
             skills = ", ".join(one.skills)
-            click.echo(f"  {click.style(one.name, bold=True)}   {place}   ({skills})")
+            echo("  ", style(one.name, bold=True), f"   {place}   ({skills})")
         base = f"{base}/{agent.slug}"
     else:
-        click.echo(f"{click.style(agent.name, bold=True)} is served at {base}   (Ctrl-C stops it)")
+        echo(style(agent.name, bold=True), f" is served at {base}   (Ctrl-C stops it)")
         if base != bound:
-            click.echo(f"  listens  {bound}")
-        click.echo(f"  card     {base}/.well-known/agent-card.json")
-        click.echo(f"  skills   {', '.join(agent.skills)}")
+            echo(f"  listens  {bound}")
+        echo(f"  card     {base}/.well-known/agent-card.json")
+        echo(f"  skills   {', '.join(agent.skills)}")
     if grpc:
-        click.echo(f"  grpc     {grpc}")
+        echo(f"  grpc     {grpc}")
     for one in (agent, *beside):
         if one.auth is not None:
             of_whom = f" of {one.name}" if beside else ""
-            click.echo(f"  callers{of_whom}  authenticated by {', '.join(one.auth.schemes)}")
-    click.echo(f"  tasks    {_place(store)}, {kept}")
-    click.echo(f"  egress   addresses of strangers: {egress_words(egress_proxy)}")
+            echo(f"  callers{of_whom}  authenticated by {', '.join(one.auth.schemes)}")
+    echo(f"  tasks    {_place(store)}, {kept}")
+    echo(f"  egress   addresses of strangers: {egress_words(egress_proxy)}")
     if agent.skills:
         first = next(iter(agent.skills.values()))
         line = example_line(
@@ -420,7 +421,7 @@ def greet(
             modes=agent.taken_modes(first),
         )
         key = "" if agent.auth is None else f" {credential_words(agent.auth)}"
-        click.echo(f"\nTry it:  {click.style(f'{line}{key}', bold=True)}")
+        echo("\nTry it:  ", style(f"{line}{key}", bold=True))
 
 
 def _place(store: str) -> str:

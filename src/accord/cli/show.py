@@ -21,11 +21,12 @@ from ..model import (
 from ..protocol.v1 import codec as v1
 from .advice import typed
 from .progress import Progress
+from .terminal import clean, echo, echo_json, secho
 
 if TYPE_CHECKING:
     from .target import AgentTarget
 
-__all__ = ["Printer", "clean", "follow", "show_json", "show_outcome", "show_reply"]
+__all__ = ["Printer", "follow", "show_json", "show_outcome", "show_reply"]
 
 _COLORS = {
     TaskState.FAILED: "red",
@@ -36,18 +37,10 @@ _COLORS = {
 
 _BREAK = "\0"  # a new line, unless there is one; no text of an agent has it
 
-# Agents are strangers: what they write must not move the cursor or colour the terminal.
-_CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(13, 32), *range(127, 160)])
-
-
-def clean(text: str) -> str:
-    """Return a text without control characters, except tabs and line ends."""
-    return text.translate(_CONTROLS)
-
 
 def show_json(value: object) -> None:
     """Print one JSON document."""
-    click.echo(msgspec.json.format(v1.encode(value), indent=2))
+    echo_json(msgspec.json.format(v1.encode(value), indent=2))
 
 
 async def follow(stream: Stream, target: "AgentTarget", *, is_live: bool) -> bool:
@@ -72,7 +65,7 @@ async def follow(stream: Stream, target: "AgentTarget", *, is_live: bool) -> boo
 
 def _show_event(event: StreamEvent, task: Task | None, target: "AgentTarget") -> None:
     if target.output == "json":
-        click.echo(v1.encode_event(event.task if isinstance(event, Gap) else event))
+        echo_json(v1.encode_event(event.task if isinstance(event, Gap) else event))
     else:
         from .fields import print_event
 
@@ -95,7 +88,7 @@ class Printer:
         elif isinstance(event, StatusUpdate):
             said, state = event.status.message, event.status.state
             if said is not None and state not in FINAL | INTERRUPTED:
-                click.secho(f"[{state.word}] {clean(said.text)}", err=True, dim=True)
+                secho(f"[{state.word}] {said.text}", err=True, dim=True)
         elif isinstance(event, Task | Gap):
             # A task that was quicker than its stream comes with what it has made.
             for artifact in (event.task if isinstance(event, Gap) else event).artifacts:
@@ -103,7 +96,7 @@ class Printer:
 
     def end(self) -> None:
         if self.has_written:
-            click.echo()
+            echo()
 
     def _artifact(self, artifact: Artifact, *, is_more: bool) -> None:
         text = "".join(_piece(part) for part in artifact.parts)
@@ -134,14 +127,14 @@ def show_reply(reply: ClientReply, target: "AgentTarget", *, is_shown: bool = Fa
     found = reply.task or reply.message
     assert found is not None  # it is one or the other
     if target.output == "json":
-        return click.echo(msgspec.json.format(v1.encode_event(found), indent=2))
+        return echo_json(msgspec.json.format(v1.encode_event(found), indent=2))
     if target.output == "text":
         from .fields import print_task
 
         return print_task(found, target)
     answer = clean(_answer(reply))
     if not is_shown and answer:
-        click.echo(answer)
+        echo(answer)
     task = reply.task
     if task is None:
         return
@@ -150,18 +143,18 @@ def show_reply(reply: ClientReply, target: "AgentTarget", *, is_shown: bool = Fa
     beside = f": {words}" if words not in answer else ""
     color = _COLORS.get(state)
     line = f"task {task.id} is {state.word}{beside}"
-    click.secho(line, err=True, fg=color, dim=color is None)
+    secho(line, err=True, fg=color, dim=color is None)
     if task.context_id:
-        click.secho(f"context {clean(task.context_id)}", err=True, dim=True)
+        secho(f"context {task.context_id}", err=True, dim=True)
     if state is TaskState.INPUT_REQUIRED:
         how = typed("send", *target.words, "...", "--task-id", task.id).replace("'...'", "...")
-        click.secho("answer with:  " + how.replace(" ... ", ' "..." '), err=True)
+        secho("answer with:  " + how.replace(" ... ", ' "..." '), err=True)
     elif state is TaskState.AUTH_REQUIRED:
         how = typed("task", "get", *target.words, task.id, "--wait")
-        click.secho(f"authorize it, then:  {how}", err=True)
+        secho(f"authorize it, then:  {how}", err=True)
     elif state not in FINAL:
         how = typed("task", "get", *target.words, task.id, "--wait")
-        click.secho(f"wait for it with:  {how}", err=True)
+        secho(f"wait for it with:  {how}", err=True)
 
 
 def show_outcome(
@@ -174,7 +167,7 @@ def show_outcome(
     is_done = state is TaskState.COMPLETED
     if target.output != "answer" and not is_done and state in FINAL | INTERRUPTED:
         how = "ended" if state in FINAL else "is waiting"
-        click.echo(f"Warning: task {how} in {state.value}", err=True)
+        echo(f"Warning: task {how} in {state.value}", err=True)
     if exit_status and not is_done and not is_async:
         raise click.exceptions.Exit(1)
 

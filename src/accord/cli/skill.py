@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from .terminal import echo
+
 __all__ = ["skill"]
 
 _NAME = "accord"
@@ -28,7 +30,7 @@ def skill(install: Path | None) -> None:
     """
     shipped = files("accord.cli") / "skills" / _NAME
     if install is None:
-        click.echo((shipped / _FILES[0]).read_text("utf-8"), nl=False)
+        echo((shipped / _FILES[0]).read_text("utf-8"), nl=False)
         return
     target = install / ".agents" / "skills" / _NAME
     for name in _FILES:
@@ -38,7 +40,7 @@ def skill(install: Path | None) -> None:
             file.write_text((shipped / name).read_text("utf-8"), "utf-8")
         except OSError as error:
             raise click.ClickException(f"{file} can't be written: {error.strerror}") from error
-    click.echo(f"{target} has the skill of accord {_version()}.")
+    echo(f"{target} has the skill of accord {_version()}.")
 
 
 def _version() -> str:

@@ -25,6 +25,7 @@ from .amount import SOME_SECONDS
 from .catalog import CATALOG, resolve_reference
 from .login import login_at
 from .settings import CONFIG, OutputForm, Setting, look_up
+from .terminal import secho
 from .wire import wire_shown
 
 __all__ = ["METADATA", "AgentTarget", "agent_options", "agent_words", "parse_object"]
@@ -201,7 +202,7 @@ class AgentTarget(msgspec.Struct):
 
 
 def _warn(text: str) -> None:
-    click.secho(f"Warning: {text}", err=True)
+    secho(f"Warning: {text}", err=True)
 
 
 def _transports(_: click.Context, param: click.Parameter, value: tuple[str, ...]) -> Any:

@@ -15,8 +15,9 @@ from .files import save_task
 from .progress import Progress
 from .push_config import push_config
 from .settings import Setting
-from .show import clean, follow, show_json, show_outcome, show_reply
+from .show import follow, show_json, show_outcome, show_reply
 from .target import METADATA, AgentTarget, agent_options, agent_words, parse_object
+from .terminal import clean, echo, echo_json
 
 __all__ = ["task"]
 
@@ -127,17 +128,17 @@ def list_(
         return show_json(found)
     for one in found.tasks:
         if target.output == "json":
-            click.echo(v1.encode(one))
+            echo_json(v1.encode(one))
         elif target.output == "text":
             from .fields import print_task
 
             print_task(one, target)
         else:
-            click.echo(_line(one))
+            echo(_line(one))
     if found.next_page_token and target.output == "text":
-        click.echo(f"Next page token: {clean(found.next_page_token)}")
+        echo(f"Next page token: {found.next_page_token}")
     elif found.next_page_token:
-        click.echo(f"there are more: --page-token {clean(found.next_page_token)}", err=True)
+        echo(f"there are more: --page-token {found.next_page_token}", err=True)
 
 
 def _line(one: Task) -> str:
@@ -236,11 +237,11 @@ def download(
     if is_json:
         show_json(reply.task)
     for path in saved:
-        click.echo(f"{'saved' if target.output == 'answer' else 'Saved:'} {path}", err=is_json)
+        echo(f"{'saved' if target.output == 'answer' else 'Saved:'} {path}", err=is_json)
     for url in elsewhere:
-        click.echo(f"not saved, it is at {clean(url)}", err=True)
+        echo(f"not saved, it is at {url}", err=True)
     if not saved and not elsewhere:
-        click.echo("it has made nothing to save", err=True)
+        echo("it has made nothing to save", err=True)
 
 
 def _task_id(target: AgentTarget, words: tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
+from .terminal import echo
 
 __all__ = ["wire_shown"]
 
@@ -37,4 +37,4 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         text = self._secrets.sub("<redacted>", self.format(record))
         for line in text.splitlines():
-            click.echo(f"# {line}", err=True)
+            echo(f"# {line}", err=True)
