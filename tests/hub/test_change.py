@@ -130,6 +130,11 @@ async def test_a_material_change_waits_and_the_approved_card_stays_in_use(tmp_pa
         shown = await desk.call("GET", "/agents/baker/cards/latest")
         assert shown.body["decision"] == "waiting"
         assert shown.body["differences"][0]["weight"] == "material"
+        # Only by its number: the latest may have changed since somebody looked.
+        for n, status in (("latest", 400), ("0", 400), ("1", 200)):
+            answer = await desk.call("POST", f"/agents/baker/cards/{n}:approve")
+            assert answer.status == status
+        assert await desk.hub.inbox.open_alerts() == [alert]  # the second version still waits
         await desk.call("POST", "/agents/baker/cards/2:approve")
         entry = desk.hub.registry.get("baker")
         assert "http://127.0.0.1:9" in entry.origins

@@ -106,6 +106,9 @@ def test_verbs_of_an_admin(tmp_path, monkeypatch):
 
         hub("add", echo)
         assert "no differences" in hub("diff", "echo")
+        approved = hub("approve", "echo")  # shows what it approves
+        assert f"interface JSONRPC {echo}" in approved
+        assert "version 1 of its card in use" in approved
         assert "suspended" in hub("suspend", "echo")
         assert "approved" in hub("resume", "echo")
         assert "version 1" in hub("refresh", "echo")

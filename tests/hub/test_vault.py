@@ -31,6 +31,13 @@ async def applied(auth, scheme=None):
     return headers
 
 
+async def approve_latest(desk: Desk) -> None:
+    entry = desk.hub.registry.get("baker")
+    assert entry is not None
+    answer = await desk.call("POST", f"/agents/baker/cards/{entry.latest}:approve")
+    assert answer.status == 200
+
+
 async def test_a_credential_goes_to_the_entrys_origins_alone(tmp_path, store):
     async with hub_at(tmp_path, **store) as desk, serving_card() as server:
         server.card = server.base(securitySchemes=SCHEMES)
@@ -50,7 +57,7 @@ async def test_a_credential_goes_to_the_entrys_origins_alone(tmp_path, store):
         interfaces = [moved, *server.base()["supportedInterfaces"]]
         server.card = server.base(securitySchemes=SCHEMES, supportedInterfaces=interfaces)
         await desk.call("POST", "/agents/baker:refresh")
-        await desk.call("POST", "/agents/baker/cards/latest:approve")
+        await approve_latest(desk)
         entry = desk.hub.registry.get("baker")
         assert "http://127.0.0.1:9" in entry.origins
         assert vault.for_origin(entry, "http://127.0.0.1:9", None) is None
@@ -74,7 +81,7 @@ async def test_a_credential_does_not_follow_the_card_to_the_interface_that_can_b
         for interfaces in ([over_grpc], [unknown, *elsewhere]):
             server.card = server.base(securitySchemes=SCHEMES, supportedInterfaces=interfaces)
             await desk.call("POST", "/agents/baker:refresh")
-            await desk.call("POST", "/agents/baker/cards/latest:approve")
+            await approve_latest(desk)
             entry = hub.registry.get("baker")
             assert entry.approved == entry.latest
             assert entry.origins == (server.url, other.url)
@@ -96,7 +103,7 @@ async def test_a_credential_does_not_follow_the_card_to_the_interface_that_can_b
             supportedInterfaces=[*server.base()["supportedInterfaces"], *elsewhere],
         )
         await desk.call("POST", "/agents/baker:refresh")
-        await desk.call("POST", "/agents/baker/cards/latest:approve")
+        await approve_latest(desk)
         card, auth = hub.vault.for_card(hub.registry.get("baker"), None)
         assert [interface.url.rstrip("/") for interface in card.supported_interfaces] == [
             server.url

@@ -60,6 +60,7 @@ export interface Alert {
   kind: string;
   agent: string;
   said: string;
+  detail?: { version?: number } | null;
 }
 
 export interface CheckResult {

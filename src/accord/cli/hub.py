@@ -1,6 +1,7 @@
 """accord hub: serve a hub, and the verbs of its registry, which go over its REST interface."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +270,11 @@ def remove(client: HubClient, name: str) -> None:
     client.show({"name": name, "state": "retired"}, lambda _: f"{name} is retired")
 
 
+def _interfaces(card: dict[str, Any]) -> str:
+    places = (f"{one['protocolBinding']} {one['url']}" for one in card["supportedInterfaces"])
+    return "".join(f"interface {place}\n" for place in places)
+
+
 def _state(entry: dict[str, Any]) -> str:
     version = entry.get("approved", 0)
     return f"{entry['name']} is {entry['state']}, version {version} of its card in use"
@@ -279,7 +285,17 @@ def _state(entry: dict[str, Any]) -> str:
 @click.argument("version", default="latest")
 @hub_options
 def approve(client: HubClient, name: str, version: str) -> None:
-    """Approve an agent, or a changed card of it: this VERSION is called from now on."""
+    """Approve an agent, or a changed card of it: this VERSION is called from now on.
+
+    Without a VERSION it is the latest; what is in it is shown, and a terminal asks first.
+    """
+    if version == "latest":
+        # The number is sent: what was shown is approved, though a newer card comes meanwhile.
+        found = client.call("GET", f"/agents/{name}/cards/latest")
+        version = str(found["n"])
+        click.echo(_interfaces(found["card"]) + _differences(found), err=True)
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            click.confirm(f"Approve version {version} of {name}?", abort=True, err=True)
     client.show(client.call("POST", f"/agents/{name}/cards/{version}:approve"), _state)
 
 

@@ -78,8 +78,8 @@ export default function Inbox() {
 }
 
 async function decide(alert: hub.Alert, verb: "approve" | "reject"): Promise<void> {
-  const { latest } = await hub.agent(alert.agent);
-  await hub.decide(alert.agent, latest ?? 1, verb);
+  // The version the alert is about: a newer one that came meanwhile has an alert of its own.
+  await hub.decide(alert.agent, alert.detail?.version ?? 1, verb);
 }
 
 function kindWord(kind: string): string {

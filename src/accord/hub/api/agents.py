@@ -232,6 +232,11 @@ async def _card(call: ApiCall) -> Any:
 
 async def _approve(call: ApiCall) -> Any:
     entry = call.entry()
+    if not call.path["n"].strip("0") or call.path["n"] == "latest":
+        raise HubError(
+            "name the version by its number: the latest may not be the one you have seen",
+            fix=f"accord hub diff {entry.name} shows it",
+        )
     return _answer(call, await call.hub.registry.approve(call.person, entry.name, _number(call)))
 
 

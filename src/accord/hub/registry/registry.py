@@ -388,8 +388,9 @@ class Registry:
         async with self._changes.transaction() as db:
             await self._write(db, entry, state=state, approved=version.n)
             await decide(db, entry, version.n, "approved")
-            for kind in ("approval", "card"):
-                await self._inbox.close(name, kind, within=db)
+            await self._inbox.close(name, "approval", within=db)
+            if version.n == entry.latest:  # else a newer one still waits
+                await self._inbox.close(name, "card", within=db)
             detail = {"version": version.n, "sha256": version.sha256}
             await self._audit.write(by.name, "card.approve", name, detail, within=db)
         return self._by_id[entry.id]
