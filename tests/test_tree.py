@@ -140,6 +140,19 @@ def public_classes(path: Path) -> list[str]:
     ]
 
 
+def test_commands_print_through_one_door():
+    """`cli/terminal.py` takes out control characters of strangers; click's functions do not."""
+    found = [
+        f"{path.name}:{node.lineno}: click.{node.attr}; use {node.attr} of cli/terminal.py"
+        for path in sorted((SOURCE / "cli").glob("*.py"))
+        if path.name != "terminal.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("echo", "secho", "style")
+        if isinstance(node.value, ast.Name) and node.value.id == "click"
+    ]
+    assert found == []
+
+
 def test_no_two_public_classes_share_a_name():
     """A name in a traceback, a log line or a search leads to one class."""
     places: dict[str, list[str]] = {}

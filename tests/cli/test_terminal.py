@@ -1,12 +1,9 @@
 """What strangers write can't control a terminal, whichever command prints it."""
 
-import ast
 import asyncio
 import json
 import re
-from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from accord.cli import main
@@ -128,20 +125,3 @@ def test_tabs_line_ends_and_our_own_looks_stay(capsys):
     assert clean("a\x1b[31mb\x07\x9b\tc\nd\r\u202ee") == "a[31mb\tc\nde"
     echo("a\x1b[31m", style("b\x1b[2J", bold=True))
     assert capsys.readouterr().out in ("a[31mb[2J\n", "a[31m\x1b[1mb[2J\x1b[0m\n")
-
-
-@pytest.mark.parametrize("name", ["echo", "secho", "style"])
-def test_commands_print_through_one_door(name):
-    """`cli/terminal.py` has functions of the same names, which clean what they print."""
-    folder = Path(main.callback.__code__.co_filename).parent
-    found = [
-        f"{path.name}:{node.lineno}: use {name} of cli/terminal.py, not click.{name}"
-        for path in sorted(folder.glob("*.py"))
-        if path.name != "terminal.py"
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "click"
-    ]
-    assert found == []
