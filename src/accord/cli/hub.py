@@ -293,7 +293,7 @@ def approve(client: HubClient, name: str, version: str) -> None:
         # The number is sent: what was shown is approved, though a newer card comes meanwhile.
         found = client.call("GET", f"/agents/{name}/cards/latest")
         version = str(found["n"])
-        click.echo(_interfaces(found["card"]) + _differences(found), err=True)
+        echo(_interfaces(found["card"]) + _differences(found), err=True)
         if sys.stdin.isatty() and sys.stderr.isatty():
             click.confirm(f"Approve version {version} of {name}?", abort=True, err=True)
     client.show(client.call("POST", f"/agents/{name}/cards/{version}:approve"), _state)
