@@ -63,9 +63,13 @@ async def nginx(replicas: Fleet, folder: Path) -> AsyncIterator[str]:
         page = page.replace(f"127.0.0.1:800{n}", f"127.0.0.1:{replica.port}")
     path = folder / "nginx.conf"
     path.write_text(CONFIG.format(folder=folder, page=page))
-    with start(program, "-c", str(path), "-p", str(folder), "-e", str(folder / "error.log")):
+    options = ("-c", str(path), "-p", str(folder), "-e", str(folder / "error.log"))
+    with start(program, *options) as process:
         await until_listening(port)
-        yield f"http://127.0.0.1:{port}"
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            await process.stop()  # its workers would outlive a master that is killed
 
 
 def read_text(events: list[Any]) -> str:
