@@ -10,7 +10,7 @@ FRAMEWORKS := .venv-frameworks
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
-.PHONY: help demo test test-integrations test-framework test-pythons check format soak protos bench clean console docs shots release-check
+.PHONY: help demo test test-integrations test-framework test-pythons check format soak protos bench clean console docs shots release release-check
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -143,8 +143,11 @@ PART := tests/reliability tests/survive tests/hostile tests/replicas
 soak: $(DEV) $(FUZZ) ## Run the long forms of the reliability tests
 	ACCORD_SOAK=1 $(BIN)/python -m pytest -s --timeout=0 --durations=0 --durations-min=10 $(PART)
 
-release-check: $(DEV) $(CONSOLE) ## Build the wheel and try it in empty environments, with each extra alone
+release: $(DEV) $(CONSOLE) ## Build the wheel and the sdist into dist/, and try the wheel in an empty environment
 	$(BIN)/python -m tests.release
+
+release-check: $(DEV) $(CONSOLE) ## The same, with each extra alone
+	$(BIN)/python -m tests.release --extras
 
 docs: $(DEV) ## Build the documentation into site/
 	$(BIN)/zensical build --strict

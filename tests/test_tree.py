@@ -12,7 +12,7 @@ SOURCE = Path(accord.__file__).parent
 
 # A room may import the rooms before it, and itself.
 ORDER = [
-    {"lazy"},
+    {"extras", "lazy"},
     {"model", "forks", "sockets"},
     {"net"},
     {"protocol", "auth", "store", "observe"},

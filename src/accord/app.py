@@ -15,6 +15,7 @@ from .auth import Authenticator, Resources
 from .engine.durable import Delegates
 from .engine.runs import Engine, Retention
 from .engine.skills import AgentBase
+from .extras import install_command
 from .gauges import MetricsServer
 from .model import AgentCard, InvalidParams, Limits
 from .net import AgentFault, Guard, egress_words, fetch_file, safe_url
@@ -439,7 +440,7 @@ class App(Router):
             from .server.grpc import GrpcEndpoint, GrpcServer  # protobuf comes with an extra
         except ImportError as error:
             raise RuntimeError(
-                f"gRPC needs an extra: pip install 'accord[grpc]' ({error})"
+                f"gRPC needs an extra: {install_command('grpc')} ({error})"
             ) from error
         self._grpc_endpoint = GrpcEndpoint(self._service, self.limits, self._versions, self.unread)
         self._grpc = GrpcServer(

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from accord.cli import main
 from accord.client.auth import Login, Logins
+from accord.extras import install_command, installed_from
 from tests.cli.shell import accord, served
 from tests.processes import run_sync, start
 
@@ -143,6 +144,23 @@ def test_a_new_project_runs_and_passes_its_test(tmp_path):
         assert "My agent" in process.out.text
         assert accord("send", url, "Ada").out.strip() == "Hello, Ada!"
     assert "already" in accord("init", "my-agent", cwd=tmp_path).err
+
+
+def test_a_new_project_installs_the_wheel_of_the_clone(tmp_path):
+    """The name `accord` on an index may be somebody else's package."""
+    done = accord("init", "my-agent", cwd=tmp_path)
+    [line] = (tmp_path / "my-agent/requirements.txt").read_text().splitlines()
+    assert re.fullmatch(r"\./accord-[\d.]+-py3-none-any\.whl", line)
+    is_copied = (tmp_path / "my-agent" / line).exists()
+    assert is_copied or "Make it with `make release`" in done.err
+
+
+def test_hints_name_where_accord_was_installed_from():
+    command = install_command("grpc")
+    place = installed_from()
+    assert place is not None
+    assert (place / "pyproject.toml").exists()
+    assert command == f"pip install '{place}[grpc]'"
 
 
 def test_the_demo_server_shows_every_state(tmp_path):

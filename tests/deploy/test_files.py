@@ -96,8 +96,21 @@ def test_the_image_runs_as_nobody_and_checks_its_health():
     assert entry[:2] == ["accord", "serve"]
     assert {word for word in entry if word.startswith("--")} <= options_of_serve()
     for copied in instructions("COPY"):
-        if not copied.startswith("--from"):
-            assert (DEPLOY / copied.split()[0]).is_file()
+        if not copied.startswith(("--from", "dist/")):
+            assert (DEPLOY.parent / copied.split()[0]).is_file()
+
+
+async def test_the_image_installs_the_wheel_beside_it(tmp_path):
+    """The name `accord` on an index may be somebody else's, so nothing is installed by it."""
+    made = ("-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, DEPLOY.parent)
+    assert (await run(sys.executable, *made)).code == 0
+    command = instructions("RUN")[0].replace("/venv", str(tmp_path / "venv"))
+    settings = {"EXTRAS": "grpc,postgres", "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
+    done = await run("sh", "-c", command, cwd=tmp_path, env=settings)
+    assert done.code == 0, done
+    look = "from accord.extras import installed_from; print(installed_from())"
+    done = await run(tmp_path / "venv/bin/python", "-I", "-c", look)
+    assert Path(done.out.strip()).match("accord-*.whl"), done
 
 
 def test_the_replicas_of_compose_are_alike_and_stop_in_time():

@@ -1,5 +1,9 @@
-"""`make release-check`: build the wheel and try it in empty environments, with each extra alone."""
+"""`make release`: build the wheel and the sdist into dist/, and try the wheel where nothing else is.
 
+`make release-check` (`--extras`) also tries it with each extra alone.
+"""
+
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -10,6 +14,7 @@ from pathlib import Path
 from tests.processes import run_sync
 
 ROOT = Path(__file__).parents[2]
+DIST = ROOT / "dist"
 BESIDE_THE_CODE = {
     "CHANGELOG.md",
     "LICENSE",
@@ -23,24 +28,30 @@ OURS_ALONE = {"dev", "docs", "fuzz"}  # for who works on Accord
 
 def main() -> int:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = ["", *sorted(set(project["optional-dependencies"]) - OURS_ALONE)]
+    extras = set(project["optional-dependencies"]) - OURS_ALONE
+    shutil.rmtree(DIST, ignore_errors=True)
+    run(sys.executable, "-m", "build", "--outdir", str(DIST), str(ROOT))
+    [wheel] = DIST.glob("*.whl")
+    [source] = DIST.glob("*.tar.gz")
+    check(source, project["version"])
     with tempfile.TemporaryDirectory() as folder:
-        run(sys.executable, "-m", "build", "--outdir", folder, str(ROOT))
-        [wheel] = Path(folder).glob("*.whl")
-        [source] = Path(folder).glob("*.tar.gz")
-        for made in (wheel, source):
-            print(f"{made.name}: {made.stat().st_size / 1e6:.1f} MB")
-        with tarfile.open(source) as inside:
-            found = {name.split("/", 1)[1] for name in inside.getnames()}
-        extra = {name for name in found if not name.startswith("src/accord/")} - BESIDE_THE_CODE
-        assert not extra, f"{source.name} has what it should not have: {sorted(extra)[:5]}"
-        assert f"## {project['version']} " in (ROOT / "CHANGELOG.md").read_text(), (
-            f"the changelog has no entry for {project['version']}"
-        )
-        for extra in extras:
+        for extra in ["", *(sorted(extras) if "--extras" in sys.argv else [])]:
             print(f"accord[{extra}]" if extra else "accord", end=": ", flush=True)
             print(try_extra(wheel, extra, Path(folder) / (extra or "alone")))
+    for made in (wheel, source):
+        print(f"dist/{made.name}: {made.stat().st_size / 1e6:.1f} MB")
     return 0
+
+
+def check(source: Path, version: str) -> None:
+    """Check that the sdist has nothing but our code, and the changelog an entry for the version."""
+    with tarfile.open(source) as inside:
+        found = {name.split("/", 1)[1] for name in inside.getnames()}
+    extra = {name for name in found if not name.startswith("src/accord/")} - BESIDE_THE_CODE
+    assert not extra, f"{source.name} has what it should not have: {sorted(extra)[:5]}"
+    assert f"## {version} " in (ROOT / "CHANGELOG.md").read_text(), (
+        f"the changelog has no entry for {version}"
+    )
 
 
 def try_extra(wheel: Path, extra: str, place: Path) -> str:

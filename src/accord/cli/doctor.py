@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from ..client import NO_RETRY, AgentFault, connect
+from ..extras import install_command
 from ..model import A2AError
 from ..store.sqlite import check_file
 from .login import login_at
@@ -52,7 +53,7 @@ def _here(port: int) -> Iterator[tuple[str, str]]:
         try:
             yield _OK, f"{package} {version(package)}"
         except PackageNotFoundError:
-            yield _NOTE, f"no {package}; if you need it: pip install 'accord[{extra}]'"
+            yield _NOTE, f"no {package}; if you need it: {install_command(extra)}"
     yield _OK, f"SQLite {sqlite3.sqlite_version}"
     for path in sorted(Path(".accord").glob("*.db")):
         try:

@@ -1,10 +1,13 @@
 """accord init: a new project with an agent, a test and a Dockerfile."""
 
 import re
+import shutil
+from importlib.metadata import version
 from pathlib import Path
 
 import click
 
+from ..extras import installed_from
 from .terminal import echo
 
 __all__ = ["init"]
@@ -43,7 +46,7 @@ def test_it_greets():
 
 _DOCKERFILE = """FROM python:3.12-slim
 WORKDIR /srv
-COPY requirements.txt .
+COPY requirements.txt *.whl ./
 RUN pip install --no-cache-dir -r requirements.txt
 COPY agent.py .
 RUN useradd --create-home agent && mkdir .accord && chown agent .accord
@@ -85,10 +88,11 @@ def init(folder: Path, name: str) -> None:
     if not name.isprintable() or any(char in name for char in '"\\{}'):
         raise click.UsageError("a name has no quotes, backslashes or braces; give one with --name")
     image = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
+    wheel = _wheel()
     files = {
         "agent.py": _AGENT.format(name=name),
         "test_agent.py": _TEST,
-        "requirements.txt": "accord\n",
+        "requirements.txt": f"./{wheel.name}\n" if wheel else "accord\n",
         "Dockerfile": _DOCKERFILE,
         ".dockerignore": ".accord\n.git\n__pycache__\n",
         "README.md": _README.format(name=name, image=image),
@@ -100,4 +104,24 @@ def init(folder: Path, name: str) -> None:
     for file, text in files.items():
         (folder / file).write_text(text, encoding="utf-8")
         echo(folder / file)
+    if wheel and wheel.exists():
+        shutil.copy(wheel, folder)
+        echo(folder / wheel.name)
     echo(f"\nTry it:  cd {folder} && accord serve agent.py", err=True)
+    if wheel and not wheel.exists():
+        echo(
+            f"requirements.txt names {wheel.name}. Make it with `make release` in "
+            f"{wheel.parents[1]}, then copy it:  cp {wheel} {folder}",
+            err=True,
+        )
+
+
+def _wheel() -> Path | None:
+    """Return the wheel a new project installs: the one Accord came from, or that its clone makes.
+
+    None if Accord came from an index; then the project names it as that index does.
+    """
+    place = installed_from()
+    if place is None or place.suffix == ".whl":
+        return place
+    return place / "dist" / f"accord-{version('accord')}-py3-none-any.whl"

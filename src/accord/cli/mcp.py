@@ -11,6 +11,7 @@ import msgspec
 
 from ..auth import Keyring, KeyringError
 from ..client import AgentFault, Client
+from ..extras import install_command
 from ..model import A2AError
 from .advice import advised
 from .amount import SOME_SECONDS
@@ -67,7 +68,7 @@ def mcp(
     """Offer the agents at these URLs as tools to MCP clients.
 
     A client starts this command and talks to it over stdin and stdout; with --http, it connects to
-    the address that is printed. Needs: pip install 'accord[mcp]'
+    the address that is printed. Needs the extra mcp.
 
     \b
     accord mcp http://localhost:8000
@@ -75,7 +76,7 @@ def mcp(
     accord mcp --hub https://agents.example.com
     """
     if importlib.util.find_spec("mcp") is None:
-        raise click.ClickException("this needs the MCP SDK: pip install 'accord[mcp]'")
+        raise click.ClickException(f"this needs the MCP SDK: {install_command('mcp')}")
     if hub and urls:
         raise click.UsageError("give the URLs of agents or --hub, not both")
     places = list(urls) or ([target.url] if target.url and not hub else [])

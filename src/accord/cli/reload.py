@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from ..extras import install_command
 from .terminal import echo
 
 __all__ = ["serve_reloading"]
@@ -24,7 +25,7 @@ def serve_reloading(words: Sequence[str], folders: Sequence[Path]) -> None:
         from watchfiles import PythonFilter, watch
     except ImportError:
         raise click.ClickException(
-            "--reload needs an extra: pip install 'accord[reload]'"
+            f"--reload needs an extra: {install_command('reload')}"
         ) from None
     command = [sys.executable, "-m", "accord", "serve", *words]
     stop = threading.Event()

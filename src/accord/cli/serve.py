@@ -10,6 +10,7 @@ import click
 
 from ..agent import SHARED_STORE, Agent
 from ..engine.runs import Retention
+from ..extras import install_command
 from ..model import Limits
 from ..net import egress_words
 from ..push import PushSettings
@@ -41,8 +42,7 @@ class _Serve(click.Command):
 @click.option(
     "--mcp",
     metavar="COMMAND|URL",
-    help="Instead of FILE: serve the tools of this MCP server as skills. Needs: pip install "
-    "'accord[mcp]'",
+    help="Instead of FILE: serve the tools of this MCP server as skills. Needs the extra mcp.",
 )
 @click.option(
     "--mcp-token",
@@ -171,13 +171,12 @@ class _Serve(click.Command):
     "--reload",
     "reloads",
     is_flag=True,
-    help="Start again when a Python file changes. Needs: pip install 'accord[reload]'",
+    help="Start again when a Python file changes. Needs the extra reload.",
 )
 @click.option(
     "--otel",
     is_flag=True,
-    help="Trace by OpenTelemetry; the OTEL_* variables say where to. Needs: pip install "
-    "'accord[otel]'",
+    help="Trace by OpenTelemetry; the OTEL_* variables say where to. Needs the extra otel.",
 )
 @server_options
 @click.option("--rpc", default="/", show_default=True, help="The path of the JSON-RPC binding.")
@@ -338,7 +337,7 @@ def _relay_of(url: str, credential: str | None) -> Agent:
 
 def _agent_of_mcp(server: str, token: str | None) -> Agent:
     if importlib.util.find_spec("mcp") is None:
-        raise click.ClickException("this needs the MCP SDK: pip install 'accord[mcp]'")
+        raise click.ClickException(f"this needs the MCP SDK: {install_command('mcp')}")
     from ..integrations.mcp import ToolFailed, agent_of_mcp  # the MCP SDK
 
     try:

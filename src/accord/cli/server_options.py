@@ -17,7 +17,7 @@ _OPTIONS = (
     click.option(
         "--grpc-port",
         type=click.IntRange(0, 65535),
-        help="Serve gRPC too, on this port. Needs: pip install 'accord[grpc]'",
+        help="Serve gRPC too, on this port. Needs the extra grpc.",
     ),
     click.option("--tls-cert", type=PEM, help="Certificate (PEM), for HTTP and gRPC."),
     click.option("--tls-key", type=PEM, help="Its private key (PEM)."),
@@ -30,7 +30,7 @@ _OPTIONS = (
         "--metrics",
         metavar="[HOST:]PORT",
         help="Serve metrics for Prometheus here; to this machine alone, if no HOST is named. "
-        "Needs: pip install 'accord[metrics]'",
+        "Needs the extra metrics.",
     ),
     click.option("--no-console", is_flag=True, help="Leave out the web console at /console."),
     click.option(

@@ -3,6 +3,8 @@
 import os
 from typing import TYPE_CHECKING
 
+from ..extras import install_command
+
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
@@ -46,7 +48,7 @@ def require_otel() -> None:
     try:
         import opentelemetry.sdk.trace  # noqa: F401
     except ImportError as error:
-        raise RuntimeError(f"traces need an extra: pip install 'accord[otel]' ({error})") from error
+        raise RuntimeError(f"traces need an extra: {install_command('otel')} ({error})") from error
 
 
 def start_tracing(service: str = "accord", provider: "TracerProvider | None" = None) -> "Tracing":
@@ -91,6 +93,6 @@ def new_metrics() -> "Metrics":
         from .metrics import Metrics
     except ImportError as error:
         raise RuntimeError(
-            f"metrics need an extra: pip install 'accord[metrics]' ({error})"
+            f"metrics need an extra: {install_command('metrics')} ({error})"
         ) from error
     return Metrics()

@@ -1,5 +1,6 @@
 """A store by its URL."""
 
+from ..extras import install_command
 from .contract import Store
 from .memory import MemoryStore
 
@@ -27,7 +28,7 @@ def open_store(url: str) -> Store:
         except ImportError as error:
             raise RuntimeError(
                 "a PostgreSQL store needs asyncpg, which is not installed: "
-                "pip install 'accord[postgres]'"
+                + install_command("postgres")
             ) from error
         return PostgresStore(url)
     raise ValueError(

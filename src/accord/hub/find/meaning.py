@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...extras import install_command
 from ...net import AgentFault, Http, Request
 
 __all__ = ["EmbeddingsEndpoint", "Meaning", "MeaningUnavailable", "StaticVectors", "open_meaning"]
@@ -39,7 +40,7 @@ class StaticVectors:
             from model2vec import StaticModel
         except ImportError:
             raise ValueError(
-                "meaning needs numpy and model2vec: pip install 'accord[find]'"
+                f"meaning needs numpy and model2vec: {install_command('find')}"
             ) from None
         if not (folder / "model.safetensors").is_file():
             raise ValueError(f"{folder} has no model.safetensors: it is no model2vec model")
@@ -176,7 +177,7 @@ def open_meaning(place: str, http: Http, *, model: str = "", key: str = "") -> M
     try:
         import numpy  # noqa: F401  what both need
     except ImportError:
-        raise ValueError("meaning needs numpy: pip install 'accord[find]'") from None
+        raise ValueError(f"meaning needs numpy: {install_command('find')}") from None
     if place.startswith(("http://", "https://")):
         return Meaning(EmbeddingsEndpoint(place, http, model=model, key=key))
     folder = Path(place).expanduser()

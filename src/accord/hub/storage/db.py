@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from ...extras import install_command
 from ...model import Unavailable
 from .schema import MIGRATIONS
 
@@ -218,7 +219,7 @@ class _Postgres(Database):
             from ...store.postgres import parse  # asyncpg comes with an extra
         except ImportError as error:
             raise RuntimeError(
-                "PostgreSQL needs asyncpg, which is not installed: pip install 'accord[postgres]'"
+                "PostgreSQL needs asyncpg, which is not installed: " + install_command("postgres")
             ) from error
         self._options = parse(url)
         self.place = self._options.place
