@@ -153,6 +153,17 @@ def test_commands_print_through_one_door():
     assert found == []
 
 
+def test_numbers_of_strangers_are_read_by_one_function():
+    """`isdigit` lets `²` and 5,000 digits pass, for which `int` raises: `model.whole_number`."""
+    found = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}: {node.attr}; use whole_number of the model"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("isdigit", "isdecimal", "isnumeric")
+    ]
+    assert found == []
+
+
 def test_no_two_public_classes_share_a_name():
     """A name in a traceback, a log line or a search leads to one class."""
     places: dict[str, list[str]] = {}

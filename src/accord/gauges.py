@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .engine.log import state_of
 from .engine.runs import Engine
-from .model import A2AError, Limits, now_ms
+from .model import A2AError, Limits, now_ms, whole_number
 from .observe import Gauge, new_metrics
 from .push import Notifier
 from .server import HttpRequest, HttpResponse
@@ -29,10 +29,11 @@ def listen_address(given: int | str) -> tuple[str, int]:
     Raises:
         ValueError: It is neither.
     """
-    host, _, port = str(given).rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
+    host, _, text = str(given).rpartition(":")
+    port = whole_number(text, 65535)
+    if port is None:
         raise ValueError(f"metrics are served on a PORT or HOST:PORT, not {given!r}")
-    return host.strip("[]") or "127.0.0.1", int(port)
+    return host.strip("[]") or "127.0.0.1", port
 
 
 class LoopLag:

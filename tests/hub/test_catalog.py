@@ -153,6 +153,9 @@ async def test_the_search_of_ard(tmp_path):
         other = await ard("/search", {"query": {"text": "x", "filter": {"type": ["mcp"]}}})
         listed = await ard("/agents?pageSize=5", None)
         explored = await ard("/explore", {})
+        for token in ("²", "٣", "9" * 5_000, "9" * 18, "-1"):
+            refused = await ard("/search", {"query": {"text": "x"}, "pageToken": token})
+            assert "is not a token this hub gave" in refused["error"]["message"]
     assert (one["results"][0]["metadata"]["name"], one["referrals"]) == ("travel", [])
     assert one["results"][0]["score"] >= 80
     assert two["results"] == [] or two["results"][0]["metadata"]["name"] != "travel"

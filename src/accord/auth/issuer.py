@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ..model import whole_number
 from ..net import (
     AgentFault,
     Guard,
@@ -103,8 +104,9 @@ async def _document(
 def _fresh_s(header: str) -> float:
     for item in header[:1000].split(","):
         name, _, value = item.strip().partition("=")
-        if name.lower() == "max-age" and value.isdigit() and len(value) < 10:
-            return min(max(float(value), _FRESH_S[0]), _FRESH_S[1])
+        age_s = whole_number(value) if name.lower() == "max-age" else None
+        if age_s is not None:
+            return min(max(float(age_s), _FRESH_S[0]), _FRESH_S[1])
     return _DEFAULT_FRESH_S
 
 

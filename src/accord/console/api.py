@@ -33,6 +33,7 @@ from ..model import (
     TaskState,
     Unavailable,
     now_ms,
+    whole_number,
 )
 from ..model import Part as ModelPart
 from ..protocol.v1 import codec as v1
@@ -503,9 +504,10 @@ def _media_type(part: ModelPart, default: str) -> str:
 
 
 def _number(value: str, name: str) -> int:
-    if not value.isdigit() or len(value) > 15:
+    number = whole_number(value)
+    if number is None:
         raise InvalidParams(f"{name} is {value!r:.40}; give a whole number, 0 or more")
-    return int(value)
+    return number
 
 
 def _cursor(value: str) -> tuple[int, int] | None:

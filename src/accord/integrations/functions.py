@@ -31,7 +31,7 @@ def identifier(text: str, *, otherwise: str = "agent") -> str:
     name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:MAX_NAME].rstrip("_")
     if not name or keyword.iskeyword(name):
         return f"{otherwise}_{name}".rstrip("_")
-    return f"{otherwise}_{name}"[:MAX_NAME] if name[0].isdigit() else name
+    return name if name.isidentifier() else f"{otherwise}_{name}"[:MAX_NAME]
 
 
 def one_line(text: str, most: int) -> str:

@@ -4,6 +4,7 @@ import tempfile
 from typing import IO
 from urllib.parse import urljoin
 
+from ..model import whole_number
 from .errors import BadAnswer
 from .http import Http, Request
 
@@ -32,8 +33,8 @@ async def fetch_file(http: Http, url: str, limit: int) -> IO[bytes]:
                 continue
             if answer.status != 200:
                 raise BadAnswer(url, f"the answer is HTTP status {answer.status}", answer.status)
-            length = answer.headers.get("content-length") or ""
-            if length.isdecimal() and int(length) > limit:
+            length = answer.headers.get("content-length")
+            if length is not None and whole_number(length, limit) is None:
                 raise _too_large(url, limit)
             file = tempfile.SpooledTemporaryFile(SPILL_BYTES)  # noqa: SIM115  the caller closes it
             try:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import aiohttp
 from yarl import URL
 
+from ..model import whole_number
 from .errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable, why
 from .guard import Guard
 from .http import Request, Response, ResponseBody, may_be_set
@@ -329,7 +330,7 @@ def _check(response: aiohttp.ClientResponse, target: _Target, limit: int | None)
         limit is not None
         and length is not None
         and status not in (204, 304)
-        and int(length) > limit
+        and whole_number(length, limit) is None
     ):
         raise BadAnswer(target.where, f"the answer is larger than {limit} bytes")
 

@@ -11,6 +11,7 @@ from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from ..model import whole_number
 from .url import Url, parse_url, safe_url
 
 __all__ = ["Proxies", "Proxy"]
@@ -103,7 +104,8 @@ def _matches(item: str, url: Url) -> bool:
     except (ValueError, TypeError):
         pass
     name, _, port = item.rpartition(":")
-    if port.isdigit() and name and (":" not in name or name.endswith("]")):
-        return int(port) == url.port and _matches(name, url)
+    number = whole_number(port)
+    if number is not None and name and (":" not in name or name.endswith("]")):
+        return number == url.port and _matches(name, url)
     name = item.removeprefix("*").removeprefix(".")
     return host == name or host.endswith(f".{name}")

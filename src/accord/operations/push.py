@@ -18,6 +18,7 @@ from ..model import (
     SendMessageRequest,
     TaskNotFound,
     TaskPushNotificationConfig,
+    whole_number,
 )
 from ..push import Notifier
 from ..store import Namespace, Push
@@ -257,9 +258,10 @@ def _read_token(token: str) -> int:
         return 0
     try:
         text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        if not text.startswith(b"p") or len(text) > 12:
+        number = whole_number(text[1:])
+        if not text.startswith(b"p") or number is None:
             raise ValueError
-        return int(text[1:])
+        return number
     except (ValueError, binascii.Error):
         what = "is not a token this server gave; start again without one"
         raise InvalidParams(f"pageToken: {what}", violations=(("pageToken", what),)) from None

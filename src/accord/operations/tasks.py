@@ -18,6 +18,7 @@ from ..model import (
     ListTasksRequest,
     SubscribeRequest,
     UnsupportedOperation,
+    whole_number,
 )
 from ..protocol import Snapshot, TaskPage
 from ..store import Namespace, Page, Query, Record
@@ -161,13 +162,13 @@ def _read_token(token: str, namespace: Namespace) -> tuple[int, int] | None:
     if not token:
         return None
     try:
-        at_ms, key, tag = base64.b64decode(
+        first, second, tag = base64.b64decode(
             token + "=" * (-len(token) % 4), altchars=b"-_", validate=True
         ).split(b".")
-        place = (int(at_ms), int(key))
-        if tag != _tag(namespace) or not (0 <= place[0] < 2**53 and 0 <= place[1] < 2**53):
+        at_ms, key = whole_number(first), whole_number(second)
+        if at_ms is None or key is None or tag != _tag(namespace):
             raise ValueError
-        return place
+        return at_ms, key
     except (ValueError, binascii.Error):
         what = "is not a token this server gave; start again without one"
         raise InvalidParams(f"pageToken: {what}", violations=(("pageToken", what),)) from None

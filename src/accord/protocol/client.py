@@ -9,12 +9,22 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from ..model import A2AError, Event, Message, PermissionDenied, Unauthenticated, Unavailable, errors
+from ..model import (
+    A2AError,
+    Event,
+    Message,
+    PermissionDenied,
+    Unauthenticated,
+    Unavailable,
+    errors,
+    whole_number,
+)
 
 __all__ = ["ClientCodec", "EventFrame", "FrameDecoder", "JsonObject", "error_of", "status_error"]
 
 JsonObject: TypeAlias = dict[str, Any]
 
+MAX_WAIT_S = 9_999_999  # that an agent may ask for
 MAX_TEXT = 2_000
 
 _ALL: list[type[A2AError]] = [getattr(errors, name) for name in errors.__all__]
@@ -103,12 +113,7 @@ def status_error(status: int, message: str, retry_after: str | None = None) -> A
     cls = _BY_STATUS.get(status)
     if cls is None:
         return None
-    wait_s = (
-        int(retry_after)
-        if retry_after is not None and retry_after.isdigit() and len(retry_after) < 8
-        else None
-    )
-    return cls(message[:MAX_TEXT], retry_after_s=wait_s)
+    return cls(message[:MAX_TEXT], retry_after_s=whole_number(retry_after or "", MAX_WAIT_S))
 
 
 def _details(details: object) -> tuple[str, JsonObject, tuple[tuple[str, str], ...]]:

@@ -124,7 +124,7 @@ def _normal_base64(value: str, path: str) -> str:
 
 def _normal_int(value: Any, path: str) -> Any:
     if (isinstance(value, float) and value.is_integer()) or (
-        isinstance(value, str) and re.fullmatch(r"-?\d{1,11}", value)
+        isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,11}", value)
     ):
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value not in _INT32:

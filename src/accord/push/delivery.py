@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..model import whole_number
 from ..net import AgentFault, Http, Request
 from ..observe import NO_TRACE, Trace, child_of, tracing
 from .hooks import Hook
@@ -157,11 +158,12 @@ def _seconds(retry_after: str | None) -> float | None:
     """How long an endpoint asks to be left alone, at most an hour; None if it does not say."""
     if not retry_after:
         return None
-    if retry_after.isdigit() and len(retry_after) < 10:
-        return min(float(retry_after), MAX_RETRY_AFTER_S)
+    wait_s: float | None = whole_number(retry_after)
+    if wait_s is not None:
+        return min(float(wait_s), MAX_RETRY_AFTER_S)
     try:
         until = parsedate_to_datetime(retry_after)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if until.tzinfo is None:
         until = until.replace(tzinfo=datetime.UTC)

@@ -24,6 +24,7 @@ from ..model import (
     Task,
     TaskState,
     TaskStatus,
+    whole_number,
 )
 from ..observe import enter, tracing
 from ..protocol import legacy
@@ -205,7 +206,7 @@ class Receiver:
     def _signed_by_secret(self, headers: Mapping[str, str], body: bytes) -> _Proof:
         sent_as, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
         signature = headers.get("webhook-signature", "")
-        if not sent_as or not signature or not at.isdigit() or len(at) > 15:
+        if not sent_as or not signature or whole_number(at) is None:
             raise Refusal(401, "it is not signed as Standard Webhooks are")
         if not is_signed(self._secrets, sent_as, at, body, signature):
             raise Refusal(401, "the signature does not hold")

@@ -340,7 +340,7 @@ def _prompt(given: dict[str, Any], server: AuthorizationServer) -> tuple[DeviceP
 
 def _seconds(value: Any, usual: float, most: float) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return min(float(value), most) if is_number and value > 0 else usual
+    return float(min(value, most)) if is_number and value > 0 else usual
 
 
 class AuthorizationCode(OAuth):

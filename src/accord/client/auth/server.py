@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from ...model import SecurityScheme, Unauthenticated
+from ...model import SecurityScheme, Unauthenticated, whole_number
 from ...net import Guard, guard_beside, host_of, origin_of, parse_url, safe_url
 from .credentials import NOWHERE, AgentPlace
 
@@ -29,6 +29,7 @@ __all__ = [
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OIDC = "/.well-known/openid-configuration"
+_LONGEST_S = 1e9  # that a server may call a token good for
 _RFC8414 = "/.well-known/oauth-authorization-server"
 
 _json = msgspec.json.Decoder()
@@ -197,9 +198,9 @@ def _text(value: Any) -> str:
 
 def _number(value: Any) -> float:
     """Seconds; some servers write them as a text."""
-    if isinstance(value, str) and value.isdigit() and len(value) < 12:
-        return float(value)
-    return float(value) if isinstance(value, int | float) else 0.0
+    if isinstance(value, str):
+        value = whole_number(value)
+    return float(min(value, _LONGEST_S)) if isinstance(value, int | float) else 0.0
 
 
 def _check_secure(url: str) -> None:

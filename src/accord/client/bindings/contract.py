@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from ...model import A2AError, ParseError
+from ...model import A2AError, ParseError, whole_number
 from ...net import Response, ResponseBody, origin_of, safe_url
 from ...observe import NO_TRACE, Trace
 from ...protocol import EventFrame, JsonObject, status_error
@@ -177,7 +177,7 @@ def moved(url: str, status: int, location: str | None) -> str | None:
 
 def seconds(retry_after: str | None) -> str | None:
     """Retry-After as seconds: it may also be a date."""
-    if retry_after is None or retry_after.isdigit():
+    if retry_after is None or whole_number(retry_after) is not None:
         return retry_after
     try:
         left = parsedate_to_datetime(retry_after).timestamp() - time.time()

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from ...model import A2AError
+from ...model import A2AError, whole_number
 from ...net import Url, log_body, log_rpc, shows_wire
 from ...protocol.protobuf import GrpcClientCodec
 from ...protocol.protobuf import client as grpc_client
@@ -283,7 +283,7 @@ def _log_answer(answer: Any) -> None:
 def _number(metadata: Any) -> int:
     """The number of a stream's first frame, from agents that number them."""
     value = _text({str(name): item for name, item in metadata or ()}.get("accord-seq")) or ""
-    return int(value) if value.isdigit() and len(value) < 16 else 0
+    return whole_number(value) or 0
 
 
 def _text(value: Any) -> str | None:

@@ -17,6 +17,7 @@ from ...model import (
     ParseError,
     PermissionDenied,
     Unauthenticated,
+    whole_number,
 )
 from ...net import Http, Request, Response, host_of, parse_url, safe_url
 from ...protocol import lenient, status_error, text
@@ -107,13 +108,13 @@ class Cards:
         """
         cached = self._cached.get(url)
         rules = _directives(answer.headers.get("Cache-Control") or "")
-        age = rules.get("max-age", "")
-        until = self._clock() + (min(int(age), _KEEP_S) if age.isdigit() and len(age) < 10 else 0.0)
+        age_s = whole_number(rules.get("max-age", "")) or 0
+        until = self._clock() + min(age_s, _KEEP_S)
         if answer.status == 304 and cached is not None:
             cached.until = until
             return cached.body
         etag, modified = answer.headers.get("ETag") or "", answer.headers.get("Last-Modified") or ""
-        if "no-store" not in rules and (etag or modified or age):
+        if "no-store" not in rules and (etag or modified or age_s):
             self._cached[url] = _CachedCard(
                 answer.body, etag, modified, until, answer.headers.get("Server") or ""
             )

@@ -28,6 +28,7 @@ from ...model import (
     TaskState,
     TaskStatus,
     join_text,
+    whole_number,
 )
 from ...protocol import EventFrame
 from ..bindings import Item
@@ -369,12 +370,10 @@ class Stream:
         at = self._at
         if len(cursor) > len(at) or (len(cursor) == len(at) and cursor > at):
             return False  # as numbers that grow, nearly always, and at little cost
-        return (
-            cursor.isdecimal()
-            and at.isdecimal()
-            and int(cursor) <= int(at)
-            and self._client.connection.can_resume
-        )
+        number, last = whole_number(cursor), whole_number(at)
+        if number is None or last is None:
+            return False
+        return number <= last and self._client.connection.can_resume
 
     def _fresh(self, task: Task, event: ArtifactUpdate) -> ArtifactUpdate | None:
         """Return what of an artifact's event is new, after a cut that no cursor bridges."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ...model import Artifact, Part
+from ...model import Artifact, Part, whole_number
 from .history import History, RecordedOutput
 
 __all__ = ["Output", "Send"]
@@ -174,6 +174,6 @@ class Output:
 
     def _count(self, id_: str) -> None:
         """Give no id twice: one we have given before, or one of the user's that looks like ours."""
-        number = id_.removeprefix(self._prefix)
-        if number != id_ and number.isdecimal():
-            self._number = max(self._number, int(number))
+        number = whole_number(id_.removeprefix(self._prefix))
+        if number is not None and id_.startswith(self._prefix):
+            self._number = max(self._number, number)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from ...model import AgentCard, PermissionDenied
+from ...model import AgentCard, PermissionDenied, whole_number
 from ...server import HttpResponse
 from ..errors import HubError
 from ..registry import (
@@ -21,6 +21,7 @@ from .router import ApiCall, ApiRoute
 __all__ = ["ROUTES", "AgentView", "NewAgent", "view_of"]
 
 PAGE, MOST = 50, 500
+_LAST_VERSION = 999_999_999
 
 
 class SkillView(msgspec.Struct, frozen=True):
@@ -273,9 +274,10 @@ def _number(call: ApiCall) -> int:
     text = call.path["n"]
     if text == "latest":
         return call.entry().latest
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
+    number = whole_number(text, _LAST_VERSION)
+    if number is None:
         raise HubError(f"{text[:40]!r} is no version", fix="give its number, or latest")
-    return int(text)
+    return number
 
 
 _A = "/agents/{name}"

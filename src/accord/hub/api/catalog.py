@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from ...auth import Caller
-from ...model import A2AError, InvalidParams
+from ...model import A2AError, InvalidParams, whole_number
 from ...net import AgentFault, Request, host_of
 from ..access import GUEST
 from ..errors import CannotAdd
@@ -30,6 +30,7 @@ MOST = 1000  # agents taken by one import
 CATALOGS = 50  # fetched by one import: each may name many others
 READ = 10_000  # entries of any kind looked at by one import
 _BYTES = 4 << 20
+_LAST_RESULT = 100_000  # where a page of a search may begin
 _PAGE, _PAGE_MOST = 10, 100
 
 
@@ -279,7 +280,10 @@ async def _ard_search(call: ApiCall) -> Any:
         return {"results": [], "referrals": []}
     tags = asked.query.filter.get("tags")
     tag = tags[0] if isinstance(tags, list) and tags else tags
-    start = int(asked.page_token) if asked.page_token.isdecimal() else 0
+    start = whole_number(asked.page_token or "0", _LAST_RESULT)
+    if start is None:
+        what = "is not a token this hub gave; start again without one"
+        raise InvalidParams(f"pageToken: {what}", violations=(("pageToken", what),))
     size = min(max(asked.page_size, 1), _PAGE_MOST)
     found = await call.hub.finder.search(
         call.caller,

@@ -22,6 +22,7 @@ from ...model import (
     PermissionDenied,
     Unauthenticated,
     Unavailable,
+    whole_number,
 )
 from ...server import (
     HttpRequest,
@@ -87,16 +88,17 @@ class ApiCall(msgspec.Struct):
         if not given or given == "*":
             return None
         id_, _, revision = given.removeprefix("W/").strip('"').partition(".")
-        return int(revision) if id_ == entry.id and revision.isdigit() else 0
+        return (whole_number(revision) or 0) if id_ == entry.id else 0
 
     def number(self, name: str, usual: int, most: int) -> int:
         """A number in the query."""
         text = self.query.get(name, "")
         if not text:
             return usual
-        if not text.isascii() or not text.isdigit() or len(text) > 18:
+        number = whole_number(text)
+        if number is None:
             raise InvalidParams(f"{name}={text[:40]!r} is not a whole number")
-        return min(int(text), most)
+        return min(number, most)
 
 
 Run: TypeAlias = Callable[[ApiCall], Awaitable[Any]]

@@ -88,7 +88,7 @@ def _plain(word: str) -> str:
 
 def _stem(word: str) -> str:
     """A word without its ending: `translations`, `translating` and `translate` are one."""
-    if not word.isascii() or any(c.isdigit() for c in word):
+    if not word.isascii() or not word.isalpha():
         return word
     stem = word
     for ending in _ENDINGS:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from ...extras import install_command
-from ...model import Unavailable
+from ...model import Unavailable, whole_number
 from .schema import MIGRATIONS
 
 __all__ = ["Database", "Row", "Transaction", "open_database"]
@@ -285,8 +285,7 @@ class _PostgresTransaction(Transaction):
 
     async def execute(self, sql: str, *values: Any) -> int:
         status = await self._db.execute(_numbered(sql), *values)
-        count = status.rpartition(" ")[2]
-        return int(count) if count.isdigit() else 0
+        return whole_number(status.rpartition(" ")[2]) or 0
 
     async def execute_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
         await self._db.executemany(_numbered(sql), rows)

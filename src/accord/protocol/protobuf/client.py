@@ -19,8 +19,9 @@ from ...model import (
     Unauthenticated,
     Unavailable,
     UnsupportedOperation,
+    whole_number,
 )
-from ..client import FrameDecoder, error_of
+from ..client import MAX_WAIT_S, FrameDecoder, error_of
 from ..v03 import Form, RestClientV03, form_of_server, proto_json
 from ..v03 import rest_client as v03_rest_client
 from ..v1 import client as v1_client
@@ -173,8 +174,9 @@ def error(
             operation == "CancelTask" and status == "FAILED_PRECONDITION"
         )  # all that @a2a-js/sdk 0.3 says
         found = TaskNotCancelable(text) if is_final else _BY_STATUS[status](text)
-    if retry_after is not None and retry_after.isdigit() and len(retry_after) < 8:
-        found.retry_after_s = int(retry_after)
+    wait_s = whole_number(retry_after or "", MAX_WAIT_S)
+    if wait_s is not None:
+        found.retry_after_s = wait_s
     return found
 
 

@@ -10,6 +10,7 @@ import re
 from functools import partial
 from typing import Any, NamedTuple
 
+from ...model import whole_number
 from ..legacy import (
     WRAPPED,
     Json,
@@ -390,16 +391,21 @@ def read_list(value: Any) -> Json:
     flag = value.get("includeArtifacts")
     if isinstance(flag, str) and flag.lower() in ("true", "false"):
         value["includeArtifacts"] = flag.lower() == "true"
-    if isinstance(value.get("status"), str) and value["status"].isdigit():
-        value["status"] = int(value["status"])
-    if isinstance(after, str) and not after.isdigit():
-        return v03.read_list(value) | {"statusTimestampAfter": after}
-    return v03.read_list(value if after is None else value | {"lastUpdatedAfter": int(after)})
+    status = value.get("status")
+    if isinstance(status, str):
+        number = whole_number(status)
+        value["status"] = status if number is None else number
+    if isinstance(after, str):
+        number = whole_number(after)
+        if number is None:
+            return v03.read_list(value) | {"statusTimestampAfter": after}
+        after = number
+    return v03.read_list(value if after is None else value | {"lastUpdatedAfter": after})
 
 
 def read_number(value: Any, field: str) -> Any:
     if isinstance(value, str):
-        if not re.fullmatch(r"-?\d{1,11}", value):
+        if not re.fullmatch(r"-?[0-9]{1,11}", value):
             raise refuse(field, f"{value!r:.40} is not a number")
         return int(value)
     return value

@@ -28,6 +28,7 @@ from ...model import (
     SubscribeRequest,
     Task,
     TaskPushNotificationConfig,
+    whole_number,
 )
 from .. import lenient, text
 from ..contract import DEFAULT_SEMANTICS, LARGE_HEAD_BYTES, Semantics, Snapshot, TaskPage
@@ -220,9 +221,8 @@ def _from_text(name: str, given: str, type_: Any) -> Any:
                 violations=((name, "is neither true nor false"),),
             )
         return given.lower() == "true"
-    if given.isdigit() and name == "status":
-        return int(given)
-    return given
+    number = whole_number(given) if name == "status" else None
+    return given if number is None else number
 
 
 def error_details(error: A2AError) -> list[dict[str, Any]]:

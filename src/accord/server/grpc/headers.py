@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .call import GrpcMethod
 
+from ...model import whole_number
+
 __all__ = ["ENCODINGS", "CallHeaders", "Malformed", "Pair", "check_trailers", "read", "size_of"]
 
 Pair = tuple[bytes, bytes]
@@ -20,7 +22,7 @@ _PSEUDO = {b":method", b":scheme", b":path", b":authority"}
 _HOP_BY_HOP = {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"}
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+")
 _BAD_VALUE = re.compile(rb"[\0\r\n]")
-_TIMEOUT = re.compile(r"(\d{1,8})([HMSmun])")
+_TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
 _UNIT_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 
 
@@ -101,7 +103,9 @@ def read(pairs: Iterable[Pair]) -> CallHeaders:
     head.path = pseudo[b":path"].decode("latin-1")
     length = plain.get(b"content-length")
     if length is not None:
-        head.length = int(length)  # h2 has checked that it is a number
+        head.length = whole_number(length)
+        if head.length is None:
+            raise Malformed("its content-length is no number")
     if pseudo[b":method"] != b"POST":
         head.status = 405
     elif not _is_grpc(plain.get(b"content-type", b"")):

@@ -15,6 +15,7 @@ from ...model import (
     Message,
     Unauthenticated,
     VersionNotSupported,
+    whole_number,
 )
 from ...observe import ObservedRequest, Observer, enter
 from ...operations import (
@@ -207,7 +208,7 @@ class GrpcEndpoint(Endpoint):
                 case "idempotency-key":
                     call.idempotency_key = value.strip()
                 case "last-event-id":
-                    call.last_event = int(value) if value.isdecimal() and len(value) < 16 else None
+                    call.last_event = whole_number(value)
                 case "traceparent":
                     traceparent = value
                 case "tracestate":

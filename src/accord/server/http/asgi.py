@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from ...model import InvalidRequest, Limits
+from ...model import InvalidRequest, Limits, whole_number
 from ..request import (
     Headers,
     HttpRequest,
@@ -108,8 +108,7 @@ async def _read_body(request: HttpRequest, receive: Receive, limit: int) -> None
 
 
 def _is_announced_too_large(headers: Headers, limit: int) -> bool:
-    length = headers.get(b"content-length", b"0")
-    return len(length) > 12 or not length.isdigit() or int(length) > limit
+    return whole_number(headers.get(b"content-length", b"0"), limit) is None
 
 
 class _Out:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...engine import LARGE, offload
 from ...engine.log import View
-from ...model import A2AError, Limits, Unauthenticated
+from ...model import A2AError, Limits, Unauthenticated, whole_number
 from ...observe import enter
 from ...operations import IDEMPOTENT, Call, Operation, Service, Version, known_version, numbers
 from ...protocol import Codec, encoded_size
@@ -138,8 +138,7 @@ class HttpEndpoint(Endpoint, abc.ABC):
         if b"idempotency-key" in headers:
             call.idempotency_key = headers[b"idempotency-key"].decode("latin-1").strip()
         if b"last-event-id" in headers:
-            cursor = headers[b"last-event-id"].strip()
-            call.last_event = int(cursor) if cursor.isdigit() and len(cursor) < 16 else None
+            call.last_event = whole_number(headers[b"last-event-id"].strip())
         return call
 
     async def _encoded(self, codec: Codec, operation: Operation, call: Call, request: Any) -> bytes:

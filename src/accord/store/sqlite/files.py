@@ -14,6 +14,7 @@ from typing import BinaryIO
 from urllib.parse import quote
 
 from ...forks import close_in_children
+from ...model import whole_number
 from ..contract import CommitFailed, Stats
 from .migrations import newest
 
@@ -32,6 +33,7 @@ _STUCK = (
 )  # which of them SQLite says depends on the file that could not grow
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # for all, for this user, for this process
 _PROBE = 64 << 10
+_LAST_PID = 2**31 - 1
 _HEADER = 100  # bytes; the size of a page stands at 16, how many there are at 28
 
 
@@ -82,10 +84,11 @@ def _no_file(path: Path, error: OSError) -> RuntimeError:
 
 def _named(holder: str) -> str:
     """Who holds it, by what stands in the file: the number of the process that took it."""
-    if not holder.isdigit():
+    pid = whole_number(holder, _LAST_PID)
+    if pid is None:
         return "an unknown process"
     try:
-        os.kill(int(holder), 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return f"a child of process {holder}, which has ended, or by a process in another container"
     except OSError:
