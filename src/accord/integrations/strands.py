@@ -6,8 +6,10 @@ response.
 """
 
 import copy
+import dataclasses
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from types import MethodType
 from typing import Any
 
 from ..agent import Agent
@@ -62,14 +64,69 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
 
 
 def _copy(obj: Any) -> Any:
-    """The agent with a conversation of its own."""
+    """Return the agent with a conversation of its own.
+
+    A run changes its agent in many places. Whatever it changes belongs to the copy: turns at once
+    would fail at the lock of the other, or lose its tools.
+    """
     agent = copy.copy(obj)
-    for name in ("messages", "state", "_interrupt_state", "conversation_manager", "_model_state"):
+    for name, copied in _OWN.items():
         if hasattr(obj, name):
-            setattr(agent, name, copy.deepcopy(getattr(obj, name)))
-    if hasattr(obj, "_invocation_lock"):
-        agent._invocation_lock = type(obj._invocation_lock)()
+            setattr(agent, name, copied(getattr(obj, name)))
+    agent.tool_caller = type(obj.tool_caller)(agent)
+    agent.hooks = _hooks(obj, agent)
     return agent
+
+
+def _tools(registry: Any) -> Any:
+    """Return the same tools in a registry of their own: the tool of a structured result is
+    registered for one run. An agent that is deleted closes what its registry's tools come from
+    (MCP clients), which is not for a copy to do.
+    """
+    own = copy.copy(registry)
+    own.registry = dict(registry.registry)
+    own.dynamic_tools = dict(registry.dynamic_tools)
+    own._tool_providers = []
+    return own
+
+
+def _hooks(obj: Any, agent: Any) -> Any:
+    """Return the hooks of an agent for its copy. Those of parts that the copy has its own of are
+    called on these.
+    """
+    parts = {
+        id(getattr(obj, name)): getattr(agent, name)
+        for name in ("conversation_manager", "_retry_strategy")
+        if hasattr(obj, name)
+    }
+
+    def of_copy(entry: Any) -> Any:
+        part = parts.get(id(getattr(entry.callback, "__self__", None)))
+        if part is None:
+            return entry
+        return dataclasses.replace(entry, callback=MethodType(entry.callback.__func__, part))
+
+    hooks = copy.copy(obj.hooks)
+    hooks._registered_callbacks = {
+        event: [of_copy(entry) for entry in entries]
+        for event, entries in obj.hooks._registered_callbacks.items()
+    }
+    return hooks
+
+
+# What a run changes in its agent, and how a copy gets its own.
+_OWN: dict[str, Callable[[Any], Any]] = {
+    "messages": copy.deepcopy,
+    "state": copy.deepcopy,
+    "_interrupt_state": copy.deepcopy,
+    "_model_state": copy.deepcopy,
+    "conversation_manager": copy.copy,
+    "_retry_strategy": copy.copy,
+    "event_loop_metrics": lambda metrics: type(metrics)(),
+    "tool_registry": _tools,
+    "_cancel_signal": lambda signal: type(signal)(),
+    "_concurrency": lambda lock: type(lock)(lock.mode),
+}
 
 
 def _question(interrupt: Any) -> str:

@@ -37,6 +37,7 @@ def made(file: Path) -> ModuleType:
     """The four agents of a framework."""
     script.booked.clear()
     script.stopped.clear()
+    script.thinking.clear()
     return importlib.import_module(f"tests.integrations.frameworks.agents.{file.stem}")
 
 
@@ -74,6 +75,34 @@ async def test_two_conversations_at_once_do_not_mix(made: ModuleType) -> None:
     async with connect(Agent.wrap(made.talker)) as client:
         said = list(await asyncio.gather(converse(client, "a"), converse(client, "b")))
     assert said == [answered(f"{name} 0", f"{name} 1", f"{name} 2") for name in "ab"]
+
+
+async def test_twenty_turns_at_once_get_their_own_answers(made: ModuleType) -> None:
+    """Frameworks have agents that hold one conversation, and locks against a second one."""
+    said = [f"I am caller {n}" for n in range(20)]
+    async with connect(Agent.wrap(made.talker)) as client:
+        replies = await asyncio.gather(*(client.send(text) for text in said))
+    assert [reply.text.strip() for reply in replies] == [answered(text) for text in said]
+    assert max(script.thinking) > 1  # else nothing was seen here
+
+
+async def test_twenty_structured_results_at_once_are_data(made: ModuleType) -> None:
+    async with connect(Agent.wrap(made.typed)) as client:
+        replies = await asyncio.gather(*(client.send("a trip") for _ in range(20)))
+    assert [reply.data for reply in replies] == [{"city": "Rome", "days": 3}] * 20
+    assert max(script.thinking) > 1
+
+
+async def test_twenty_questions_at_once_get_their_own_answers(made: ModuleType) -> None:
+    allowed = [n % 2 == 0 for n in range(20)]
+    async with connect(Agent.wrap(made.booker)) as client:
+        asked = await asyncio.gather(*(client.send("book it") for _ in allowed))
+        assert {reply.question for reply in asked} == {'Allow book(city="Rome")?'}
+        ended = [one.answer(is_yes) for one, is_yes in zip(asked, allowed, strict=True)]
+        replies = await asyncio.gather(*ended)
+    assert ["booked Rome" in reply.text for reply in replies] == allowed
+    assert script.booked == ["Rome"] * 10
+    assert max(script.thinking) > 1
 
 
 @pytest.mark.parametrize("is_yes", [True, False])

@@ -32,6 +32,7 @@ class FakeModel(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
+        await script.think()
         whole = ""
         async for word in self.words(llm_request):
             whole += word
@@ -43,6 +44,7 @@ class BookModel(FakeModel):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
+        await script.think()
         last = llm_request.contents[-1].parts[-1]
         if last.function_response is not None:
             result = last.function_response.response

@@ -41,6 +41,7 @@ class FakeModel(LLMClient, TestConfig):
         return None
 
     async def __call__(self, messages: Sequence[Any], context: Any, **kwargs: Any) -> ModelResponse:
+        await script.think()
         if (call := self.call(messages)) is not None:
             return ModelResponse(tool_calls=ToolCallsEvent([call]))
         whole = ""

@@ -33,6 +33,7 @@ class FakeClient(FunctionInvocationLayer, BaseChatClient):
         self, *, messages: Sequence[Message], stream: bool, options: Any, **kwargs: Any
     ) -> Any:
         async def updates() -> AsyncIterator[ChatResponseUpdate]:
+            await script.think()
             async for content in self.reply(messages):
                 yield ChatResponseUpdate(contents=[content], role="assistant")
 

@@ -30,6 +30,7 @@ class FakeModel(BaseLLM):
         yield from script.answer(said)
 
     def call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
+        script.think_in_thread()
         whole = ""
         about = {name: kwargs.get(name) for name in ("from_task", "from_agent")}
         with llm_call_context() as call_id:
@@ -77,6 +78,7 @@ class Booker(Flow[Said]):
 
     @start()
     def hear(self) -> None:
+        script.think_in_thread()
         self.state.said.append(self.state.input)
 
     @router(hear)

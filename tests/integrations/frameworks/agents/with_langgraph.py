@@ -30,6 +30,7 @@ class FakeModel(BaseChatModel):
             yield AIMessageChunk(word)
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        script.think_in_thread()
         said = list(self.reply(messages))
         whole = sum(said[1:], said[0])
         message = AIMessage(str(whole.text), tool_calls=whole.tool_calls)
@@ -38,6 +39,7 @@ class FakeModel(BaseChatModel):
     async def _astream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
+        await script.think()
         for chunk in self.reply(messages):
             yield ChatGenerationChunk(message=chunk)
 

@@ -34,6 +34,7 @@ class FakeModel(MockFunctionCallingLLM):
         messages = kwargs["chat_history"]
 
         async def stream() -> AsyncGenerator[ChatResponse, None]:
+            await script.think()
             call, whole = self.call(messages), ""
             if call is not None:
                 yield ChatResponse(message=ChatMessage(role="assistant", blocks=[call]), delta="")
@@ -76,9 +77,11 @@ class FillModel(FakeModel):
         yield "a trip"
 
     async def astructured_predict(self, *args: Any, **kwargs: Any) -> Any:
+        await script.think()
         return Trip(city="Rome", days=3)
 
     async def achat(self, *args: Any, **kwargs: Any) -> ChatResponse:
+        await script.think()
         return ChatResponse(message=ChatMessage('{"city": "Rome", "days": 3}', role="assistant"))
 
 

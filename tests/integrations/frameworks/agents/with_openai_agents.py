@@ -24,6 +24,7 @@ class FakeModel(ScriptedModel):
     async def stream_response(
         self, instructions: Any, input: Any, *args: Any, **kwargs: Any
     ) -> Any:
+        await script.think()
         items = [{"role": "user", "content": input}] if isinstance(input, str) else list(input)
         self.enqueue([self.reply(items)])
         async for event in super().stream_response(instructions, input, *args, **kwargs):

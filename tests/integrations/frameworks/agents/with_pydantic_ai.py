@@ -8,7 +8,7 @@ from pydantic_ai import Agent, Tool
 from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from .script import answer, book, hang
+from .script import answer, book, hang, think
 
 
 def said(messages: list[ModelMessage]) -> list[str]:
@@ -21,11 +21,13 @@ def said(messages: list[ModelMessage]) -> list[str]:
 
 
 async def talk(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+    await think()
     for word in answer(said(messages)):
         yield word
 
 
 async def call_book(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+    await think()
     last = messages[-1].parts[-1]
     if isinstance(last, ToolReturnPart):
         yield f"Done: {last.content}"
@@ -47,6 +49,7 @@ class Trip(BaseModel):
 
 
 async def fill(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+    await think()
     name = info.output_tools[0].name
     yield {0: DeltaToolCall(name, '{"city": "Rome", "days": 3}', tool_call_id="call-1")}
 

@@ -36,6 +36,7 @@ class FakeModel(Model):
         return None
 
     async def stream(self, messages: list[Any], *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        await script.think()
         yield {"messageStart": {"role": "assistant"}}
         call = self.call(messages)
         if call is not None:
