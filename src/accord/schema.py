@@ -6,6 +6,7 @@ One face for dataclasses, msgspec structs, typed dicts, plain types and pydantic
 import copy
 import dataclasses
 import inspect
+import logging
 import pathlib
 import re
 import typing
@@ -13,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from .model import InvalidParams, ParseError
+from .model import A2AError, InvalidParams, ParseError, Unavailable
 from .protocol import lenient, text
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "to_builtins",
 ]
 
+log_ = logging.getLogger("accord")
+
 
 class Shape:
     """A type a value has to fit, or a JSON Schema (a dict)."""
@@ -35,17 +38,32 @@ class Shape:
 
     def read(self, value: Any, where: str) -> Any:
         """Return the JSON value as this type, or raise InvalidParams naming the field below
-        `where`.
+        `where`; also if a check of the type's own raises something else.
         """
         if isinstance(self.type, dict):
             _check_schema(value, self.type, where)
             return value
-        if hasattr(self.type, "model_validate"):
-            return self._read_pydantic(value, where)
         try:
+            if hasattr(self.type, "model_validate"):
+                return self._read_pydantic(value, where)
             return msgspec.convert(value, self.type, dec_hook=_load_foreign, str_keys=True)
         except msgspec.ValidationError as error:
             raise _below(where, lenient.bad_field(error).violations) from None
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # of a check that the user wrote: it may raise anything
+            if isinstance(error, A2AError) and not isinstance(error, Unavailable):
+                raise  # it refuses the value in the words of the protocol
+            raise self._check_failed(where, error) from error
+
+    def _check_failed(self, where: str, error: BaseException) -> InvalidParams:
+        """Return the error for a value at which the check of its type failed. It names what was
+        raised and no more: the text may hold anything, and goes to whoever sent the value.
+        """
+        name = getattr(self.type, "__qualname__", str(self.type))
+        log_.error("%s: the check of %s raised", where, name, exc_info=error)
+        what = f"the check of {name} raised {type(error).__name__}"
+        return InvalidParams(f"{where}: {what}", violations=((where, what),))
 
     def read_text(self, value: str, where: str) -> Any:
         """Return what a person typed: JSON if that fits, else the bare text (a 16 may be meant as

@@ -17,13 +17,16 @@ from accord import Agent
 from accord.engine.log.entries import Entry, Ids, entries_of
 from accord.store.contract import Namespace, Store
 from accord.store.memory import MemoryStore
+from accord.store.postgres import PostgresStore
 from accord.store.sqlite.store import SqliteStore
+from tests.postgres import execute
 from tests.processes import until
 from tests.reliability.clients import Frame
 from tests.reliability.harness import message, state_of, text_of, told
 from tests.reliability.inside import Inside
 
 __all__ = [
+    "Database",
     "Disk",
     "Memory",
     "Process",
@@ -129,6 +132,40 @@ class Memory:
             yield Process(app)
         finally:
             store.kill()
+            await app.close()
+
+
+class Database:
+    """Tasks in PostgreSQL: a process that dies is declared dead, as others do when its heartbeat
+    stands still.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    @contextlib.asynccontextmanager
+    async def process(
+        self, agent: Agent, *, grace_s: float = 0.0, **options: Any
+    ) -> AsyncIterator[Process]:
+        app = agent.app(store=PostgresStore(self.url), **options)
+        await app.open()
+        try:
+            yield Process(app)
+        finally:
+            await app.close(grace_s)
+
+    @contextlib.asynccontextmanager
+    async def dying(self, agent: Agent, **options: Any) -> AsyncIterator[Process]:
+        store = PostgresStore(self.url)
+        app = agent.app(store=store, **options)
+        await app.open()
+        try:
+            yield Process(app)
+        finally:
+            for tending in app._engine._tending:  # else it would come back under a new number
+                tending.cancel()
+            died = f"UPDATE {store.options.schema}.replicas SET died = clock_timestamp()"
+            await asyncio.to_thread(execute, f"{died} WHERE id = $1", store.replica)
             await app.close()
 
 

@@ -175,10 +175,8 @@ class Posts:
     async def _cancel(self, log: Log, post: ReceivedPost) -> None:
         try:
             await self._engine.cancel_log(log)
-        except A2AError as error:  # its skill was asked, and says no
-            if not log.is_lost:
-                log.append(PostRefused(post.id, _name(error), str(error)))
-                log.posts_read = post.n
+        except Exception as error:  # its skill was asked, and says no, or fails
+            _refuse(log, post, error)
 
     async def _take(self, post: ReceivedPost) -> None:
         """Deal with a post. That it was, is stored with what came of it, and not before: else a
@@ -202,10 +200,19 @@ class Posts:
             )
         except Unavailable:  # of the store: no reason to refuse anything, it is read again
             raise
-        except (A2AError, msgspec.DecodeError) as error:
-            if not log.is_lost:
-                log.append(PostRefused(post.id, type(error).__name__, str(error)))
-                log.posts_read = post.n
+        except Exception as error:  # whatever it is, it costs this post and no other
+            _refuse(log, post, error)
+
+
+def _refuse(log: Log, post: ReceivedPost, error: Exception) -> None:
+    """Have the sender of a post get this error, unless the post was dealt with before it came."""
+    if not isinstance(error, A2AError | msgspec.DecodeError):
+        log_.error("task %s: a message of another process failed", log.ids.task_id, exc_info=error)
+        error = A2AError("The agent failed")
+    if not log.is_lost and log.posts_read < post.n:
+        name = _name(error) if isinstance(error, A2AError) else type(error).__name__
+        log.append(PostRefused(post.id, name, str(error)))
+        log.posts_read = post.n
 
 
 def _name(error: A2AError) -> str:
