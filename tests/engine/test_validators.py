@@ -1,6 +1,7 @@
 """A check that a user wrote may raise anything: it costs the message it looked at, and no other."""
 
 import asyncio
+import functools
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -105,6 +106,10 @@ def inbox(process: Process) -> int:
     return sum(len(log.inbox) for log in process.app._engine.tasks.live())
 
 
+def has_waiting(process: Process, count: int) -> bool:
+    return inbox(process) == count
+
+
 async def test_a_first_message_is_refused_and_names_what_was_raised(
     any_place: Place, kind: str
 ) -> None:
@@ -133,9 +138,9 @@ async def test_a_message_that_waited_is_refused_and_the_next_gets_its_turn(
         wrong = []
         for number, name in enumerate(RAISES):
             headers = {"idempotency-key": name} if number % 2 else None
-            sending = process.send(order(name, task_id=task["id"]), headers)
-            wrong.append(asyncio.create_task(sending))
-            await until(lambda count=number + 1: inbox(process) == count)
+            send = process.send(order(name, task_id=task["id"]), headers)
+            wrong.append(asyncio.create_task(send))
+            await until(functools.partial(has_waiting, process, number + 1))
         right = asyncio.create_task(process.send(order("two", task_id=task["id"])))
         await until(lambda: inbox(process) == len(RAISES) + 1)
         shop.go_on.set()
@@ -179,7 +184,7 @@ async def test_a_posted_message_is_refused_and_the_next_is_read(
         wrong = []
         for number, name in enumerate(RAISES):
             wrong.append(asyncio.create_task(other.send(order(name, task_id=task["id"]))))
-            await until(lambda count=number + 1: inbox(owner) == count)
+            await until(functools.partial(has_waiting, owner, number + 1))
         right = asyncio.create_task(other.send(order("two", task_id=task["id"])))
         await until(lambda: inbox(owner) == len(RAISES) + 1)
         shop.go_on.set()

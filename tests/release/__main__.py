@@ -1,4 +1,4 @@
-"""`make release`: build the wheel and the sdist into dist/, and try the wheel where nothing else is.
+"""`make release`: build the wheel and the sdist into dist/, and try the wheel where nothing is.
 
 `make release-check` (`--extras`) also tries it with each extra alone.
 """
