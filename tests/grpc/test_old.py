@@ -328,3 +328,25 @@ async def test_the_old_client_gets_the_card(compat):
     assert (
         await compat.get_extended_agent_card(pb.GetExtendedAgentCardRequest())
     ).name == "Old friend"
+
+
+async def test_an_empty_authentication_of_a_push_config_is_none(connect_grpc):
+    """The message is there, and says nothing: kits of 0.3 send it so."""
+
+    async def ask(request: str, ctx: Context):
+        return await ctx.ask("When?")
+
+    hook = old.PushNotificationConfig(
+        id="c", url="https://hooks.example/a2a", authentication=old.AuthenticationInfo()
+    )
+    async with connect_grpc(ask) as client:
+        stub = A2AServiceStub(client.channel)
+        task = (await stub.SendMessage(a_send(), timeout=PATIENCE_S)).task
+        request = old.CreateTaskPushNotificationConfigRequest(
+            parent=f"tasks/{task.id}",
+            config_id="c",
+            config=old.TaskPushNotificationConfig(push_notification_config=hook),
+        )
+        made = await stub.CreateTaskPushNotificationConfig(request, timeout=PATIENCE_S)
+    assert made.push_notification_config.url == "https://hooks.example/a2a"
+    assert not made.push_notification_config.HasField("authentication")

@@ -58,11 +58,11 @@ async def test_errors_are_plain_json_unless_the_type_is_asked_for(connect_rest):
 
 @pytest.mark.parametrize("kind", ["text/plain", "", "multipart/form-data", "application/jsonx"])
 async def test_a_request_that_is_not_json_is_refused_unread(connect_rest, kind):
-    """415."""
+    """400, as every ContentTypeNotSupported (5.4 of 1.0.1)."""
     async with connect_rest(echo) as client:
         status, answer = await client.post("/message:send", say("hi"), Content_Type=kind)
         assert (status, answer["error"]["details"][0]["reason"]) == (
-            415,
+            400,
             "CONTENT_TYPE_NOT_SUPPORTED",
         )
 

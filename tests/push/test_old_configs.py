@@ -3,7 +3,7 @@
 import pytest
 
 from accord import Context
-from tests.legacy.wire import say_0_1, say_0_3, say_rest, talking_to
+from tests.legacy.wire import Json, say_0_1, say_0_3, say_rest, talking_to
 
 from .webhook import Webhook
 
@@ -83,6 +83,43 @@ async def test_0_1_sets_gets_and_takes_away():
         assert await client.result("tasks/pushNotification/get", {"id": "t"}) == config
         assert await client.result("tasks/pushNotification/set", none) == none
         assert await client.result("tasks/pushNotification/get", {"id": "t"}) == none
+
+
+@pytest.mark.parametrize("empty", [{}, {"schemes": []}, {"schemes": [], "credentials": ""}, None])
+async def test_an_empty_authentication_is_none(empty: Json | None):
+    """The kits of 0.x write an empty object where they mean no authentication: in every version
+    and binding that has a push config of 0.x.
+    """
+    hook = {"id": "c", "url": URL, "authentication": empty}
+    kept = {"id": "c", "url": URL}
+    async with talking_to(work) as client:
+        inline = say_0_3("ask", configuration={"pushNotificationConfig": hook})
+        task = await client.result("message/send", inline)
+        got = {"id": task["id"], "pushNotificationConfigId": "c"}
+        found = await client.result("tasks/pushNotificationConfig/get", got)
+        assert found["pushNotificationConfig"] == kept
+        set_ = {"taskId": task["id"], "pushNotificationConfig": hook}
+        made = await client.result("tasks/pushNotificationConfig/set", set_)
+        assert made["pushNotificationConfig"] == kept
+        path = f"/v1/tasks/{task['id']}/pushNotificationConfigs"
+        made = await client.ok("POST", path, {"config": {"pushNotificationConfig": hook}})
+        assert made["pushNotificationConfig"] == kept
+        await client.result("tasks/send", say_0_1("t", "ask"))
+        old = {"id": "t", "pushNotificationConfig": {"url": URL, "authentication": empty}}
+        made = await client.result("tasks/pushNotification/set", old)
+        assert made["pushNotificationConfig"] == {"url": URL}
+
+
+@pytest.mark.parametrize(
+    "odd", [{"credentials": "secret"}, {"schemes": "Bearer"}, {"schemes": [7]}, "Bearer", []]
+)
+async def test_an_authentication_that_makes_no_sense_is_refused(odd: object):
+    """Credentials without a scheme would never be sent, and nobody would notice."""
+    async with talking_to(work) as client:
+        task = await client.result("message/send", say_0_3("ask"))
+        hook = {"url": URL, "authentication": odd}
+        set_ = {"taskId": task["id"], "pushNotificationConfig": hook}
+        assert (await client.error("tasks/pushNotificationConfig/set", set_))["code"] == -32602
 
 
 @pytest.mark.parametrize("how", ["inline", "set"])

@@ -6,7 +6,7 @@
     ├── PushNotificationNotSupported     -32003  400
     ├── UnsupportedOperation             -32004  400
     ├── ContentTypeNotSupported          -32005  400
-    │   └── UnsupportedMediaType         -32005  415   (the request itself, not a part of it)
+    │   └── UnsupportedMediaType         -32005  400   (the request itself, not a part of it)
     ├── InvalidAgentResponse             -32006  500
     ├── ExtendedAgentCardNotConfigured   -32007  400
     ├── ExtensionSupportRequired         -32008  400
@@ -121,8 +121,6 @@ class ContentTypeNotSupported(A2AError):
 
 class UnsupportedMediaType(ContentTypeNotSupported):
     """The request is not JSON; send it with Content-Type: application/json."""
-
-    status = 415
 
 
 class InvalidAgentResponse(A2AError):

@@ -371,13 +371,17 @@ def read_webhook(value: Any, field: str) -> Json:
         raise refuse(f"{field}.url", "is required")
     config = some(value, "id", "url", "token")
     authentication = value.get("authentication")
-    if authentication is not None:
-        schemes = need(authentication, f"{field}.authentication").get("schemes") or [
-            authentication.get("scheme")
-        ]
-        if not isinstance(schemes, list) or schemes[0] is None:
-            raise refuse(f"{field}.authentication.schemes", "is required")
+    authentication = need(
+        {} if authentication is None else authentication, f"{field}.authentication"
+    )
+    schemes = authentication.get("schemes") or [authentication.get("scheme") or ""]
+    if not isinstance(schemes, list):
+        raise refuse(f"{field}.authentication.schemes", "is not a list")
+    # Clients of 0.x send an empty object, or one with no schemes, where they mean none.
+    if schemes[0]:
         config["authentication"] = {"scheme": schemes[0], **some(authentication, "credentials")}
+    elif authentication.get("credentials"):
+        raise refuse(f"{field}.authentication.schemes", "is required with credentials")
     return config
 
 

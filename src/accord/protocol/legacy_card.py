@@ -78,7 +78,8 @@ def add_v01(card: Json) -> None:
         ]
         card["url"] = rpc[0] if rpc else ""
     schemes = [_word(scheme) for scheme in card.get("securitySchemes", {}).values()]
-    card["authentication"] = {"schemes": list(dict.fromkeys(schemes))}
+    if schemes:
+        card["authentication"] = {"schemes": list(dict.fromkeys(schemes))}
 
 
 def write_security(requirements: list[Json]) -> list[Json]:

@@ -22,6 +22,7 @@ from ...model import (
     PushNotificationNotSupported,
     TaskNotCancelable,
     TaskPushNotificationConfig,
+    UnsupportedMediaType,
     UnsupportedOperation,
 )
 from .. import legacy, legacy_card
@@ -252,6 +253,7 @@ _STATUS: dict[type[A2AError], int] = {
     TaskNotCancelable: 409,
     PushNotificationNotSupported: 501,
     ContentTypeNotSupported: 415,
+    UnsupportedMediaType: 415,
     InvalidAgentResponse: 502,
     ExtendedAgentCardNotConfigured: 404,
 }
