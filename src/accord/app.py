@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -57,11 +57,13 @@ class _Signer:
     def key_id(self) -> str:
         return self._app.keyring.signing_key.id
 
-    def sign(self, card: AgentCard, base: str) -> AgentCard:
+    def sign(
+        self, card: AgentCard, base: str, served: Mapping[str, Any] | None = None
+    ) -> AgentCard:
         from .auth import sign_card
 
         key = self._app.keyring.signing_key
-        return sign_card(card, key, key_url=f"{base}/.well-known/jwks.json")
+        return sign_card(card, key, key_url=f"{base}/.well-known/jwks.json", served=served)
 
 
 class AppPart(Protocol):

@@ -4,14 +4,17 @@ import json
 import warnings
 from typing import Any, cast
 
+import aiohttp
 import msgspec
 import pytest
+import rfc8785
 from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from accord import Agent
 from accord.auth import (
+    ApiKeys,
     InvalidSignature,
     Keyring,
     KeyringError,
@@ -25,7 +28,7 @@ from accord.cli import main
 from accord.client import NO_RETRY, UntrustedCard, connect
 from accord.model import AgentCard
 from accord.protocol import lenient
-from tests.auth.tokens import b64, hmac_signed, jwks, made, pem, public_pem
+from tests.auth.tokens import b64, hmac_signed, holds_as_received, jwks, made, pem, public_pem
 from tests.client.peers import answer, scripted
 
 # Two implementations agree on this one (EdDSA, the seed is the bytes 0 to 31).
@@ -353,8 +356,6 @@ async def test_what_is_not_signed_counts_for_nothing(keys):
 
 async def test_a_card_of_before_1_0(keys):
     """Its signature is over the object as it stands."""
-    import rfc8785
-
     old: dict[str, Any] = {"name": "Old", "url": "https://old.example/", "version": "1"}
     old |= {
         "protocolVersion": "0.3.0",
@@ -388,8 +389,11 @@ def test_a_trust_in_nobody(options, fault):
 # Served
 
 
-def hr(**card_fields):
-    agent = Agent("HR", description="Hires", **card_fields)
+PLACE = "/.well-known/agent-card.json"
+
+
+def hr(name="HR", **card_fields):
+    agent = Agent(name, description="Hires", **card_fields)
 
     @agent.skill(tags=["hr"])
     async def hire(name: str) -> str:
@@ -436,6 +440,40 @@ async def test_their_client_verifies_a_served_card(versions):
         )
         with pytest.raises(Exception, match="signature"):
             await A2ACardResolver(http, url).get_agent_card(signature_verifier=other)
+
+
+@pytest.mark.parametrize("versions", [None, ["1.0"], ["0.3"], ["1.0", "0.1"]])
+@pytest.mark.parametrize("kind", ["open", "guarded", "beside another"])
+async def test_a_served_card_verifies_as_it_is_received(versions, kind):
+    """By the letter of 8.4.3: the members of other versions are signed with the rest. Readers who
+    parse the 1.0 card first find a signature over that.
+    """
+    agent = hr(auth=ApiKeys(keys={"k" * 32: "mia"}) if kind == "guarded" else None)
+    beside = [hr(name="IT")] if kind == "beside another" else []
+    app = agent.app(sign_card=True, versions=versions, beside=beside)
+    path = "/hr" if beside else ""
+    async with app.serving() as url, aiohttp.ClientSession() as http:
+        for said in ("", "0.3", "1.0"):
+            headers = {"A2A-Version": said} if said else {}
+            async with http.get(f"{url}{path}{PLACE}", headers=headers) as response:
+                value = await response.json()
+                assert response.headers["Vary"] == "A2A-Version"
+            assert holds_as_received(value, app.keyring.jwks())
+            assert not holds_as_received(value | {"name": "Other"}, app.keyring.jwks())
+            assert await Trust(app.keyring.jwks()).verify(lenient.convert(value, AgentCard))
+            is_pure = said == "1.0" or versions == ["1.0"]
+            assert ("url" not in value) is is_pure
+
+
+async def test_a_card_that_was_signed_as_json(keys):
+    """Whoever signs by the letter, with members that we don't know, is verified too."""
+    value: dict[str, Any] = VECTOR | {"later": {"than": "1.0"}}
+    protected, _, signature = keys["ec"].sign(rfc8785.dumps(value), {"typ": "JOSE"}).split(".")
+    signed = value | {"signatures": [{"protected": protected, "signature": signature}]}
+    async with connect(signed, verify=jwks(keys["ec"])) as client:
+        assert client.card.name == "Kräuter Agent"
+    with pytest.raises(UntrustedCard):
+        await connect(signed | {"later": {}}, verify=jwks(keys["ec"]))
 
 
 async def test_a_server_that_can_not_sign_does_not_start(monkeypatch):

@@ -7,6 +7,7 @@ import json
 import time
 from typing import Any
 
+import rfc8785
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
@@ -15,6 +16,9 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
+from jwt import PyJWK
+from jwt.api_jws import PyJWS
+from jwt.exceptions import InvalidSignatureError
 
 from accord.auth import SigningKey, private_key
 
@@ -45,6 +49,20 @@ def made(tmp_path, kind: str, kid: str = "") -> SigningKey:
 
 def jwks(*keys: SigningKey) -> dict[str, Any]:
     return {"keys": [key.public() for key in keys]}
+
+
+def holds_as_received(card: dict[str, Any], keys: dict[str, Any]) -> bool:
+    """Whether a signature holds for a reader who canonicalizes the JSON they got (8.4.3)."""
+    payload = b64(rfc8785.dumps({name: card[name] for name in card if name != "signatures"}))
+    for one in card["signatures"]:
+        token = f"{one['protected']}.{payload}.{one['signature']}"
+        for key in keys["keys"]:
+            try:
+                PyJWS().decode(token, PyJWK(key), algorithms=["ES256"])
+            except InvalidSignatureError:
+                continue
+            return True
+    return False
 
 
 def claims(**changes: Any) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from accord.model import (
 )
 from tests.auth.test_client import Agent as OAuthAgent
 from tests.auth.test_client import oauth
+from tests.auth.tokens import holds_as_received
 from tests.client.peers import PATIENCE_S, scripted
 from tests.hub.hubs import Desk, agent_named, hub_at
 from tests.legacy.test_clients import HERE, JS, PYTHON, helper, needs_node, packages
@@ -225,6 +226,11 @@ async def test_the_card_is_the_hubs_and_the_original_is_kept(tmp_path):
         assert via["params"]["signedBy"]
         keys = {key["kid"] for key in desk.hub.app.keyring.jwks()["keys"]}
         assert {_kid(one) for one in card["signatures"]} <= keys
+        assert holds_as_received(card, desk.hub.app.keyring.jwks())
+        assert holds_as_received(old.json(), desk.hub.app.keyring.jwks())
+        assert "url" not in card
+        own = await desk.call("GET", "/.well-known/agent-card.json")
+        assert holds_as_received(own.body, desk.hub.app.keyring.jwks())
         async with connect(at, verify=True) as client:  # with the hub's key
             assert (await client.send("hi")).text == "HI"
 

@@ -39,6 +39,10 @@ def _members(card: AgentCard) -> dict[str, Any]:
     return members
 
 
+def _unsigned(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: member for name, member in value.items() if name != "signatures"}
+
+
 def _canonical(value: Any) -> bytes:
     try:
         return rfc8785.dumps(value)
@@ -59,21 +63,31 @@ def _without_empty(value: Any, depth: int = 0) -> Any:
     return None if value == "" else value
 
 
-def sign_card(card: AgentCard, key: SigningKey, *, key_url: str = "") -> AgentCard:
+def sign_card(
+    card: AgentCard,
+    key: SigningKey,
+    *,
+    key_url: str = "",
+    served: Mapping[str, Any] | None = None,
+) -> AgentCard:
     """Return the card with one more signature (two, where implementations differ about its form).
 
     Args:
         card: The card; signatures it has are kept, so that keys can be rotated.
         key: What to sign with.
         key_url: Where the public key is published, as a JWK set (`jku`).
+        served: The JSON that readers get, if it holds more than the card. It gets a signature of
+          its own: some readers canonicalize what they received, others the card in it.
 
     Raises:
         ValueError: The card can't be signed, and why.
     """
     header = {"typ": "JOSE"} | ({"jku": key_url} if key_url else {})
     members = _members(card)
-    forms = dict.fromkeys([_canonical(members), _canonical(_without_empty(members) or {})])
-    added = [_signature(key.sign(form, header)) for form in forms]
+    forms = [_canonical(members), _canonical(_without_empty(members) or {})]
+    if served is not None:
+        forms.append(_canonical(_unsigned(served)))
+    added = [_signature(key.sign(form, header)) for form in dict.fromkeys(forms)]
     if len(card.signatures) + len(added) > MAX_SIGNATURES:
         raise ValueError(f"a card with more than {MAX_SIGNATURES} signatures is refused by readers")
     return msgspec.structs.replace(card, signatures=[*card.signatures, *added])
@@ -131,7 +145,8 @@ class Trust:
 
         Args:
             card: The card as it was written: read as 1.0, and not repaired.
-            raw: A card of before 1.0, as JSON: there the whole object is what was signed.
+            raw: The card as it was received, as JSON. Of one of before 1.0 this is what was
+              signed; of one of 1.0 it may be.
             origin: Where the agent was asked for; empty if its card was handed over.
             http: Connects to `origin` as the user wants it.
 
@@ -212,13 +227,19 @@ def _is_secure(url: Url) -> bool:
 
 
 def _forms(card: AgentCard, raw: Mapping[str, Any] | None) -> list[bytes]:
+    """What may have been signed. A card of before 1.0 was signed as it stands; one of 1.0 as its
+    model, or as it stands by who canonicalizes JSON.
+    """
+    values = [_unsigned(raw)] if raw is not None else []
+    if raw is None or card.supported_interfaces:
+        values.append(_members(card))
     try:
-        members = (
-            _members(card)
-            if raw is None
-            else {name: value for name, value in raw.items() if name != "signatures"}
-        )
-        return [_canonical(members), _canonical(_without_empty(members) or {})]
+        forms = [
+            form
+            for value in values
+            for form in (_canonical(value), _canonical(_without_empty(value) or {}))
+        ]
+        return list(dict.fromkeys(forms))
     except ValueError as error:
         raise InvalidSignature(str(error)) from None
 

@@ -238,7 +238,7 @@ async def verify_card(value: Any, url: str, trust: "Trust", origin: str, http: H
     except (InvalidParams, RecursionError) as error:
         raise BadCard(where, f"the card can't be verified: {error}") from None
     try:
-        await trust.verify(card, raw=value if is_old else None, origin=origin, http=http)
+        await trust.verify(card, raw=value, origin=origin, http=http)
     except InvalidSignature as error:
         raise UntrustedCard(where, f"the card is not trusted: {error}") from error
     except IssuerUnavailable as error:

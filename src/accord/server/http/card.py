@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -32,7 +32,11 @@ class CardSigner(Protocol):
         """The key that is used now: what others have signed is made anew."""
         ...
 
-    def sign(self, card: AgentCard, base: str) -> AgentCard: ...
+    def sign(
+        self, card: AgentCard, base: str, served: Mapping[str, Any] | None = None
+    ) -> AgentCard:
+        """Return the card with signatures; `served` is the JSON it is part of, signed too."""
+        ...
 
 
 class CardEndpoint:
@@ -59,21 +63,19 @@ class CardEndpoint:
         self._modified = http_date(started_s)
         self._signer = signer
         self._has_compared = False
-        self._made: dict[tuple[str, bool, str], tuple[bytes, bytes, bool]] = {}
+        self._made: dict[tuple[str, bool, str], tuple[bytes, bytes]] = {}
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         headers = request.headers
         base = self.base(request)
         if not self._has_compared and not _FORWARDED.isdisjoint(headers):
             self._compare(base, headers)
-        body, tag, is_signed = self._encoded(
-            base, headers.get(b"a2a-version", b"").startswith(b"1.")
-        )
+        body, tag = self._encoded(base, headers.get(b"a2a-version", b"").startswith(b"1."))
         cache = (
             (b"etag", tag),
             (b"cache-control", b"public, max-age=%d" % MAX_AGE_S),
             (b"last-modified", self._modified),
-            *(((b"vary", b"A2A-Version"),) if is_signed else ()),
+            (b"vary", b"A2A-Version"),
         )
         known = headers.get(b"if-none-match", b"")
         is_same = known == b"*" or tag in [
@@ -98,39 +100,35 @@ class CardEndpoint:
                 *(used, base, used),
             )
 
-    def _encoded(self, base: str, says_1: bool) -> tuple[bytes, bytes, bool]:
+    def _encoded(self, base: str, says_1: bool) -> tuple[bytes, bytes]:
         signed_by = self._signer.key_id() if self._signer is not None else ""
         made = self._made.get((base, says_1, signed_by))
         if made is None:
             card = self._card(base)
-            is_signed = bool(card.signatures) and len(self._versions) > 1
-            body = v1.encode(card if says_1 and is_signed else self._signed(card, base))
+            body = v1.encode(self._pure(card, base) if says_1 else self._union(card, base))
             tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:16].encode()
             if len(self._made) > 64:
                 self._made.clear()
-            made = self._made[base, says_1, signed_by] = (body, tag, is_signed)
+            made = self._made[base, says_1, signed_by] = (body, tag)
         return made
 
-    def _signed(self, card: AgentCard, base: str) -> dict[str, Any]:
-        """The card for the readers of every version, signed as readers of 1.0 see it: they leave
-        out what the others need.
-        """
-        value = self._union(card)
-        if self._signer is not None:
-            seen = self._signer.sign(lenient.convert(value, AgentCard), base)
-            value["signatures"] = msgspec.to_builtins(seen.signatures)
-        return value
+    def _pure(self, card: AgentCard, base: str) -> AgentCard:
+        """The 1.0 card, for those who say that they read 1.0."""
+        return self._signer.sign(card, base) if self._signer is not None else card
 
-    def _union(self, card: AgentCard) -> dict[str, Any]:
-        """The card with what the readers of every version served need.
+    def _union(self, card: AgentCard, base: str) -> dict[str, Any]:
+        """The card with what the readers of every served version need.
 
-        A signature holds for the 1.0 card alone, which is what those who say 1.0 get of a signed
-        one.
+        It is signed as 1.0 readers see it, who leave out what the others need, and as it is
+        served, for readers who canonicalize the JSON they received (8.4.3).
         """
         value: dict[str, Any] = msgspec.to_builtins(card)
         for version in self._versions:
             if version.card is not None:
                 version.card(value)
+        if self._signer is not None:
+            signed = self._signer.sign(lenient.convert(value, AgentCard), base, value)
+            value["signatures"] = msgspec.to_builtins(signed.signatures)
         return value
 
     def base(self, request: HttpRequest) -> str:
