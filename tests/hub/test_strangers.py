@@ -1,10 +1,17 @@
 """Cards of strangers: what is broken is refused, what addresses a model waits for a person."""
 
+import asyncio
 import json
 
+import msgspec
+import pytest
+
+from accord.hub.hub import ADMIN
+from accord.protocol.lenient import bad_field
 from tests.client.test_broken_cards import BODIES, CARDS
 from tests.client.test_discover import REPAIRS
 from tests.hub.hubs import hub_at, serving_card
+from tests.processes import until
 
 
 async def test_what_is_no_card_is_refused_and_what_can_be_repaired_is_read(tmp_path, capsys):
@@ -104,3 +111,61 @@ async def test_a_description_of_the_owners_is_cleaned_and_does_not_address_a_mod
         assert entry is not None
         assert entry.settings.description.startswith("Bakes[2J xx")
         assert len(entry.settings.description) == 1000
+
+
+_LONG = 1_000_000  # bytes, of the 1 MiB a card may have
+_ACCENTS = "a" + "\u0300\u0323" * (_LONG // 4)  # accents that have to be put in order
+_SKILL = {"id": "a", "name": "a", "description": "a", "tags": []}
+
+SLOW = {
+    "spaces after a word of the filter": {"description": "system" + " " * _LONG},
+    "a word of the filter again and again": {"description": "system " * (_LONG // 7)},
+    "beginnings of tags": {"description": "<|" * (_LONG // 2)},
+    "accents": {"description": _ACCENTS},
+    "accents in the name": {"name": _ACCENTS},
+    "accents in a skill's examples": {
+        "skills": [_SKILL | {"id": str(n), "examples": [_ACCENTS[:300]] * 20} for n in range(75)]
+    },
+    "characters that become many": {"description": "\ufdfa" * (_LONG // 3)},
+    "modes": {"defaultOutputModes": [f"text/{n}" for n in range(70_000)]},
+}
+
+
+@pytest.mark.parametrize("texts", SLOW.values(), ids=SLOW)
+async def test_no_card_holds_up_the_hub(tmp_path, texts):
+    """A card of 1 MiB takes time in proportion to its length: quadratic patterns would take hours.
+    Meanwhile others are answered.
+    """
+    async with hub_at(tmp_path) as desk, serving_card() as server, asyncio.timeout(100):
+        server.card = json.dumps(server.base(**texts), ensure_ascii=False).encode()
+        adding = asyncio.create_task(desk.add(server.url, name="slow"))
+        await until(lambda: server.asked)
+        assert (await desk.call("GET", "/agents")).status == 200
+        await adding
+        before = desk.hub.registry.get("slow").latest
+        server.card = json.dumps(server.base(defaultOutputModes=[]), ensure_ascii=False).encode()
+        assert (await desk.hub.registry.refresh("slow")).latest == before + 1
+
+
+async def test_a_search_with_many_accents_is_answered(tmp_path):
+    """Anybody may search, and only the beginning of a long request counts."""
+    async with hub_at(tmp_path) as desk, asyncio.timeout(100):
+        found = await desk.hub.finder.search(ADMIN, _ACCENTS)
+        assert found.agents == []
+
+
+async def test_a_card_with_too_many_skills_is_refused(tmp_path):
+    """What is looked at for every call is bounded."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        server.card = server.base(skills=[_SKILL | {"id": str(n)} for n in range(501)])
+        answer = await desk.call("POST", "/agents", {"url": server.url})
+        assert (answer.status, answer.body["error"]["fix"]) == (422, "serve them as several agents")
+
+
+def test_a_complaint_about_a_field_is_read_in_linear_time():
+    """A complaint may quote a stranger's text, which may look like the place of a field."""
+    quoted = "Invalid enum value '" + " - at `" * 100_000 + "'"
+    error = bad_field(msgspec.ValidationError(quoted))
+    assert error.violations[0][0] == "params"
+    placed = bad_field(msgspec.ValidationError(f"{quoted} - at `$.message.role`"))
+    assert placed.violations == (("message.role", quoted),)

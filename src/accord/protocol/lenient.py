@@ -21,7 +21,6 @@ __all__ = ["bad_field", "convert"]
 
 T = TypeVar("T")
 
-_AT = re.compile(r"(?P<what>.*?)(?: - at (?:key in )?`\$?(?P<path>.*)`)?$", re.DOTALL)
 _MEMBER = re.compile(r"(?:missing required field|contains unknown field) `(?P<name>[^`]+)`")
 _INT32 = range(-(2**31), 2**31)
 
@@ -36,14 +35,23 @@ def convert(value: Any, type_: type[T]) -> T:
 
 def bad_field(error: msgspec.ValidationError) -> InvalidParams:
     """Turn a decoder's complaint into InvalidParams with a field violation."""
-    match = _AT.match(str(error))
-    assert match is not None  # the pattern matches any text
-    what, path = match["what"], (match["path"] or "").lstrip(".")
+    what, path = _place(str(error))
     member = _MEMBER.search(what)
     if member is not None:
         path = f"{path}.{member['name']}" if path else member["name"]
         what = "is required" if what.startswith("Object missing") else "is not known"
     return _refuse(path, what)
+
+
+def _place(text: str) -> tuple[str, str]:
+    """What is wrong, and where; a complaint of msgspec ends with the place, unless it is the
+    whole.
+    """
+    what, at, where = text.rpartition(" - at ")
+    where = where.removeprefix("key in ")
+    if not at or not where.startswith("`$") or not where.endswith("`"):
+        return text, ""
+    return what, where[2:-1].lstrip(".")
 
 
 def _refuse(path: str, what: str) -> InvalidParams:

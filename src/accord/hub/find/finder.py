@@ -14,7 +14,16 @@ import msgspec
 from ...auth import Caller
 from ...model import SCHEMA, AgentSkill
 from ..access import Policy
-from ..registry import Entry, EntryState, Registry, fence_card, fence_id, fence_skill, fence_text
+from ..registry import (
+    Entry,
+    EntryState,
+    Registry,
+    fence_card,
+    fence_id,
+    fence_line,
+    fence_skill,
+    fence_text,
+)
 from .index import Index, IndexHit, SkillDocument
 from .meaning import Meaning, MeaningUnavailable
 from .words import is_chinese, request_words
@@ -112,12 +121,13 @@ class Finder:
         shown = self._shown.get(entry.name)
         if shown is not None and shown.stamp == stamp:
             return
-        description = entry.settings.description or entry.card.description
-        agent_text = f"{entry.name} {entry.card.name} {' '.join(entry.settings.tags)}"
+        description = fence_text(entry.settings.description or entry.card.description)
+        agent_name = fence_line(entry.card.name, 120)
+        agent_text = f"{entry.name} {agent_name} {' '.join(entry.settings.tags)}"
         documents = [
             _document(entry.name, agent_text, description, skill) for skill in entry.card.skills
         ] or [SkillDocument(entry.name, "", agent_text, "", "", description, "")]
-        texts = " ".join([description, *(skill.description for skill in entry.card.skills)])
+        texts = " ".join([description, *(document.description for document in documents)])
         self._shown[entry.name] = _Shown(
             stamp,
             {skill.id: skill for skill in entry.card.skills},

@@ -7,6 +7,8 @@ import functools
 import re
 import unicodedata
 
+from ..registry import plain
+
 __all__ = ["is_chinese", "request_words", "words_of"]
 
 _CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -45,7 +47,7 @@ def words_of(text: str) -> list[str]:
     """Return the words of a text, in order."""
     found: list[str] = []
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = plain(text)
     for run in _RUNS.findall(_CASE.sub(" ", text)):
         if not run.isascii() and _HAN.match(run):
             found += [run[i : i + 2] for i in range(len(run) - 1)] or [run]
@@ -63,7 +65,7 @@ def request_words(text: str) -> dict[str, str]:
     """Return the words of a request that say what is wanted, each with how it was written; all of
     them, if none does.
     """
-    text = unicodedata.normalize("NFKC", text)[:_MAX_REQUEST]
+    text = plain(text[:_MAX_REQUEST])[:_MAX_REQUEST]
     runs = _RUNS.findall(_CASE.sub(" ", _HAN_FILLERS.sub(" ", text)))
     telling = [run for run in runs if run.lower() not in _FILLERS]
     found: dict[str, str] = {}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .fence import fence_line as fence_line
     from .fence import fence_skill as fence_skill
     from .fence import fence_text as fence_text
+    from .fence import plain as plain
     from .fence import skill_id as skill_id
     from .registry import Registry as Registry
 
@@ -43,6 +44,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "fence_skill": "fence",
             "fence_text": "fence",
             "origins_of": "entries",
+            "plain": "fence",
             "skill_id": "fence",
         },
     )

@@ -10,14 +10,17 @@ import msgspec
 from ...client import Budget
 from ...client.auth import AgentPlace, Signed, choose
 from ...client.discovery import Cards, card_of, get_card, read_json
+from ...engine import offload
 from ...model import A2AError, AgentCard
 from ...net import AgentFault, Guard, Http, Network, origin_of
 from ..access import TrustedKeys
 from ..errors import CannotAdd
 from .entries import SignatureReport
-from .fence import fence_line, harmless, suspicious
+from .fence import SKILLS, fence_line, harmless, suspicious
 
 __all__ = ["CardReader", "ReadCard"]
+
+NOTES = 100  # kept of what had to be repaired in a card
 
 
 class ReadCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,8 +95,9 @@ class CardReader:
 
     async def _read(self, raw: bytes, url: str, notes: list[str]) -> ReadCard:
         try:
-            signature, value = await self._trusted.report(read_json(raw, url, self._budget), url)
-            card = card_of(value, url, notes)
+            read = await offload(len(raw), read_json, raw, url, self._budget)
+            signature, value = await self._trusted.report(read, url)
+            card, warnings = await offload(len(raw), _cleaned, value, url, notes)
         except AgentFault as error:
             raise CannotAdd(
                 f"the card can't be read: {error.fault}", fix="accord card get --validate shows why"
@@ -103,14 +107,25 @@ class CardReader:
                 "the card names no interface that can be called",
                 fix="supportedInterfaces needs an entry with url, protocolBinding, protocolVersion",
             )
+        if len(card.skills) > SKILLS:
+            raise CannotAdd(
+                f"the card has {len(card.skills):,} skills; the hub takes {SKILLS} at most",
+                fix="serve them as several agents",
+            )
         return ReadCard(
             url=url,
             raw=raw,
-            card=harmless(card),
-            notes=tuple(fence_line(note, 300) for note in notes),
+            card=card,
+            notes=tuple(fence_line(note, 300) for note in notes[:NOTES]),
             signature=signature,
-            warnings=tuple(suspicious(card)[:20]),
+            warnings=warnings,
         )
+
+
+def _cleaned(value: Any, url: str, notes: list[str]) -> tuple[AgentCard, tuple[str, ...]]:
+    """Return a card without what hides in it, and what a person should look at."""
+    card = card_of(value, url, notes)
+    return harmless(card), tuple(suspicious(card)[:20])
 
 
 _NO_CARD = card_of(

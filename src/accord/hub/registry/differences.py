@@ -167,7 +167,8 @@ def _modes_removed(kind: str) -> Callable[[Side, Side], Iterator[Found]]:
 
 
 def _gone(before: list[str], after: list[str]) -> list[str]:
-    return [mode for mode in before if mode not in after]
+    kept = set(after)
+    return [mode for mode in before if mode not in kept]
 
 
 def _capabilities(old: Side, new: Side) -> Iterator[Found]:

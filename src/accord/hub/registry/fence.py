@@ -5,7 +5,11 @@
   shown, long texts are cut and ids that are none become slugs. Apart from that, a text is never
   rewritten.
 - What a model reads stands below `untrusted`, with a sentence that says so.
-- Phrases that address a model are found, so that a person looks before the agent is listed.
+- Some known phrases that address a model are found, so that a person looks before the agent is
+  listed. This finds copies, not paraphrases: nothing may depend on it.
+
+A card may be 1 MiB long. Everything here takes time in proportion to its length: patterns repeat
+nothing without a bound, and search in pieces, so that no single call holds the interpreter.
 """
 
 import re
@@ -24,6 +28,7 @@ __all__ = [
     "fence_skill",
     "fence_text",
     "harmless",
+    "plain",
     "skill_id",
     "suspicious",
 ]
@@ -45,19 +50,24 @@ _KEPT = "\n\t"
 _JOINERS = "\u200d\ufe0f"  # inside emoji: harmless there, and removed all the same
 _FILLERS = "\u115f\u1160\u3164\uffa0\u034f\u180b\u180c\u180d\u180f\u17b4\u17b5"
 
+# Over texts that `plain` made, where words are one space apart.
 _PHRASES = re.compile(
-    r"ignore\s+(?:all\s+|any\s+)?(?:previous|prior|above|earlier)|"
-    r"disregard\s+(?:all\s+|any\s+|the\s+)?(?:previous|prior|above|instructions)|"
-    r"(?:^|\W)(?:system|assistant|developer)\s*(?:prompt|message)?\s*:|"
-    r"</?\s*(?:system|assistant|user|instructions?|untrusted)\s*>|"
-    r"<\|[a-z_]+\|>|\[/?INST\]|\bDAN mode\b|"
-    r"you\s+are\s+now\s+|you\s+must\s+(?:always\s+)?(?:call|use|choose|reply|answer)|"
-    r"(?:always|only)\s+(?:call|use|choose|prefer)\s+this\s+(?:agent|tool|skill)|"
-    r"do\s+not\s+(?:tell|inform|mention)\s+(?:the\s+)?user|"
-    r"reveal\s+(?:your|the)\s+(?:system\s+)?prompt|"
+    r"ignore (?:(?:all|any|the|of|your|my) ){0,3}(?:previous|prior|above|earlier)|"
+    r"disregard (?:(?:all|any|the|of|your|my) ){0,3}(?:previous|prior|above|earlier|instructions)|"
+    r"(?<!\w)(?:system|assistant|developer) ?(?:prompt|message)? ?:|"
+    r"</? ?(?:system|assistant|user|instructions?|untrusted) ?>|"
+    r"<\|[a-z_]{1,40}\|>|\[/?INST\]|\bDAN mode\b|"
+    r"you are now |you must (?:always )?(?:call|use|choose|reply|answer)|"
+    r"(?:always|only) (?:call|use|choose|prefer) this (?:agent|tool|skill)|"
+    r"do not (?:tell|inform|mention) (?:the )?user|"
+    r"reveal (?:your|the) (?:system )?prompt|"
     r"忽略(?:之前|以上|前面|先前)|无视(?:之前|以上|前面)|系统提示|你现在是",
     re.IGNORECASE,
 )
+_PIECE, _LONGEST = 4_000, 100  # characters searched at once, and those of the longest phrase
+# Normalizing sorts the accents on a letter by insertion: so many characters at once, and no text
+# takes the square of its length.
+_NORMALIZED = 200
 
 
 def fence_text(text: str, most: int = DESCRIPTION) -> str:
@@ -137,19 +147,41 @@ def _harmless(value: Any, *, has_lines: bool) -> Any:
 
 
 def suspicious(card: AgentCard | dict[str, str]) -> list[str]:
-    """Return what in a card, or in texts by their names, addresses a model, or hides: a line each,
-    to be looked at by a person before the agent is listed.
+    """Return what in a card, or in texts by their names, addresses a model in a known phrase, or
+    hides: a line each, to be looked at by a person before the agent is listed.
     """
     found = []
     for where, text in _texts(msgspec.to_builtins(card), ""):
-        match = _PHRASES.search(unicodedata.normalize("NFKC", text))
-        if match is not None:
-            found.append(f"{where} addresses a model: {fence_line(match[0], 80)!r}")
+        phrase = _phrase(plain(text))
+        if phrase:
+            found.append(f"{where} addresses a model: {fence_line(phrase, 80)!r}")
         hidden = {f"U+{ord(c):04X}" for c in text if _is_hidden(c)}
         if hidden:
             said = ", ".join(sorted(hidden)[:5])
             found.append(f"{where} has hidden characters: {said}")
     return found
+
+
+def plain(text: str) -> str:
+    """Return a text as it is searched: in NFKC, its words one space apart."""
+    if not text.isascii():
+        text = " ".join(
+            "".join(
+                unicodedata.normalize("NFKC", word[at : at + _NORMALIZED])
+                for at in range(0, len(word), _NORMALIZED)
+            )
+            for word in text.split()
+        )
+    return " ".join(text.split())
+
+
+def _phrase(text: str) -> str:
+    """The first phrase that addresses a model; empty if there is none."""
+    for at in range(0, len(text), _PIECE):
+        match = _PHRASES.search(text, at, at + _PIECE + _LONGEST)
+        if match is not None:
+            return match[0]
+    return ""
 
 
 def _is_hidden(c: str) -> bool:
@@ -161,7 +193,7 @@ def _is_hidden(c: str) -> bool:
 
 def _below(where: str, name: str) -> str:
     """The place of a member. Names that the card's maker chose are left out."""
-    is_chosen = re.search(r"(params|Schemes|schemes|scopes)(\.\*)*$", where)
+    is_chosen = where.endswith((".*", "params", "Schemes", "schemes", "scopes"))
     return f"{where}.{'*' if is_chosen else name}".strip(".")
 
 

@@ -32,7 +32,7 @@ from .entries import (
     Visibility,
     origins_of,
 )
-from .fence import fence_text, suspicious
+from .fence import DESCRIPTION, fence_text, suspicious
 from .rows import (
     AGENT_COLUMNS,
     CARD_COLUMNS,
@@ -641,7 +641,7 @@ def _checked(by: Person, settings: EntrySettings, before: EntrySettings) -> Entr
 
     Raises HubError, also for a limit that would limit nothing.
     """
-    found = suspicious({"description": settings.description})
+    found = suspicious({"description": settings.description[: 4 * DESCRIPTION]})
     if found and not by.is_admin and settings.description != before.description:
         raise HubError(
             f"this can't be set: {'; '.join(found)}",
