@@ -33,16 +33,27 @@ ORDER = [
 # Of the rooms on one level, who may use whom: an encoded task is kept by the store, a caller is
 # known to all.
 BESIDE = {("client", "push"), ("push", "engine"), ("auth", "store"), ("cli", "integrations")}
+# For a type alone, under `if TYPE_CHECKING`: `ctx.delegate` returns what a client returns.
+TYPES = {("engine/skills/context.py", "client")}
 
 
 def room_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
+def is_a_type(path: Path, node: ast.stmt) -> bool:
+    own = str(path.relative_to(SOURCE))
+    return isinstance(node, ast.ImportFrom) and (own, node.module) in TYPES
+
+
 def imported_rooms(path: Path) -> set[str]:
     depth = len(path.relative_to(SOURCE).parts)
     rooms = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for block in [node for node in tree.body if isinstance(node, ast.If)]:
+        if ast.unparse(block.test) == "TYPE_CHECKING":
+            block.body = [one for one in block.body if not is_a_type(path, one)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == depth:
             names = [node.module] if node.module else [alias.name for alias in node.names]
             rooms |= {name.split(".")[0] for name in names if name}

@@ -1,5 +1,6 @@
 """Skills called like functions, and answers as the types one wants."""
 
+import inspect
 from dataclasses import dataclass
 
 import pydantic
@@ -9,6 +10,7 @@ from accord import Agent, Context, InvalidParams, connect
 from accord.client import CallFailed
 from accord.client.streams.resume import ShownText
 from accord.model import InvalidAgentResponse
+from accord.net import Http, Request, Response, ResponseBody
 
 
 @dataclass
@@ -98,6 +100,63 @@ async def test_a_call_without_a_result_says_why(skill, words):
         with pytest.raises(CallFailed, match=words.replace("?", "[?]")) as error:
             await client.call(skill, "go")
         assert error.value.reply.task_id
+
+
+@pytest.mark.parametrize(
+    ("skill", "ok", "error"),
+    [("greet", True, ""), ("ask", False, ""), ("decline", False, "not today")],
+)
+async def test_a_reply_says_whether_it_went_well_and_why_not(skill, ok, error):
+    """A question is neither: the work goes on with its answer."""
+    async with connect(agent) as client:
+        reply = await client.send("go", skill=skill)
+        assert (reply.ok, reply.error) == (ok, error)
+        if not error:
+            assert reply.raise_for_failure() is reply
+            return
+        with pytest.raises(
+            CallFailed, match=f"task {reply.task_id} is rejected: {error}"
+        ) as failed:
+            reply.raise_for_failure()
+        assert failed.value.reply is reply
+
+
+class Recorder:
+    """Remembers the headers of what is sent."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+        self.headers: list[dict[str, str]] = []
+
+    async def fetch(self, request: Request, *, limit: int) -> Response:
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        return await self._http.fetch(request, limit=limit)
+
+    async def open(self, request: Request, *, idle_s: float) -> ResponseBody:
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        return await self._http.open(request, idle_s=idle_s)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+
+async def test_send_activates_an_extension_for_one_message_as_stream_does():
+    """`send` has every option that `stream` has."""
+    made: list[Recorder] = []
+
+    def record(http: Http) -> Http:
+        made.append(Recorder(http))
+        return made[-1]
+
+    async with connect(agent, wrap=record) as client:
+        await client.send("Mia", skill="greet", extensions=["urn:example:mood"])
+        await client.send("Mia", skill="greet")
+        async for _ in client.stream("Mia", skill="greet", extensions=["urn:example:mood"]):
+            pass
+        options = inspect.signature(client.send).parameters
+        assert set(inspect.signature(client.stream).parameters) <= set(options)
+    sent = [headers.get("a2a-extensions", "") for one in made for headers in one.headers]
+    assert ["urn:example:mood" in one for one in sent[-3:]] == [True, False, True]
 
 
 async def test_a_question_met_by_a_call_can_be_answered():

@@ -40,6 +40,20 @@ async def test_the_answer_comes_back_and_progress_becomes_ours():
         assert (stream.reply.text, said) == ("ordered shelf: 3 m", ["Desk: measuring"])
 
 
+async def test_the_answer_comes_back_as_the_type_that_is_named():
+    async def measure(item: str) -> dict[str, int]:
+        return {"metres": 3}
+
+    desk = agent_of(measure)
+
+    async def order(item: str, ctx: Context) -> int:
+        found = await ctx.delegate(desk, item, returns=dict[str, int])
+        return found["metres"]
+
+    async with connect(agent_of(order, "Shop")) as client:
+        assert (await client.send("shelf")).data == 3
+
+
 async def test_a_question_of_the_other_agent_is_asked_of_our_client():
     """With its schema, and the answer is passed on; the other agent never learns that it was not
     its own client.

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Generator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -122,6 +122,7 @@ class Client:
         push: str | TaskPushNotificationConfig | None = None,
         references: Sequence[str] = (),
         key: str = "",
+        extensions: Sequence[str] = (),
         timeout_s: float | None = None,
     ) -> ClientReply:
         """Send a message and return the reply.
@@ -142,6 +143,7 @@ class Client:
             key: An idempotency key. Calls with the same key get the same task, also from another
               process. With a key, a call is repeated after the connection was lost. Use it only
               with agents that support such keys (`deduplicates`).
+            extensions: URIs of extensions to activate for this message, beside those of the client.
             timeout_s: The limit for everything: repeated calls and waiting included.
         """
         request = _request(
@@ -156,8 +158,35 @@ class Client:
             key,
         )
         return ClientReply(
-            self, await self.send_request(request, key=key, wait=wait, timeout_s=timeout_s)
+            self,
+            await self.send_request(
+                request, key=key, wait=wait, extensions=extensions, timeout_s=timeout_s
+            ),
         )
+
+    @overload
+    async def call(
+        self,
+        skill: str,
+        value: Content = None,
+        /,
+        *,
+        returns: type[T],
+        timeout_s: float | None = None,
+        **fields: Any,
+    ) -> T: ...
+
+    @overload
+    async def call(
+        self,
+        skill: str,
+        value: Content = None,
+        /,
+        *,
+        returns: None = None,
+        timeout_s: float | None = None,
+        **fields: Any,
+    ) -> Any: ...
 
     async def call(
         self,

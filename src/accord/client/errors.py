@@ -54,10 +54,10 @@ class UntrustedCard(BadCard):
 class CallFailed(Exception):
     """A skill that was called like a function gave no result: it failed, declined, or asks."""
 
-    def __init__(self, skill: str, reply: "ClientReply") -> None:
+    def __init__(self, what: str, reply: "ClientReply") -> None:
         said = reply.task.status.message if reply.task is not None else None
         words = said.text if said is not None else ""
-        super().__init__(f"{skill} is {reply.state.word}" + (f": {words}" if words else ""))
+        super().__init__(f"{what} is {reply.state.word}" + (f": {words}" if words else ""))
         self.reply = reply
 
 

@@ -1,6 +1,6 @@
 """An agent's answer, as a user wants to hold it."""
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import UNSET
 
@@ -15,6 +15,7 @@ from ..model import (
     TaskState,
 )
 from ..schema import Shape, to_builtins
+from .errors import CallFailed
 
 if TYPE_CHECKING:
     from .client import Client
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["ClientReply", "Content", "parts_of"]
 
 T = TypeVar("T")
+
+_ENDED_BADLY = (TaskState.FAILED, TaskState.REJECTED, TaskState.CANCELED)
 
 Content = Any  # str, Message, Part, File, bytes, a list of those, or anything that is JSON
 
@@ -91,6 +94,34 @@ class ClientReply:
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    @property
+    def ok(self) -> bool:
+        """Whether the agent did it: the task is completed, or it answered without one."""
+        return self.state is TaskState.COMPLETED
+
+    @property
+    def error(self) -> str:
+        """Why the task failed, was rejected or canceled, in the agent's words; empty if it is not.
+
+        An agent that gives no reason gets the state: "failed".
+        """
+        if self.task is None or self.state not in _ENDED_BADLY:
+            return ""
+        said = self.task.status.message
+        return (said.text if said is not None else "") or self.state.word
+
+    def raise_for_failure(self) -> Self:
+        """Return this reply, or raise if the task failed, was rejected or canceled.
+
+        reply = (await client.send("Book it")).raise_for_failure()
+
+        Raises:
+            CallFailed: `error.reply` is this reply.
+        """
+        if self.error:
+            raise CallFailed(f"task {self.task_id}", self)
+        return self
 
     @property
     def question(self) -> str:

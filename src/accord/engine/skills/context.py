@@ -1,13 +1,14 @@
 """What a skill can do while it runs."""
 
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from ...auth import Caller
 from ...model import ArtifactUpdate, Message, StatusUpdate, Task
 
 if TYPE_CHECKING:
+    from ...client import ClientReply
     from ..durable import Branch
     from ..log import Sender
     from ..runs import Run
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["Context", "Fail", "Reject", "current"]
 
 T = TypeVar("T")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
 
 
 class Reject(Exception):
@@ -299,6 +304,52 @@ class Context:
         )
         return Pending("ask", asked if run.is_here else run.here(asked))
 
+    # The result has the type that `returns` names, or the one that the function returns.
+
+    @overload
+    def step(
+        self,
+        function: Callable[..., Any],
+        *args: Any,
+        name: str = "",
+        returns: type[T],
+        retries: int = 0,
+        timeout: float | None = None,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def step(
+        self,
+        function: Callable[..., AsyncIterator[str]],
+        *args: Any,
+        name: str = "",
+        returns: None = None,
+        retries: int = 0,
+        timeout: float | None = None,
+    ) -> Coroutine[Any, Any, str]: ...
+
+    @overload
+    def step(
+        self,
+        function: Callable[..., Awaitable[T]],
+        *args: Any,
+        name: str = "",
+        returns: None = None,
+        retries: int = 0,
+        timeout: float | None = None,
+    ) -> Coroutine[Any, Any, T]: ...
+
+    @overload
+    def step(
+        self,
+        function: Callable[..., T],
+        *args: Any,
+        name: str = "",
+        returns: None = None,
+        retries: int = 0,
+        timeout: float | None = None,
+    ) -> Coroutine[Any, Any, T]: ...
+
     def step(
         self,
         function: Callable[..., Any],
@@ -331,7 +382,37 @@ class Context:
         )
         return Pending("step", done)
 
-    def gather(self, *members: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, list[Any]]:
+    # A few results of different types are typed as a tuple, so that each keeps its own when they
+    # are unpacked. `asyncio.gather` is typed the same way; both return a list.
+
+    @overload
+    def gather(
+        self, a: Coroutine[Any, Any, T1], b: Coroutine[Any, Any, T2], /
+    ) -> Coroutine[Any, Any, tuple[T1, T2]]: ...
+
+    @overload
+    def gather(
+        self,
+        a: Coroutine[Any, Any, T1],
+        b: Coroutine[Any, Any, T2],
+        c: Coroutine[Any, Any, T3],
+        /,
+    ) -> Coroutine[Any, Any, tuple[T1, T2, T3]]: ...
+
+    @overload
+    def gather(
+        self,
+        a: Coroutine[Any, Any, T1],
+        b: Coroutine[Any, Any, T2],
+        c: Coroutine[Any, Any, T3],
+        d: Coroutine[Any, Any, T4],
+        /,
+    ) -> Coroutine[Any, Any, tuple[T1, T2, T3, T4]]: ...
+
+    @overload
+    def gather(self, *members: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, list[T]]: ...
+
+    def gather(self, *members: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
         """Run coroutines side by side and return their results in order: `a, b = await
         ctx.gather(ctx.step(f), ctx.step(g))`.
 
@@ -363,6 +444,7 @@ class Context:
         """
         return self._task_run.is_canceled
 
+    @overload
     def delegate(
         self,
         agent: Any,
@@ -373,6 +455,34 @@ class Context:
         headers: Mapping[str, str] | None = None,
         write: bool = False,
         name: str = "",
+        returns: None = None,
+    ) -> Coroutine[Any, Any, "ClientReply"]: ...
+
+    @overload
+    def delegate(
+        self,
+        agent: Any,
+        message: Any,
+        *,
+        skill: str = "",
+        metadata: dict[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        write: bool = False,
+        name: str = "",
+        returns: type[T],
+    ) -> Coroutine[Any, Any, T]: ...
+
+    def delegate(
+        self,
+        agent: Any,
+        message: Any,
+        *,
+        skill: str = "",
+        metadata: dict[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        write: bool = False,
+        name: str = "",
+        returns: Any = None,
     ) -> Coroutine[Any, Any, Any]:
         """Have another agent do a part of this task, and return its reply (as `connect(agent).send`
         does).
@@ -390,12 +500,14 @@ class Context:
             headers: Of the request. What our own caller sent is never handed on by itself.
             write: Write the text it writes into our own artifact, as it comes.
             name: By which it is known after a restart, if several run side by side.
+            returns: The type of the result: what `reply.as_(returns)` gives instead of the reply.
         """
         from ..durable import DelegateOptions
 
         steps = self._waiting("delegate").steps
         options = DelegateOptions(skill, metadata, headers, write)
-        return Pending("delegate", steps.delegate(agent, message, options, name=name))
+        reply = steps.delegate(agent, message, options, name=name)
+        return Pending("delegate", reply if returns is None else _read(reply, returns))
 
     def require_auth(
         self, text: str, *, until: Awaitable[T] | None = None
@@ -419,6 +531,10 @@ class Context:
     def fail(self, reason: str) -> NoReturn:
         """End the task as failed, for a reason the client may know."""
         raise Fail(reason)
+
+
+async def _read(reply: Coroutine[Any, Any, "ClientReply"], type_: type[T]) -> T:
+    return (await reply).as_(type_)
 
 
 def current() -> Context:
