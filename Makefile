@@ -10,7 +10,7 @@ FRAMEWORKS := .venv-frameworks
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
-.PHONY: help demo test test-integrations test-framework test-pythons check format soak protos bench clean console docs shots release release-check
+.PHONY: help demo test unit test-integrations test-framework test-pythons check format soak protos bench clean console docs shots release release-check
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -80,10 +80,14 @@ demo: $(RUN) $(CONSOLE) ## Start a hub with the example agents and walk through 
 # Programs that tests use, from Debian's packages. A test whose program is not here says so and is skipped.
 PROGRAMS := strace chromium nginx caddy pgbouncer prometheus
 
-.PHONY: programs
+.PHONY: programs print-programs
+print-programs:
+	@echo $(PROGRAMS)
+
 programs:
 	@missing=; for name in $(PROGRAMS); do command -v $$name >/dev/null || [ -x /usr/sbin/$$name ] || missing="$$missing $$name"; done; \
-	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	[ -z "$$missing" ] || echo "tests use these Debian packages, which are not here:$$missing"; \
+	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing them" && apt-get update -qq \
 	&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } \
 	|| echo "not here, so what needs them is not tested:$$missing"
 
@@ -91,16 +95,24 @@ programs:
 WORKERS :=
 
 # What failed runs once more, alone: many tests kill processes under load, and a busy machine can make one fail. Both reports are printed.
-twice = $(1) || $(1) --last-failed --last-failed-no-failures none
+twice = $(1) -p tests.report || $(1) --last-failed --last-failed-no-failures none
 
 test: $(DEV) $(OLD) $(FRAMEWORKS)/.done $(JS) $(IDP) $(CONSOLE) programs ## Run lint, types and all tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	@[ ! -d console/node_modules ] || npm --prefix console run --silent test
+	@rm -f .cache/test-report
 	$(if $(WORKERS),$(call twice,$(BIN)/python -m pytest -m "not alone" --numprocesses $(WORKERS) --dist loadfile))
 	$(call twice,$(BIN)/python -m pytest $(if $(WORKERS),-m alone))
 	$(call twice,$(FRAMEWORKS)/bin/python -m pytest --confcutdir=tests/integrations/frameworks tests/integrations/frameworks)
+	@$(BIN)/python -m tests.report
+
+# What needs no browser, no Node.js and no other programs, and takes little time.
+UNIT := tests/test_tree.py tests/test_repository.py tests/protocol tests/store tests/engine tests/interaction tests/client tests/auth tests/push
+
+unit: $(DEV) ## Run the quick tests: a few minutes, nothing else to install
+	$(BIN)/python -m pytest -m "not alone" --numprocesses auto --dist loadfile $(UNIT)
 
 # One framework: make test-framework OTHERS=adk
 test-integrations: $(DEV) $(CLIENTS) $(OTHER_VENVS) ## Run what needs other programs' packages in environments of their own
@@ -159,5 +171,5 @@ protos: $(DEV) ## Compile the .proto files of gRPC
 bench: $(DEV) ## Measure against a2a-sdk, side by side
 	$(BIN)/python -m bench
 
-clean: ## Remove what was set up and what agents kept here
-	rm -rf $(VENV) .venv-* $(JS) $(IDP) .accord site
+clean: ## Remove what was set up; what agents kept in ./.accord stays
+	rm -rf $(VENV) .venv-* $(JS) $(IDP) console/node_modules site dist .cache
