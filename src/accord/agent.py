@@ -41,6 +41,7 @@ class AppOptions(TypedDict, total=False):
     allow_hosts: Sequence[str]
     sign_card: bool
     egress_proxy: str
+    trusted_proxies: Sequence[str]
     cors_origins: Sequence[str]
     push: "bool | PushSettings"
     telemetry: bool | None
@@ -147,6 +148,7 @@ class Agent(AgentBase):
         allow_hosts: Sequence[str] = (),
         sign_card: bool = False,
         egress_proxy: str = "",
+        trusted_proxies: Sequence[str] = (),
         cors_origins: Sequence[str] = (),
         push: "bool | PushSettings" = True,
         telemetry: bool | None = None,
@@ -178,6 +180,9 @@ class Agent(AgentBase):
             egress_proxy: An HTTP proxy that calls to addresses of strangers go through: webhooks,
               keys of issuers, links to files, places a card names. It decides by itself what is
               reached. Without it they are called directly, if they are public.
+            trusted_proxies: Addresses and networks of proxies in front of this server, whose
+              X-Forwarded-For or Forwarded says where a request comes from. Without them the
+              address of a request is that of the connection.
             push: Whether push notifications are sent, or how.
             telemetry: Trace by OpenTelemetry (`accord[otel]`), in the whole process. By default if
               the environment says where traces go: `OTEL_EXPORTER_OTLP_ENDPOINT`.
@@ -205,6 +210,7 @@ class Agent(AgentBase):
             allow_hosts=allow_hosts,
             sign_card=sign_card,
             egress_proxy=egress_proxy,
+            trusted_proxies=trusted_proxies,
             tls=tls,
             cors_origins=cors_origins,
             push=push,
@@ -275,6 +281,7 @@ class Agent(AgentBase):
         allow_hosts: Sequence[str] = (),
         sign_card: bool = False,
         egress_proxy: str = "",
+        trusted_proxies: Sequence[str] = (),
         push: "bool | PushSettings" = True,
         no_auth: bool = False,
         cors_origins: Sequence[str] = (),
@@ -327,6 +334,9 @@ class Agent(AgentBase):
             egress_proxy: An HTTP proxy that calls to addresses of strangers go through: webhooks,
               keys of issuers, links to files, places a card names. It decides by itself what is
               reached. Without it they are called directly, if they are public.
+            trusted_proxies: Addresses and networks of proxies in front of this server, whose
+              X-Forwarded-For or Forwarded says where a request comes from. Without them the
+              address of a request is that of the connection.
             no_auth: Let anyone who can reach the address use an agent without `auth`.
             cors_origins: Whose web pages may use the agent, as `https://app.example.com`.
             workers: How many processes serve the port. More than one need a store they can share:
@@ -383,6 +393,7 @@ class Agent(AgentBase):
                 allow_hosts=allow_hosts,
                 sign_card=sign_card,
                 egress_proxy=egress_proxy,
+                trusted_proxies=trusted_proxies,
                 cors_origins=cors_origins,
                 push=push,
                 telemetry=telemetry,

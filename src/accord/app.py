@@ -104,6 +104,7 @@ class App(Router):
         allow_hosts: Sequence[str] = (),
         sign_card: bool = False,
         egress_proxy: str = "",
+        trusted_proxies: Sequence[str] = (),
         tls: Tls | None = None,
         cors_origins: Sequence[str] = (),
         push: bool | PushSettings = True,
@@ -122,6 +123,7 @@ class App(Router):
         self._grpc_endpoint: GrpcEndpoint | None = None
         self._tenants: dict[str, Service] = {}  # the agents below a path, by its last segment
         self._authenticators: list[tuple[Authenticator, AgentBase]] = []
+        self._trusted_proxies = trusted_proxies
         self._key_file = key_file
         self._signs_card = sign_card
         self._keyring: Keyring | None = None
@@ -300,7 +302,7 @@ class App(Router):
     def _new_authenticator(self, agent: AgentBase, limits: Limits) -> Authenticator | None:
         if agent.auth is None:
             return None
-        authenticator = Authenticator(agent.auth, agent.name, limits)
+        authenticator = Authenticator(agent.auth, agent.name, limits, self._trusted_proxies)
         self._authenticators.append((authenticator, agent))
         return authenticator
 

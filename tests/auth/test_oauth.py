@@ -56,7 +56,35 @@ async def test_a_token_that_proves_nothing_is_refused(connect, key, changes):
     """As the rule has it (GEN-3)."""
     async with connect(hr(ours(key))) as client:
         refused = await refusal_of(client.send("hello", headers=bearer(token(key, **changes))))
-        assert (status_of(refused), refused.message) == (401, "the credentials are not valid")
+        assert status_of(refused) == 401
+        assert refused.message.startswith("the credentials are not valid")
+
+
+async def test_an_expired_token_is_called_that(connect_rpc, key):
+    """RFC 6750, section 3.1: the client may get a new one. Who shows another wrong token learns
+    nothing.
+    """
+    async with connect_rpc(hr(ours(key))) as client:
+        old = await refusal_of(client.list(headers=bearer(token(key, exp=1))))
+        other = await refusal_of(client.list(headers=bearer(token(key, aud="other", exp=1))))
+    assert 'error="invalid_token"' in old.headers["www-authenticate"]
+    assert 'error_description="the access token expired"' in old.headers["www-authenticate"]
+    assert old.message == "the credentials are not valid: the access token expired"
+    assert "error_description" not in other.headers["www-authenticate"]
+    assert other.message == "the credentials are not valid"
+
+
+async def test_why_a_token_was_refused_is_in_the_log_once_a_minute(connect_rpc, key, caplog):
+    """The operator sees at once which of the usual mistakes it is, and no flood of lines."""
+    async with connect_rpc(hr(ours(key))) as client:
+        for n in range(3):
+            for changes in ({"exp": 1}, {"aud": "other"}):
+                await refusal_of(client.list(headers=bearer(token(key, jti=str(n), **changes))))
+    warned = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert [line.partition(": ")[2] for line in warned] == [
+        "bearer: expired",
+        "bearer: for another audience",
+    ]
 
 
 async def test_the_challenge_says_what_is_needed(connect_http, key):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..model import APIKeySecurityScheme, SecurityScheme, now_ms
 from .caller import Caller
-from .schemes import Credentials, InvalidCredentials, Known, Resources, Scheme
+from .schemes import Challenge, Credentials, InvalidCredentials, Known, Resources, Scheme
 
 if TYPE_CHECKING:
     from ..store import KeyStore, StoredApiKey
@@ -141,7 +141,7 @@ class ApiKeys(Scheme):
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
-    def challenge(self, realm: str, metadata: str, error: str, scopes: frozenset[str]) -> str:
-        if error == "insufficient_scope":
+    def challenge(self, why: Challenge) -> str:
+        if why.error == "insufficient_scope":
             return ""  # another key has to be made, not shown
-        return f'ApiKey realm="{realm}", in="{self.location}", name="{self.key_name}"'
+        return f'ApiKey realm="{why.realm}", in="{self.location}", name="{self.key_name}"'

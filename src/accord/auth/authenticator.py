@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from ..model import (
     A2AError,
@@ -14,19 +14,28 @@ from ..model import (
     Unauthenticated,
 )
 from .caller import Caller
-from .schemes import Auth, Credentials, InvalidCredentials, Resources, Scheme
+from .forwarded import TrustedProxies
+from .schemes import Auth, Challenge, Credentials, InvalidCredentials, Resources, Scheme
 
 __all__ = ["Authenticator"]
 
 log_ = logging.getLogger("accord")
 
 SOURCES = 10_000  # addresses and callers that are counted; the oldest are forgotten
+LOGGED_S = 60.0  # for which the same refusal of the same address is not logged again
 
 
 class Authenticator:
-    """Authenticates the callers of one agent, and counts what they ask for."""
+    """Authenticates the callers of one agent, and counts what they ask for.
 
-    def __init__(self, auth: Auth, realm: str, limits: Limits) -> None:
+    A right key or token is let in, whatever others at the same address do: only failures are
+    limited. Passwords can be found by trying. So tries for one user from one address are limited
+    before they are looked at.
+    """
+
+    def __init__(
+        self, auth: Auth, realm: str, limits: Limits, trusted_proxies: Iterable[str] = ()
+    ) -> None:
         self.auth = auth
         self.schemes = tuple(auth.schemes.values())
         self._ways = [
@@ -35,8 +44,12 @@ class Authenticator:
         ]
         self._realm = _quotable(realm)
         self._logins = _Logins(limits.failed_logins)
+        self._failures = _Counts(limits.failed_logins, limits.failed_logins / 60)
+        self._failed_logins = limits.failed_logins
+        self._proxies = TrustedProxies(trusted_proxies)
+        self._logged = _Logged()
         self._calls = _Counts(limits.calls_burst, limits.calls_per_s)
-        # Hashes of credentials that were valid: their owners are not shut out by others at the same
+        # Hashes of passwords that were valid: their owners are not shut out by others at the same
         # address who guess.
         self._known: set[int] = set()
         self._calls_per_s = limits.calls_per_s
@@ -59,7 +72,7 @@ class Authenticator:
                 return None
         except InvalidCredentials:
             return None  # counted when it is authenticated
-        return self._unauthenticated(metadata, "")
+        return self._unauthenticated(metadata, "", {})
 
     def recall(self, credentials: Credentials) -> Caller | None:
         """Return who sent a request, if one scheme was enough and has seen these credentials a
@@ -89,8 +102,8 @@ class Authenticator:
         try:
             return await self._find(credentials, attempt, metadata)
         finally:
-            if attempt.is_login:
-                self._logins.end(credentials.address)
+            if attempt.login:
+                self._logins.end(attempt.login)
 
     async def _find(
         self, credentials: Credentials, attempt: "_Attempt", metadata: Callable[[], str]
@@ -106,12 +119,21 @@ class Authenticator:
         if attempt.missing:
             raise self.denied(attempt.missing, metadata())
         if attempt.failed:
-            source = credentials.address
-            if attempt.is_guess:
-                self._logins.fail(source)
-            reasons = "; ".join(attempt.failed)
-            log_.info("a request from %s was not authenticated: %s", source, reasons)
-        raise self._unauthenticated(metadata(), "invalid_token" if attempt.failed else "")
+            self._count_failure(self._proxies.client_of(credentials), attempt)
+            raise self._unauthenticated(metadata(), "invalid_token", attempt.told)
+        raise self._unauthenticated(metadata(), "", {})
+
+    def _count_failure(self, source: str, attempt: "_Attempt") -> None:
+        reasons = "; ".join(attempt.failed)
+        is_new = self._logged.is_new(source, reasons)
+        level = logging.WARNING if is_new else logging.DEBUG
+        log_.log(level, "a request from %s was not authenticated: %s", source or "?", reasons)
+        if attempt.login:
+            self._logins.fail(attempt.login)
+        elif attempt.is_guess:
+            wait_s = self._failures.take(source)
+            if wait_s:
+                raise _too_many_failures(self._failed_logins, wait_s)
 
     async def _join(
         self, way: tuple[Scheme, ...], credentials: Credentials, attempt: "_Attempt"
@@ -125,6 +147,7 @@ class Authenticator:
                 except InvalidCredentials as reason:
                     attempt.found[scheme] = None
                     attempt.failed.append(f"{scheme.name}: {reason}")
+                    attempt.told[scheme.name] = reason.told
                     attempt.is_guess = attempt.is_guess or scheme.is_guessable
             found = attempt.found[scheme]
             if found is None:
@@ -138,12 +161,14 @@ class Authenticator:
         shown = scheme.read(credentials)
         if not shown:
             return None
-        if not scheme.is_guessable:
+        user = scheme.user_of(shown)
+        if not user:
             return await scheme.authenticate(shown, credentials)
         known = hash(shown) if scheme.reads_all else None
-        if known not in self._known and not attempt.is_login:
-            await self._logins.begin(credentials.address)
-            attempt.is_login = True
+        if known not in self._known and not attempt.login:
+            login = f"{self._proxies.client_of(credentials)} {hash(user)}"
+            await self._logins.begin(login)
+            attempt.login = login
         caller = await scheme.authenticate(shown, credentials)
         if known is not None and known not in self._known:
             if len(self._known) >= SOURCES:
@@ -155,20 +180,26 @@ class Authenticator:
         """The error for a caller without these scopes."""
         names = " ".join(sorted(missing))
         error = PermissionDenied(f"these credentials lack the scope {names}", scope=names)
-        error.challenges = self._challenges(metadata, "insufficient_scope", missing)
+        error.challenges = self._challenges(metadata, "insufficient_scope", missing, {})
         return error
 
-    def _unauthenticated(self, metadata: str, why: str) -> Unauthenticated:
+    def _unauthenticated(self, metadata: str, why: str, told: Mapping[str, str]) -> Unauthenticated:
+        told_all = "; ".join(word for word in told.values() if word)
         error = Unauthenticated(
-            "the credentials are not valid"
+            f"the credentials are not valid{f': {told_all}' if told_all else ''}"
             if why
             else "this agent needs credentials; its card says which"
         )
-        error.challenges = self._challenges(metadata, why, frozenset())
+        error.challenges = self._challenges(metadata, why, frozenset(), told)
         return error
 
-    def _challenges(self, metadata: str, error: str, scopes: frozenset[str]) -> tuple[str, ...]:
-        found = (s.challenge(self._realm, metadata, error, scopes) for s in self.schemes)
+    def _challenges(
+        self, metadata: str, error: str, scopes: frozenset[str], told: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        found = (
+            s.challenge(Challenge(self._realm, metadata, error, told.get(s.name, ""), scopes))
+            for s in self.schemes
+        )
         return tuple(dict.fromkeys(text for text in found if text))
 
     def _check_calls(self, caller: Caller) -> None:
@@ -184,13 +215,14 @@ class Authenticator:
 class _Attempt:
     """What came of the schemes that were asked about one request."""
 
-    __slots__ = ("failed", "found", "is_guess", "is_login", "missing")
+    __slots__ = ("failed", "found", "is_guess", "login", "missing", "told")
 
     def __init__(self) -> None:
         self.found: dict[Scheme, Caller | None] = {}
         self.failed: list[str] = []
+        self.told: dict[str, str] = {}  # by scheme: the reason, where the client may know it
         self.is_guess = False
-        self.is_login = False  # counted as under way
+        self.login = ""  # the try for a password that is counted as under way
         self.missing: frozenset[str] = frozenset()
 
 
@@ -246,7 +278,7 @@ class _Counts:
 
 
 class _Logins:
-    """Failed logins of each address, and logins under way, any of which may fail.
+    """Failed logins of each user and address, and logins under way, any of which may fail.
 
     Both together are never more than the limit: else one could make any number of guesses by making
     them at once. A login that finds no room waits for those under way, which may well succeed.
@@ -300,8 +332,29 @@ class _Logins:
             self._under_way[source] = under_way
 
     def _too_many(self, wait_s: int) -> TooManyRequests:
-        return TooManyRequests(
-            f"more than {self._most} failed logins per minute from this address",
-            retry_after_s=wait_s,
-            limit="failed_logins",
-        )
+        return _too_many_failures(self._most, wait_s)
+
+
+def _too_many_failures(most: int, wait_s: int) -> TooManyRequests:
+    return TooManyRequests(
+        f"more than {most} failed logins per minute from this address",
+        retry_after_s=wait_s,
+        limit="failed_logins",
+    )
+
+
+class _Logged:
+    """Refusals that were logged a moment ago."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, float] = {}
+
+    def is_new(self, source: str, reasons: str) -> bool:
+        """Whether this was not logged within the last minute; it counts as logged from now on."""
+        key, now = hash((source, reasons)), time.monotonic()
+        if self._until.get(key, 0.0) > now:
+            return False
+        if len(self._until) >= SOURCES:
+            self._until.clear()
+        self._until[key] = now + LOGGED_S
+        return True

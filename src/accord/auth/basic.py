@@ -10,13 +10,22 @@ from collections.abc import Iterable, Mapping
 
 from ..model import HTTPAuthSecurityScheme, SecurityScheme
 from .caller import Caller
-from .schemes import Credentials, InvalidCredentials, Known, Scheme
+from .schemes import (
+    Challenge,
+    Credentials,
+    InvalidCredentials,
+    Known,
+    Resources,
+    Scheme,
+    basic_user,
+)
 
 __all__ = ["Basic", "hash_password"]
 
 _COST = 1 << 14  # of scrypt: about 50 ms and 16 MiB
 KNOWN_S = 300.0  # for which a password that was right is not hashed again
 KNOWN = 1_000
+_AT_ONCE = 4  # passwords that are hashed: no flood of logins takes all memory and threads
 _HASHED = "scrypt$"
 
 
@@ -62,6 +71,10 @@ class BasicAuth(Scheme):
         self._grants = {user: frozenset(found) for user, found in (grants or {}).items()}
         self._nobody = hash_password(secrets.token_hex(16))
         self._known = Known(KNOWN_S, KNOWN)
+        self._hashing = asyncio.Semaphore(_AT_ONCE)
+
+    async def open(self, resources: Resources) -> None:
+        self._hashing = asyncio.Semaphore(_AT_ONCE)  # of the loop that serves
 
     def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
         return SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Basic"))
@@ -69,6 +82,9 @@ class BasicAuth(Scheme):
     def read(self, credentials: Credentials) -> str:
         text = credentials.header("authorization")
         return text[6:].strip() if text[:6].lower() == "basic " else ""
+
+    def user_of(self, shown: str) -> str:
+        return basic_user(shown)
 
     def recall(self, shown: str) -> Caller | None:
         return self._known.get(shown)
@@ -83,16 +99,18 @@ class BasicAuth(Scheme):
             raise InvalidCredentials("the Basic credentials can't be read") from None
         user, _, password = decoded.partition(":")
         stored = self._users.get(user, self._nobody)  # a name that is not there takes as long
-        if not await asyncio.to_thread(_is_right, password, stored) or user not in self._users:
+        async with self._hashing:
+            is_right = await asyncio.to_thread(_is_right, password, stored)
+        if not is_right or user not in self._users:
             raise InvalidCredentials("wrong name or password")
         caller = Caller(user, scopes=self._grants.get(user, frozenset()), scheme=self.name)
         self._known.add(shown, caller)
         return caller
 
-    def challenge(self, realm: str, metadata: str, error: str, scopes: frozenset[str]) -> str:
-        if error == "insufficient_scope":
+    def challenge(self, why: Challenge) -> str:
+        if why.error == "insufficient_scope":
             return ""
-        return f'Basic realm="{realm}", charset="UTF-8"'
+        return f'Basic realm="{why.realm}", charset="UTF-8"'
 
 
 def _is_right(password: str, stored: str) -> bool:

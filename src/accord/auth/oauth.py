@@ -20,8 +20,8 @@ from ..model import (
 from ..net import Guard
 from .caller import Caller
 from .issuer import Issuer, IssuerUnavailable
-from .schemes import Credentials, InvalidCredentials, Known, Resources, Scheme
-from .tokens import Introspection, InvalidToken, TokenVerifier
+from .schemes import Challenge, Credentials, InvalidCredentials, Known, Resources, Scheme
+from .tokens import EXPIRED, Introspection, InvalidToken, TokenVerifier
 
 __all__ = ["OIDC", "Bearer", "OAuth2"]
 
@@ -80,7 +80,8 @@ class _TokenScheme(Scheme):
         try:
             claims = await self._verifier.verify(shown)
         except InvalidToken as error:
-            raise InvalidCredentials(error.reason) from None
+            told = "the access token expired" if error.reason == EXPIRED else ""
+            raise InvalidCredentials(error.reason, told) from None
         except IssuerUnavailable:
             raise Unavailable(
                 "the credentials can't be checked right now; try again later",
@@ -104,12 +105,13 @@ class _TokenScheme(Scheme):
             raise InvalidCredentials(f"the token names no tenant ({self._tenant})")
         return Caller(name, tenant, _scopes_of(claims), claims, self.name)
 
-    def challenge(self, realm: str, metadata: str, error: str, scopes: frozenset[str]) -> str:
+    def challenge(self, why: Challenge) -> str:
         words = {
-            "realm": realm,
-            "error": error,
-            "scope": " ".join(sorted(scopes or self.scopes)),
-            "resource_metadata": metadata,
+            "realm": why.realm,
+            "error": why.error,
+            "error_description": why.description,
+            "scope": " ".join(sorted(why.scopes or self.scopes)),
+            "resource_metadata": why.metadata,
         }
         return "Bearer " + ", ".join(f'{name}="{word}"' for name, word in words.items() if word)
 

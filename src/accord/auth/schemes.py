@@ -1,11 +1,13 @@
 """What a scheme is, what a request shows it, and how schemes are combined."""
 
 import abc
+import base64
+import binascii
 import dataclasses
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Auth",
+    "Challenge",
     "Credentials",
     "InvalidCredentials",
     "Known",
     "Resources",
     "Scheme",
     "as_auth",
+    "basic_user",
     "scheme",
 ]
 
@@ -33,8 +37,22 @@ class InvalidCredentials(Exception):
     """Credentials of a scheme were shown, and are not valid.
 
     The reason is for the log and never holds the credentials. The client is told only that they are
-    not valid.
+    not valid, and `told`: what helps whoever had valid ones, and nobody else.
     """
+
+    def __init__(self, reason: str, told: str = "") -> None:
+        super().__init__(reason)
+        self.told = told
+
+
+class Challenge(NamedTuple):
+    """What a scheme may say in `WWW-Authenticate`."""
+
+    realm: str
+    metadata: str  # the address of the resource's metadata (RFC 9728)
+    error: str = ""  # one of RFC 6750; empty if no credentials were shown
+    description: str = ""  # why, where the client may know it
+    scopes: frozenset[str] = frozenset()
 
 
 class Credentials:
@@ -71,6 +89,12 @@ class Credentials:
         if [other for other, _ in self._pairs].count(key) > 1:
             raise InvalidCredentials(f"the header {name} was sent more than once")
         return value.decode("latin-1").strip()
+
+    def headers(self, name: str) -> list[str]:
+        """Return the items of a header that is a list, of all the times it was sent."""
+        key = name.lower().encode("latin-1")
+        given = b",".join(value for other, value in self._pairs if other == key)
+        return given.decode("latin-1").split(",") if given else []
 
     def query(self, name: str) -> str:
         """Return a parameter of the query; empty if there is none. Raises as `header` does."""
@@ -204,7 +228,7 @@ class Scheme(Auth):
     # A browser sends these credentials by itself, also for a page of somebody else's.
     is_ambient = False
     issuer = ""  # where tokens come from
-    is_guessable = True  # by trying, which is slowed down
+    is_guessable = True  # whoever fails too often gets 429 for the failures
     reads_all = True  # what `read` returns is the whole credentials: no others look the same
     needs_certificate = False
     is_declared = True  # in the card; else callers need nothing for it
@@ -231,6 +255,13 @@ class Scheme(Auth):
         it shows none. Raises InvalidCredentials.
         """
 
+    def user_of(self, shown: str) -> str:
+        """Return whose password is shown; empty if secrets of this scheme are not found by trying.
+
+        Tries for one user are limited before they are looked at.
+        """
+        return ""
+
     def recall(self, shown: str) -> Caller | None:
         """Return who showed these credentials a moment ago; None if they have to be looked at."""
         return None
@@ -243,11 +274,8 @@ class Scheme(Auth):
             InvalidCredentials: They are not valid.
         """
 
-    def challenge(self, realm: str, metadata: str, error: str, scopes: frozenset[str]) -> str:
-        """What stands in `WWW-Authenticate`; empty if the scheme has nothing to say there.
-
-        `error` is one of RFC 6750 or empty, `metadata` the address of the resource's metadata.
-        """
+    def challenge(self, why: Challenge) -> str:
+        """What stands in `WWW-Authenticate`; empty if the scheme has nothing to say there."""
         return ""
 
     async def open(self, resources: Resources) -> None:
@@ -258,9 +286,11 @@ class Scheme(Auth):
 
 
 class _Custom(Scheme):
-    """A user's own function, and the scheme it stands for."""
+    """A user's own function, and the scheme it stands for. It is asked about requests that show
+    something where the scheme says.
+    """
 
-    reads_all = False
+    reads_all = False  # the function may look at more than that
 
     def __init__(
         self,
@@ -282,7 +312,11 @@ class _Custom(Scheme):
         return self._card
 
     def read(self, credentials: Credentials) -> str:
-        return "?"  # only the function knows
+        return _shown(self._card, credentials)
+
+    def user_of(self, shown: str) -> str:
+        http = self._card.http_auth_security_scheme
+        return basic_user(shown) if http is not None and http.scheme.lower() == "basic" else ""
 
     async def authenticate(self, shown: str, credentials: Credentials) -> Caller:
         found = await self.function(credentials)
@@ -295,16 +329,39 @@ class _Custom(Scheme):
             )
         return found if found.scheme else msgspec.structs.replace(found, scheme=self.name)
 
-    def challenge(self, realm: str, metadata: str, error: str, scopes: frozenset[str]) -> str:
+    def challenge(self, why: Challenge) -> str:
         http = self._card.http_auth_security_scheme
-        return f'{http.scheme} realm="{realm}"' if http is not None else ""
+        return f'{http.scheme} realm="{why.realm}"' if http is not None else ""
+
+
+def _shown(card: SecurityScheme, credentials: Credentials) -> str:
+    """Return what a request shows where a scheme of the card says; empty if nothing."""
+    key = card.api_key_security_scheme
+    if key is not None:
+        places = {"query": credentials.query, "cookie": credentials.cookie}
+        return places.get(key.location, credentials.header)(key.name)
+    if card.mtls_security_scheme is not None:
+        return "certificate" if credentials.certificate else ""
+    http = card.http_auth_security_scheme
+    word = http.scheme if http is not None else "Bearer"  # of OAuth 2.0 and OpenID Connect
+    given, _, rest = credentials.header("authorization").partition(" ")
+    return rest.strip() if given.lower() == word.lower() else ""
+
+
+def basic_user(shown: str) -> str:
+    """Return the user of Basic credentials (RFC 7617); `?` if they can't be read."""
+    try:
+        text = base64.b64decode(shown, validate=True).decode()
+    except (ValueError, binascii.Error):
+        return "?"
+    return text.partition(":")[0] or "?"
 
 
 def scheme(
     card: SecurityScheme, *, name: str = "custom", scopes: Iterable[str] = ()
 ) -> Callable[[Callable[[Credentials], Awaitable[Caller | None]]], Auth]:
     """Make a function a security scheme: it gets what a request shows and returns its caller, or
-    None.
+    None. It is not asked about requests that show nothing where `card` says: those are anonymous.
 
     @scheme(SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Session")))
     async def session(request: Credentials) -> Caller | None: ...

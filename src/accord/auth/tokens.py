@@ -14,7 +14,7 @@ from ..net import AgentFault, Guard, origin_of, safe_url
 from .issuer import FileKeys, Issuer, IssuerUnavailable, KeySource, RemoteKeys, ask_issuer
 from .jose import InvalidSignature, UnknownKey, header_of, verify
 
-__all__ = ["Introspection", "InvalidToken", "TokenVerifier"]
+__all__ = ["EXPIRED", "Introspection", "InvalidToken", "TokenVerifier"]
 
 Claims = dict[str, Any]
 
@@ -22,6 +22,7 @@ _TOKEN_BYTES = 16 << 10
 _TYPES = (None, "jwt", "at+jwt", "application/at+jwt", "application/jwt")
 _CACHED = 10_000
 _CACHED_S = 300.0
+EXPIRED = "expired"
 
 _json = msgspec.json.Decoder()
 
@@ -171,7 +172,7 @@ def _check_times(claims: Claims, now: float, leeway_s: float) -> None:
     if any(type(value) not in (int, float) for value in times.values()):
         raise InvalidToken("its times are not numbers")
     if times.get("exp", now) <= now - leeway_s:
-        raise InvalidToken("expired")
+        raise InvalidToken(EXPIRED)
     if times.get("nbf", now) > now + leeway_s:
         raise InvalidToken("not valid yet")
     if times.get("iat", now) > now + leeway_s:

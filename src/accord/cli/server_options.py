@@ -32,6 +32,13 @@ _OPTIONS = (
         help="Serve metrics for Prometheus here; to this machine alone, if no HOST is named. "
         "Needs the extra metrics.",
     ),
+    click.option(
+        "--trusted-proxy",
+        multiple=True,
+        metavar="NETWORK",
+        help="A proxy in front of this server, like 10.0.0.0/8: its X-Forwarded-For or Forwarded "
+        "says where a request comes from. May be repeated.",
+    ),
     click.option("--no-console", is_flag=True, help="Leave out the web console at /console."),
     click.option(
         "--log-level",

@@ -72,7 +72,9 @@ class Hub:
         self.agent.skill(self.list_agents)
         self.aggregate = AggregateAgent(self)
         self.agent.auth = auth = self.people.auth()
-        self.authenticator = Authenticator(auth, settings.name, limits or Limits())
+        self.authenticator = Authenticator(
+            auth, settings.name, limits or Limits(), settings.trusted_proxy
+        )
         self.app: App = self.agent.app(
             store=settings.task_store,
             url=settings.url or None,
@@ -81,6 +83,7 @@ class Hub:
             key_file=settings.key_file or None,
             sign_card=True,
             allow_hosts=settings.allow,
+            trusted_proxies=settings.trusted_proxy,
             push=push or True,
             grpc_port=settings.grpc_port,
             metrics=settings.metrics or None,

@@ -37,6 +37,7 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     team_claim: str = "groups"  # the claim that names a caller's teams
     allow: tuple[str, ...] = ()  # private hosts and networks that agents may be in
     approve: tuple[str, ...] = ()  # origins whose agents need no approval
+    trusted_proxy: tuple[str, ...] = ()  # networks of proxies that say where requests come from
     trust: Literal["off", "if-present", "require"] = "if-present"
     # Vectors for search: a folder with a model2vec model, or the URL of an embeddings endpoint.
     meaning: str = ""
@@ -88,7 +89,7 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name in cls.__struct_fields__:
             text = environment.get(PREFIX + name.upper())
             if text is not None:
-                is_list = name in ("allow", "approve")
+                is_list = name in ("allow", "approve", "trusted_proxy")
                 found[name] = [w.strip() for w in text.split(",") if w.strip()] if is_list else text
         found |= {name: value for name, value in given.items() if value not in (None, ())}
         try:

@@ -40,7 +40,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     calls_burst: int = 200  # of one caller at once
     tasks_per_caller: int = 1_000  # worked on at once
     stored_per_caller: int = 1 << 30  # of tasks that are kept
-    failed_logins: int = 10  # per minute, from one address
+    failed_logins: int = 10  # per minute, from one address; of passwords also for one user
     header_bytes: int = 32 << 10
     header_s: float = 10.0  # from the first byte, or the connection, to the end of the headers
     body_idle_s: float = 10.0
