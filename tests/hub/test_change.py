@@ -47,8 +47,8 @@ def with_skill(i: int, **more: Any) -> Card:
 
 EXTENSION = {"uri": "urn:example:pay", "required": True}
 NEW_SKILL = {"id": "cut", "name": "Cut", "description": "Cuts bread.", "tags": []}
-SIGNED = SignatureReport(status="trusted", key_id="k1", key_from="a file")
-OTHER_KEY = SignatureReport(status="trusted", key_id="k2", key_from="a file")
+SIGNED = SignatureReport(status="trusted", key_id="k", thumbprint="1", key_from="a file")
+OTHER_KEY = SignatureReport(status="trusted", key_id="k", thumbprint="2", key_from="a file")
 
 # A change, its kind, its weight, and whether it passes under hold, follow and pin.
 KINDS = [

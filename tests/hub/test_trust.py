@@ -3,9 +3,12 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from accord.auth import sign_card
+from accord import connect
+from accord.auth import SigningKey, sign_card
+from accord.hub.gate.gate import VIA
 from accord.protocol import lenient
 from tests.auth.test_cards import ATTACKS, AgentCard, keys, signed_value
 from tests.auth.tokens import jwks, public_pem
@@ -124,3 +127,50 @@ async def test_a_key_that_is_published_is_found_by_its_address(tmp_path, keys):
         }
         entry = await desk.add(server.url)
         assert entry["signature"] == f"signed by ec, key from {url}, trusted"
+
+
+def with_name(key: SigningKey, kid: str) -> SigningKey:
+    return msgspec.structs.replace(key, id=kid)
+
+
+async def test_the_signer_shown_is_the_one_whose_signature_holds(tmp_path, keys):
+    """A card may have signatures of others before it: who they name has signed nothing."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await trusting(desk, keys["ec"])
+        good = signed_value(keys["ec"], server.base())
+        forged = signed_value(with_name(keys["rsa"], "the-boss"), server.base())
+        server.card = good | {"signatures": [*forged["signatures"], *good["signatures"]]}
+        entry = await desk.add(server.url)
+        assert entry["signature"] == "signed by ec, key from the trusted key corp, trusted"
+        found = desk.hub.registry.get("baker").signature
+        assert found.thumbprint == keys["ec"].key.thumbprint()
+        async with connect(f"{desk.url}/agents/baker") as client:
+            card = client.card
+        [via] = [one for one in card.capabilities.extensions if one.uri == VIA]
+        assert via.params["signedBy"] == "ec"
+
+
+async def test_the_name_of_a_key_that_verified_nothing_is_not_passed_on(tmp_path, keys):
+    """It stands in the report for who looks at it, and nowhere else."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        server.card = signed_value(with_name(keys["rsa"], "the-boss"), server.base())
+        entry = await desk.add(server.url)
+        assert entry["signature"] == "signed by the-boss, which nobody has trusted"
+        async with connect(f"{desk.url}/agents/baker") as client:
+            card = client.card
+        assert "the-boss" not in msgspec.json.encode(card).decode()
+
+
+async def test_another_key_of_the_same_name_is_another_signer(tmp_path, keys):
+    """Keys are compared by what they are: two may have one name."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        first, second = with_name(keys["ec"], "k"), with_name(keys["rsa"], "k")
+        await trusting(desk, first)
+        await trusting(desk, second)
+        server.card = signed_value(first, server.base())
+        await desk.add(server.url)
+        server.card = signed_value(second, server.base())
+        changed = await desk.call("POST", "/agents/baker:refresh")
+        assert changed.body["waiting"] is True
+        shown = await desk.call("GET", "/agents/baker/cards/latest")
+        assert [one["kind"] for one in shown.body["differences"]] == ["signed by another key"]

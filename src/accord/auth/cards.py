@@ -140,8 +140,8 @@ class Trust:
         raw: Mapping[str, Any] | None = None,
         origin: str = "",
         http: Http | None = None,
-    ) -> str:
-        """Return the id of the key a card is signed with.
+    ) -> PublicKey:
+        """Return the key whose signature on a card holds.
 
         Args:
             card: The card as it was written: read as 1.0, and not repaired.
@@ -244,13 +244,15 @@ def _forms(card: AgentCard, raw: Mapping[str, Any] | None) -> list[bytes]:
         raise InvalidSignature(str(error)) from None
 
 
-def _verified(signature: AgentCardSignature, forms: list[bytes], keys: list[PublicKey]) -> str:
+def _verified(
+    signature: AgentCardSignature, forms: list[bytes], keys: list[PublicKey]
+) -> PublicKey:
     """The unprotected header is not read: nobody has signed it."""
     why: InvalidSignature | None = None
     for form in forms:
         try:
             compact = f"{signature.protected}.{base64url(form)}.{signature.signature}"
-            return verify(compact, keys)[2].id
+            return verify(compact, keys)[2]
         except InvalidSignature as error:
             why = error
     assert why is not None

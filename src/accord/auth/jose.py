@@ -64,6 +64,11 @@ class PublicKey(msgspec.Struct, frozen=True):
     algorithm: str
     key: Key
 
+    @property
+    def thumbprint(self) -> str:
+        """What the key is, whatever it is called (RFC 7638)."""
+        return self.key.thumbprint()
+
 
 class SigningKey(msgspec.Struct, frozen=True):
     """A private key, and the one algorithm it is for."""

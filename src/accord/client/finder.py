@@ -212,7 +212,8 @@ class AgentFinder:
         """What of a card's JSON counts: of one that has to be signed, what is. Raises BadCard."""
         if self._search.trust is None:
             return value
-        return await verify_card(value, where, self._search.trust, origin, network)
+        signed, _ = await verify_card(value, where, self._search.trust, origin, network)
+        return signed
 
 
 def _is_json(given: str) -> bool:

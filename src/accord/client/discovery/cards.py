@@ -27,7 +27,7 @@ from ..errors import AgentFault, BadAnswer, BadCard, UntrustedCard
 from .repair import NoInterface, read_card
 
 if TYPE_CHECKING:
-    from ...auth import Trust
+    from ...auth import PublicKey, Trust
 
 __all__ = [
     "PLACES",
@@ -216,8 +216,11 @@ def open_card(body: bytes, url: str, budget: Budget, notes: list[str]) -> AgentC
     return card_of(read_json(body, url, budget), url, notes)
 
 
-async def verify_card(value: Any, url: str, trust: "Trust", origin: str, http: Http | None) -> Any:
-    """Return the part of a card that is signed, as JSON: what else is there counts for nothing.
+async def verify_card(
+    value: Any, url: str, trust: "Trust", origin: str, http: Http | None
+) -> "tuple[Any, PublicKey]":
+    """Return the part of a card that is signed, as JSON, and the key it is signed with. What else
+    is in the card counts for nothing.
 
     Raises:
         UntrustedCard: No signature that counts is on it.
@@ -238,12 +241,12 @@ async def verify_card(value: Any, url: str, trust: "Trust", origin: str, http: H
     except (InvalidParams, RecursionError) as error:
         raise BadCard(where, f"the card can't be verified: {error}") from None
     try:
-        await trust.verify(card, raw=value, origin=origin, http=http)
+        key = await trust.verify(card, raw=value, origin=origin, http=http)
     except InvalidSignature as error:
         raise UntrustedCard(where, f"the card is not trusted: {error}") from error
     except IssuerUnavailable as error:
         raise UntrustedCard(where, f"the card can't be verified: {error}") from None
-    return value if is_old else msgspec.to_builtins(card)
+    return (value if is_old else msgspec.to_builtins(card)), key
 
 
 _SIGNED_ONLY: dict[str, Any] = {

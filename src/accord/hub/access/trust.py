@@ -9,7 +9,7 @@ import msgspec
 from ...auth import InvalidSignature, Trust, UnknownKey, header_of, public_jwk
 from ...client import BadCard, UntrustedCard
 from ...client.discovery import verify_card
-from ...model import InvalidParams, now_ms
+from ...model import MAX_SIGNATURES, InvalidParams, now_ms
 from ...net import Guard
 from ..errors import EntryNotFound
 from ..registry import SignatureReport, fence_line
@@ -54,27 +54,29 @@ class TrustedKeys:
         signatures = card.get("signatures") if isinstance(card, dict) else None
         if not signatures:
             return SignatureReport(), card
-        kid = _kid(signatures)
         unknown, why = True, ""
         for key, trust in self._living():
             try:
-                signed = await verify_card(card, url, trust, "", None)
+                signed, by = await verify_card(card, url, trust, "", None)
             except UntrustedCard as error:
                 if not isinstance(error.__cause__, UnknownKey):
                     unknown, why = False, error.fault
             except BadCard as error:
-                return SignatureReport(
-                    status="invalid", key_id=kid, why=fence_line(error.fault, 300)
-                ), card
+                return SignatureReport(status="invalid", why=fence_line(error.fault, 300)), card
             else:
-                where = key.url or f"the trusted key {key.name}"
-                return SignatureReport(status="trusted", key_id=kid, key_from=where), signed
+                report = SignatureReport(
+                    status="trusted",
+                    key_id=fence_line(by.id, 200),
+                    thumbprint=by.thumbprint,
+                    key_from=key.url or f"the trusted key {key.name}",
+                )
+                return report, signed
         fault = "" if unknown else why
         if not fault:
             fault = _malformed(signatures)
         if fault:
-            return SignatureReport(status="invalid", key_id=kid, why=fence_line(fault, 300)), card
-        return SignatureReport(status="unknown key", key_id=kid), card
+            return SignatureReport(status="invalid", why=fence_line(fault, 300)), card
+        return SignatureReport(status="unknown key", why=_named(signatures)), card
 
     def refusal(self, report: SignatureReport, policy: str) -> str:
         """Why a card may not be used; empty if it may."""
@@ -155,16 +157,17 @@ def _jwk_set(jwks: Any, pem: str) -> dict[str, Any]:
     return jwks if "keys" in jwks else {"keys": [jwks]}
 
 
-def _kid(signatures: Any) -> str:
-    """The key the first readable signature names."""
-    for one in signatures if isinstance(signatures, list) else ():
+def _named(signatures: list[Any]) -> str:
+    """The keys that signatures name. Nobody has verified them: they are shown, never compared."""
+    found = []
+    for one in signatures[:MAX_SIGNATURES]:
         try:
             kid = header_of(one["protected"]).get("kid")
         except (InvalidSignature, TypeError, KeyError):
             continue
         if isinstance(kid, str):
-            return fence_line(kid, 200)
-    return ""
+            found.append(fence_line(kid, 200))
+    return ", ".join(dict.fromkeys(found))
 
 
 def _malformed(signatures: Any) -> str:

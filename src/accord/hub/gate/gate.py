@@ -324,7 +324,7 @@ def card_out(entry: Entry, card: AgentCard) -> AgentCard:
     card.skills = [_fenced(skill) for skill in entry.card.skills]
     params = {"card": entry.card_url, "sha256": entry.card_sha256}
     if entry.signature.key_id:
-        params["signedBy"] = entry.signature.key_id
+        params |= {"signedBy": entry.signature.key_id, "thumbprint": entry.signature.thumbprint}
     card.capabilities.extended_agent_card = True
     card.capabilities.extensions.append(
         AgentExtension(

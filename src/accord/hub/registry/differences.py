@@ -106,9 +106,10 @@ def _signature_lost(old: Side, new: Side) -> Iterator[Found]:
 
 
 def _key_changed(old: Side, new: Side) -> Iterator[Found]:
-    before, after = old.signature.key_id, new.signature.key_id
-    if before and after and before != after:
-        yield after, before, after
+    before, after = old.signature, new.signature
+    if before.thumbprint and after.thumbprint and before.thumbprint != after.thumbprint:
+        was, is_ = (f"{one.key_id} ({one.thumbprint})" for one in (before, after))
+        yield is_, was, is_
 
 
 def _provider(old: Side, new: Side) -> Iterator[Found]:

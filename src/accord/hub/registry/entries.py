@@ -83,9 +83,10 @@ class SignatureReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a card's signatures."""
 
     status: Literal["unsigned", "trusted", "unknown key", "invalid"] = "unsigned"
-    key_id: str = ""
+    key_id: str = ""  # of the key that verified a signature; empty if none did
+    thumbprint: str = ""  # of that key: what two reports are compared by
     key_from: str = ""
-    why: str = ""
+    why: str = ""  # it is invalid; or the keys that it names and nobody has trusted
 
     @property
     def sentence(self) -> str:
@@ -93,7 +94,7 @@ class SignatureReport(msgspec.Struct, frozen=True, kw_only=True):
             case "trusted":
                 return f"signed by {self.key_id}, key from {self.key_from}, trusted"
             case "unknown key":
-                return f"signed by {self.key_id or 'a key without an id'}, which nobody has trusted"
+                return f"signed by {self.why or 'a key without an id'}, which nobody has trusted"
             case "invalid":
                 return f"invalid: {self.why}"
         return "unsigned"
