@@ -2,6 +2,7 @@
 
 import { effect, signal } from "@preact/signals";
 import * as http from "./api/http";
+import { logIn, sessionHeaders } from "./api/session";
 import type { Exchange, Me, Summary } from "./api/types";
 
 export const me = signal<Me | null>(null);
@@ -10,6 +11,7 @@ export const failure = signal("");
 
 export async function start(): Promise<void> {
   try {
+    await logIn();
     me.value = await http.me();
     failure.value = "";
     void follow();
@@ -41,7 +43,7 @@ export function onChange(listener: (told: Told) => void): () => void {
 async function follow(): Promise<void> {
   for (;;) {
     try {
-      const response = await fetch("/console/api/live", { headers: { "X-Accord": "1" } });
+      const response = await fetch("/console/api/live", { headers: sessionHeaders() });
       if (response.status === 403) {
         isLocked.value = true;
         return;

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .app import App, AppPart
+    from .console import Console
     from .engine.runs import Retention
     from .push import PushSettings
     from .relay import Connect
@@ -343,7 +344,7 @@ class Agent(AgentBase):
               `postgresql://...`. One that dies is started again.
             console: Serve the web console at `/console` too. The link that opens it is printed, or
               given to this function; with an `on_start` of your own it has to be a function. Only
-              on loopback or with `auth`, and with one worker.
+              on loopback or with `auth`.
             parts: What is opened and closed with the server, beside the agent.
             push: Whether push notifications are sent, or how.
             telemetry: Trace by OpenTelemetry (`accord[otel]`), in the whole process. By default if
@@ -406,6 +407,8 @@ class Agent(AgentBase):
             if worker is None:
                 started: Callable[[str], None] = self._starting(app, host, url, on_start, console)
             else:
+                if self._has_console(app, host, on_start, console):
+                    _attach_console(app, is_shared=True)
 
                 def started(address: str) -> None:
                     app.reached_at(url or address)
@@ -440,15 +443,15 @@ class Agent(AgentBase):
         sockets = bind(host, port)
         if grpc_port is not None:
             grpc_sockets = bind(grpc_host or host, grpc_port)
+
+        def started() -> None:
+            address = url_of(sockets, is_secure=tls is not None)
+            self._tell(address, url, on_start, len(app.agents))
+            if self._has_console(app, host, on_start, console):
+                _show_link(_new_link(app, url or address), console)
+
         try:
-            code = run_workers(
-                workers,
-                work,
-                grace_s=grace_s,
-                on_start=lambda: self._tell(
-                    url_of(sockets, is_secure=tls is not None), url, on_start, len(app.agents)
-                ),
-            )
+            code = run_workers(workers, work, grace_s=grace_s, on_start=started)
         finally:
             for one in (*sockets, *grpc_sockets):
                 one.close()
@@ -528,31 +531,32 @@ class Agent(AgentBase):
         console: "bool | Callable[[str], None]",
     ) -> Callable[[str], None]:
         """What is to be done once the app is served: say where, and where its console is."""
-        from .server.process import is_loopback
-
         page = None
-        # Who takes the address of the agent is asked to take the link of the console too.
-        tells = console is True and on_start is None
-        # The console shows one agent.
-        is_shown = not app.agents and (self.auth is not None or is_loopback(host))
-        if is_shown and (tells or callable(console)):
-            from .console import Console  # the page, which most apps have no need of
-
-            page = Console(app)
-            page.attach(app)
+        if self._has_console(app, host, on_start, console):
+            page = _attach_console(app)
 
         def started(address: str) -> None:
             app.reached_at(url or address)
             self._tell(address, url, on_start, len(app.agents))
-            if page is None:
-                return
-            link = page.link(url or address)
-            if callable(console):
-                console(link)
-            else:
-                print(f"  console  {link}   (opens once)", flush=True)
+            if page is not None:
+                _show_link(page.link(url or address), console)
 
         return started
+
+    def _has_console(
+        self,
+        app: "App",
+        host: str,
+        on_start: Callable[[str], None] | None,
+        console: "bool | Callable[[str], None]",
+    ) -> bool:
+        from .server.process import is_loopback
+
+        # Who takes the address of the agent is asked to take the link of the console too.
+        tells = console is True and on_start is None
+        # The console shows one agent.
+        is_shown = not app.agents and (self.auth is not None or is_loopback(host))
+        return is_shown and (tells or callable(console))
 
     def _tell(
         self, address: str, url: str | None, on_start: Callable[[str], None] | None, agents: int
@@ -562,3 +566,31 @@ class Agent(AgentBase):
         else:
             what = f"{agents} agents are" if agents else f"{self.name} is"
             print(f"{what} served at {url or address}   (Ctrl-C stops it)", flush=True)
+
+
+def _attach_console(app: "App", *, is_shared: bool = False) -> "Console":
+    """Serve the console too. If the app is one of several that share their port, Live is left out:
+    it would show what this process alone has answered.
+    """
+    from .console import Console  # the page, which most apps have no need of
+
+    page = Console(app, has_exchanges=not is_shared, makes_link=not is_shared)
+    page.attach(app)
+    return page
+
+
+def _new_link(app: "App", address: str) -> str:
+    """Make a link for an app that is served by other processes: they know it by the store."""
+    import asyncio
+
+    from .console import BrowserSessions, link_of
+
+    return link_of(address, asyncio.run(BrowserSessions(app.engine.tasks.store.logins).new_link()))
+
+
+def _show_link(link: str, console: "bool | Callable[[str], None]") -> None:
+    """Give the link that opens the console to who asked for it, or print it."""
+    if callable(console):
+        console(link)
+    else:
+        print(f"  console  {link}   (opens once)", flush=True)

@@ -407,14 +407,6 @@ class App(Router):
         return msgspec.json.encode(self.keyring.jwks())
 
     @property
-    def folder(self) -> Path | None:
-        """Where this agent keeps its files: beside its database, if that is a file."""
-        from .store.sqlite import SqliteStore  # brings sqlite3, which other stores have no need of
-
-        store = self._store
-        return store.path.parent if isinstance(store, SqliteStore) else None
-
-    @property
     def engine(self) -> Engine:
         return self._engine
 

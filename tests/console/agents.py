@@ -105,6 +105,7 @@ if __name__ == "__main__":
     agent.run(
         port=int(sys.argv[1]),
         store=sys.argv[2],
+        workers=int(sys.argv[3]),
         log_level="error",
         allow_hosts=["127.0.0.1"],  # webhooks of tests are on this machine
     )

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from playwright.async_api import Browser, Page, async_playwright
@@ -47,7 +47,8 @@ class Opened(Protocol):
 class Serving:
     """A server process of the test's agent, which can be killed and started again."""
 
-    def __init__(self, store: str) -> None:
+    def __init__(self, store: str, workers: int = 1) -> None:
+        self._workers = workers
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._store = store
@@ -63,6 +64,7 @@ class Serving:
                 "tests.console.agents",
                 str(self.port),
                 self._store,
+                str(self._workers),
                 env=env,
             )
         )
@@ -80,8 +82,8 @@ class Serving:
 
 
 @contextlib.asynccontextmanager
-async def serving(store: str = "memory://") -> AsyncIterator[Serving]:
-    server = Serving(store)
+async def serving(store: str = "memory://", workers: int = 1) -> AsyncIterator[Serving]:
+    server = Serving(store, workers)
     try:
         await server.start()
         yield server
@@ -150,6 +152,14 @@ async def opened() -> AsyncIterator[tuple[Page, Client, Serving]]:
         connect(server.url) as client,
     ):
         yield page, client, server
+
+
+async def read(page: Page, path: str) -> Any:
+    """What the page would read, with the login of its browser."""
+    script = """(path) => fetch("/console/api/" + path, {
+        headers: {"X-Accord-Session": localStorage.getItem("accord.session")},
+    }).then((answer) => answer.json())"""
+    return await page.evaluate(script, path)
 
 
 async def violations(page: Page) -> list[str]:

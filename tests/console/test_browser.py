@@ -16,6 +16,7 @@ from tests.console.browser import (
     needs_browser,
     opened,
     page_of,
+    read,
     serving,
     violations,
 )
@@ -142,9 +143,7 @@ async def test_a_task_is_shown_event_by_event():
         reply = await client.send("go", skill="steps")
         await page.goto(f"{server.url}/console/tasks/{reply.task_id}")
         await page.wait_for_selector("[data-lane=steps] rect")
-        log = await page.evaluate(
-            f"fetch('/console/api/tasks/{reply.task_id}/events').then((r) => r.json())"
-        )
+        log = await read(page, f"tasks/{reply.task_id}/events")
         count = len(log["events"])
         await page.wait_for_selector(f"text=Event {count} of {count}")
         listed = await page.locator(".events [role=option]").all_inner_texts()

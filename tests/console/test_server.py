@@ -15,10 +15,11 @@ from accord import Agent
 from accord.auth import ApiKeys
 from accord.console import Console
 from accord.console.exchanges import BODY_BYTES, Exchanges
-from accord.console.login import BrowserSessions
+from accord.console.login import MOST, BrowserSessions
 from accord.console.pages import Pages
 from accord.server import HttpRequest, HttpResponse
 from accord.server.request import ServerUrl, Target
+from accord.store.logins import MemoryLogins
 from tests.console import golden
 from tests.console.agents import agent
 from tests.relay.relays import clerk
@@ -36,12 +37,23 @@ async def served(of=agent):
         yield client, console, url
 
 
+async def log_in(client, link, **headers):
+    """Use a link as the page does; return the answer's status, and log the client in."""
+    base, _, key = link.partition("/console/?key=")
+    headers = {"X-Accord-Session": "none"} | headers
+    async with client.post(
+        f"{base}/console/api/login", json={"key": key}, headers=headers
+    ) as response:
+        if response.status == 200:
+            client.headers["X-Accord-Session"] = (await response.json())["secret"]
+        return response.status
+
+
 @contextlib.asynccontextmanager
 async def opened(of=agent):
     """A browser that opened the link."""
     async with served(of) as (client, console, url):
-        async with client.get(console.link(url)) as response:
-            assert response.status == 200
+        assert await log_in(client, console.link(url)) == 200
         yield client, console, url
 
 
@@ -64,56 +76,93 @@ async def send(client, url, text, skill, **more):
 
 
 async def test_the_link_opens_once():
+    """Whoever only reads the address of the link, as a preview of it does, does not use it up."""
     async with served() as (client, console, url):
         link = console.link(url)
         async with client.get(link) as response:
+            assert response.status == 200
+            assert "set-cookie" not in response.headers
+        body = {"key": link.partition("key=")[2]}
+        headers = {"X-Accord-Session": "none"}
+        async with client.post("/console/api/login", json=body, headers=headers) as response:
             assert response.status == 200
             cookie = response.headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
         assert f"accord-{url.rpartition(':')[2]}=" in cookie
-        async with aiohttp.ClientSession() as other, other.get(link) as response:
+        again = f"{url}/console/api/login"
+        async with (
+            aiohttp.ClientSession() as other,
+            other.post(again, json=body, headers=headers) as response,
+        ):
             assert response.status == 403
-            assert "opens the console once" in await response.text()
+            assert "accord console link" in (await response.json())["error"]
 
 
-async def test_without_the_cookie_nothing_is_shown():
+async def test_of_many_browsers_that_open_a_link_at_once_one_is_let_in():
+    async with served() as (_, console, url), contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(aiohttp.ClientSession()) for _ in range(8)]
+        link = console.link(url)
+        assert sorted(await asyncio.gather(*(log_in(one, link) for one in clients))) == (
+            [200] + [403] * 7
+        )
+
+
+async def test_without_a_login_nothing_is_read():
+    """The page itself is the same for all: what it shows it reads, and may not."""
     async with served() as (client, _, _):
-        assert (await read(client, "me"))[0] == 403
-        async with client.get("/console/tasks") as response:
-            assert response.status == 403
+        for path in ("me", "tasks", "live", "logins", "exchanges"):
+            status, _ = await read(client, path, **{"X-Accord-Session": "none"})
+            assert status == 403, path
+
+
+async def test_the_cookie_alone_is_no_login():
+    """Browsers send it to every port of the host: what listens there must not get in with it."""
+    keyed = Agent("Keyed", auth=ApiKeys(keys={"hush-0123456789abcdef": "mia"}))
+    keyed.skill(_echo, id="echo")
+    async with opened(keyed) as (client, _, url):
+        own = client.headers["X-Accord-Session"]
+        message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "1"}]}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+        for secret, status in ((own, 200), ("", 403), ("none", 403), (own[:-1], 403)):
+            client.headers["X-Accord-Session"] = secret
+            assert (await read(client, "me", Origin=url))[0] == status, secret
+            headers = {"A2A-Version": "1.0", "Origin": url}
+            async with client.post("/", json=body, headers=headers) as response:
+                assert response.status == (200 if status == 200 else 401), secret
+
+
+def _echo(text: str) -> str:
+    return text
 
 
 FORGED = [
-    ("GET", {"Host": "evil.example"}),
-    ("GET", {"Origin": "http://evil.example"}),
-    ("GET", {"Sec-Fetch-Site": "cross-site"}),
-    ("GET", {"Sec-Fetch-Site": "same-site"}),
-    ("POST", {}),
-    ("POST", {"X-Accord": "0"}),
-    ("POST", {"X-Accord": "1", "Origin": "http://evil.example"}),
-    ("POST", {"X-Accord": "1", "Origin": "null"}),
-    ("POST", {"X-Accord": "1", "Sec-Fetch-Site": "cross-site"}),
-    ("POST", {"X-Accord": "1", "Sec-Fetch-Site": "same-site"}),
-    ("POST", {"X-Accord": "1", "Host": "evil.example"}),
-    ("POST", {"Content-Type": "text/plain"}),
+    {"Host": "evil.example"},
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"X-Accord-Session": "1"},
 ]
 
 
-@pytest.mark.parametrize(
-    ("verb", "headers"), FORGED, ids=lambda value: json.dumps(value).replace(" ", "")
-)
+@pytest.mark.parametrize("verb", ["GET", "POST"])
+@pytest.mark.parametrize("headers", FORGED, ids=lambda value: json.dumps(value).replace(" ", ""))
 async def test_a_request_of_another_site_is_refused(verb, headers):
     """The browser sends our cookie with it: that proves nothing."""
-    async with opened() as (client, _, _):
+    async with opened() as (client, console, url):
         path = "/console/api/me" if verb == "GET" else "/console/api/link"
         async with client.request(verb, path, headers=headers) as response:
             assert response.status in (400, 403, 421)
+        if "X-Accord-Session" not in headers and verb == "POST":
+            key = await console.logins.new_link()
+            link = f"{url}/console/?key={key}"
+            assert await log_in(client, link, **headers) in (400, 403, 421)
 
 
 async def test_a_request_of_our_own_page_is_answered():
     async with opened() as (client, _, url):
-        headers = {"X-Accord": "1", "Origin": url, "Sec-Fetch-Site": "same-origin"}
+        headers = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
         async with client.post("/console/api/link", headers=headers) as response:
             assert response.status == 200
 
@@ -269,10 +318,29 @@ async def test_exchanges_hold_no_whole_bodies():
         assert body == {"text": "x" * BODY_BYTES, "isCut": True}
 
 
+def frame(url):
+    """What asks as a frame of the page does: it can't send the page's header."""
+    return aiohttp.ClientSession(base_url=url)
+
+
+async def ticket_of(client, address):
+    async with client.post("/console/api/ticket", params={"of": address}) as response:
+        return (await response.json())["ticket"]
+
+
 async def test_a_preview_has_no_rights():
+    """It is read with a ticket, which is good for that address alone."""
     async with opened() as (client, _, url):
         task = await send(client, url, "<script>alert(1)</script>", "show")
         path = f"/console/api/tasks/{task['id']}/artifacts/shown/0"
+        ticket = await ticket_of(client, f"tasks/{task['id']}/artifacts/shown/0?preview=1")
+        async with frame(url) as other:
+            async with other.get(f"{path}?preview=1&ticket={ticket}") as response:
+                assert response.status == 200
+            for wrong in (f"{path}?ticket={ticket}", f"{path}?preview=1&ticket={ticket[:-1]}0x",
+                          f"{path}?preview=1", f"/console/api/me?ticket={ticket}"):  # fmt: skip
+                async with other.get(wrong) as response:
+                    assert response.status == 403, wrong
         async with client.get(f"{path}?preview=1") as response:
             policy = response.headers["content-security-policy"]
             assert policy.startswith("sandbox; default-src 'none'")
@@ -304,13 +372,22 @@ async def test_browsers_are_listed_and_logged_out():
         async with client.get("/console/api/logins") as response:
             (own,) = (await response.json())["logins"]
         assert own["own"]
-        headers = {"X-Accord": "1"}
-        async with client.post(f"/console/api/logins/{own['id']}/close", headers=headers):
+        async with client.post(f"/console/api/logins/{own['id']}/close"):
             pass
         assert (await read(client, "me"))[0] == 403
-        console.logins.renew()
-        async with client.get(console.link(url)) as response:
-            assert response.status == 200
+        key = await console.logins.new_link()
+        assert await log_in(client, f"{url}/console/?key={key}") == 200
+
+
+async def test_a_browser_that_is_logged_out_hears_no_more_of_what_happens():
+    """Its stream ends."""
+    async with opened() as (client, _, _):
+        _, found = await read(client, "logins")
+        async with client.get("/console/api/live") as stream:
+            assert (await stream.content.readline()).startswith(b":")
+            async with client.post(f"/console/api/logins/{found['logins'][0]['id']}/close"):
+                pass
+            await stream.content.read()
 
 
 async def test_live_tells_of_changes():
@@ -336,8 +413,7 @@ async def test_a_page_that_is_open_when_the_server_stops_is_no_fault(caplog):
     console.attach(app)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as client:
         async with app.serving() as url:
-            async with client.get(console.link(url)) as response:
-                assert response.status == 200
+            assert await log_in(client, console.link(url)) == 200
             stream = await client.get(f"{url}/console/api/live")
             assert (await stream.content.readline()).startswith(b":")
         with contextlib.suppress(aiohttp.ClientPayloadError):
@@ -366,13 +442,14 @@ def test_files_are_packed_and_known_by_their_tag(tmp_path):
     assert pages.file("../secret", _request()) is None
 
 
-def test_a_link_is_renewed():
-    logins = BrowserSessions()
-    first = logins.key
-    assert logins.open("wrong", _request()) is None
-    assert logins.open(first, _request()) is not None
-    assert logins.key == ""
-    assert logins.renew() not in ("", first)
+async def test_links_and_sessions_are_bounded():
+    """Each start of a server makes a link that perhaps nobody opens."""
+    store = MemoryLogins()
+    logins = BrowserSessions(store)
+    keys = [await logins.new_link() for _ in range(MOST + 5)]
+    assert len(await store.list()) == MOST
+    assert await logins.open("wrong", _request()) is None
+    assert await logins.open(keys[-1], _request()) is not None
 
 
 def _request(**headers):

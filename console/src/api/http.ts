@@ -1,6 +1,7 @@
 /** Requests to our own server, with what proves that they come from this page. */
 
 import type { Entry, Exchange, Letter, Me, Message, Push, StreamEvent, Summary, Task } from "./types";
+import { sessionHeaders } from "./session";
 import { SseReader } from "./sse";
 
 export class Failure extends Error {
@@ -13,10 +14,8 @@ export class Failure extends Error {
   }
 }
 
-const HEADERS = { "X-Accord": "1" };
-
 async function read<T>(path: string, init: RequestInit = {}): Promise<T> {
-  const response = await fetch(`/console/api/${path}`, { ...init, headers: HEADERS });
+  const response = await fetch(`/console/api/${path}`, { ...init, headers: sessionHeaders() });
   const body = await response.json();
   if (!response.ok) throw new Failure(response.status, body.reason ?? "", body.error ?? "");
   return body as T;
@@ -53,9 +52,11 @@ export const events = (at: Address, after: number) =>
 export const wire = (at: Address, seq: number) =>
   read<{ [version: string]: StreamEvent[] }>(place(at, `/events/${seq}/wire`));
 
-export function partAddress(at: Address, artifact: string, n: number, isPreview: boolean): string {
-  const more: Record<string, string> = isPreview ? { preview: "1" } : {};
-  return `/console/api/${place(at, `/artifacts/${encodeURIComponent(artifact)}/${n}`, more)}`;
+/** Where a frame finds a part to show. It can't send our header: the address has a ticket in it, good for a minute. */
+export async function previewAddress(at: Address, artifact: string, n: number): Promise<string> {
+  const of = place(at, `/artifacts/${encodeURIComponent(artifact)}/${n}`, { preview: "1" });
+  const { ticket } = await read<{ ticket: string }>(`ticket?${new URLSearchParams({ of })}`, { method: "POST" });
+  return `/console/api/${of}&ticket=${ticket}`;
 }
 
 export interface Pushes {
@@ -115,7 +116,7 @@ function a2aHeaders(more: Record<string, string> = {}): Record<string, string> {
     "Content-Type": "application/json",
     "A2A-Version": "1.0",
     "A2A-Extensions": EXTENSIONS,
-    ...HEADERS,
+    ...sessionHeaders(),
     ...more,
   };
 }

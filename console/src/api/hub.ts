@@ -1,6 +1,7 @@
 /** The hub's REST interface, called as the admin who opened the link. */
 
 import { Failure } from "./http";
+import { sessionHeaders } from "./session";
 
 export interface Health {
   state: string;
@@ -76,7 +77,7 @@ export interface CheckResult {
 async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
   const response = await fetch(`/api/v1${path}`, {
     method,
-    headers: { "X-Accord": "1", "Content-Type": "application/json" },
+    headers: { ...sessionHeaders(), "Content-Type": "application/json" },
     ...(method === "GET" ? {} : { body: JSON.stringify(body ?? {}) }),
   });
   const text = await response.text();

@@ -22,7 +22,7 @@ export const en = {
   "offline": "The server does not answer since {time}. What you see is from then; trying again.",
   "locked.title": "This browser is not logged in",
   "locked.text":
-    "Open the link that the server printed when it started. It works once; a new one is made under Settings in a browser that is logged in, or by starting the server again.",
+    "Open a link to the console. Each works once, for one browser, within a day. The command accord console link prints a new one; so does Settings in a browser that is logged in.",
   "state.submitted": "submitted",
   "state.working": "working",
   "state.input-required": "needs input",
@@ -144,7 +144,7 @@ export const en = {
   "try.text": "Message",
   "live.title": "Live",
   "live.empty": "Nothing has been called yet. Calls appear here as they come.",
-  "live.off": "Calls are not recorded here. Start the server with --tap to see them.",
+  "live.off": "Calls are not shown here: the agent is served by several processes, and each knows only its own.",
   "live.pause": "Pause",
   "live.resume": "Go on",
   "live.errors": "errors only",

@@ -24,7 +24,7 @@ export const zh: Catalogue = {
   "offline": "服务器自 {time} 起没有应答。您看到的是当时的内容；正在重试。",
   "locked.title": "此浏览器尚未登录",
   "locked.text":
-    "请打开服务器启动时显示的链接。链接只能用一次；可在已登录浏览器的“设置”中生成新的链接，或重新启动服务器。",
+    "请打开控制台链接。每个链接只能用一次，只供一个浏览器，一天内有效。命令 accord console link 会给出新链接；已登录的浏览器在“设置”中也可以生成。",
   "state.submitted": "已提交",
   "state.working": "进行中",
   "state.input-required": "需要输入",
@@ -146,7 +146,7 @@ export const zh: Catalogue = {
   "try.text": "消息",
   "live.title": "实时",
   "live.empty": "还没有调用。调用会在这里实时出现。",
-  "live.off": "这里不记录调用。用 --tap 启动服务器即可查看。",
+  "live.off": "此处不显示调用：该智能体由多个进程提供服务，每个进程只知道自己的调用。",
   "live.pause": "暂停",
   "live.resume": "继续",
   "live.errors": "只看错误",

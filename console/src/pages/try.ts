@@ -1,5 +1,6 @@
 /** One call in any version over either HTTP binding; and the same as a line to type. */
 
+import { sessionHeaders } from "../api/session";
 import type { Me } from "../api/types";
 
 export interface Wish {
@@ -68,7 +69,7 @@ export async function tryIt(
   const request = `POST ${call.path}\n${named.join("\n")}\n\n${pretty(call.body)}`;
   const response = await fetch(call.path, {
     method: "POST",
-    headers: { ...call.headers, "X-Accord": "1" },
+    headers: { ...call.headers, ...sessionHeaders() },
     body: call.body,
   });
   onPiece(`HTTP ${response.status}\n\n`);

@@ -3,7 +3,7 @@
 import { lazy, Suspense } from "preact/compat";
 import { useEffect, useState } from "preact/hooks";
 import type { Artifact, Json, Part } from "../api/types";
-import { partAddress, type Address } from "../api/http";
+import { previewAddress, type Address } from "../api/http";
 import { joined } from "../fold";
 import { bytes, t } from "../i18n";
 import { Copy, Icon } from "../ui/elements";
@@ -112,21 +112,18 @@ function Csv({ text }: { text: string }) {
 }
 
 function Source({ text, address }: { text: string; address?: { at: Address; artifact: string; n: number } }) {
-  const [isPreview, setPreview] = useState(false);
+  const [preview, setPreview] = useState("");
+  const toggle = async () =>
+    setPreview(preview || !address ? "" : await previewAddress(address.at, address.artifact, address.n));
   return (
     <div class="part">
       {address && (
-        <button type="button" onClick={() => setPreview(!isPreview)}>
-          {isPreview ? t("part.source") : t("part.preview")}
+        <button type="button" onClick={() => void toggle()}>
+          {preview ? t("part.source") : t("part.preview")}
         </button>
       )}
-      {isPreview && address ? (
-        <iframe
-          class="preview"
-          sandbox=""
-          title={t("part.preview")}
-          src={partAddress(address.at, address.artifact, address.n, true)}
-        />
+      {preview ? (
+        <iframe class="preview" sandbox="" title={t("part.preview")} src={preview} />
       ) : (
         <pre tabIndex={0}>{text}</pre>
       )}

@@ -6,6 +6,10 @@ from ..lazy import lazy
 
 if TYPE_CHECKING:
     from .console import Console as Console
+    from .console import link_of as link_of
+    from .login import BrowserSessions as BrowserSessions
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(__name__, {"Console": "console"})
+    __getattr__ = lazy(
+        __name__, {"BrowserSessions": "login", "Console": "console", "link_of": "console"}
+    )

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -45,9 +46,9 @@ from ..server import (
     StreamingResponse,
     query_of,
 )
-from ..store import DeadLetter, Namespace, Push, Query, Record
+from ..store import DeadLetter, Namespace, Push, Query, Record, StoredLogin
 from .exchanges import Exchanges
-from .login import BrowserSession, BrowserSessions
+from .login import BrowserSessions
 from .pages import SECURITY
 
 __all__ = ["Api"]
@@ -95,7 +96,7 @@ class Api:
         self._exchanges = exchanges
 
     async def answer(
-        self, request: HttpRequest, path: str, session: BrowserSession
+        self, request: HttpRequest, path: str, session: StoredLogin
     ) -> HttpResponse | StreamingResponse:
         """Answer a request below `api/`."""
         query = {name: values[-1] for name, values in query_of(request.target).items()}
@@ -112,9 +113,8 @@ class Api:
             case "GET", ["tasks", task_id, "events", seq, "wire"]:
                 record = await self._record(task_id, query)
                 return _answer(await self._wire(record, _number(seq, "seq")))
-            case "GET", ["tasks", task_id, "artifacts", artifact_id, n]:
-                record = await self._record(task_id, query)
-                return await self._part(record, artifact_id, _number(n, "part"), query)
+            case "GET", ["tasks", _, "artifacts", _, _]:
+                return await self.part(request, path)
             case "GET", ["tasks", task_id, "pushes"]:
                 record = await self._record(task_id, query)
                 return _answer(await self._pushes_of(record))
@@ -126,7 +126,7 @@ class Api:
                 )
                 return _answer({"replayed": count})
             case "GET", ["live"]:
-                return _Live(self, query)
+                return _Live(self, lambda: self._logins.session(request))
             case "GET", ["exchanges"]:
                 after = _number(query.get("after", "0"), "after")
                 found_all = self._exchanges.after(after) if self._exchanges is not None else []
@@ -137,11 +137,13 @@ class Api:
                     raise MethodNotFound("this exchange is no longer kept")
                 return _answer(found)
             case "GET", ["logins"]:
-                return _answer({"logins": self._logins.shown(session)})
+                return _answer({"logins": await self._logins.shown(session)})
             case "POST", ["logins", id_, "close"]:
-                return _answer({"closed": self._logins.close(id_)})
+                return _answer({"closed": await self._logins.close(id_)})
             case "POST", ["link"]:
-                return _answer({"key": self._logins.renew()})
+                return _answer({"key": await self._logins.new_link()})
+            case "POST", ["ticket"]:
+                return _answer({"ticket": self._logins.ticket(session, query.get("of", ""))})
             case (("GET" | "POST"), _):
                 raise MethodNotFound(f"the console has no {path!r:.80}")
         raise MethodNotAllowed("use GET or POST", allow="GET, POST")
@@ -316,10 +318,15 @@ class Api:
             after = rows[-1].pos + rows[-1].data.count(b"\n")
         raise MethodNotFound(f"event {seq} of this task is no longer kept")
 
-    async def _part(
-        self, record: Record, artifact_id: str, n: int, query: dict[str, str]
-    ) -> HttpResponse:
-        """The bytes of a part of an artifact: to save, or to look at without any rights."""
+    async def part(self, request: HttpRequest, path: str) -> HttpResponse:
+        """Return the bytes of a part of an artifact: to save, or to look at without any rights."""
+        match [unquote(part) for part in path.split("/")]:
+            case ["tasks", task_id, "artifacts", artifact_id, number]:
+                n = _number(number, "part")
+            case _:
+                raise MethodNotFound("only a part of an artifact is read with a ticket")
+        query = {name: values[-1] for name, values in query_of(request.target).items()}
+        record = await self._record(task_id, query)
         task = (await self._tasks.shown(record, None)).task
         artifact = next((a for a in task.artifacts if a.artifact_id == artifact_id), None)
         if artifact is None or n >= len(artifact.parts):
@@ -385,8 +392,9 @@ class _Live:
         (b"x-accel-buffering", b"no"),
     )
 
-    def __init__(self, api: Api, query: dict[str, str]) -> None:
+    def __init__(self, api: Api, session: Callable[[], Awaitable[StoredLogin | None]]) -> None:
         self._api = api
+        self._session = session  # asked for again: a browser may be logged out meanwhile
         self._is_closed = False
 
     async def send(self, out: ResponseWriter) -> None:
@@ -395,6 +403,9 @@ class _Live:
         await out.write(b": hello\n\n")
         while not out.is_gone and not self._is_closed:
             try:
+                if await self._session() is None:
+                    await out.write(b": logged out\n\n", is_last=True)
+                    return
                 told = await self._api.changes(since)
             except Unavailable:
                 return  # the server stops, or its store is away: the page connects again

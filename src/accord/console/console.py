@@ -1,35 +1,44 @@
 """The console of an agent or a hub, at `/console`."""
 
+import msgspec
+
 from ..app import App
 from ..auth import ApiKeys, Caller
-from ..model import A2AError
+from ..model import A2AError, InvalidParams, MethodNotAllowed
 from ..protocol.v1 import codec as v1
-from ..server import HttpRequest, HttpResponse, StreamingResponse, opaque, query_of
+from ..server import HttpRequest, HttpResponse, StreamingResponse, opaque
 from .api import Api
 from .exchanges import Exchanges
-from .login import BrowserSessions, is_from_our_page
+from .login import HEADER, BrowserSessions, is_same_origin
 from .pages import SECURITY, Pages
 
-__all__ = ["PATH", "Console"]
+__all__ = ["PATH", "Console", "link_of"]
 
 PATH = "/console"
-
-_FORBIDDEN = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Accord console</title>
-<h1>This link does not open the console</h1>
-<p>A link opens the console once, for one browser. Take a new one: in a browser that is logged in,
-under Settings; or start the server again, which prints one.</p>
-"""
 
 
 class Console:
     """Serves the page, its login and what it reads; put on an app with `attach`."""
 
-    def __init__(self, app: App, *, has_exchanges: bool = True, is_hub: bool = False) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        has_exchanges: bool = True,
+        is_hub: bool = False,
+        makes_link: bool = True,
+    ) -> None:
+        """Args:
+        app: What is shown.
+        has_exchanges: Keep the last requests in memory, for Live.
+        is_hub: It is a hub's.
+        makes_link: Make a link when the app is opened; else others do (`new_link`).
+        """
         scopes = {scope for skill in app.agent.skills.values() for scope in skill.scopes}
         self._operator = Caller("console", scopes=frozenset(scopes), scheme="console")
-        self.logins = BrowserSessions(
-            app.folder / "console.json" if app.folder is not None else None
-        )
+        self.logins = BrowserSessions(app.engine.tasks.store.logins)
+        self._makes_link = makes_link
+        self._key = ""
         schemes = app.agent.auth.schemes.values() if app.agent.auth is not None else ()
         secret = [s.key_name.lower().encode() for s in schemes if isinstance(s, ApiKeys)]
         self._exchanges = Exchanges(secret) if has_exchanges else None
@@ -39,19 +48,39 @@ class Console:
     def attach(self, app: App) -> None:
         """Serve the console beside the agent."""
         app.mount(PATH, self.answer)
-        app.session_caller = self._caller
+        app.sessions = self
+        app.add_part(self)
         if self._exchanges is not None:
             app.on_exchange = self._exchanges.add
 
-    def _caller(self, request: HttpRequest) -> Caller | None:
+    # A part of the app: opened with it.
+
+    async def open(self) -> None:
+        if self._makes_link:
+            self._key = await self.logins.new_link()
+
+    async def drain(self) -> None:
+        """There is nothing to wait for."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    @property
+    def trouble(self) -> str:
+        return ""
+
+    # The sessions of the app's router
+
+    def shows(self, request: HttpRequest) -> bool:
+        return self.logins.shows(request)
+
+    async def caller(self, request: HttpRequest) -> Caller | None:
         """The page calls the agent as the operator, whatever the agent asks of others."""
-        if b"cookie" not in request.headers or self.logins.session(request) is None:
-            return None
-        return self._operator if is_from_our_page(request) else None
+        return self._operator if await self.logins.session(request) is not None else None
 
     def link(self, address: str) -> str:
-        """Return the address that opens the console, once."""
-        return f"{address}{PATH}/?key={self.logins.key}"
+        """Return the address that opens the console, once. Only while the app is open."""
+        return link_of(address, self._key)
 
     async def answer(self, request: HttpRequest) -> HttpResponse | StreamingResponse:
         """Answer a request below `/console`."""
@@ -62,42 +91,70 @@ class Console:
             return await self._read(request, path.removeprefix("api/"))
         if request.target.verb not in ("GET", "HEAD"):
             return HttpResponse(405, b"", headers=((b"allow", b"GET, HEAD"), *SECURITY))
-        key = query_of(request.target).get("key", [""])[-1]
-        if key:
-            return self._open(key, request)
-        return self._pages.file(path, request) or self._page(request)
-
-    def _open(self, key: str, request: HttpRequest) -> HttpResponse:
-        cookie = self.logins.open(key, request)
-        if cookie is None:
-            if self.logins.session(request) is not None:  # the link of a tab that was reloaded
-                return _moved(f"{PATH}/")
-            return HttpResponse(403, _FORBIDDEN, b"text/html; charset=utf-8", SECURITY)
-        # Not a redirect: SameSite=Strict cookies are not sent with one that began elsewhere.
-        page = self._pages.index(request)
-        page.headers = (*page.headers, (b"set-cookie", cookie))
-        return page
-
-    def _page(self, request: HttpRequest) -> HttpResponse:
-        if self.logins.session(request) is None:
-            return HttpResponse(403, _FORBIDDEN, b"text/html; charset=utf-8", SECURITY)
-        return self._pages.index(request)
+        # The page itself is the same for all: what it shows, it reads from the API.
+        return self._pages.file(path, request) or self._pages.index(request)
 
     async def _read(self, request: HttpRequest, path: str) -> HttpResponse | StreamingResponse:
-        session = self.logins.session(request)
-        if session is None or not is_from_our_page(request):
-            what = {"error": "not logged in: open the link that was printed at the start"}
-            return HttpResponse(403, v1.encode(what), headers=SECURITY)
         try:
-            return await self._api.answer(request, path, session)
+            if path == "login":
+                return await self._log_in(request)
+            session = await self.logins.session(request)
+            if session is not None:
+                return await self._api.answer(request, path, session)
+            if await self._is_ticketed(request):
+                return await self._api.part(request, path)
         except A2AError as error:
             return _failed(error)
         except Exception:
             return _failed(opaque())
+        return _locked("not logged in: open a link that `accord console link` prints")
+
+    async def _log_in(self, request: HttpRequest) -> HttpResponse:
+        """Take the key of a link. The page sends it: whoever only looks at the address, as programs
+        do that show a preview of it, does not use it up.
+        """
+        # A form of another site can't send the header.
+        if not is_same_origin(request) or request.headers.get(HEADER) is None:
+            return _locked("log in from the page itself")
+        if request.target.verb != "POST":
+            raise MethodNotAllowed("use POST", allow="POST")
+        opened = await self.logins.open(_key_in(request.body), request)
+        if opened is None:
+            return _locked("the link was used, or is too old: `accord console link` prints another")
+        headers = ((b"set-cookie", opened.cookie), (b"cache-control", b"no-store"), *SECURITY)
+        return HttpResponse(200, v1.encode({"secret": opened.secret}), headers=headers)
+
+    async def _is_ticketed(self, request: HttpRequest) -> bool:
+        if request.target.verb != "GET" or not is_same_origin(request):
+            return False
+        query, _, ticket = request.target.query.decode("latin-1").rpartition("ticket=")
+        path = request.target.raw.removeprefix(f"{PATH}/api/")
+        address = "?".join(one for one in (path, query.rstrip("&")) if one)
+        return bool(ticket) and await self.logins.is_ticketed(address, ticket)
+
+
+def link_of(address: str, key: str) -> str:
+    """Return the address that opens the console with the key of a link."""
+    return f"{address}{PATH}/?key={key}"
+
+
+def _key_in(body: bytes) -> str:
+    try:
+        return msgspec.json.decode(body, type=_Login).key
+    except msgspec.MsgspecError:
+        raise InvalidParams('send {"key": ...}, the key of a link') from None
+
+
+class _Login(msgspec.Struct):
+    key: str
 
 
 def _moved(where: str) -> HttpResponse:
     return HttpResponse(303, headers=((b"location", where.encode()), *SECURITY))
+
+
+def _locked(why: str) -> HttpResponse:
+    return HttpResponse(403, v1.encode({"error": why, "reason": "LOCKED"}), headers=SECURITY)
 
 
 def _failed(error: A2AError) -> HttpResponse:

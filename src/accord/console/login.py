@@ -1,145 +1,160 @@
-"""Who may use the console: whoever opened the link that was printed when the server started.
+"""Who may use the console: whoever opened a link that was made for it.
 
-The link works once and leaves a cookie. Any web page can make a browser send requests to a server
-on this machine, so a cookie alone proves nothing: see `is_from_our_page`.
+A link works once. It leaves two halves of a secret in the browser, and a request counts only with
+both: a cookie, which scripts can't read, and a value that the page sends as a header. Browsers send
+cookies to every port of a host, and any web page can have them sent: the cookie alone proves
+nothing. The other half is kept by the page's origin, which has the port in it.
 """
 
+import contextlib
 import hashlib
 import hmac
-import logging
-import os
 import secrets
 import time
 from http.cookies import CookieError, SimpleCookie
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
-
+from ..model import now_ms, whole_number
 from ..server import HttpRequest
+from ..store import CommitFailed, LoginStore, StoredLogin
 
-__all__ = ["BrowserSessions", "is_from_our_page"]
+__all__ = ["HEADER", "BrowserSessions", "Opened", "is_same_origin"]
 
-log_ = logging.getLogger("accord")
-
-IDLE_S = 12 * 3600.0
-LONGEST_S = 7 * 24 * 3600.0
+HEADER = b"x-accord-session"
+IDLE_MS = 12 * 3600 * 1000
+LONGEST_MS = 7 * 24 * 3600 * 1000
+LINK_MS = 24 * 3600 * 1000  # for which a link that nobody opened is good
+USED_MS = 60 * 1000  # between two notes of when a session was used
+TICKET_MS = 60 * 1000
 MOST = 100
+KNOWN_S = 1.0  # for which a session is not read again: so long another process may accept a closed
 
 
-class BrowserSession(msgspec.Struct):
-    """One browser that opened the link."""
+class Opened(NamedTuple):
+    """What a browser gets that opened a link."""
 
-    id: str
-    digest: bytes  # of the cookie: the cookie itself is not kept
-    agent: str  # the browser, as it calls itself
-    since_s: float
-    seen_s: float
+    cookie: bytes  # the value of Set-Cookie
+    secret: str  # what the page sends with every request
 
 
 class BrowserSessions:
-    """The link, and the browsers that opened it."""
+    """The links, and the browsers that opened them; in the store, so that all processes of an agent
+    know them.
+    """
 
-    def __init__(self, file: Path | None = None) -> None:
-        """Args:
-        file: Where sessions are kept over a restart; in memory alone without it.
-        """
-        self._file = file
-        self._key = secrets.token_urlsafe(18)
-        self._sessions: list[BrowserSession] = self._read()
+    def __init__(self, store: LoginStore) -> None:
+        self._store = store
+        self._known: dict[bytes, tuple[float, StoredLogin]] = {}
 
-    @property
-    def key(self) -> str:
-        """What the next link has; empty once it was used."""
-        return self._key
+    async def new_link(self) -> str:
+        """Make a link; return the key it has. Browsers that are logged in stay so."""
+        await self._tidy()
+        id_, key = _new_id(), secrets.token_urlsafe(18)
+        now = now_ms()
+        await self._store.add(StoredLogin(id_, _digest(key), now, now, is_link=True))
+        return f"{id_}.{key}"
 
-    def renew(self) -> str:
-        """Make a new link. Browsers that opened the old one stay logged in."""
-        self._key = secrets.token_urlsafe(18)
-        return self._key
-
-    def open(self, key: str, request: HttpRequest) -> bytes | None:
-        """Log a browser in and return its cookie; None if the link was used, or never was one."""
-        if not self._key or not hmac.compare_digest(key.encode(), self._key.encode()):
+    async def open(self, key: str, request: HttpRequest) -> Opened | None:
+        """Log a browser in; None if the link was used, is too old, or never was one."""
+        id_, _, rest = key.partition(".")
+        link = await self._store.find(id_)
+        if link is None or not link.is_link or not _is_living(link):
             return None
-        self._key = ""
-        token = secrets.token_urlsafe(32)
-        now = time.time()
-        agent = request.headers.get(b"user-agent", b"").decode("latin-1")[:200]
-        session = BrowserSession(secrets.token_hex(8), _digest(token), agent, now, now)
-        self._sessions = [*self._living(now), session][-MOST:]
-        self._write()
+        if not hmac.compare_digest(link.digest, _digest(rest)):
+            return None
+        if not await self._store.remove(id_):
+            return None  # another was faster
+        await self._tidy()
+        own, secret = _new_id(), secrets.token_urlsafe(32)
+        cookie = f"{own}.{secrets.token_urlsafe(32)}"
+        browser = request.headers.get(b"user-agent", b"").decode("latin-1")[:200]
+        now = now_ms()
+        digest = _digest(cookie, secret)
+        await self._store.add(StoredLogin(own, digest, now, now, browser=browser))
         secure = "; Secure" if request.server_url().scheme == "https" else ""
-        return (
-            f"{cookie_name(request)}={token}; Path=/; HttpOnly; SameSite=Strict; "
-            f"Max-Age={int(LONGEST_S)}{secure}"
-        ).encode()
+        header = (
+            f"{cookie_name(request)}={cookie}; Path=/; HttpOnly; SameSite=Strict; "
+            f"Max-Age={LONGEST_MS // 1000}{secure}"
+        )
+        return Opened(header.encode(), secret)
 
-    def session(self, request: HttpRequest) -> BrowserSession | None:
+    def shows(self, request: HttpRequest) -> bool:
+        """Whether a request shows a session at all; whether that counts is for `session` to say."""
+        return bool(request.headers.get(HEADER)) and bool(_cookie(request))
+
+    async def session(self, request: HttpRequest) -> StoredLogin | None:
         """Return the session of a request; None if it has none that counts."""
-        try:
-            cookies = SimpleCookie(request.headers.get(b"cookie", b"").decode("latin-1"))
-        except CookieError:
+        if not self.shows(request) or not is_same_origin(request):
             return None
-        cookie = cookies.get(cookie_name(request))
-        if cookie is None:
+        cookie = _cookie(request)
+        digest = _digest(cookie, request.headers[HEADER].decode("latin-1"))
+        found = await self._found(cookie.partition(".")[0], digest)
+        if found is None or found.is_link or not _is_living(found):
             return None
-        now, digest = time.time(), _digest(cookie.value)
-        for session in self._living(now):
-            if hmac.compare_digest(session.digest, digest):
-                session.seen_s = now
-                return session
-        return None
+        if not hmac.compare_digest(found.digest, digest):
+            return None
+        if now_ms() - found.seen_ms > USED_MS:
+            self._known.pop(digest, None)
+            with contextlib.suppress(CommitFailed):  # the next request notes it
+                await self._store.use(found.id, now_ms())
+        return found
 
-    def close(self, id: str) -> bool:
+    async def _found(self, id: str, digest: bytes) -> StoredLogin | None:
+        known = self._known.get(digest)
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
+        found = await self._store.find(id)
+        if len(self._known) >= MOST:
+            self._known.clear()
+        if found is not None and hmac.compare_digest(found.digest, digest):
+            self._known[digest] = (time.monotonic() + KNOWN_S, found)
+        return found
+
+    def ticket(self, session: StoredLogin, address: str) -> str:
+        """Return what lets the browser read this address for a minute without the page's header: a
+        frame and a file that is saved can't send one.
+        """
+        until = now_ms() + TICKET_MS
+        return f"{session.id}.{until}.{_signed(session, address, until)}"
+
+    async def is_ticketed(self, address: str, ticket: str) -> bool:
+        """Whether a ticket was made for this address, and still is good."""
+        id_, number, signature = (*ticket.split("."), "", "", "")[:3]
+        until = whole_number(number)
+        if until is None or until < now_ms():
+            return False
+        found = await self._store.find(id_)
+        if found is None or found.is_link or not _is_living(found):
+            return False
+        return hmac.compare_digest(signature.encode(), _signed(found, address, until).encode())
+
+    async def close(self, id: str) -> bool:
         """Log a browser out."""
-        left = [session for session in self._sessions if session.id != id]
-        was_there = len(left) < len(self._sessions)
-        self._sessions = left
-        self._write()
-        return was_there
+        self._known.clear()
+        return await self._store.remove(id)
 
-    def shown(self, own: BrowserSession) -> list[dict[str, Any]]:
+    async def shown(self, own: StoredLogin) -> list[dict[str, Any]]:
         """Return all sessions, for the page."""
         return [
             {
-                "id": session.id,
-                "agent": session.agent,
-                "since": int(session.since_s * 1000),
-                "seen": int(session.seen_s * 1000),
-                "own": session is own,
+                "id": one.id,
+                "agent": one.browser,
+                "since": one.created_ms,
+                "seen": one.seen_ms,
+                "own": one.id == own.id,
             }
-            for session in self._living(time.time())
+            for one in await self._store.list()
+            if not one.is_link and _is_living(one)
         ]
 
-    def _read(self) -> list[BrowserSession]:
-        if self._file is None or not self._file.exists():
-            return []
-        try:
-            return msgspec.json.decode(self._file.read_bytes(), type=list[BrowserSession])
-        except (OSError, msgspec.MsgspecError):
-            log_.warning("%s can't be read: browsers have to log in again", self._file)
-            return []
-
-    def _write(self) -> None:
-        """Cookies are kept as digests: who reads the file can't log in with it."""
-        if self._file is None:
-            return
-        try:
-            with open(self._file, "wb", opener=_private) as file:
-                file.write(msgspec.json.encode(self._sessions))
-        except OSError as error:
-            log_.warning(
-                "%s can't be written, so logins end with this process: %s", self._file, error
-            )
-
-    def _living(self, now: float) -> list[BrowserSession]:
-        self._sessions = [
-            session
-            for session in self._sessions
-            if now - session.seen_s < IDLE_S and now - session.since_s < LONGEST_S
-        ]
-        return self._sessions
+    async def _tidy(self) -> None:
+        """Delete what has expired, and the oldest if there are too many."""
+        all_ = await self._store.list()
+        living = [one for one in all_ if _is_living(one)]
+        kept = {one.id for one in living[-(MOST - 1) :]}
+        for one in all_:
+            if one.id not in kept:
+                await self._store.remove(one.id)
 
 
 def cookie_name(request: HttpRequest) -> str:
@@ -148,25 +163,42 @@ def cookie_name(request: HttpRequest) -> str:
     return f"accord-{port}"
 
 
-def is_from_our_page(request: HttpRequest) -> bool:
-    """Whether a request with our cookie was made by our own page, not by another site."""
+def is_same_origin(request: HttpRequest) -> bool:
+    """Whether the browser says that a request was made by a page of our own origin."""
     headers = request.headers
     site = headers.get(b"sec-fetch-site")
     if site is not None and site not in (b"same-origin", b"none"):
         return False
     origin = headers.get(b"origin")
-    if origin is not None:
-        scheme = request.server_url().scheme.encode()
-        if origin != b"%b://%b" % (scheme, headers.get(b"host", b"")):
-            return False
-    if request.target.verb in ("GET", "HEAD"):
+    if origin is None:
         return True
-    return headers.get(b"x-accord") == b"1"  # a form of another site can't send this
+    scheme = request.server_url().scheme.encode()
+    return origin == b"%b://%b" % (scheme, headers.get(b"host", b""))
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _is_living(login: StoredLogin) -> bool:
+    now = now_ms()
+    if login.is_link:
+        return now - login.created_ms < LINK_MS
+    return now - login.seen_ms < IDLE_MS and now - login.created_ms < LONGEST_MS
 
 
-def _digest(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
+def _cookie(request: HttpRequest) -> str:
+    try:
+        cookies = SimpleCookie(request.headers.get(b"cookie", b"").decode("latin-1"))
+    except CookieError:
+        return ""
+    cookie = cookies.get(cookie_name(request))
+    return cookie.value if cookie is not None else ""
+
+
+def _new_id() -> str:
+    return secrets.token_hex(8)
+
+
+def _digest(*secret: str) -> bytes:
+    return hashlib.sha256(" ".join(secret).encode()).digest()
+
+
+def _signed(session: StoredLogin, address: str, until: int) -> str:
+    return hmac.digest(session.digest, f"{until} {address}".encode(), "sha256").hex()

@@ -159,13 +159,10 @@ class Hub:
         self.aggregate.route = function
         return function
 
-    def session_caller(self, request: HttpRequest) -> Caller | None:
-        """Who a browser's session stands for: whoever opened the admin link is an admin."""
-        return self.app.session_caller(request) if self.app.session_caller is not None else None
-
     async def caller_of(self, request: HttpRequest) -> Caller:
         """Who sends a request. Raises Unauthenticated."""
-        session = self.session_caller(request)
+        sessions = self.app.sessions
+        session = await sessions.caller(request) if sessions is not None else None
         if session is not None:
             return session
         credentials = Credentials(

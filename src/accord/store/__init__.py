@@ -27,6 +27,7 @@ from .contract import (
 )
 from .failpoints import is_armed, point
 from .keys import KeyStore, StoredApiKey
+from .logins import LoginStore, StoredLogin
 from .open import open_store
 from .push import DeadLetter, Outcome, Push, PushStore
 
@@ -44,6 +45,7 @@ __all__ = [
     "Item",
     "KeyStore",
     "Leaves",
+    "LoginStore",
     "Namespace",
     "Outcome",
     "Page",
@@ -59,6 +61,7 @@ __all__ = [
     "Stats",
     "Store",
     "StoredApiKey",
+    "StoredLogin",
     "Wake",
     "is_armed",
     "open_store",

@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from .keys import KeyStore
+from .logins import LoginStore
 from .namespace import Namespace
 from .push import Push, PushStore
 
@@ -325,6 +326,11 @@ class Store(Protocol):
     @property
     def keys(self) -> KeyStore:
         """The API keys of the agent's callers. May be used before `open`."""
+        ...
+
+    @property
+    def logins(self) -> LoginStore:
+        """The browsers that are logged in at the console. May be used before `open`."""
         ...
 
     async def open(self, wake: Wake) -> None:

@@ -39,6 +39,7 @@ from .contract import (
     Wake,
 )
 from .keys import KeyStore, MemoryKeys
+from .logins import LoginStore, MemoryLogins
 from .memory_push import MemoryPushes, PushTable
 from .push import PushStore
 from .rules import (
@@ -135,6 +136,7 @@ class _State:
         self.keys: dict[tuple[Namespace, str], Idempotency] = {}
         self.conversations: dict[tuple[Namespace, str], _Remembered] = {}
         self.api_keys = MemoryKeys()
+        self.logins = MemoryLogins()
         self.living: dict[int, MemoryStore] = {}
         self.seen_ms: dict[int, int] = {}  # when a replica last beat or committed, dead ones too
         # by task; in the order they came, so that a simulation can be repeated
@@ -208,6 +210,7 @@ class MemoryStore:
         self._state = shared if shared is not None else _State()
         self.pushes: PushStore = MemoryPushes(self._state.pushes)
         self.keys: KeyStore = self._state.api_keys
+        self.logins: LoginStore = self._state.logins
         self._wake: Wake = lambda tasks: None
 
     def another(self) -> "MemoryStore":

@@ -6,7 +6,7 @@ It is an ASGI app for any server. Our own server calls it directly.
 import abc
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ...auth import Authenticator, Caller, Credentials
 from ...model import A2AError, Limits, MethodNotAllowed, MethodNotFound, Unauthenticated
@@ -33,11 +33,22 @@ JWKS_PATH = "/.well-known/jwks.json"
 _JWKS_HEADERS = ((b"cache-control", b"public, max-age=300"),)
 Mounted: TypeAlias = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse | StreamingResponse]]
 Watcher: TypeAlias = Callable[[HttpRequest, HttpResponse | StreamingResponse, float], None]
-SessionCaller: TypeAlias = Callable[[HttpRequest], Caller | None]
 
 _READY = b'{"status":"ready"}'
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 _VERBS = b"GET, HEAD, POST, DELETE, OPTIONS"
+
+
+class PageSessions(Protocol):
+    """The browsers that are logged in at a page of this server."""
+
+    def shows(self, request: HttpRequest) -> bool:
+        """Whether a request shows a session, be it good or not."""
+        ...
+
+    async def caller(self, request: HttpRequest) -> Caller | None:
+        """Return who the session of a request stands for; None if it has none that counts."""
+        ...
 
 
 class Router(abc.ABC):
@@ -76,7 +87,7 @@ class Router(abc.ABC):
         self.index: Callable[[HttpRequest], HttpResponse] | None = None  # what `/` shows
         self.on_exchange: Watcher | None = None  # told of every request to the agent
         self.observer: Observer | None = None  # of traces and metrics
-        self.session_caller: SessionCaller | None = None  # who a page's session stands for
+        self.sessions: PageSessions | None = None
         self._public = frozenset(
             [
                 "/healthz",
@@ -219,9 +230,8 @@ class Router(abc.ABC):
                 and path not in self._public
                 and self._mounted(path) is None
             ):
-                request.caller = self._of_session(
-                    request
-                ) or await self._authenticator.authenticate(
+                session = await self.sessions.caller(request) if self.sessions else None
+                request.caller = session or await self._authenticator.authenticate(
                     self._credentials(request), lambda: self._metadata_url(request)
                 )
         except A2AError as error:
@@ -254,12 +264,9 @@ class Router(abc.ABC):
         return (
             self._authenticator is not None
             and self._mounted(path) is None
-            and self._of_session(request) is None
+            and not (self.sessions is not None and self.sessions.shows(request))
             and self._authenticator.precheck(self._credentials(request)) is not None
         )
-
-    def _of_session(self, request: HttpRequest) -> Caller | None:
-        return self.session_caller(request) if self.session_caller is not None else None
 
     def _credentials(self, request: HttpRequest) -> Credentials:
         return Credentials(request.headers, request.pairs, request.target.query, request.peer)

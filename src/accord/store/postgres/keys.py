@@ -1,14 +1,10 @@
 """API keys in the database of an agent's tasks. Also to be used without a server."""
 
 import time
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from ..contract import CommitFailed
 from ..keys import StoredApiKey
-from .connect import BROKEN, connected, is_pooled, reason
-from .migrations import check, migrate, version
-from .options import PostgresOptions
+from .beside import DatabaseTable, OpenDatabase
 
 __all__ = ["PostgresKeys"]
 
@@ -17,34 +13,12 @@ KNOWN = 10_000
 _COLUMNS = "id, name, digest, created_ms, tenant, scopes, expires_ms, used_ms, revoked_ms"
 
 
-class OpenDatabase(Protocol):
-    """A store, which has a pool of connections while it is open."""
-
-    options: PostgresOptions
-
-    @property
-    def is_open(self) -> bool: ...
-
-    async def fetch(self, sql: str, *values: Any) -> list[Any]: ...
-
-    async def write(self, sql: str, *values: Any) -> list[Any]: ...
-
-
-class PostgresKeys:
+class PostgresKeys(DatabaseTable):
     """The keys in one database."""
 
     def __init__(self, database: OpenDatabase) -> None:
-        self._db = database
+        super().__init__(database)
         self._known: dict[str, tuple[float, StoredApiKey]] = {}
-
-    async def prepare(self) -> None:
-        options = self._db.options
-        try:
-            async with connected(options, pooled=await is_pooled(options)) as db:
-                check(options.place, *await version(db, options.schema))
-                await migrate(db, options.schema)
-        except BROKEN as error:
-            raise RuntimeError(f"the database can't be used: {reason(options, error)}") from error
 
     async def add(self, key: StoredApiKey) -> None:
         await self._query(
@@ -64,8 +38,7 @@ class PostgresKeys:
         known = self._known.get(id)
         if known is not None and known[0] > time.monotonic():
             return known[1]
-        sql = f"SELECT {_COLUMNS} FROM {{s}}.api_keys WHERE id = $1"
-        rows = await (self._db.fetch(sql, id) if self._db.is_open else self._query(sql, id))
+        rows = await self._read(f"SELECT {_COLUMNS} FROM {{s}}.api_keys WHERE id = $1", id)
         if not rows:
             return None
         if len(self._known) >= KNOWN:
@@ -86,18 +59,6 @@ class PostgresKeys:
     async def use(self, id: str, at_ms: int) -> None:
         self._known.pop(id, None)
         await self._query("UPDATE {s}.api_keys SET used_ms=$2 WHERE id=$1", id, at_ms)
-
-    async def _query(self, sql: str, *values: Any) -> Sequence[Any]:
-        """Through the pool of the store or, if that is not open, a connection of our own."""
-        if self._db.is_open:
-            return await self._db.write(sql, *values)
-        options = self._db.options
-        try:
-            async with connected(options, pooled=await is_pooled(options)) as db:
-                found: Sequence[Any] = await db.fetch(sql.replace("{s}", options.schema), *values)
-                return found
-        except BROKEN as error:
-            raise CommitFailed(reason(options, error)) from error
 
 
 def _key_of(row: Any) -> StoredApiKey:

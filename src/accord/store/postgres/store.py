@@ -36,12 +36,14 @@ from ..contract import (
 )
 from ..failpoints import point
 from ..keys import KeyStore
+from ..logins import LoginStore
 from ..push import PushStore
 from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
 from .admin import count
 from .connect import BROKEN, CONNECT_S, IDLE_IN_TRANSACTION, connected, is_pooled, reason
 from .heart import Heart, bury
 from .keys import PostgresKeys
+from .logins import PostgresLogins
 from .migrations import check, migrate, version
 from .namespaces import number
 from .options import Lease, parse
@@ -111,6 +113,7 @@ class PostgresStore:
         self._wake: Wake = lambda tasks: None
         self.pushes: PushStore = PostgresPushes(self)
         self.keys: KeyStore = PostgresKeys(self)
+        self.logins: LoginStore = PostgresLogins(self)
         self._pool: Any = None
         self._is_pooled = False
         self._running: list[asyncio.Task[None]] = []

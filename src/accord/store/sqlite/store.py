@@ -42,6 +42,7 @@ from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
 from .commit import COUNT, Batch, Commit
 from .files import Watch, check_file, count, hold, reason, unusable
 from .keys import SqliteKeys
+from .logins import SqliteLogins
 from .migrations import migrate
 from .pages import page
 from .pushes import NEEDED, Doors, SqlitePushes, forget, has_pushes
@@ -115,6 +116,7 @@ class SqliteStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.keys = SqliteKeys(path)
+        self.logins = SqliteLogins(path)
         self.replica = 0
         self.is_sure = True
         self._namespaces: dict[Namespace, int] = {}
@@ -213,6 +215,7 @@ class SqliteStore:
             self._db.execute("UPDATE replicas SET is_dead=1 WHERE replica=?", (self.replica,))
         point("close.left")
         self.keys.close()
+        self.logins.close()
         self._lister.close()
         self._reader.close()
         self._db.close()  # the last connection: folds the log file back into the database

@@ -1,0 +1,80 @@
+"""Logins of browsers at the console: what a store promises about them, and the store that forgets
+them.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["LoginStore", "MemoryLogins", "StoredLogin"]
+
+
+class StoredLogin(msgspec.Struct, frozen=True):
+    """A browser that is logged in, or a link that logs one in: enough to check one, not enough to
+    make it.
+    """
+
+    id: str
+    digest: bytes  # SHA-256 of what has to be shown
+    created_ms: int
+    seen_ms: int  # when it was last used, to a minute
+    is_link: bool = False
+    browser: str = ""  # as it calls itself
+
+
+class LoginStore(Protocol):
+    """Where logins are stored. Several processes may use it at the same time: a browser that one
+    has logged in is known to all, and a link opens once among all of them.
+    """
+
+    async def prepare(self) -> None:
+        """Make the place where logins are stored, for who uses them without opening the store.
+
+        Raises:
+            RuntimeError: It can't be made; says why.
+        """
+        ...
+
+    async def add(self, login: StoredLogin) -> None:
+        """Store a new login. Its id is random."""
+        ...
+
+    async def find(self, id: str) -> StoredLogin | None: ...
+
+    async def list(self) -> list[StoredLogin]:
+        """Return all logins, oldest first."""
+        ...
+
+    async def remove(self, id: str) -> bool:
+        """Delete a login; say whether it was there. Of several who ask at once, one is told so."""
+        ...
+
+    async def use(self, id: str, at_ms: int) -> None:
+        """Note when a login was used."""
+        ...
+
+
+class MemoryLogins:
+    """Logins that end with the process."""
+
+    def __init__(self) -> None:
+        self._logins: dict[str, StoredLogin] = {}
+
+    async def prepare(self) -> None:
+        """There is nothing to make."""
+
+    async def add(self, login: StoredLogin) -> None:
+        self._logins[login.id] = login
+
+    async def find(self, id: str) -> StoredLogin | None:
+        return self._logins.get(id)
+
+    async def list(self) -> list[StoredLogin]:
+        return sorted(self._logins.values(), key=lambda login: (login.created_ms, login.id))
+
+    async def remove(self, id: str) -> bool:
+        return self._logins.pop(id, None) is not None
+
+    async def use(self, id: str, at_ms: int) -> None:
+        if id in self._logins:
+            self._logins[id] = msgspec.structs.replace(self._logins[id], seen_ms=at_ms)

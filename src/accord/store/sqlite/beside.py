@@ -1,0 +1,75 @@
+"""Tables in the file of an agent's tasks that are used beside the tasks, also by other processes
+while a server uses the file.
+"""
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..contract import CommitFailed
+from .files import check_file, hold, reason, unusable
+from .migrations import migrate, newest
+
+__all__ = ["FileTable"]
+
+PATIENCE_S = 5.0  # for another process to end its commit
+
+
+class FileTable:
+    """Reads and writes a table of one file. It has a connection of its own, opened at the first
+    use.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._db: sqlite3.Connection | None = None
+
+    async def prepare(self) -> None:
+        """Make the file, and the tables in it, if they are not there."""
+        if check_file(self.path) == newest():
+            return
+        with (
+            contextlib.closing(hold(self.path)),
+            contextlib.closing(self._connect()) as db,
+        ):
+            db.execute("PRAGMA journal_mode = WAL")
+            migrate(db)
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """On the loop: in WAL mode a reader never waits, and a thread would cost more than the
+        read.
+        """
+        try:
+            if self._db is None:
+                self._db = self._connect()
+            yield self._db
+        except sqlite3.DatabaseError as error:
+            raise unusable(self.path, error) from error
+
+    async def _write(self, sql: str, values: tuple[Any, ...]) -> int:
+        """In a thread: another process may be writing. The connection is that thread's alone."""
+
+        def work() -> int:
+            with contextlib.closing(self._connect()) as db:
+                db.execute("PRAGMA synchronous = FULL")
+                return db.execute(sql, values).rowcount
+
+        try:
+            return await asyncio.to_thread(work)
+        except sqlite3.Error as error:
+            raise CommitFailed(reason(self.path, error)) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self.path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False
+        )
