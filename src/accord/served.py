@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from .auth import ApiKeys, Authenticator, Caller
+from .auth import Authenticator, Caller
 from .engine.runs import Engine
 from .engine.skills import AgentBase, Skill, edited
 from .model import (
@@ -113,7 +113,7 @@ class ServedAgent:
             url,
             self._serving.cors_origins,
             trusts_names=bool(schemes) and not any(scheme.is_ambient for scheme in schemes),
-            key_headers=[s.key_name for s in schemes if isinstance(s, ApiKeys)],
+            key_headers={name for scheme in schemes for name in scheme.secret_headers},
         )
 
     def rpc(self) -> JsonRpcEndpoint:

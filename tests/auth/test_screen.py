@@ -103,7 +103,7 @@ async def test_a_page_of_an_allowed_origin_is_let_in(connect_rest):
             client, verb="OPTIONS", Origin=page, Access_Control_Request_Method="POST"
         )
         assert (status, headers["access-control-allow-origin"]) == (204, page)
-        assert "X-API-Key" in headers["access-control-allow-headers"]
+        assert "x-api-key" in headers["access-control-allow-headers"].lower()
         for key, expected in (("a-key-of-sixteen-letters", 200), ("wrong", 401)):
             status, _, headers = await ask(client, Origin=page, X_API_Key=key)
             assert (status, headers["access-control-allow-origin"]) == (expected, page)

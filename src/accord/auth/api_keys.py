@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 from ..model import APIKeySecurityScheme, SecurityScheme, now_ms
 from .caller import Caller
-from .schemes import Challenge, Credentials, InvalidCredentials, Known, Resources, Scheme
+from .schemes import (
+    Challenge,
+    Credentials,
+    InvalidCredentials,
+    Known,
+    Resources,
+    Scheme,
+    headers_of_key,
+)
 
 if TYPE_CHECKING:
     from ..store import KeyStore, StoredApiKey
@@ -69,6 +77,7 @@ class ApiKeys(Scheme):
             )
         self.location, self.key_name = next(iter(given.items()), ("header", "X-API-Key"))
         self.is_ambient = self.location == "cookie"
+        self.secret_headers = headers_of_key(self.location, self.key_name)
         self._fixed: dict[bytes, Caller] = {}
         for key, caller in (keys or {}).items():
             if len(key) < 16:

@@ -26,6 +26,7 @@ class MutualTLS(Scheme):
     is_ambient = True
     is_guessable = False  # a certificate of the authority is not found by trying
     needs_certificate = True
+    secret_headers = frozenset()
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ __all__ = [
     "Scheme",
     "as_auth",
     "basic_user",
+    "headers_of_key",
     "scheme",
 ]
 
@@ -231,6 +232,8 @@ class Scheme(Auth):
     is_guessable = True  # whoever fails too often gets 429 for the failures
     reads_all = True  # what `read` returns is the whole credentials: no others look the same
     needs_certificate = False
+    # Headers its credentials come in, in lower case: never recorded, never shown.
+    secret_headers: frozenset[str] = frozenset(["authorization"])
     is_declared = True  # in the card; else callers need nothing for it
 
     def __init__(self, name: str, scopes: Iterable[str] = ()) -> None:
@@ -304,6 +307,8 @@ class _Custom(Scheme):
         self._card = card
         key = card.api_key_security_scheme
         self.is_ambient = key is not None and key.location == "cookie"
+        if key is not None:
+            self.secret_headers = headers_of_key(key.location, key.name)
 
     def __call__(self, credentials: Credentials) -> Awaitable[Caller | None]:
         return self.function(credentials)
@@ -332,6 +337,11 @@ class _Custom(Scheme):
     def challenge(self, why: Challenge) -> str:
         http = self._card.http_auth_security_scheme
         return f'{http.scheme} realm="{why.realm}"' if http is not None else ""
+
+
+def headers_of_key(location: str, name: str) -> frozenset[str]:
+    """Return the headers a key comes in. gRPC has no query: there its name is a header too."""
+    return frozenset(["cookie" if location == "cookie" else name.lower()])
 
 
 def _shown(card: SecurityScheme, credentials: Credentials) -> str:

@@ -3,7 +3,7 @@
 import msgspec
 
 from ..app import App
-from ..auth import ApiKeys, Caller
+from ..auth import Caller
 from ..model import A2AError, InvalidParams, MethodNotAllowed
 from ..protocol.v1 import codec as v1
 from ..server import HttpRequest, HttpResponse, StreamingResponse, opaque
@@ -39,9 +39,8 @@ class Console:
         self.logins = BrowserSessions(app.engine.tasks.store.logins)
         self._makes_link = makes_link
         self._key = ""
-        schemes = app.agent.auth.schemes.values() if app.agent.auth is not None else ()
-        secret = [s.key_name.lower().encode() for s in schemes if isinstance(s, ApiKeys)]
-        self._exchanges = Exchanges(secret) if has_exchanges else None
+        shown = [name.encode("latin-1") for name in app.agent.headers]
+        self._exchanges = Exchanges(shown) if has_exchanges else None
         self._pages = Pages()
         self._api = Api(app, self.logins, self._exchanges, operator=self._operator, is_hub=is_hub)
 

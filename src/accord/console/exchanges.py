@@ -4,12 +4,12 @@ import itertools
 import re
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from ..operations import is_secret_header
+from ..operations import ORDINARY_HEADERS
 from ..server import HttpRequest, HttpResponse, Pairs, StreamingResponse
 
 __all__ = ["Exchanges"]
@@ -17,7 +17,17 @@ __all__ = ["Exchanges"]
 MOST = 200
 BODY_BYTES = 64 << 10
 
-_CHALLENGE = b"www-authenticate"  # says which credentials are wanted, and holds none
+# Sent by browsers of themselves, or by us; no credentials are in them.
+_HARMLESS = ORDINARY_HEADERS | frozenset(
+    b"""
+    accord-total access-control-allow-headers access-control-allow-methods
+    access-control-allow-origin access-control-expose-headers access-control-max-age allow
+    content-security-policy dnt etag if-modified-since if-none-match last-modified location
+    referrer-policy retry-after sec-ch-ua sec-ch-ua-mobile sec-ch-ua-platform sec-fetch-dest
+    sec-fetch-mode sec-fetch-site upgrade-insecure-requests vary www-authenticate
+    x-content-type-options
+    """.split()
+)
 # A value may go on beyond what is kept of its body.
 _SECRET_MEMBERS = re.compile(
     rb'("(?:token|credentials|password|secret|apiKey|api_key|access_token|refresh_token)"\s*:\s*)'
@@ -47,10 +57,12 @@ class Exchange(msgspec.Struct):
 
 
 class Exchanges:
-    """Remembers what passed between clients and the agent. Secrets are removed when it is read."""
+    """Remembers what passed between clients and the agent. Secrets are removed when it is read:
+    of headers, the values of all that are not known to be harmless.
+    """
 
-    def __init__(self, secret: Collection[bytes] = ()) -> None:
-        self._secret = secret  # headers, in lower case, with the agent's own credentials
+    def __init__(self, harmless: Iterable[bytes] = ()) -> None:
+        self._harmless = _HARMLESS.union(harmless)  # in lower case
         self._kept: deque[Exchange] = deque(maxlen=MOST)
         self._count = itertools.count(1)
         self.last = 0
@@ -99,13 +111,10 @@ class Exchanges:
         return [
             (
                 name.decode("latin-1"),
-                "(removed)" if self._is_secret(name.lower()) else value.decode("latin-1"),
+                value.decode("latin-1") if name.lower() in self._harmless else "(removed)",
             )
             for name, value in pairs
         ]
-
-    def _is_secret(self, name: bytes) -> bool:
-        return name != _CHALLENGE and is_secret_header(name, self._secret)
 
 
 def _shown(one: Exchange) -> dict[str, Any]:

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from .call import SCHEMA as SCHEMA
     from .call import Call as Call
     from .headers import ORDINARY_HEADERS as ORDINARY_HEADERS
-    from .headers import is_secret_header as is_secret_header
     from .service import Admission as Admission
     from .service import Service as Service
     from .table import ASSUMED as ASSUMED
@@ -39,7 +38,6 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Service": "service",
             "VERSIONS": "table",
             "Version": "table",
-            "is_secret_header": "headers",
             "known_version": "table",
             "methods": "table",
             "numbers": "table",

@@ -1,13 +1,12 @@
-"""Which headers of a request a skill may see, and which are recorded with its task."""
+"""Which headers of a request are recorded with its task, so that a skill sees them."""
 
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
-__all__ = ["ORDINARY_HEADERS", "is_secret_header", "visible_headers"]
+__all__ = ["ORDINARY_HEADERS", "recorded_headers"]
 
 MAX_BYTES = 8 << 10  # of all of them; beyond that none is recorded, since it would be in every task
 
-# What every request has, or what has its own place: nobody looks for it among the headers.
+# What every request has, or what has its own place. No credentials are in them.
 ORDINARY_HEADERS = frozenset(
     b"""
     :authority :method :path :scheme a2a-extensions a2a-version accept accept-charset
@@ -17,43 +16,20 @@ ORDINARY_HEADERS = frozenset(
     traceparent tracestate upgrade user-agent via x-a2a-extensions
     """.split()
 )
-# A header with one of these words in its name may be a credential.
-_SECRET = re.compile(
-    rb"(?:^|-)(?:auth[a-z]*|apikey|api|bearer|cert|certificate|cookie[a-z0-9]*|credential|"
-    rb"credentials|csrf|jwt|key|passwd|password|secret|session|sid|signature|token|xsrf)(?:-|$)"
-)
 
 
-def is_secret_header(name: bytes, secret: Collection[bytes] = ()) -> bool:
-    """Whether a header may be a credential.
-
-    Args:
-        name: In lower case.
-        secret: Names that this agent's own credentials go by.
-    """
-    if name in secret:
-        return True
-    return name not in ORDINARY_HEADERS and _SECRET.search(name) is not None
-
-
-def visible_headers(
-    headers: Mapping[bytes, bytes], secret: Iterable[bytes] = ()
+def recorded_headers(
+    headers: Mapping[bytes, bytes], names: Collection[bytes]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the headers without those of HTTP itself, and without credentials.
+    """Return those headers of a request that the agent asks for.
 
     Args:
         headers: Of the request, their names in lower case.
-        secret: Names that this agent's own credentials go by.
+        names: What the agent asks for, in lower case.
     """
-    if headers.keys() <= ORDINARY_HEADERS:
-        return ()
-    hidden = frozenset(secret)
     shown = tuple(
-        (name.decode("latin-1"), value.decode("latin-1"))
-        for name, value in headers.items()
-        if name not in ORDINARY_HEADERS
-        and not is_secret_header(name, hidden)
-        and not name.startswith((b":", b"sec-", b"proxy-"))
-        and not name.endswith(b"-bin")
+        (name.decode("latin-1"), headers[name].decode("latin-1"))
+        for name in names
+        if name in headers
     )
     return shown if sum(len(name) + len(value) for name, value in shown) <= MAX_BYTES else ()

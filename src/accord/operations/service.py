@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..auth import ApiKeys, Authenticator
+from ..auth import Authenticator
 from ..engine import offload
 from ..engine.log import NOBODY, Sender
 from ..engine.runs import Engine
@@ -16,7 +16,7 @@ from ..protocol import Codec, CodecChoice
 from ..push import Notifier
 from ..store import Namespace
 from .call import Call
-from .headers import visible_headers
+from .headers import recorded_headers
 from .idempotency import IdempotentSends
 from .quota import Quota
 
@@ -42,10 +42,7 @@ class Service:
         notifier: Notifier | None = None,
     ) -> None:
         self.authenticator = authenticator
-        schemes = authenticator.schemes if authenticator is not None else ()
-        self._secret = frozenset(
-            scheme.key_name.lower().encode() for scheme in schemes if isinstance(scheme, ApiKeys)
-        )
+        self._recorded = tuple(name.encode("latin-1") for name in agent.headers)
         self.has_scopes = any(skill.scopes for skill in agent.skills.values())
         self.engine = engine
         self.agent = agent
@@ -104,7 +101,7 @@ class Service:
 
     def sender(self, call: Call) -> Sender:
         """What is recorded of who sends a message."""
-        headers = visible_headers(call.request_headers, self._secret)
+        headers = recorded_headers(call.request_headers, self._recorded)
         trace = recorded_trace()
         if not call.caller.name and not call.extensions and not headers and trace is NO_TRACE:
             return NOBODY

@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from fnmatch import fnmatch
 from typing import Any, TypeVar, overload
 
@@ -40,6 +40,27 @@ def _named(metadata: Metadata | None) -> Any:
 
 _WORDS = {"file": "*", "data": "application/json"}  # modes of the first versions of A2A
 _ANSWER_MODES = ("text/plain", "application/json")
+HEADERS = ("X-Request-Id", "X-Correlation-Id")  # recorded by default
+_CREDENTIALS = frozenset(["authorization", "cookie", "proxy-authorization", "set-cookie"])
+
+
+def _recorded(headers: Sequence[str], auth: Auth | None) -> tuple[str, ...]:
+    """Return the names of headers to record, in lower case.
+
+    Raises:
+        ValueError: One of them holds credentials.
+    """
+    if isinstance(headers, str):
+        raise TypeError(f"headers is a list of names; write headers=[{headers!r}]")
+    names = tuple(dict.fromkeys(name.strip().lower() for name in headers))
+    schemes = auth.schemes.values() if auth is not None else ()
+    secret = _CREDENTIALS.union(*(scheme.secret_headers for scheme in schemes)) & set(names)
+    if secret:
+        raise ValueError(
+            f"the header {min(secret)} holds credentials, which are not stored; a skill sees who "
+            "calls in ctx.caller"
+        )
+    return names
 
 
 def is_of_mode(kind: str, mode: str) -> bool:
@@ -75,6 +96,8 @@ class AgentBase:
           several of them with `|` and `&`, or a function of yours decorated with
           `accord.auth.scheme`. Without it, everybody may call who can reach the agent.
         card: `"public"`, or `"authenticated"`: only callers who may use the agent see its card.
+        headers: Headers of requests that are stored with their tasks, for skills to see in
+          `ctx.headers`. Headers with credentials can't be.
     """
 
     def __init__(
@@ -92,6 +115,7 @@ class AgentBase:
         strict_modes: bool | None = None,
         auth: Any = None,
         card: str = "public",
+        headers: Sequence[str] = HEADERS,
     ) -> None:
         if not name.strip():
             raise ValueError("an agent needs a name")
@@ -115,6 +139,7 @@ class AgentBase:
                 'card="authenticated" needs auth=, which says how callers authenticate'
             )
         self.is_card_public = card == "public"
+        self.headers = headers
         self.skills: dict[str, Skill] = {}
         self.task_hooks: list[Callable[[Task], Any]] = []
         self.event_hooks: list[Callable[[Event], Any]] = []
@@ -126,6 +151,15 @@ class AgentBase:
         self.extend_card: Callable[[AgentCard, Caller], Any] | None = None
         # True for programs that decide themselves who may see it, before the agent is reached
         self.is_extended_card_public = False
+
+    @property
+    def headers(self) -> Sequence[str]:
+        """Headers of requests that are stored with their tasks, in lower case."""
+        return self._headers
+
+    @headers.setter
+    def headers(self, names: Sequence[str]) -> None:
+        self._headers = _recorded(names, self.auth)
 
     @property
     def slug(self) -> str:

@@ -108,10 +108,9 @@ class Context:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the request (gRPC: the metadata), by their names in lower case.
-
-        Left out are credentials (Authorization, cookies, API keys and what is named like them),
-        and what belongs to HTTP or A2A itself. What is here is stored with the task.
+        """Headers of the request (gRPC: of the metadata), by their names in lower case: those that
+        the agent asks for with `Agent(headers=["X-Region"])`; by default `x-request-id` and
+        `x-correlation-id`. They are stored with the task.
         """
         return dict(self._sender.headers)
 

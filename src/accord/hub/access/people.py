@@ -69,6 +69,7 @@ class Guests(AuthScheme):
 
     is_guessable = False
     is_declared = False
+    secret_headers = frozenset()
     is_ambient = True  # so that pages of other sites can't use the hub through a browser
 
     def __init__(self) -> None:

@@ -19,6 +19,7 @@ _ALLOWED = (
     b"Authorization, Content-Type, A2A-Version, A2A-Extensions, Idempotency-Key, Last-Event-ID, "
     b"Traceparent"
 )
+_SENT_ANYWAY = {"authorization", "cookie"}  # the first is allowed, the second the browser's
 _EXPOSED = b"A2A-Extensions, WWW-Authenticate, Retry-After, Accord-Total"
 _PREFLIGHT_S = b"600"
 
@@ -38,7 +39,7 @@ class Screen:
         origins: Whose pages may use it, as `https://app.example.com`; `*` for all.
         trusts_names: Whether any name is accepted where other machines can reach us: callers show
           credentials a browser does not send by itself, so a rebound name gains nothing.
-        key_header: A header credentials may come in, which pages of these origins may send.
+        key_headers: Headers credentials may come in, which pages of these origins may send.
     """
 
     def __init__(
@@ -52,7 +53,8 @@ class Screen:
         self._name = _host_of(url) if url else ""
         self._origins = frozenset(origin.rstrip("/").lower().encode() for origin in origins)
         self._trusts_names = trusts_names
-        self._allowed = b", ".join([_ALLOWED, *(name.encode() for name in key_headers)])
+        keys = sorted({name.lower() for name in key_headers} - _SENT_ANYWAY)
+        self._allowed = b", ".join([_ALLOWED, *(name.encode("latin-1") for name in keys)])
         self.hosts: set[bytes | None] = set()  # Host headers that were found to be right
 
     def check(self, request: HttpRequest) -> None:
