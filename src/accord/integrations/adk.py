@@ -11,7 +11,16 @@ from typing import Any
 
 from ..agent import Agent
 from ..engine.skills import Context
-from .turns import FrameworkTurn, HumanPause, Options, add_ask_skill, approval, shown_call
+from .turns import (
+    MEDIA,
+    FrameworkTurn,
+    HumanPause,
+    Options,
+    TurnFile,
+    add_ask_skill,
+    approval,
+    shown_call,
+)
 
 __all__ = ["add_skills"]
 
@@ -20,7 +29,8 @@ _CONFIRM = "adk_request_confirmation"
 
 
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
-    add_ask_skill(agent, obj, run, options, returns=getattr(obj, "output_schema", None))
+    returns = getattr(obj, "output_schema", None)
+    add_ask_skill(agent, obj, run, options, returns=returns, files=MEDIA)
 
 
 async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
@@ -30,7 +40,12 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
     user = ctx.caller.identity or "anonymous"
     stored = ctx.state.get(_SESSION) if turn.paused is None else turn.paused["session"]
     runner, session = await _runner(obj, user, ctx.context_id, stored)
-    parts = [types.Part(text=turn.text)]
+    parts = [
+        types.Part.from_bytes(data=one.data, mime_type=one.media_type)
+        if isinstance(one, TurnFile)
+        else types.Part(text=one)
+        for one in turn.texts_and_files
+    ]
     if turn.paused is not None:
         parts = [types.Part(function_response=one) for one in _responses(types, turn)]
     given = {"run_config": RunConfig(streaming_mode=StreamingMode.SSE)} | turn.options

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..engine.skills import Context
-from .turns import FrameworkTurn, Options, add_ask_skill
+from .turns import MEDIA, FrameworkTurn, Options, TurnFile, add_ask_skill
 
 __all__ = ["add_skills"]
 
@@ -19,12 +19,13 @@ _HISTORY = "events"
 
 
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
-    add_ask_skill(agent, obj, run, options)
+    add_ask_skill(agent, obj, run, options, files=MEDIA)
 
 
 async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
     from ag2 import MemoryStream
     from ag2.events import (
+        BinaryInput,
         HumanInputRequest,
         ModelMessageChunk,
         ToolApprovalRequest,
@@ -50,7 +51,17 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
     stream.subscribe(heard, condition=None)
     given = {"stream": stream, "hitl_hook": asked} | turn.options
     has_text, is_data = False, obj._response_schema is not None
-    async with obj.run(turn.text, **given) as running:
+    told = [
+        BinaryInput(
+            one.data,
+            media_type=one.media_type,
+            kind="document" if one.kind == "file" else one.kind,
+        )
+        if isinstance(one, TurnFile)
+        else one
+        for one in turn.texts_and_files
+    ]
+    async with obj.run(*told, **given) as running:
         running.start()
         result = asyncio.ensure_future(running.result())
         result.add_done_callback(lambda done: events.put_nowait(None))

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..engine.skills import Context
-from .turns import FrameworkTurn, Options, add_ask_skill, approval, shown_call
+from .turns import MEDIA, FrameworkTurn, Options, TurnFile, add_ask_skill, approval, shown_call
 
 __all__ = ["add_skills"]
 
@@ -17,14 +17,19 @@ _SESSION = "session"
 
 
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
-    add_ask_skill(agent, obj, run, options)
+    add_ask_skill(agent, obj, run, options, files=MEDIA)
 
 
 async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
     from agent_framework import AgentSession, Content, Message
 
     stored = ctx.state.get(_SESSION)
-    contents: list[Any] = [turn.text]
+    contents: list[Any] = [
+        Content.from_data(one.data, one.media_type, name=one.name or None)
+        if isinstance(one, TurnFile)
+        else one
+        for one in turn.texts_and_files
+    ]
     if turn.paused is not None:
         stored = turn.paused["session"]
         requests = [Content.from_dict(one) for one in turn.paused["requests"]]

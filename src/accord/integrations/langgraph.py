@@ -15,7 +15,16 @@ from ..agent import Agent
 from ..engine.skills import Context
 from ..model import InvalidParams
 from ..schema import json_schema, to_builtins
-from .turns import YES_OR_NO, FrameworkTurn, HumanPause, Options, add_ask_skill, shown_call
+from .turns import (
+    MEDIA,
+    YES_OR_NO,
+    FrameworkTurn,
+    HumanPause,
+    Options,
+    TurnFile,
+    add_ask_skill,
+    shown_call,
+)
 
 __all__ = ["add_skills"]
 
@@ -25,7 +34,8 @@ _STRUCTURED = "structured_response"
 
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
     is_graph = hasattr(obj, "checkpointer")
-    add_ask_skill(agent, obj, _run_graph if is_graph else _run_runnable, options)
+    files = MEDIA if "messages" in _fields(obj) else ()  # other fields take text and data
+    add_ask_skill(agent, obj, _run_graph if is_graph else _run_runnable, options, files=files)
 
 
 async def _run_runnable(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
@@ -133,7 +143,8 @@ def _input(obj: Any, turn: FrameworkTurn) -> Any:
     fields = _fields(obj)
     data = next((part.data for part in turn.message.parts if isinstance(part.data, dict)), None)
     if "messages" in fields:
-        return {"messages": [{"role": "user", "content": turn.text}]}
+        content = [_block(one) for one in turn.texts_and_files] if turn.files else turn.text
+        return {"messages": [{"role": "user", "content": content}]}
     if data is not None:
         return data
     if len(fields) > 1:
@@ -143,6 +154,14 @@ def _input(obj: Any, turn: FrameworkTurn) -> Any:
             violations=(("message.parts", f"no data part with the fields {names}"),),
         )
     return {fields[0]: turn.text} if fields else turn.text
+
+
+def _block(one: str | TurnFile) -> dict[str, Any]:
+    """A content block, as LangChain has them for all models."""
+    if isinstance(one, str):
+        return {"type": "text", "text": one}
+    block = {"type": one.kind, "base64": one.base64, "mime_type": one.media_type}
+    return block | {"extras": {"filename": one.name}} if one.name else block
 
 
 def _fields(obj: Any) -> list[str]:

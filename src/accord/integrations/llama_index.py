@@ -11,7 +11,7 @@ from typing import Any
 from ..agent import Agent
 from ..engine.skills import Context
 from ..model import InvalidParams
-from .turns import FrameworkTurn, HumanPause, Options, add_ask_skill
+from .turns import MEDIA, FrameworkTurn, HumanPause, Options, TurnFile, add_ask_skill
 
 __all__ = ["add_skills"]
 
@@ -19,7 +19,9 @@ _HISTORY = "messages"
 
 
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
-    add_ask_skill(agent, obj, run, options, returns=getattr(obj, "output_cls", None))
+    is_agent = hasattr(obj, "output_cls")  # a workflow has fields
+    returns = getattr(obj, "output_cls", None)
+    add_ask_skill(agent, obj, run, options, returns=returns, files=MEDIA if is_agent else ())
 
 
 async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
@@ -35,7 +37,7 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
         handler.ctx.send_event(HumanResponseEvent(response=turn.answer))
     elif is_agent:
         memory = _memory(ctx.state.get(_HISTORY, []))
-        handler = obj.run(**({"user_msg": turn.text, "memory": memory} | turn.options))
+        handler = obj.run(**({"user_msg": _message(turn), "memory": memory} | turn.options))
     else:
         handler = obj.run(**(_start(obj, turn) | turn.options))
     is_text = getattr(obj, "output_cls", None) is None
@@ -61,6 +63,35 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
     elif not has_text:
         response = getattr(result, "response", None)  # of an agent whose model does not stream
         yield str(response.content or "") if response is not None else result
+
+
+def _message(turn: FrameworkTurn) -> Any:
+    from llama_index.core.llms import ChatMessage
+
+    if not turn.files:
+        return turn.text
+    return ChatMessage(role="user", blocks=[_block(one) for one in turn.texts_and_files])
+
+
+def _block(one: str | TurnFile) -> Any:
+    from llama_index.core.llms import (
+        AudioBlock,
+        DocumentBlock,
+        ImageBlock,
+        TextBlock,
+        VideoBlock,
+    )
+
+    if isinstance(one, str):
+        return TextBlock(text=one)
+    match one.kind:
+        case "image":
+            return ImageBlock(image=one.data, image_mimetype=one.media_type)
+        case "audio":
+            return AudioBlock(audio=one.data, format=one.media_type.partition("/")[2])
+        case "video":
+            return VideoBlock(video=one.data, video_mimetype=one.media_type)
+    return DocumentBlock(data=one.data, document_mimetype=one.media_type, title=one.name or "file")
 
 
 def _memory(messages: list[Any]) -> Any:

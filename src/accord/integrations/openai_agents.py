@@ -9,23 +9,26 @@ from typing import Any
 
 from ..agent import Agent
 from ..engine.skills import Context
-from .turns import FrameworkTurn, Options, add_ask_skill, approval, shown_call
+from .turns import FrameworkTurn, Options, TurnFile, add_ask_skill, approval, shown_call
 
 __all__ = ["add_skills"]
 
 _HISTORY = "items"
+_FILES = ("image/*", "application/pdf")
 
 
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
     output = obj.output_type
     is_data = isinstance(output, type) and output is not str
-    add_ask_skill(agent, obj, run, options, returns=output if is_data else None)
+    add_ask_skill(agent, obj, run, options, returns=output if is_data else None, files=_FILES)
 
 
 async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
     from agents import Runner, RunState
 
     start: Any = turn.text
+    if turn.files:
+        start = [{"role": "user", "content": [_content(one) for one in turn.texts_and_files]}]
     items = ctx.state.get(_HISTORY, [])
     if turn.paused is not None:
         items = turn.paused["items"]
@@ -55,6 +58,14 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
     ctx.state[_HISTORY] = session.items
     if not is_text:
         yield result.final_output
+
+
+def _content(one: str | TurnFile) -> dict[str, Any]:
+    if isinstance(one, str):
+        return {"type": "input_text", "text": one}
+    if one.kind == "image":
+        return {"type": "input_image", "image_url": one.data_url, "detail": "auto"}
+    return {"type": "input_file", "file_data": one.data_url, "filename": one.name or "file"}
 
 
 class _Session:

@@ -9,7 +9,16 @@ from typing import Any
 
 from ..agent import Agent
 from ..engine.skills import Context
-from .turns import FrameworkTurn, HumanPause, Options, add_ask_skill, approval, shown_call
+from .turns import (
+    MEDIA,
+    FrameworkTurn,
+    HumanPause,
+    Options,
+    TurnFile,
+    add_ask_skill,
+    approval,
+    shown_call,
+)
 
 __all__ = ["add_skills"]
 
@@ -20,15 +29,22 @@ _DENIED = "The user said no."
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
     output = obj.output_type
     is_data = isinstance(output, type) and output is not str
-    add_ask_skill(agent, obj, run, options, returns=output if is_data else None)
+    add_ask_skill(agent, obj, run, options, returns=output if is_data else None, files=MEDIA)
 
 
 async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
-    from pydantic_ai import DeferredToolRequests
+    from pydantic_ai import BinaryContent, DeferredToolRequests
     from pydantic_ai import messages as m
     from pydantic_ai.run import AgentRunResultEvent
 
-    prompt: str | None = turn.text
+    prompt: Any = turn.text
+    if turn.files:
+        prompt = [
+            BinaryContent(data=one.data, media_type=one.media_type)
+            if isinstance(one, TurnFile)
+            else one
+            for one in turn.texts_and_files
+        ]
     history = ctx.state.get(_HISTORY, [])
     given = {"output_type": _with_deferred(obj.output_type, DeferredToolRequests)} | turn.options
     if turn.paused is not None:

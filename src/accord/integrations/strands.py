@@ -8,30 +8,58 @@ response.
 import copy
 import dataclasses
 import json
+import re
 from collections.abc import AsyncGenerator, Callable
 from types import MethodType
 from typing import Any
 
 from ..agent import Agent
 from ..engine.skills import Context
+from ..model import ContentTypeNotSupported
 from ..schema import to_builtins
-from .turns import FrameworkTurn, HumanPause, Options, add_ask_skill
+from .turns import FrameworkTurn, HumanPause, Options, TurnFile, add_ask_skill
 
 __all__ = ["add_skills"]
 
 _SNAPSHOT = "snapshot"
 
+# The block and the format of each media type that Strands has a word for.
+_FORMATS = {
+    **{f"image/{name}": ("image", name) for name in ("png", "jpeg", "gif", "webp")},
+    "audio/mpeg": ("audio", "mp3"),
+    "audio/wav": ("audio", "wav"),
+    "audio/x-wav": ("audio", "wav"),
+    "audio/ogg": ("audio", "ogg"),
+    "audio/flac": ("audio", "flac"),
+    "audio/mp4": ("audio", "mp4"),
+    "video/mp4": ("video", "mp4"),
+    "video/mpeg": ("video", "mpeg"),
+    "video/webm": ("video", "webm"),
+    "video/quicktime": ("video", "mov"),
+    "video/x-matroska": ("video", "mkv"),
+    "application/pdf": ("document", "pdf"),
+    "application/msword": ("document", "doc"),
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": (
+        "document",
+        "docx",
+    ),
+    "application/vnd.ms-excel": ("document", "xls"),
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ("document", "xlsx"),
+}
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9 ()\[\]-]")  # of documents, says Bedrock
+
 
 def add_skills(agent: Agent, obj: Any, options: Options) -> None:
-    add_ask_skill(agent, obj, run, options)
+    add_ask_skill(agent, obj, run, options, files=tuple(_FORMATS))
 
 
 async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any, None]:
     from strands.types._snapshot import Snapshot
+    from strands.types.session import decode_bytes_values, encode_bytes_values
 
     agent = _copy(obj)
     stored = ctx.state.get(_SNAPSHOT)
-    prompt: Any = turn.text
+    prompt: Any = [_block(one) for one in turn.texts_and_files] if turn.files else turn.text
     if turn.paused is not None:
         stored = turn.paused["snapshot"]
         prompt = [
@@ -39,7 +67,7 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
             for id_ in turn.paused["interrupts"]
         ]
     if stored is not None:
-        agent.load_snapshot(Snapshot.from_dict(stored))
+        agent.load_snapshot(Snapshot.from_dict(decode_bytes_values(stored)))
     result: Any = None
     called: set[str] = set()
     async for event in agent.stream_async(prompt, **turn.options):
@@ -52,7 +80,7 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
                 ctx.status(f"calls {use['name']}")
         elif "result" in event:
             result = event["result"]
-    snapshot = agent.take_snapshot(preset="session").to_dict()
+    snapshot = encode_bytes_values(agent.take_snapshot(preset="session").to_dict())
     if result.stop_reason == "interrupt":
         texts = [_question(one) for one in result.interrupts]
         ids = [one.id for one in result.interrupts]
@@ -61,6 +89,22 @@ async def run(obj: Any, turn: FrameworkTurn, ctx: Context) -> AsyncGenerator[Any
     ctx.state[_SNAPSHOT] = snapshot
     if result.structured_output is not None:
         yield result.structured_output
+
+
+def _block(one: str | TurnFile) -> dict[str, Any]:
+    """A content block of Strands. Raises ContentTypeNotSupported where it has none."""
+    if isinstance(one, str):
+        return {"text": one}
+    if one.media_type not in _FORMATS:
+        raise ContentTypeNotSupported(
+            f"{one.name or 'a file'} is {one.media_type}; Strands takes {', '.join(_FORMATS)}",
+            parameter="message.parts",
+        )
+    kind, format_ = _FORMATS[one.media_type]
+    block: dict[str, Any] = {"format": format_, "source": {"bytes": one.data}}
+    if kind == "document":
+        block["name"] = _NOT_IN_NAMES.sub(" ", one.name.rpartition(".")[0]).strip() or "document"
+    return {kind: block}
 
 
 def _copy(obj: Any) -> Any:

@@ -6,6 +6,7 @@ person, it yields a `HumanPause`. The turn ends with that, so nothing waits in m
 is called again after a restart: what the framework needs to go on is in `ctx.state`.
 """
 
+import base64
 import contextlib
 import inspect
 import json
@@ -15,15 +16,17 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ..agent import Agent
-from ..engine.skills import Ask, Context
-from ..model import InvalidParams, Message
+from ..engine.skills import Ask, Context, is_of_mode
+from ..model import ContentTypeNotSupported, File, InvalidParams, Message
 from ..schema import Shape
 
 __all__ = [
+    "MEDIA",
     "YES_OR_NO",
     "FrameworkTurn",
     "HumanPause",
     "Options",
+    "TurnFile",
     "add_ask_skill",
     "approval",
     "shown_call",
@@ -36,8 +39,32 @@ Options: TypeAlias = (
 )
 
 YES_OR_NO = {"type": "boolean"}
+MEDIA = ("image/*", "audio/*", "video/*", "application/pdf")  # what models take today
+_TEXT = ("text/plain", "text/*", "application/json")
 _PAUSED = "paused"  # in ctx.state: runs that wait for a person, by task
 _MOST_PAUSED = 8
+
+
+class TurnFile(msgspec.Struct):
+    """A file of a message, with its content."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+    @property
+    def kind(self) -> str:
+        """One of image, audio, video and file."""
+        kind = self.media_type.partition("/")[0]
+        return kind if kind in ("image", "audio", "video") else "file"
+
+    @property
+    def base64(self) -> str:
+        return base64.b64encode(self.data).decode()
+
+    @property
+    def data_url(self) -> str:
+        return f"data:{self.media_type};base64,{self.base64}"
 
 
 class FrameworkTurn(msgspec.Struct):
@@ -45,12 +72,19 @@ class FrameworkTurn(msgspec.Struct):
 
     message: Message
     options: dict[str, Any]
+    texts: list[str] = []  # files of text, each after its name
+    files: list[TurnFile] = []  # the others
     paused: Any = None  # the state of the run that paused, if this message answers its question
     answer: Any = None
 
     @property
     def text(self) -> str:
-        return text_of(self.message)
+        return "\n\n".join(text for text in (text_of(self.message), *self.texts) if text)
+
+    @property
+    def texts_and_files(self) -> list[str | TurnFile]:
+        """The text, if there is any, and the files."""
+        return [*([self.text] if self.text or not self.files else []), *self.files]
 
 
 class HumanPause(msgspec.Struct):
@@ -65,7 +99,13 @@ Run: TypeAlias = Callable[[Any, FrameworkTurn, Context], AsyncGenerator[Any, Non
 
 
 def add_ask_skill(
-    agent: Agent, obj: Any, run: Run, options: Options, *, returns: Any = None
+    agent: Agent,
+    obj: Any,
+    run: Run,
+    options: Options,
+    *,
+    returns: Any = None,
+    files: Sequence[str] = (),
 ) -> None:
     """Give an agent one skill, `ask`, whose turns `run` makes.
 
@@ -75,10 +115,16 @@ def add_ask_skill(
         run: Makes a turn.
         options: Of the framework's run call.
         returns: The type of a result that is data, for the card.
+        files: The media types of files that `run` passes on; files of text are told as text by
+          all. Others are refused, so that none is lost without a word.
     """
 
-    async def ask(message: Message, ctx: Context) -> AsyncIterator[Any]:
+    async def ask(
+        message: Message, ctx: Context, sent: list[File] | None = None
+    ) -> AsyncIterator[Any]:
         turn = FrameworkTurn(message, await _given(options, ctx))
+        for file in sent or ():
+            await _add_file(turn, file, files)
         waiting = ctx.state.get(_PAUSED, {})
         if (paused := waiting.get(ctx.task_id)) is not None:
             try:
@@ -101,7 +147,8 @@ def add_ask_skill(
 
     if returns is not None:
         ask.__annotations__["return"] = AsyncIterator[returns]
-    agent.skill(ask, description=agent.description)
+    modes = None if agent.has_input_modes else [*_TEXT, *files]
+    agent.skill(ask, description=agent.description, input_modes=modes)
 
 
 def approval(calls: Sequence[str], state: Any) -> HumanPause:
@@ -139,7 +186,31 @@ async def _given(options: Options, ctx: Context) -> dict[str, Any]:
     return dict(given or {})
 
 
+async def _add_file(turn: FrameworkTurn, file: File, taken: Sequence[str]) -> None:
+    """Read a file into a turn.
+
+    Raises:
+        ContentTypeNotSupported: The framework's agent can't be given files of this type.
+        InvalidParams: It can't be fetched, or is no text although its type says so.
+    """
+    name, kind = file.name or file.url or "a file", file.media_type.partition(";")[0].lower()
+    if any(is_of_mode(kind, mode) for mode in _TEXT):
+        try:
+            turn.texts.append(f"{name}:\n{(await file.read()).decode()}")
+        except UnicodeDecodeError:
+            raise InvalidParams(f"{name} is {kind}, but no text in UTF-8") from None
+    elif taken and kind != "application/octet-stream":
+        turn.files.append(TurnFile(file.name, kind, await file.read()))
+    else:
+        raise ContentTypeNotSupported(
+            f"{name} is {kind}; this agent takes {', '.join([*_TEXT, *taken])}",
+            parameter="message.parts",
+        )
+
+
 def _answer(message: Message, schema: dict[str, Any] | None) -> Any:
+    if any(isinstance(part.raw, bytes) or isinstance(part.url, str) for part in message.parts):
+        raise InvalidParams("answer with text, without files")
     if schema is None:
         return text_of(message)
     # Without the package jsonschema a schema is not checked, and a yes or no has to be one.

@@ -1,6 +1,7 @@
 """Agents of other frameworks, wrapped: the same is promised of each of them."""
 
 import asyncio
+import base64
 import importlib
 import sys
 from collections.abc import AsyncIterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from accord import Agent, connect
+from accord import Agent, ContentTypeNotSupported, File, connect
 from tests.cli.shell import found
 from tests.integrations.frameworks.agents import script
 from tests.integrations.frameworks.installed import INSTALLED
@@ -18,6 +19,10 @@ from tests.processes import start, until
 
 ROOT = Path(__file__).parents[3]
 YES = {"type": "boolean"}
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
+PHOTO = File(base64.b64decode(PIXEL), name="photo.png")
 
 # What frameworks warn of in their own code is not ours to mend.
 pytestmark = [
@@ -37,6 +42,7 @@ def made(file: Path) -> ModuleType:
     """The four agents of a framework."""
     script.booked.clear()
     script.stopped.clear()
+    script.seen.clear()
     script.thinking.clear()
     return importlib.import_module(f"tests.integrations.frameworks.agents.{file.stem}")
 
@@ -75,6 +81,47 @@ async def test_two_conversations_at_once_do_not_mix(made: ModuleType) -> None:
     async with connect(Agent.wrap(made.talker)) as client:
         said = list(await asyncio.gather(converse(client, "a"), converse(client, "b")))
     assert said == [answered(f"{name} 0", f"{name} 1", f"{name} 2") for name in "ab"]
+
+
+async def test_a_picture_reaches_the_model_and_stays_in_the_history(made: ModuleType) -> None:
+    """The model saw nothing of it, and the task was completed."""
+    if not getattr(made, "TAKES_FILES", True):
+        pytest.skip("this framework takes no files")
+    async with connect(Agent.wrap(made.talker)) as client:
+        talk = client.conversation()
+        assert (await talk.send(["look", PHOTO])).text.strip() == answered("look")
+        assert script.seen == [PHOTO.data]
+        assert (await talk.send("again")).text.strip() == answered("look", "again")
+        assert script.seen == [PHOTO.data] * 2
+
+
+async def test_a_file_of_text_is_told_as_text(made: ModuleType) -> None:
+    async with connect(Agent.wrap(made.talker)) as client:
+        reply = await client.send(["sum it up", File("a;b", name="table.csv")])
+    assert answered("sum it up\n\ntable.csv:\na;b") == reply.text.strip()
+
+
+@pytest.mark.parametrize("card", [{}, {"strict_modes": False}], ids=["as it is", "not strict"])
+async def test_a_file_that_can_not_be_passed_on_is_refused(made: ModuleType, card: Any) -> None:
+    """It would be lost without a word. Nothing is asked of the model."""
+    unknown = File(b"?", media_type="application/octet-stream")
+    sent = [unknown] if getattr(made, "TAKES_FILES", True) else [unknown, PHOTO]
+    if not card:
+        sent.append(File(b"PK", name="all.zip"))
+    async with connect(Agent.wrap(made.talker, **card)) as client:
+        for file in sent:
+            with pytest.raises(ContentTypeNotSupported, match=file.media_type):
+                await client.send(["look", file])
+    assert script.thinking == []
+
+
+async def test_a_question_is_not_answered_with_a_file(made: ModuleType) -> None:
+    if getattr(made, "ASKS_INSIDE", False):
+        pytest.skip("this framework asks by ctx.ask")
+    async with connect(Agent.wrap(made.booker)) as client:
+        asked = await client.send("book it")
+        reply = await client.send(["yes", File("y", name="y.txt")], task_id=asked.task_id)
+        assert reply.question.startswith("That does not fit: answer with text, without files")
 
 
 async def test_twenty_turns_at_once_get_their_own_answers(made: ModuleType) -> None:

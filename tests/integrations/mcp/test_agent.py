@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from mcp.server.mcpserver import MCPServer
 
-from accord import Agent, InvalidParams, connect
+from accord import Agent, ContentTypeNotSupported, File, InvalidParams, connect
 from accord.cli import main
 from accord.integrations.mcp import agent_of_mcp
 from tests.integrations.agents import PNG
@@ -57,6 +57,13 @@ async def test_plain_text_for_several_tools_is_refused_with_their_names():
     async with asyncio.timeout(PATIENCE_S), connect(agent_of_mcp(booking())) as client:
         with pytest.raises(InvalidParams, match="one of search, slow, reserve"):
             await client.send("A hotel in Rome")
+
+
+async def test_a_file_for_a_tool_is_refused():
+    """Tools take arguments: the file was dropped, and the tool was called without it."""
+    async with asyncio.timeout(PATIENCE_S), connect(agent_of_mcp(booking())) as client:
+        with pytest.raises(ContentTypeNotSupported, match="image/png"):
+            await client.send([{"city": "Rome"}, File(PNG, name="hotel.png")], skill="search")
 
 
 async def test_a_server_object_is_wrapped_as_any_framework_is():

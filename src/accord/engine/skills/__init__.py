@@ -6,6 +6,7 @@ from ...lazy import lazy
 
 if TYPE_CHECKING:
     from .agent import AgentBase as AgentBase
+    from .agent import is_of_mode as is_of_mode
     from .agent import skill_named as skill_named
     from .card import edited as edited
     from .context import Context as Context
@@ -47,6 +48,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "call_around": "middleware",
             "rewritten": "middleware",
             "current": "context",
+            "is_of_mode": "agent",
             "is_probe": "probe",
             "skill_named": "agent",
             "to_parts": "values",

@@ -79,6 +79,8 @@ def _add(
             id=tool.name,
             name=tool.title or "",
             description=tool.description or "",
+            # A tool takes arguments: a file beside them would be lost without a word.
+            input_modes=["text/plain", "application/json"],
         )
     if len(tools) > 1:
         agent.route(_refuse([tool.name for tool in tools]))

@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 
 booked: list[str] = []  # cities the tool was called with
+seen: list[bytes] = []  # files that models were given, in each call of one
 stopped: list[str] = []  # that the model's stream was closed before it had ended
 thinking: list[int] = []  # how many calls of models there were at once, noted at each call
 _calls = 0

@@ -22,6 +22,8 @@ class FakeModel(BaseLlm):
     model: str = "fake"
 
     def said(self, request: LlmRequest) -> list[str]:
+        parts = [part for c in request.contents if c.role == "user" for part in c.parts]
+        script.seen += [part.inline_data.data for part in parts if part.inline_data]
         texts = [c.parts[0].text for c in request.contents if c.role == "user"]
         return [text for text in texts if text]
 

@@ -6,6 +6,7 @@ from typing import Any
 from ag2 import Agent, tool
 from ag2.config import LLMClient
 from ag2.events import (
+    BinaryInput,
     ModelMessage,
     ModelMessageChunk,
     ModelRequest,
@@ -21,6 +22,8 @@ from pydantic import BaseModel
 
 from . import script
 
+ASKS_INSIDE = True
+
 
 class FakeModel(LLMClient, TestConfig):
     """Streams words, or a call of a tool."""
@@ -30,6 +33,7 @@ class FakeModel(LLMClient, TestConfig):
 
     def said(self, events: Sequence[Any]) -> list[str]:
         parts = [part for e in events if isinstance(e, ModelRequest) for part in e.parts]
+        script.seen += [part.data for part in parts if isinstance(part, BinaryInput)]
         return [part.content for part in parts if isinstance(part, TextInput)]
 
     async def words(self, events: Sequence[Any]) -> AsyncIterator[str]:

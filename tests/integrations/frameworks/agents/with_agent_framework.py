@@ -1,5 +1,6 @@
 """Microsoft's Agent Framework."""
 
+import base64
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -23,6 +24,10 @@ class FakeClient(FunctionInvocationLayer, BaseChatClient):
     """Streams words, or a call of a tool."""
 
     def said(self, messages: Sequence[Message]) -> list[str]:
+        contents = [one for message in messages for one in message.contents]
+        script.seen += [
+            base64.b64decode(one.uri.partition(",")[2]) for one in contents if one.type == "data"
+        ]
         return [message.text for message in messages if message.role == "user" and message.text]
 
     async def reply(self, messages: Sequence[Message]) -> AsyncIterator[Content]:

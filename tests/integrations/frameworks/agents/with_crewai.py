@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from . import script
 
 SCHEMA = None  # feedback is any text
+TAKES_FILES = False
 
 
 class FakeModel(BaseLLM):
@@ -26,7 +27,7 @@ class FakeModel(BaseLLM):
 
     def words(self, messages: Any) -> Iterator[str]:
         said = [m["content"] for m in messages if m["role"] == "user"]
-        said[-1] = said[-1].partition("Current Task: ")[2].partition("\n")[0]
+        said[-1] = said[-1].partition("Current Task: ")[2].partition("\n\nProvide your")[0]
         yield from script.answer(said)
 
     def call(self, messages: Any, *args: Any, **kwargs: Any) -> str:

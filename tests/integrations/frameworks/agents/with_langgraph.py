@@ -1,5 +1,6 @@
 """LangGraph and LangChain."""
 
+import base64
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -26,6 +27,10 @@ class FakeModel(BaseChatModel):
         return self
 
     def reply(self, messages: list[BaseMessage]) -> Iterator[AIMessageChunk]:
+        blocks = [block for m in messages if m.type == "human" for block in m.content_blocks]
+        script.seen += [
+            base64.b64decode(block["base64"]) for block in blocks if block["type"] == "image"
+        ]
         for word in script.answer([str(m.text) for m in messages if m.type == "human"]):
             yield AIMessageChunk(word)
 

@@ -1,5 +1,6 @@
 """OpenAI Agents SDK."""
 
+import base64
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -19,7 +20,14 @@ class FakeModel(ScriptedModel):
         return assistant_message("".join(script.answer(self.said(items))))
 
     def said(self, items: list[Any]) -> list[str]:
-        return [item["content"] for item in items if item.get("role") == "user"]
+        contents = [item["content"] for item in items if item.get("role") == "user"]
+        parts = [part for one in contents if isinstance(one, list) for part in one]
+        script.seen += [
+            base64.b64decode(part["image_url"].partition(",")[2])
+            for part in parts
+            if part["type"] == "input_image"
+        ]
+        return [one if isinstance(one, str) else one[0]["text"] for one in contents]
 
     async def stream_response(
         self, instructions: Any, input: Any, *args: Any, **kwargs: Any

@@ -4,20 +4,19 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_ai import Agent, Tool
+from pydantic_ai import Agent, BinaryContent, Tool
 from pydantic_ai.messages import ModelMessage, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from .script import answer, book, hang, think
+from .script import answer, book, hang, seen, think
 
 
 def said(messages: list[ModelMessage]) -> list[str]:
-    return [
-        str(part.content)
-        for message in messages
-        for part in message.parts
-        if isinstance(part, UserPromptPart)
-    ]
+    parts = [part for message in messages for part in message.parts]
+    prompts = [part.content for part in parts if isinstance(part, UserPromptPart)]
+    given = [one for prompt in prompts if not isinstance(prompt, str) for one in prompt]
+    seen.extend(one.data for one in given if isinstance(one, BinaryContent))
+    return [prompt if isinstance(prompt, str) else str(prompt[0]) for prompt in prompts]
 
 
 async def talk(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
