@@ -17,6 +17,8 @@ class Proxy:
         self._cut_at = 0
         self._goes_on = asyncio.Event()
         self._goes_on.set()
+        self._stall_at = 0  # requests, after which nothing is passed on
+        self._stalled = asyncio.Event()
         self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self.count = 0  # connections that were cut
@@ -54,6 +56,13 @@ class Proxy:
     def stall(self) -> None:
         """Pass nothing on until `resume`."""
         self._goes_on.clear()
+
+    async def stalled_after(self, count: int) -> None:
+        """Return when so many requests were passed on; no answer is from the last one on, until
+        `resume`.
+        """
+        self._stall_at, self._stalled = count, asyncio.Event()
+        await self._stalled.wait()
 
     def resume(self) -> None:
         self._goes_on.set()
@@ -99,6 +108,11 @@ class Proxy:
                     break
                 target.write(data)
                 await target.drain()
+                if is_request and self._stall_at:
+                    self._stall_at -= 1
+                    if not self._stall_at:
+                        self.stall()
+                        self._stalled.set()
         target.transport.abort()
         source._transport.abort()  # type: ignore[attr-defined]  # the other half of the connection
 

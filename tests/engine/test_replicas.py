@@ -98,8 +98,8 @@ def to(skill: str, text: str, **more: Any) -> dict[str, Any]:
 async def kill(process: Process) -> None:
     """Declare a process dead, as others do after its heartbeat stood still."""
     store = store_of(process)
-    async with store._pool.acquire() as db:
-        await bury(db, store.options.schema, store.replica)
+    async with store._reading() as db:
+        await bury(db, store.options, store.replica)
 
 
 async def test_a_stream_on_the_other_process_shows_everything_once(talk: Talk, url: str) -> None:

@@ -172,8 +172,8 @@ def key(name: str, **more: Any) -> Idempotency:
 
 async def kill(store: PostgresStore) -> None:
     """Declare a replica dead, as others would after its heartbeat stood still."""
-    async with store._pool.acquire() as db:
-        assert await bury(db, store.options.schema, store.replica)
+    async with store._reading() as db:
+        assert await bury(db, store.options, store.replica)
 
 
 async def let_go(store: SqliteStore) -> None:

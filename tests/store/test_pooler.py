@@ -1,62 +1,27 @@
 """Through PgBouncer in transaction mode: a session is not ours, and nothing may depend on one."""
 
 import asyncio
-import contextlib
-import shutil
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
 import pytest
 
 from accord.store.postgres import PostgresStore
 from accord.store.postgres.connect import is_pooled
+from tests.pooler import needs_pgbouncer, pooled
 from tests.postgres import add, base_url
-from tests.processes import free_port, start, until_listening
-from tests.proxy import Proxy, proxied
 
 from .conftest import COMPLETED, ME, opened
 from .test_postgres import commit, until
 
-PGBOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-
-pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not installed")
-
-
-def _write_config(folder: Path, port: int, behind: int | None) -> Path:
-    folder.chmod(0o755)
-    config = folder / "pgbouncer.ini"
-    config.write_text(
-        f"[databases]\n* = host=127.0.0.1 port={behind} user=postgres\n"
-        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        "auth_type = any\npool_mode = transaction\ndefault_pool_size = 5\n"
-        "server_reset_query =\n"
-    )
-    config.chmod(0o644)
-    return config
-
-
-@contextlib.asynccontextmanager
-async def _pooler(proxy: Proxy, folder: Path) -> AsyncIterator[int]:
-    """PgBouncer before a proxy before the database: its port."""
-    assert PGBOUNCER is not None
-    port = free_port()
-    config = _write_config(folder, port, urlsplit(proxy.url).port)
-    with start(PGBOUNCER, "-u", "nobody", config):
-        await until_listening(port)
-        yield port
+pytestmark = needs_pgbouncer
 
 
 @pytest.fixture
-async def pooled_url(postgres_url: str, tmp_path_factory: Any) -> AsyncIterator[str]:
-    folder = Path("/tmp") / tmp_path_factory.mktemp("pgbouncer").name  # where others may look
-    folder.mkdir(exist_ok=True)
-    try:
-        async with proxied(postgres_url) as proxy, _pooler(proxy, folder) as port:
-            yield urlunsplit(urlsplit(proxy.url)._replace(netloc=f"postgres@127.0.0.1:{port}"))
-    finally:
-        shutil.rmtree(folder)
+async def pooled_url(postgres_url: str) -> AsyncIterator[str]:
+    async with pooled(postgres_url) as url:
+        yield url
 
 
 async def test_everything_works_through_a_pooler(pooled_url: str) -> None:

@@ -63,10 +63,10 @@ async def test_nothing_of_a_replica_is_stored_after_its_death_certificate(
             store = await box.another()
             assert isinstance(store, PostgresStore)
             items = [box.create(f"{n}-{i}") for i in range(5)]
-            async with box.store._pool.acquire() as db:
+            async with box.store._reading() as db:
                 outcome, buried = await asyncio.gather(
                     store.commit(items),
-                    bury(db, store.options.schema, store.replica),
+                    bury(db, store.options, store.replica),
                     return_exceptions=True,
                 )
             there = [await box.store.load(ME, item.id) is not None for item in items]
@@ -321,7 +321,7 @@ async def test_no_commit_reads_a_whole_table(postgres_box: Box, count: int) -> N
         "INSERT INTO {s}.states SELECT 1, i::text, 1, i, '' "
         f"FROM generate_series(1, {count}) i RETURNING 1",
     )
-    db = await connect(store.options, settings=writer._SETTINGS)
+    db = await connect(store.options, settings=writer.SETTINGS)
     try:
         if count:
             await db.execute(

@@ -2,29 +2,53 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import asyncpg
 
+from ...sockets import notice_loss
 from .namespaces import NumberTaken
 from .options import PostgresOptions
 
 __all__ = [
     "BROKEN",
     "CONNECT_S",
+    "FULL",
+    "ROLE_SETTINGS",
+    "close",
     "connect",
+    "connected",
     "is_content",
     "is_pooled",
     "kill",
     "reason",
+    "transaction",
     "uncancelled",
 ]
 
 T = TypeVar("T")
 
 CONNECT_S = 5.0
-IDLE_IN_TRANSACTION = "10s"
+QUIET_S, LOST_S = 5.0, 15.0  # after which a connection is probed, and given up
+LOCK_TIMEOUT = "3s"
+
+# What every session of ours needs. A process that is frozen or cut off in a transaction must not
+# keep its locks, and all conditions rest on a waiting UPDATE being evaluated again on the newest
+# row. Behind a pooler a session is not ours: there the role has these settings.
+ROLE_SETTINGS = {
+    "default_transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": "10s",
+    "lock_timeout": LOCK_TIMEOUT,
+}
+_LOCAL = ("idle_in_transaction_session_timeout", "lock_timeout")  # also of each transaction
+_SESSION = ROLE_SETTINGS | {
+    "tcp_keepalives_idle": f"{QUIET_S:.0f}",
+    "tcp_keepalives_interval": "3",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": f"{LOST_S * 1000:.0f}",
+}
 
 # What a call on a connection raises if the database can't be used, as opposed to our own mistakes.
 BROKEN = (
@@ -35,6 +59,7 @@ BROKEN = (
     TimeoutError,
     EOFError,
 )
+FULL = asyncpg.TooManyConnectionsError  # the database, or the role, has no connection left
 
 # Whatever is tried, it is the content: class 22 (data), 23 (constraints), 54 (limits).
 _CONTENT = ("22", "23", "54")
@@ -49,24 +74,18 @@ async def connect(
 ) -> Any:
     """Return a new connection. Behind a pooler a session is not ours: it gets no settings, and no
     statement is prepared in it.
+
+    The settings are start-up parameters: a RESET does not undo them.
     """
     db = await asyncpg.connect(
-        dsn or options.dsn, timeout=CONNECT_S, statement_cache_size=0 if pooled else 100
+        dsn or options.dsn,
+        timeout=CONNECT_S,
+        statement_cache_size=0 if pooled else 100,
+        server_settings=None if pooled else _SESSION | (settings or {}),
     )
-    if not pooled:
-        wanted = {
-            # All conditions rest on a waiting UPDATE being evaluated again on the newest row.
-            "default_transaction_isolation": "read committed",
-            "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION,
-        } | (settings or {})
-        try:
-            async with asyncio.timeout(CONNECT_S):
-                await db.execute(
-                    "; ".join(f"SET {name} = '{value}'" for name, value in wanted.items())
-                )
-        except BaseException:
-            kill(db)
-            raise
+    sock = db._transport.get_extra_info("socket")  # asyncpg has no public way to its socket
+    if sock.family != getattr(socket, "AF_UNIX", None):
+        notice_loss(sock, QUIET_S, LOST_S)
     return db
 
 
@@ -81,6 +100,26 @@ async def is_pooled(options: PostgresOptions) -> bool:
         return bool(await db.fetchval("SELECT pg_backend_pid()") != db.get_server_pid())
     finally:
         await close(db)
+
+
+@contextlib.asynccontextmanager
+async def transaction(db: Any, **more: str) -> AsyncIterator[None]:
+    """A transaction with settings of its own, which hold behind a pooler too. They come with its
+    BEGIN: there is no moment without them.
+    """
+    settings = {name: ROLE_SETTINGS[name] for name in _LOCAL} | more
+    local = "".join(f"; SET LOCAL {name} = '{value}'" for name, value in settings.items())
+    try:
+        await db.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED{local}")
+        yield
+        await db.execute("COMMIT")
+    except BaseException:
+        if not db.is_closed():
+            try:
+                await db.execute("ROLLBACK")
+            except BROKEN:
+                kill(db)
+        raise
 
 
 def kill(db: Any) -> None:
@@ -135,6 +174,8 @@ def is_content(error: BaseException) -> bool:
 def reason(options: PostgresOptions, error: BaseException) -> str:
     """An error as an operator wants to read it."""
     text = str(error).strip() or type(error).__name__
+    if isinstance(error, asyncpg.ProtocolViolationError) and "startup parameter" in text:
+        text += " (a pooler says so; leave out pooler=, or say pooler=on)"
     return f"{options.place}: {text}"
 
 

@@ -12,37 +12,66 @@ nobody's count moves, and nobody judges.
 import asyncio
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+import asyncpg
+
 from ...model import now_ms
 from ..failpoints import point
-from .connect import BROKEN, close, connect, kill, uncancelled
+from .connect import BROKEN, FULL, close, connect, kill, uncancelled
 from .options import PostgresOptions
 
-__all__ = ["Heart", "bury"]
+__all__ = ["Heart", "beat", "bury"]
 
 log_ = logging.getLogger("accord")
 
 STALL_S = 60.0  # a loop that has not moved for so long is as good as dead
+LOOK_S = 1.0  # how often we look at others: a lease is over when it is over, not at the next beat
 RETRY_S = 0.2
 START_S = 10.0
 
 
-async def bury(db: Any, schema: str, replica: int, beats: int | None = None) -> bool:
+# A lock timeout of its own, also where the session is a pooler's. It holds from before the row is
+# locked to the end of the statement, which is the whole transaction: a process that is frozen here,
+# or cut off, leaves no lock behind.
+_PATIENT = "WITH patient AS MATERIALIZED (SELECT set_config('lock_timeout', $1, true)) "
+
+
+async def beat(db: Any, options: PostgresOptions, replica: int, nonce: int) -> bool:
+    """Store that a replica lives. False if it was declared dead, or is another's."""
+    found = await db.fetchval(
+        f"{_PATIENT}UPDATE {options.schema}.replicas SET beats = beats + 1, seen_ms = $4 "
+        "FROM patient WHERE id = $2 AND nonce = $3 AND died IS NULL RETURNING beats",
+        _patience(options),
+        replica,
+        nonce,
+        now_ms(),
+    )
+    return found is not None
+
+
+async def bury(db: Any, options: PostgresOptions, replica: int, beats: int | None = None) -> bool:
     """Write the death certificate of a replica, if it has not moved since `beats`. When it was last
     heard of is what it wrote last.
     """
+    schema = options.schema
     found = await db.fetchval(
-        f"UPDATE {schema}.replicas SET died = clock_timestamp(), seen_ms = greatest(seen_ms, "
-        f"(SELECT coalesce(max(committed_ms), 0) FROM {schema}.tasks WHERE owner = $1)) "
-        "WHERE id = $1 AND died IS NULL AND beats = coalesce($2, beats) RETURNING id",
+        f"{_PATIENT}UPDATE {schema}.replicas SET died = clock_timestamp(), seen_ms = greatest("
+        f"seen_ms, (SELECT coalesce(max(committed_ms), 0) FROM {schema}.tasks WHERE owner = $2)) "
+        "FROM patient WHERE id = $2 AND died IS NULL AND beats = coalesce($3, beats) RETURNING id",
+        _patience(options),
         replica,
         beats,
     )
     return found is not None
+
+
+def _patience(options: PostgresOptions) -> str:
+    return f"{options.lease.lease_s / 3 * 1000:.0f}ms"
 
 
 class Heart:
@@ -57,6 +86,7 @@ class Heart:
         nonce: int,
         on_fenced: Callable[[], None],
         on_death: Callable[[], None],
+        on_full: Callable[[], None],
     ) -> None:
         self.replica = replica
         self.nonce = nonce
@@ -65,16 +95,26 @@ class Heart:
         self._pooled = pooled and not options.listen
         self._on_fenced = on_fenced  # called in this thread
         self._on_death = on_death  # called in this thread, when another replica was declared dead
+        self._on_full = on_full  # called in this thread, when there is no connection left for it
         self._beaten_s = time.monotonic()  # when the last beat that is stored was sent
-        self._looked_s = self._beaten_s  # when we last beat here, and looked at the others
+        self._beat_s = -math.inf  # when that was, of those sent here
+        self._looked_s = self._beaten_s  # when we last looked at the others
+        self._look_s = min(LOOK_S, options.lease.beat_s)
+        self._db: Any = None
+        self._error: BaseException | None = None
         self._is_running = threading.Event()
         self._seen: dict[int, tuple[int, float]] = {}  # count of another replica, and since when
         self._thread = threading.Thread(target=self._run, name="accord-heart", daemon=True)
 
     def start(self) -> None:
+        """Return when it has a connection. Blocks meanwhile. What the database raises comes
+        through.
+        """
         self._thread.start()
         if not self._is_running.wait(START_S):
-            raise RuntimeError("the thread of the heartbeat did not start")
+            raise TimeoutError("the heartbeat got no connection in time")
+        if self._error is not None:
+            raise self._error
 
     def stop(self) -> None:
         """Return when it has stopped. Blocks for no longer than a query takes."""
@@ -97,70 +137,95 @@ class Heart:
 
     async def _beat_on(self) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        self._is_running.set()
-        lease = self._options.lease
-        db: Any = None
+        try:
+            self._db = await self._connect()
+        except BROKEN as error:
+            self._error = error
+            return
+        finally:
+            self._is_running.set()
         is_failing = False
         while not self._stopped.is_set():
-            pause_s, begun_s = lease.beat_s, time.monotonic()
+            pause_s, begun_s = self._look_s, time.monotonic()
             try:
                 if begun_s - self.moved_s > STALL_S:
                     pause_s = RETRY_S
+                elif not await self._tick():
+                    break
                 else:
-                    if db is None or db.is_closed():
-                        dsn = self._options.direct
-                        db = await connect(self._options, dsn=dsn, pooled=self._pooled)
-                    if not await uncancelled(db, self._beat(db), lease.lease_s):
-                        break
                     is_failing = False
             except BROKEN as error:
                 if not is_failing:
                     log_.warning("the heartbeat fails, and is tried again: %s", error)
                 is_failing, pause_s = True, RETRY_S
-                if db is not None:
-                    kill(db)
-                    db = None
+                self._recover(error)
             left_s = begun_s + pause_s - time.monotonic()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), max(left_s, 0))
-        if db is not None:
-            await close(db)
+        if self._db is not None:
+            await close(self._db)
 
-    async def _beat(self, db: Any) -> bool:
-        """Show that we live, and look who does not. False if we are taken for dead."""
-        schema, lease = self._options.schema, self._options.lease
-        sent_s = time.monotonic()
-        point("beat.begun")
-        beats = await db.fetchval(
-            f"UPDATE {schema}.replicas SET beats = beats + 1, seen_ms = $3 "
-            "WHERE id = $1 AND nonce = $2 AND died IS NULL RETURNING beats",
-            self.replica,
-            self.nonce,
-            now_ms(),
-        )
-        point("beat.after")
-        if beats is None:
-            self._on_fenced()
-            return False
-        gap_s, self._looked_s = sent_s - self._looked_s, sent_s
-        self.has_beaten(sent_s)
+    async def _connect(self) -> Any:
+        return await connect(self._options, dsn=self._options.direct, pooled=self._pooled)
+
+    def _recover(self, error: BaseException) -> None:
+        """Make room for a connection, if that is what is missing; else make it anew. One whose
+        statement has met a lock is as good as before.
+        """
+        if isinstance(error, FULL):
+            self._on_full()
+        if self._db is not None and not isinstance(error, asyncpg.LockNotAvailableError):
+            kill(self._db)
+            self._db = None
+
+    async def _tick(self) -> bool:
+        """Beat if it is time, and look who does not. False if we are taken for dead."""
+        if self._db is None or self._db.is_closed():
+            self._db = await self._connect()
+        return await uncancelled(self._db, self._look(self._db), self._options.lease.lease_s)
+
+    async def _look(self, db: Any) -> bool:
+        lease, now_s = self._options.lease, time.monotonic()
+        # Nobody is judged without a beat of our own just before: it shows that a beat can be
+        # stored.
+        is_judging = any(now_s - since_s >= lease.lease_s for _, since_s in self._seen.values())
+        if is_judging or now_s - self._beat_s >= lease.beat_s - self._look_s / 2:
+            point("beat.begun")
+            is_alive = await beat(db, self._options, self.replica, self.nonce)
+            point("beat.after")
+            if not is_alive:
+                self._on_fenced()
+                return False
+            self._beat_s = now_s
+            self.has_beaten(now_s)
+        gap_s, self._looked_s = now_s - self._looked_s, now_s
         rows = await db.fetch(
-            f"SELECT id, beats FROM {schema}.replicas WHERE died IS NULL AND id <> $1", self.replica
+            f"SELECT id, beats FROM {self._options.schema}.replicas "
+            "WHERE died IS NULL AND id <> $1",
+            self.replica,
         )
         now_s = time.monotonic()
-        # While our own count stood still we could not have seen another's move.
+        # While we could not look, or not beat, we could not have seen another's count move.
         before = self._seen if gap_s < 2 * lease.beat_s else {}
         self._seen = {}
         for replica, count in rows:
             known = before.get(replica)
             since_s = known[1] if known is not None and known[0] == count else now_s
             self._seen[replica] = (count, since_s)
-            if now_s - since_s >= lease.lease_s and await bury(db, schema, replica, count):
-                log_.warning(
-                    "replica %d has shown no life for %.0f s: its tasks are taken up",
-                    replica,
-                    lease.lease_s,
-                )
-                del self._seen[replica]
-                self._on_death()
+            if is_judging and now_s - since_s >= lease.lease_s:
+                await self._judge(db, replica, count)
         return True
+
+    async def _judge(self, db: Any, replica: int, count: int) -> None:
+        try:
+            is_dead = await bury(db, self._options, replica, count)
+        except asyncpg.LockNotAvailableError:
+            return  # somebody uses its row: look again
+        if is_dead:
+            log_.warning(
+                "replica %d has shown no life for %.0f s: its tasks are taken up",
+                replica,
+                self._options.lease.lease_s,
+            )
+            del self._seen[replica]
+            self._on_death()

@@ -8,7 +8,8 @@ import secrets
 import socket
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import asyncpg
@@ -40,8 +41,18 @@ from ..logins import LoginStore
 from ..push import PushStore
 from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
 from .admin import count
-from .connect import BROKEN, CONNECT_S, IDLE_IN_TRANSACTION, connected, is_pooled, reason
-from .heart import Heart, bury
+from .connect import (
+    BROKEN,
+    CONNECT_S,
+    FULL,
+    close,
+    connect,
+    is_pooled,
+    reason,
+    transaction,
+    uncancelled,
+)
+from .heart import Heart, beat, bury
 from .keys import PostgresKeys
 from .logins import PostgresLogins
 from .migrations import check, migrate, version
@@ -49,16 +60,17 @@ from .namespaces import number
 from .options import Lease, parse
 from .pages import page
 from .pushes import NEEDED, PostgresPushes
+from .readers import Readers
 from .rows import bare_record_of, record_of, select, select_bare
 from .wake import Wakes, end
-from .writer import CommitWriter
+from .writer import SETTINGS, CommitWriter
 
 __all__ = ["PostgresStore"]
 
 log_ = logging.getLogger("accord")
 
-POOL = 4
 READ_S = 5.0
+PURGE_S = 30.0
 OLDEST_SERVER = (14,)
 FOLD_S = 5.0  # how often changes of totals are added up
 FORGET = "1 hour"  # after which a dead replica without tasks is forgotten
@@ -114,17 +126,14 @@ class PostgresStore:
         self.pushes: PushStore = PostgresPushes(self)
         self.keys: KeyStore = PostgresKeys(self)
         self.logins: LoginStore = PostgresLogins(self)
-        self._pool: Any = None
+        self.is_open = False
         self._is_pooled = False
+        self._readers: Readers | None = None
         self._running: list[asyncio.Task[None]] = []
 
     @property
     def is_sure(self) -> bool:
         return not self._is_fenced and self._heart.is_sure
-
-    @property
-    def is_open(self) -> bool:
-        return self._pool is not None
 
     # Opening and closing
 
@@ -134,23 +143,12 @@ class PostgresStore:
         self._loop = asyncio.get_running_loop()
         try:
             self._is_pooled = await is_pooled(self.options)
-            async with connected(self.options, pooled=self._is_pooled) as db:
-                await self._prepare(db)
-                await self._join(db)
+            await self._start(self._prepare)
         except BROKEN as error:
             raise RuntimeError(
-                f"the database can't be used: {reason(self.options, error)}"
+                f"the database can't be used: {reason(self.options, error)}{_advice(error)}"
             ) from error
-        self._pool = await asyncpg.create_pool(
-            self.options.dsn,
-            min_size=0,
-            max_size=POOL,
-            timeout=CONNECT_S,
-            command_timeout=READ_S,
-            statement_cache_size=0 if self._is_pooled else 100,
-            init=None if self._is_pooled else _init_reader,
-        )
-        self._start()
+        self.is_open = True
         if self._is_pooled:
             log_.info(
                 "%s is behind a pooler: statements are not prepared, and %s",
@@ -167,7 +165,10 @@ class PostgresStore:
             raise RuntimeError(
                 f"{place} is PostgreSQL {server.major}; {OLDEST_SERVER[0]} or newer is needed"
             )
-        isolation = await db.fetchval("SHOW default_transaction_isolation")
+        # What a session begins with; others who use the same pooler may have changed this one.
+        isolation = await db.fetchval(
+            "SELECT reset_val FROM pg_settings WHERE name = 'default_transaction_isolation'"
+        )
         if isolation != "read committed":  # behind a pooler we can't set it
             raise RuntimeError(
                 f"{place}: default_transaction_isolation is {isolation!r}, which Accord can't use; "
@@ -190,30 +191,61 @@ class PostgresStore:
         )
         point("open.owned")
 
-    def _start(self) -> None:
-        """Begin to beat, to listen and to poll as the replica we are."""
-        self._is_fenced = False
+    async def _start(self, prepare: Callable[[Any], Awaitable[None]]) -> None:
+        """Take a number; begin to write, to beat, to listen and to poll as the replica we are.
+
+        The connections of the writer and of the heartbeat come first: without both of them a
+        replica is none. What the database raises comes through.
+        """
+        db = await connect(self.options, settings=SETTINGS, pooled=self._is_pooled)
+        try:
+            await prepare(db)
+            await self._join(db)
+            self._wakes = Wakes(
+                self.options,
+                pooled=self._is_pooled,
+                replica=self.replica,
+                query=self._fetch_raw,
+                wake=self._woken,
+            )
+            self._heart = Heart(
+                self.options,
+                pooled=self._is_pooled,
+                replica=self.replica,
+                nonce=self._nonce,
+                on_fenced=self._from_heart(self._fence),
+                on_death=self._from_heart(self._wakes.send_all),
+                on_full=self._from_heart(self._give_way),
+            )
+            try:
+                await asyncio.to_thread(self._heart.start)
+            except BROKEN:
+                await bury(db, self.options, self.replica)
+                raise
+        except BaseException:
+            await close(db)
+            raise
         self._writer = CommitWriter(
-            self.options, pooled=self._is_pooled, replica=self.replica, nonce=self._nonce
-        )
-        self._wakes = Wakes(
-            self.options,
-            pooled=self._is_pooled,
-            replica=self.replica,
-            query=self._fetch_raw,
-            wake=self._woken,
-        )
-        self._heart = Heart(
             self.options,
             pooled=self._is_pooled,
             replica=self.replica,
             nonce=self._nonce,
-            on_fenced=self._from_heart(self._fence),
-            on_death=self._from_heart(self._wakes.send_all),
+            db=db,
+            on_full=self._give_way,
         )
-        self._heart.start()
+        if self._readers is None:
+            self._readers = Readers(
+                self.options, pooled=self._is_pooled, borrow=lambda: self._writer.borrowed()
+            )
+        self._is_fenced = False
         self._wakes.start()
         self._running = [asyncio.create_task(self._tend(), name="accord-postgres")]
+
+    def _give_way(self) -> None:
+        """The writer or the heartbeat gets no connection: it goes before readers and listener."""
+        assert self._readers is not None
+        self._readers.give_way()
+        self._wakes.give_way()
 
     def _from_heart(self, call: Callable[[], None]) -> Callable[[], None]:
         def pass_on() -> None:
@@ -235,32 +267,37 @@ class PostgresStore:
         await self._writer.close()
 
     async def close(self) -> None:
-        if self._pool is None:
+        if not self.is_open:
             return
-        await self._stop()
+        await end(self._running)
+        await self._wakes.stop()
+        await asyncio.to_thread(self._heart.stop)
         point("close.written")
         try:
-            async with self._pool.acquire(timeout=CONNECT_S) as db:
-                await bury(db, self.options.schema, self.replica)
-                await db.execute(
-                    "SELECT pg_notify($1, '*')", self.options.schema
-                )  # what we leave can be taken up at once
+            async with asyncio.timeout(CONNECT_S), self._writer.borrowed() as db:
+                await bury(db, self.options, self.replica)
+                # What we leave can be taken up at once.
+                await db.execute("SELECT pg_notify($1, '*')", self.options.schema)
         except BROKEN as error:  # the others find out
             log_.warning("leaving %s failed: %s", self.options.place, error)
         point("close.left")
-        try:
-            await asyncio.wait_for(self._pool.close(), 2)
-        except BROKEN:
-            self._pool.terminate()
-        self._pool = None
+        await self._writer.close()
+        assert self._readers is not None
+        await self._readers.close()
+        self._readers, self.is_open = None, False
 
     async def rejoin(self) -> None:
         """Take a new number, after this one was declared dead."""
+        before = self.replica
+
+        async def leave(db: Any) -> None:
+            await bury(db, self.options, before)
+
         await self._stop()
-        async with self._reading() as db:
-            await bury(db, self.options.schema, self.replica)
-            await self._join(db)
-        self._start()
+        try:
+            await self._start(leave)
+        except BROKEN as error:
+            raise self._unreadable(error) from error
 
     async def adopt(self, agent: str) -> None:
         """No release stored tasks without the name of their agent here."""
@@ -271,6 +308,8 @@ class PostgresStore:
         while True:
             self._heart.moved_s = time.monotonic()
             await asyncio.sleep(0.5)
+            assert self._readers is not None
+            await self._readers.give_back()
             if time.monotonic() - folded_s > FOLD_S:
                 folded_s = time.monotonic()
                 try:
@@ -300,14 +339,14 @@ class PostgresStore:
     async def beat(self) -> None:
         self._check_fence()
         sent_s = time.monotonic()
-        beats = await self.write(
-            "UPDATE {s}.replicas SET beats = beats + 1, seen_ms = $3 "
-            "WHERE id = $1 AND nonce = $2 AND died IS NULL RETURNING beats",
-            self.replica,
-            self._nonce,
-            now_ms(),
-        )
-        if not beats:
+        try:
+            async with self._writer.borrowed() as db:
+                is_alive = await uncancelled(
+                    db, beat(db, self.options, self.replica, self._nonce), READ_S
+                )
+        except BROKEN as error:
+            raise CommitFailed(reason(self.options, error)) from error
+        if not is_alive:
             self._fence()
             self._check_fence()
         self._heart.has_beaten(sent_s)
@@ -320,9 +359,9 @@ class PostgresStore:
         """
         for attempt in range(2):
             try:
-                async with self._pool.acquire(timeout=READ_S) as db:
+                async with self._connection() as db:
                     found: list[Any] = await db.fetch(
-                        sql.replace("{s}", self.options.schema), *values
+                        sql.replace("{s}", self.options.schema), *values, timeout=READ_S
                     )
                     return found
             except (asyncpg.PostgresConnectionError, ConnectionError):
@@ -347,8 +386,11 @@ class PostgresStore:
             CommitFailed: The database can't be used.
         """
         try:
-            async with self._pool.acquire(timeout=READ_S) as db, db.transaction():
-                await db.execute("SET LOCAL synchronous_commit = on")
+            async with (
+                asyncio.timeout(READ_S),
+                self._connection() as db,
+                transaction(db, synchronous_commit="on"),
+            ):
                 found: list[Any] = await db.fetch(sql.replace("{s}", self.options.schema), *values)
                 return found
         except BROKEN as error:
@@ -358,10 +400,15 @@ class PostgresStore:
     async def _reading(self) -> AsyncIterator[Any]:
         """A connection for several queries."""
         try:
-            async with self._pool.acquire(timeout=READ_S) as db:
+            async with self._connection() as db:
                 yield db
         except BROKEN as error:
             raise self._unreadable(error) from error
+
+    def _connection(self) -> AbstractAsyncContextManager[Any]:
+        if self._readers is None:
+            raise asyncpg.InterfaceError("the store is closed")
+        return self._readers.use()
 
     def _unreadable(self, error: BaseException) -> Unavailable:
         log_.error("reading failed: %s", reason(self.options, error))
@@ -645,7 +692,7 @@ RETURNING t.key, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
     async def purge(self, ages: Ages, limit: int) -> int:
         """One replica at a time: who finds another at it leaves it to that one."""
         try:
-            async with self._pool.acquire(timeout=READ_S) as db, db.transaction():
+            async with asyncio.timeout(PURGE_S), self._connection() as db, transaction(db):
                 if not await db.fetchval(
                     "SELECT pg_try_advisory_xact_lock($1)", self._lock("purge")
                 ):
@@ -758,15 +805,15 @@ RETURNING t.key, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
 
     async def fold(self) -> None:
         """Add up what commits changed of the totals. One replica at a time."""
-        async with self._reading() as db, db.transaction():
+        async with self._reading() as db, asyncio.timeout(READ_S), transaction(db):
             if await db.fetchval("SELECT pg_try_advisory_xact_lock($1)", self._lock("fold")):
                 await db.execute(_FOLD.replace("{s}", self.options.schema))
 
 
-async def _init_reader(db: Any) -> None:
-    # A claim or a watch that a crash of the database undoes harms nobody: the next append is
-    # refused, and what commits after it is on the disk only together with it.
-    await db.execute(
-        "SET default_transaction_isolation = 'read committed'; SET synchronous_commit = off; "
-        f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION}'"
+def _advice(error: BaseException) -> str:
+    if not isinstance(error, FULL):
+        return ""
+    return (
+        "; a replica needs a connection that writes and one for its heartbeat, and does not start "
+        "without them: raise max_connections, or start fewer replicas"
     )

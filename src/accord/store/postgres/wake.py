@@ -25,6 +25,7 @@ FAST_POLL_S = 0.25  # where no wake-up arrives
 PING_S = 5.0
 HEARD_S = 2.0  # within which a ping must come back
 STOP_S = 5.0
+YIELD_S = 5.0  # for which there is no listener, once the writer or the heartbeat lacks a connection
 MOST = 400  # tasks named in one wake-up; more: all
 ALL = "*"
 PING = "?"
@@ -57,6 +58,7 @@ class Wakes:
         self._look_now = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
         self._said = False
+        self._yields_until_s = 0.0
 
     def start(self) -> None:
         self._running = [asyncio.create_task(self._poll(), name="accord-poll")]
@@ -68,6 +70,14 @@ class Wakes:
         await end(tasks)
         if self._db is not None:
             await close(self._db)
+
+    def give_way(self) -> None:
+        """Give back the listener's connection: the writer or the heartbeat gets none. Polling does
+        meanwhile.
+        """
+        self._yields_until_s = time.monotonic() + YIELD_S
+        if self._db is not None:
+            kill(self._db)
 
     def look(self) -> None:
         """Poll at once."""
@@ -137,7 +147,7 @@ class Wakes:
                 self._db = None
             self.is_heard = False
             self._look_now.set()
-            await asyncio.sleep(1)
+            await asyncio.sleep(max(self._yields_until_s - time.monotonic(), 1))
 
     async def _listen_once(self) -> None:
         """Listen until a ping is not heard."""

@@ -3,8 +3,9 @@ sent again.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -14,11 +15,11 @@ from ..contract import CommitFailed, Fenced, Idempotency, Item, Namespace, Post
 from ..failpoints import point
 from ..rules import log_overwritten
 from .commit import Group, groups_of
-from .connect import BROKEN, close, connect, is_content, kill, reason, uncancelled
+from .connect import BROKEN, FULL, close, connect, is_content, kill, reason, uncancelled
 from .namespaces import NumberTaken, number
 from .options import PostgresOptions
 
-__all__ = ["CommitWriter", "Committed"]
+__all__ = ["SETTINGS", "CommitWriter", "Committed"]
 
 log_ = logging.getLogger("accord")
 
@@ -28,8 +29,7 @@ KEPT_BATCHES = 100
 TRIM_EVERY = 1_000
 
 # Plans are made once, perhaps while the tables are empty: they must be right for full ones.
-_SETTINGS = {
-    "lock_timeout": "3s",
+SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
     **{
@@ -64,12 +64,23 @@ class _Pending(NamedTuple):
 class CommitWriter:
     """Stores batches for one replica, one after the other."""
 
-    def __init__(self, options: PostgresOptions, *, pooled: bool, replica: int, nonce: int) -> None:
+    def __init__(
+        self,
+        options: PostgresOptions,
+        *,
+        pooled: bool,
+        replica: int,
+        nonce: int,
+        db: Any,
+        on_full: Callable[[], None],
+    ) -> None:
         self.replica = replica
         self.nonce = nonce
         self._options = options
         self._pooled = pooled
-        self._db: Any = None
+        self._db = db  # None after it was lost, until it is needed again
+        self._on_full = on_full  # called when there is no connection left for it
+        self._is_closed = False
         self._n = 0  # the last batch that is known to be stored
         self._known: set[Namespace] = set()  # namespaces that are in the table
         self._pending: _Pending | None = None
@@ -77,8 +88,21 @@ class CommitWriter:
 
     async def close(self) -> None:
         async with self._lock:  # not under a commit that still uses it
+            self._is_closed = True
             if self._db is not None:
                 await close(self._db)
+
+    @contextlib.asynccontextmanager
+    async def borrowed(self) -> AsyncIterator[Any]:
+        """The connection, between two commits. What the database raises comes through."""
+        async with self._lock:
+            await self._connect()
+            db = self._db
+            try:
+                yield db
+            finally:
+                if db.is_closed() or db.is_in_transaction():
+                    self._drop()
 
     async def commit(self, items: Sequence[Item]) -> Committed:
         """Store items. If that fails, the next call with the same items goes on where this one
@@ -259,7 +283,13 @@ class CommitWriter:
     async def _connect(self) -> None:
         if self._db is not None and not self._db.is_closed():
             return
-        self._db = await connect(self._options, settings=_SETTINGS, pooled=self._pooled)
+        if self._is_closed:
+            raise asyncpg.InterfaceError("the store is closed")
+        try:
+            self._db = await connect(self._options, settings=SETTINGS, pooled=self._pooled)
+        except FULL:
+            self._on_full()
+            raise
         self._known.clear()  # a database that went back may have lost some
 
     def _drop(self) -> None:

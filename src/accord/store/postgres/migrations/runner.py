@@ -15,6 +15,8 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..connect import transaction
+
 __all__ = ["Step", "check", "migrate", "newest", "steps", "version"]
 
 NEEDS = 1  # the oldest release of the schema that can use what this one writes
@@ -85,7 +87,7 @@ async def migrate(db: Any, schema: str, *, slow: bool = False) -> int:
 
 
 async def _apply(db: Any, schema: str, step: Step) -> None:
-    async with db.transaction():
+    async with transaction(db, lock_timeout="0"):  # others may be at it, for as long as it takes
         await db.execute(f"SELECT pg_advisory_xact_lock({_lock(schema)})")
         await db.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         await db.execute(
@@ -101,6 +103,7 @@ async def _apply(db: Any, schema: str, step: Step) -> None:
 
 
 async def _apply_slowly(db: Any, schema: str, step: Step) -> None:
+    await db.execute("SET lock_timeout = 0")  # it waits for transactions that go on
     for statement in step.sql.replace("{schema}", schema).split(";"):
         if statement.strip():
             await db.execute(statement)
