@@ -13,7 +13,7 @@ SOURCE = Path(accord.__file__).parent
 # A room may import the rooms before it, and itself.
 ORDER = [
     {"extras", "lazy"},
-    {"model", "forks", "sockets"},
+    {"model", "forks", "private", "sockets"},
     {"net"},
     {"protocol", "auth", "store", "observe"},
     {"schema"},

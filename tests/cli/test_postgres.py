@@ -55,6 +55,7 @@ def test_a_database_is_looked_after_while_it_is_used(
         ("db", "backup", str(file)),
         ("replicas", "list"),
     )
+    assert file.stat().st_mode & 0o777 == 0o600
     assert "10 tasks" in stats
     assert "completed" in stats
     assert "bytes before" in vacuum

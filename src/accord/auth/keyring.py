@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from joserfc.jwk import ECKey
 
+from ..private import private_folder, private_opener
 from .jose import SigningKey, base64url, from_base64url
 
 __all__ = ["Keyring", "KeyringError", "key_file_of", "new_key"]
@@ -271,7 +272,7 @@ def _parse(lines: list[str], where: str) -> list[_Key]:
 
 def _create(file: Path) -> None:
     """Make a key file; if another process is quicker, its file counts."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(file.parent)
     temporary = file.with_name(f"{file.name}.{os.getpid()}.new")
     _write(temporary, [_Key.of(secrets.token_bytes(32), _now())])
     try:
@@ -283,8 +284,7 @@ def _create(file: Path) -> None:
 
 def _write(file: Path, keys: list[_Key]) -> None:
     text = _HEAD + "".join(f"{base64url(key.secret)} {key.made}".rstrip() + "\n" for key in keys)
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w") as out:
+    with open(file, "w", opener=private_opener) as out:
         out.write(text)
         out.flush()
         os.fsync(out.fileno())

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import click
 
 from ..model import TaskState
+from ..private import private_file
 from ..store import CommitFailed, Stats, open_store
 from ..store.sqlite import SqliteStore, check_file, inspect, size_of
 from ..store.sqlite.migrations import newest
@@ -95,7 +96,13 @@ def backup(store: str | None, file: Path) -> None:
     """
     if file.exists():
         raise click.ClickException(f"{file} is there already; give another name")
-    _found(store).backup(file)
+    source = _found(store)
+    private_file(file)
+    try:
+        source.backup(file)
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
     echo(f"{file}: {file.stat().st_size:,} bytes")
 
 
@@ -153,7 +160,6 @@ class _File:
             ):
                 now.backup(then)
         except sqlite3.Error as error:
-            file.unlink(missing_ok=True)
             raise click.ClickException(f"{self.path} could not be copied: {error}") from error
 
     def _with(self, work: Callable[[SqliteStore], Awaitable[None]]) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from ..app import App
 from ..auth import Authenticator, Caller, Credentials, digest_of
 from ..model import A2AError, Limits, Unauthenticated
 from ..net import Http, Network, origin_of
+from ..private import private_folder, private_opener
 from ..push import PushSettings
 from ..server import HttpRequest
 from ..server.process import is_loopback
@@ -261,6 +261,6 @@ class Hub:
 
 
 def _write_private(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
+    private_folder(file.parent)
+    with open(file, "w", opener=private_opener) as out:
         out.write(text)

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ...model import SecurityScheme, Unauthenticated
+from ...private import private_folder, private_opener
 from .credentials import AgentPlace, ApiKey, Basic, Bearer, Credential
 from .oauth import OAuth, OAuthToken, by_secret, refreshed
 from .server import AuthorizationServer, OAuthClient, OAuthError, Token
@@ -77,17 +78,16 @@ class Logins:
             logins[origin] = login
         elif logins.pop(origin, None) is None:
             return
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.file.parent)
         temporary = self.file.with_name(f"{self.file.name}.{os.getpid()}.new")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as out:
+        with open(temporary, "wb", opener=private_opener) as out:
             out.write(msgspec.json.format(msgspec.json.encode(logins), indent=1))
         os.replace(temporary, self.file)
 
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
         """Keep other programs out while the block lasts."""
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.file.parent)
         lock = self.file.with_name(f"{self.file.name}.lock")
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from ...extras import install_command
 from ...model import Unavailable, whole_number
+from ...private import private_file, private_folder
 from .schema import MIGRATIONS
 
 __all__ = ["Database", "Row", "Transaction", "open_database"]
@@ -149,7 +150,8 @@ class _Sqlite(Database):
 
     def _connect(self) -> None:
         assert self.path is not None  # it is a file
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(self.path.parent)
+        private_file(self.path)
         self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
         self._db.row_factory = sqlite3.Row
         self._db.execute("PRAGMA journal_mode = WAL")

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from ...forks import close_in_children
 from ...model import whole_number
+from ...private import private_file, private_folder, private_opener
 from ..contract import CommitFailed, Stats
 from .migrations import newest
 
@@ -49,8 +50,10 @@ def hold(path: Path) -> BinaryIO:
     """
     name = path.with_name(path.name + "-lock")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(name, "a+b", buffering=0)  # noqa: SIM115  kept open: closing it is letting go
+        private_folder(path.parent)
+        lock = open(  # noqa: SIM115  kept open: closing it is letting go
+            name, "a+b", buffering=0, opener=private_opener
+        )
     except OSError as error:
         raise _no_file(path, error) from error
     if fcntl is None:
@@ -70,8 +73,9 @@ def hold(path: Path) -> BinaryIO:
         try:
             lock.truncate(0)
             lock.write(b"%d\n" % os.getpid())
+            private_file(path)  # before SQLite does: what it makes beside it is like it
         except OSError as error:
-            error.filename = str(name)
+            error.filename = error.filename or str(name)
             raise _no_file(path, error) from error
         undo.pop_all()
     return lock
