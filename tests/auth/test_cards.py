@@ -544,7 +544,7 @@ def test_signed_and_verified_by_hand(keys, tmp_path, kid):
     plain.write_text(json.dumps(VECTOR))
     private.write_bytes(pem(keys[kid].key.private_key))
     public.write_text(json.dumps(jwks(keys[kid])))
-    done = run("sign", plain, "--key", private, "--kid", kid)
+    done = run("sign", plain, "--private-key", private, "--kid", kid)
     assert done.exit_code == 0, done.output
     signed.write_text(done.output)
     good = run("verify", signed, "--keys", public)

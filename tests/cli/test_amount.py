@@ -30,7 +30,7 @@ def test_a_time_that_is_none_is_refused_by_what_is_taken(option, value):
     """
     unit = "days" if option == "--keep-days" else "seconds"
     said = refused(*NONE_TOO[option], option, value)
-    assert f"'{option}': give a number of {unit}, 0 or more, like 30 or 0.5; not {value}" in said
+    assert f"'{option}': give a number of {unit}, 0 or more, like 30 or 2m30s; not {value}" in said
 
 
 @pytest.mark.parametrize("verb", MORE)
@@ -38,7 +38,7 @@ def test_a_time_that_is_none_is_refused_by_what_is_taken(option, value):
 def test_a_timeout_in_which_nothing_can_happen_is_refused(verb, value):
     said = refused(*MORE[verb], "--timeout", value)
     assert (
-        f"'--timeout': give a number of seconds, more than 0, like 30 or 0.5; not {value}" in said
+        f"'--timeout': give a number of seconds, more than 0, like 30 or 2m30s; not {value}" in said
     )
 
 

@@ -36,8 +36,8 @@ def test_listed_and_rotated(tmp_path):
     done = run("rotate", "--key-file", str(file))
     assert f"is the current key in {file}" in done.output
     after = run("list", "--key-file", str(file)).output.splitlines()
-    assert secret.id in after[2]
-    assert "previous" in after[2]
+    assert secret.id in after[3]
+    assert "previous" in after[3]
     assert file.read_text().splitlines()[-1].split()[0] not in "".join(after)
 
 

@@ -1,5 +1,6 @@
 """The command line: one verb per file, loaded when it is typed."""
 
+import difflib
 import itertools
 import json
 import os
@@ -55,6 +56,19 @@ class _Verbs(click.Group):
         command = getattr(import_module(f".{module}", __name__), name)
         assert isinstance(command, click.Command)  # the table above names commands
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command. One that is misspelt is an error that names those like it; click looks
+        for them among commands that are loaded.
+        """
+        typed = args[0]
+        if not typed.startswith("-") and self.get_command(ctx, typed) is None:
+            near = difflib.get_close_matches(typed, _VERBS, cutoff=0.5)
+            did_you = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No such command '{typed}'.{did_you}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; click prints its error, in which there may be words of a stranger."""

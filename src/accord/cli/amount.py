@@ -1,4 +1,4 @@
-"""Numbers on the command line: so many of a unit, or the words for what to give instead."""
+"""Amounts on the command line: durations like 1m30s or 90d, and sizes like 8MiB."""
 
 import math
 import re
@@ -6,9 +6,29 @@ from typing import Any
 
 import click
 
-__all__ = ["DAYS", "SECONDS", "SOME_SECONDS"]
+__all__ = ["DAYS", "EXPIRES", "SECONDS", "SOME_SECONDS", "read_duration", "read_size"]
 
-_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+_DURATIONS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h|d|w))+", re.ASCII)
+_PIECE = re.compile(r"([\d.]+)(ms|s|m|h|d|w)", re.ASCII)
+_SIZES = {"": 1, "k": 1000, "kib": 1 << 10, "kb": 1000, "m": 1_000_000, "mb": 1_000_000,
+          "mib": 1 << 20, "g": 1_000_000_000, "gb": 1_000_000_000, "gib": 1 << 30}  # fmt: skip
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-z]*)", re.IGNORECASE | re.ASCII)
+
+
+def read_duration(text: str) -> float:
+    """Return a duration like 500ms, 5s, 1m30s, 12h, 90d or 2w in seconds; nan if it is none."""
+    if not _DURATION.fullmatch(text):
+        return math.nan
+    return sum(float(number) * _DURATIONS[unit] for number, unit in _PIECE.findall(text))
+
+
+def read_size(text: str) -> float:
+    """Return a number with or without a unit (500, 8MiB, 2k); nan if it is none."""
+    match = _SIZE.fullmatch(text)
+    if match is None or match[2].lower() not in _SIZES:
+        return math.nan
+    return float(match[1]) * _SIZES[match[2].lower()]
 
 
 class _Amount(click.types.FloatParamType):
@@ -26,22 +46,30 @@ class _Amount(click.types.FloatParamType):
         try:
             number = float(value)
         except ValueError:
-            number = self._with_units(value)
+            number = read_duration(value) / _DURATIONS[self.name[0]]
         if not math.isfinite(number) or number < 0 or (number == 0 and not self._takes_none):
             least = "0 or more" if self._takes_none else "more than 0"
             self.fail(
-                f"give a number of {self.name}, {least}, like 30 or 0.5; not {value}", param, ctx
+                f"give a number of {self.name}, {least}, like 30 or 2m30s; not {value}",
+                param,
+                ctx,
             )
         return number
 
-    def _with_units(self, value: str) -> float:
-        """A duration like 500ms, 5s or 1m30s, in seconds; nan if it is none."""
-        if self.name != "seconds" or not re.fullmatch(r"(\d+(\.\d+)?(ms|s|m|h))+", value):
-            return math.nan
-        found = re.findall(r"([\d.]+)(ms|s|m|h)", value)
-        return sum(float(number) * _UNITS[unit] for number, unit in found)
+
+class _Expires(click.ParamType[int]):
+    """How long something is valid, in milliseconds. It needs a unit: 90 alone says nothing."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        seconds = read_duration(str(value))
+        if not seconds > 0:
+            self.fail(f"{value} is not a time; write 30m, 12h, 90d or 2w", param, ctx)
+        return int(seconds * 1000)
 
 
 SECONDS = _Amount("seconds")
 SOME_SECONDS = _Amount("seconds", takes_none=False)
 DAYS = _Amount("days")
+EXPIRES = _Expires()

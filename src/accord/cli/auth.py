@@ -27,6 +27,7 @@ from ..client.auth import AgentPlace, Login, Logins, find_server, log_in, revoke
 from ..model import A2AError, AgentCard, SecurityScheme, Unauthenticated
 from ..net import origin_of
 from .advice import advised, typed
+from .table import OUTPUT, is_json, print_json
 from .terminal import echo, secho, style
 
 __all__ = ["auth"]
@@ -113,7 +114,8 @@ def login(
 
 @auth.command("status")
 @click.argument("url", required=False)
-def status(url: str | None) -> None:
+@OUTPUT
+def status(url: str | None, output: str) -> None:
     """Say where you are logged in. With URL, fail if it is not there."""
     try:
         logins = Logins().all()
@@ -126,6 +128,13 @@ def status(url: str | None) -> None:
         where = f" at {_origin(url)}" if url else ""
         raise click.ClickException(
             f"nobody is logged in{where}\nLog in with:  {typed('auth', 'login', url or 'URL')}"
+        )
+    if is_json(output):
+        return print_json(
+            [
+                {"at": name, "kind": one.kind, "said": f"{_described(one)}{_until(one)}"}
+                for name, one in sorted(logins.items())
+            ]
         )
     for name, one in sorted(logins.items()):
         echo(style(name, bold=True), f"   {_described(one)}{_until(one)}")

@@ -116,7 +116,8 @@ async def _signature(url: str, found: AgentCard) -> str:
 @card.command("sign")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--key",
+    "--private-key",
+    "key",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A private key (PEM without a password, or JWK): RSA, P-256, Ed25519. By default the "
     "current one of the keyring.",
@@ -131,7 +132,7 @@ def sign(
     """Print the card in FILE with a signature added.
 
     \b
-    accord card sign card.json --key private.pem > signed.json
+    accord card sign card.json --private-key private.pem > signed.json
     """
     try:
         signing = (

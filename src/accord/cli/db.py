@@ -14,6 +14,7 @@ from ..private import private_file
 from ..store import CommitFailed, Stats, open_store
 from ..store.sqlite import SqliteStore, check_file, inspect, size_of
 from ..store.sqlite.migrations import newest
+from .table import OUTPUT, is_json, print_json
 from .terminal import echo
 
 __all__ = ["STORE", "database_url", "db", "only_store"]
@@ -35,12 +36,24 @@ def db() -> None:
 
 
 @db.command()
+@OUTPUT
 @STORE
-def stats(store: str | None) -> None:
+def stats(output: str, store: str | None) -> None:
     """Say how much is in the store. Changes nothing, and may be used while the server runs."""
     database = _found(store)
     found = database.stats()
     states = list(TaskState)
+    if is_json(output):
+        return print_json(
+            {
+                "tasks": {states[state].word: n for state, n in sorted(found.tasks.items())},
+                "log_rows": found.events,
+                "idempotency_keys": found.keys,
+                "bytes": found.size,
+                "schema": database.schema,
+                "newest_schema": database.newest,
+            }
+        )
     for state, count in sorted(found.tasks.items()):
         echo(f"  {states[state].word:<16} {count:>12,}")
     counted = {

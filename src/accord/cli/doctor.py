@@ -18,6 +18,7 @@ from ..model import A2AError
 from ..store.sqlite import check_file
 from .login import login_at
 from .settings import SETTINGS, look_up
+from .table import OUTPUT, is_json, print_json
 from .terminal import echo
 
 __all__ = ["doctor"]
@@ -30,7 +31,8 @@ _EXTRAS = {"grpcio": "grpc", "asyncpg": "postgres"}
 @click.argument("url", required=False)
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535),
               help="The port you want to serve.")  # fmt: skip
-def doctor(url: str | None, port: int) -> None:
+@OUTPUT
+def doctor(url: str | None, port: int, output: str) -> None:
     """Look for what keeps Accord from working here; with URL, also at that agent.
 
     Exits with 1 if something is bad.
@@ -39,11 +41,12 @@ def doctor(url: str | None, port: int) -> None:
     accord doctor
     accord doctor http://localhost:8000
     """
-    is_bad = False
-    for how, what in [*_here(port), *(_agent(url) if url else ())]:
-        is_bad = is_bad or how == _BAD
+    found = [*_here(port), *(_agent(url) if url else ())]
+    if is_json(output):
+        print_json([{"verdict": how, "said": what} for how, what in found])
+    for how, what in found if not is_json(output) else ():
         echo(f"{how:<5} {what}")
-    if is_bad:
+    if any(how == _BAD for how, _ in found):
         raise click.exceptions.Exit(1)
 
 

@@ -214,22 +214,24 @@ def _added(entry: dict[str, Any]) -> str:
 def list_(client: HubClient, state: str | None, team: str | None) -> None:
     """List the agents you may see."""
     found = client.call("GET", "/agents", query={"state": state, "team": team, "limit": "500"})
-    client.show(found, _table)
-
-
-def _table(found: dict[str, Any]) -> str:
-    if not found["agents"]:
-        return "no agents yet; add one with:  accord hub add URL"
-    lines = [f"{'NAME':<24}{'STATE':<11}{'HEALTH':<10}{'SKILLS':<8}{'VISIBLE TO':<14}DESCRIPTION"]
-    for one in found["agents"]:
-        who = one["team"] if one["visibility"] == "team" else one["visibility"]
-        state = one["state"] + ("*" if one.get("waiting") else "")
-        health, skills = one["health"].get("state", "new"), len(one.get("skills", []))
-        said = " ".join(one["description"].split())[:60]
-        lines.append(f"{one['name']:<24}{state:<11}{health:<10}{skills:<8}{who:<14}{said}")
+    rows = [_row(one) for one in found["agents"]]
+    if not rows:
+        return client.show(found, lambda _: "no agents yet; add one with:  accord hub add URL")
+    columns = ("name", "state", "health", "skills", "visible_to", "description")
+    client.show_table(found, rows, *columns)
     if any(one.get("waiting") for one in found["agents"]):
-        lines.append("* a changed card waits; see:  accord hub diff NAME")
-    return "\n".join(lines)
+        echo("* a changed card waits; see:  accord hub diff NAME", err=True)
+
+
+def _row(one: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": one["name"],
+        "state": one["state"] + (" *" if one.get("waiting") else ""),
+        "health": one["health"].get("state", "new"),
+        "skills": len(one.get("skills", [])),
+        "visible_to": one["team"] if one["visibility"] == "team" else one["visibility"],
+        "description": one["description"],
+    }
 
 
 @hub.command()

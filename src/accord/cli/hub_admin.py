@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from .amount import EXPIRES
 from .hub_client import HubClient, hub_options
-from .terminal import clean, echo, echo_json
+from .terminal import echo, echo_json
 
 __all__ = ["COMMANDS"]
 
@@ -52,6 +53,10 @@ def set_credential(
     client.show({"agent": name, "scheme": scheme, "kind": kind}, lambda _: said)
 
 
+def _days(ms: int | None) -> float | None:
+    return None if ms is None else ms / 86_400_000
+
+
 def _whose(mine: bool) -> str:
     return "my-credentials" if mine else "credentials"
 
@@ -63,7 +68,7 @@ def _whose(mine: bool) -> str:
 def list_credentials(client: HubClient, name: str, mine: bool) -> None:
     """List the credentials there are for an agent."""
     found = client.call("GET", f"/agents/{name}/{_whose(mine)}")
-    client.show(found, lambda _: _rows(found["credentials"], "scheme", "kind", "owner"))
+    client.show_table(found, found["credentials"], "scheme", "kind", "owner")
 
 
 @credential.command(name="remove")
@@ -77,24 +82,6 @@ def remove_credential(client: HubClient, name: str, scheme: str, mine: bool) -> 
     client.show({"removed": scheme}, lambda _: f"{name}: {scheme} is removed")
 
 
-def _rows(rows: list[dict[str, Any]], *names: str) -> str:
-    """A table of the named fields."""
-    texts = [[_cell(row.get(name)) for name in names] for row in rows]
-    if not texts:
-        return "none"
-    heads = [name.upper().replace("_", " ") for name in names]
-    widths = [max(len(line[i]) for line in [heads, *texts]) + 2 for i in range(len(names))]
-    return "\n".join(
-        "".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in [heads, *texts]
-    )
-
-
-def _cell(value: Any) -> str:
-    text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-    return clean(text).replace("\n", " ") if value not in (None, "", []) else "-"
-
-
 def _add_list(group: click.Group, path: str, said: str, *columns: str) -> None:
     """`list` of what a path has."""
 
@@ -102,7 +89,7 @@ def _add_list(group: click.Group, path: str, said: str, *columns: str) -> None:
     @hub_options
     def command(client: HubClient) -> None:
         found = client.call("GET", path)
-        client.show(found, lambda _: _rows(found[path[1:].replace("-", "_")], *columns))
+        client.show_table(found, found[path[1:].replace("-", "_")], *columns)
 
 
 def _add_remove(group: click.Group, path: str, said: str, then: str, verb: str = "remove") -> None:
@@ -130,13 +117,13 @@ def key() -> None:
     help="publisher adds agents, user finds and calls them, admin decides everything.",
 )
 @click.option("--team", "teams", multiple=True, help="A team it belongs to. May be repeated.")
-@click.option("--expires-days", type=float, help="For how long it is valid.")
+@click.option("--expires", type=EXPIRES, help="How long it is valid, like 90d.")
 @hub_options
 def new_key(
-    client: HubClient, name: str, role: str, teams: tuple[str, ...], expires_days: float | None
+    client: HubClient, name: str, role: str, teams: tuple[str, ...], expires: int | None
 ) -> None:
     """Make a key for NAME and print it, once: only its hash is stored."""
-    body = {"name": name, "role": role, "teams": list(teams), "expires_days": expires_days}
+    body = {"name": name, "role": role, "teams": list(teams), "expires_days": _days(expires)}
     made = client.call("POST", "/keys", body)
     echo(f"key {made['id']} of {name}; it is shown only now:", err=True)
     client.show(made, lambda _: str(made["key"]))
@@ -148,7 +135,7 @@ def list_keys(client: HubClient) -> None:
     """List keys: whose they are and what they allow."""
     found = client.call("GET", "/keys")
     living = [one for one in found["keys"] if not one["revoked_ms"]]
-    client.show(found, lambda _: _rows(living, "id", "name", "scopes"))
+    client.show_table(found, living, "id", "name", "scopes")
 
 
 _add_remove(key, "/keys", "Revoke a key.", "key {} is revoked", "revoke")
@@ -252,11 +239,11 @@ def trust() -> None:
 @trust.command(name="add")
 @click.argument("name")
 @click.argument("source", metavar="URL|FILE")
-@click.option("--expires-days", type=float, help="For how long it is trusted.")
+@click.option("--expires", type=EXPIRES, help="How long it is trusted, like 90d.")
 @hub_options
-def add_trust(client: HubClient, name: str, source: str, expires_days: float | None) -> None:
+def add_trust(client: HubClient, name: str, source: str, expires: int | None) -> None:
     """Trust the keys at a URL (a JWK set), or in a FILE: a JWK, a JWK set, or a public PEM key."""
-    body: dict[str, Any] = {"name": name, "expires_days": expires_days}
+    body: dict[str, Any] = {"name": name, "expires_days": _days(expires)}
     if source.startswith(("http://", "https://")):
         body["url"] = source
     else:
@@ -303,7 +290,7 @@ def remove_network(client: HubClient, what: str) -> None:
 def inbox(client: HubClient) -> None:
     """List what waits for a person, and what has happened."""
     found = client.call("GET", "/inbox")
-    client.show(found, lambda _: _rows(found["alerts"], "kind", "agent", "said"))
+    client.show_table(found, found["alerts"], "kind", "agent", "said")
 
 
 @click.command()
@@ -319,7 +306,7 @@ def audit(client: HubClient, limit: int, verify: bool) -> None:
             raise SystemExit(1)
         return
     found = client.call("GET", "/audit", query={"limit": str(limit)})
-    client.show(found, lambda _: _rows(found["rows"], "n", "who", "did", "what", "detail"))
+    client.show_table(found, found["rows"], "n", "who", "did", "what", "detail")
 
 
 @click.command(name="export")

@@ -2,9 +2,8 @@
 
 import asyncio
 import functools
-import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -12,7 +11,8 @@ import click
 from ..hub import HubRefused, RestClient, find_key
 from ..net import AgentFault
 from .advice import Failure
-from .terminal import echo, echo_json
+from .table import OUTPUT, Row, print_json, print_table
+from .terminal import echo
 
 __all__ = ["HubClient", "hub_options"]
 
@@ -51,9 +51,18 @@ class HubClient:
     def show(self, found: Any, words: Callable[[Any], str]) -> None:
         """Print what came: as JSON, or in words."""
         if self._output == "json":
-            echo_json(json.dumps(found, ensure_ascii=False))
+            print_json(found)
         else:
             echo(words(found))
+
+    def show_table(self, found: Any, rows: Sequence[Row], *columns: str) -> None:
+        """Print what came: as JSON, or the named columns of `rows` as a table."""
+        if self._output == "json":
+            print_json(found)
+        elif rows:
+            print_table(rows, *columns)
+        else:
+            echo("none")
 
 
 def hub_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -61,22 +70,15 @@ def hub_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @click.option("--hub", "hub_url", help=f"The hub.  [default: ACCORD_HUB, else {DEFAULT}]")
     @click.option(
-        "--key",
+        "--api-key",
         help="Your key. By default ACCORD_HUB_KEY; at a hub that was started in this folder, the "
         "admin's in ./.accord/",
     )
-    @click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="Lines for people, or JSON for programs.",
-    )
+    @OUTPUT
     @functools.wraps(command)
-    def wrapped(hub_url: str | None, key: str | None, output: str, **given: Any) -> None:
+    def wrapped(hub_url: str | None, api_key: str | None, output: str, **given: Any) -> None:
         url = hub_url or os.environ.get("ACCORD_HUB") or DEFAULT
-        shown = find_key(url, key or os.environ.get("ACCORD_HUB_KEY", ""))
+        shown = find_key(url, api_key or os.environ.get("ACCORD_HUB_KEY", ""))
         command(HubClient(url, shown, output), **given)
 
     return wrapped

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -11,15 +10,15 @@ import click
 from ..auth import digest_of, new_api_key
 from ..model import now_ms
 from ..store import CommitFailed, KeyStore, StoredApiKey, open_store
+from .amount import EXPIRES
 from .db import only_store
 from .load import load_agent
+from .table import OUTPUT, is_json, minute, print_json, print_table
 from .terminal import echo
 
 __all__ = ["key"]
 
 T = TypeVar("T")
-
-_UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def _where(command: Callable[..., None]) -> Callable[..., None]:
@@ -30,16 +29,6 @@ def _where(command: Callable[..., None]) -> Callable[..., None]:
         "--store",
         help="Its store, if accord serve was given one. By default the only one in ./.accord/.",
     )(command)
-
-
-class _Duration(click.ParamType[int]):
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"(\d{1,6})([mhdw])", str(value))
-        if found is None or not int(found[1]):
-            self.fail(f"{value} is not a time; write 30m, 12h, 90d or 2w", param, ctx)
-        return int(found[1]) * _UNITS_S[found[2]] * 1000
 
 
 @click.group()
@@ -57,7 +46,7 @@ def key() -> None:
 @click.option("--scopes", default="", help="What the key allows, like hr.read,hr.write.")
 @click.option("--tenant", default="", help="The organisation it belongs to.")
 @click.option(
-    "--expires", type=_Duration(), help="How long it is valid, like 90d. Without it, for ever."
+    "--expires", type=EXPIRES, help="How long it is valid, like 90d. Without it, for ever."
 )
 @_where
 def new(
@@ -83,32 +72,40 @@ def new(
         now + expires if expires is not None else 0,
     )
     _with(store, file, lambda keys: keys.add(made))
-    until = f", until {_day(made.expires_ms)}" if made.expires_ms else ""
+    until = f", until {minute(made.expires_ms)}" if made.expires_ms else ""
     echo(f"key {id_} of {name}{until}; it is shown only now:", err=True)
     echo(text)
 
 
 @key.command(name="list")
+@OUTPUT
 @_where
-def list_(store: str | None, file: str | None) -> None:
+def list_(output: str, store: str | None, file: str | None) -> None:
     """Print all keys: whose they are, what they allow, when they were last used."""
-    found = _with(store, file, lambda keys: keys.list())
-    if not found:
+    rows = [_row(one) for one in _with(store, file, lambda keys: keys.list())]
+    if is_json(output):
+        print_json(rows)
+    elif not rows:
         echo("no keys yet; make one with:  accord key new NAME", err=True)
-        return
-    echo(f"{'ID':<14}{'NAME':<20}{'SCOPES':<28}{'EXPIRES':<12}{'LAST USED':<18}STATE")
-    now = now_ms()
-    for one in found:
-        whose = f"{one.tenant}/{one.name}" if one.tenant else one.name
-        expires = _day(one.expires_ms) if one.expires_ms else "never"
-        used = _minute(one.used_ms) if one.used_ms else "never"
-        state = "valid"
-        if one.revoked_ms:
-            state = f"revoked {_day(one.revoked_ms)}"
-        elif one.expires_ms and one.expires_ms <= now:
-            state = "expired"
-        scopes = ",".join(one.scopes) or "-"
-        echo(f"{one.id:<14}{whose:<20}{scopes:<28}{expires:<12}{used:<18}{state}")
+    else:
+        print_table(rows, "id", "name", "tenant", "scopes", "expires", "last_used", "state")
+
+
+def _row(one: StoredApiKey) -> dict[str, Any]:
+    state = "valid"
+    if one.revoked_ms:
+        state = f"revoked {minute(one.revoked_ms)}"
+    elif one.expires_ms and one.expires_ms <= now_ms():
+        state = "expired"
+    return {
+        "id": one.id,
+        "name": one.name,
+        "tenant": one.tenant,
+        "scopes": list(one.scopes),
+        "expires": minute(one.expires_ms) if one.expires_ms else "never",
+        "last_used": minute(one.used_ms) if one.used_ms else "never",
+        "state": state,
+    }
 
 
 @key.command()
@@ -147,11 +144,3 @@ def _only_store() -> str:
         return only_store()
     except click.ClickException as error:
         raise click.ClickException(f"{error.message}, or the agent with --agent FILE") from error
-
-
-def _day(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d")
-
-
-def _minute(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M")

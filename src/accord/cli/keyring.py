@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from .. import auth
+from .table import OUTPUT, is_json, print_json, print_table
 from .terminal import echo, secho
 
 __all__ = ["KEY_FILE", "STORE", "found_keyring", "keyring"]
@@ -34,18 +35,24 @@ def new() -> None:
 
 
 @keyring.command("list")
+@OUTPUT
 @KEY_FILE
 @STORE
-def show(key_file: Path | None, store: str | None) -> None:
+def show(output: str, key_file: Path | None, store: str | None) -> None:
     """List the keys, the current one first. Secrets are not shown."""
     try:
         ring = found_keyring(key_file, store)
     except auth.KeyringError as error:
         raise click.ClickException(str(error)) from error
+    roles = ["current", "previous, still published"]
+    rows = [
+        {"id": key_id, "made": made, "role": roles[place] if place < len(roles) else "old"}
+        for place, (key_id, made) in enumerate(ring.ids)
+    ]
+    if is_json(output):
+        return print_json({"file": str(ring.file or "ACCORD_KEY"), "keys": rows})
     secho(str(ring.file or "ACCORD_KEY"), dim=True)
-    for place, (key_id, made) in enumerate(ring.ids):
-        role = "current" if place == 0 else "previous, still published" if place == 1 else "old"
-        echo(f"{key_id}   {made or '-':<20}   {role}")
+    print_table(rows, "id", "made", "role")
 
 
 @keyring.command("rotate")

@@ -3,9 +3,8 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 
@@ -17,6 +16,7 @@ from ..push import Deliverer, Hook, Notification, Verdict
 from ..store import CommitFailed, DeadLetter, Push, open_store
 from ..store.sqlite import PushesBeside, SqliteStore, check_file
 from .db import only_store
+from .table import OUTPUT, is_json, minute, print_json, print_table
 from .terminal import echo, secho
 
 __all__ = ["push"]
@@ -52,20 +52,20 @@ def push() -> None:
 @click.option(
     "--limit", default=50, show_default=True, type=click.IntRange(1, _MANY), help="At most so many."
 )
+@OUTPUT
 @_STORE
-def list_(troubled: bool, limit: int, store: str | None) -> None:
+def list_(troubled: bool, limit: int, output: str, store: str | None) -> None:
     """List webhooks, the newest first, and how many events each was sent."""
 
     async def work(pushes: _Pushes) -> tuple[list[Push], list[DeadLetter]]:
         return await pushes.listed(limit, is_troubled=troubled), await pushes.letters(_MANY)
 
     found, letters = _with(store, work)
+    if is_json(output):
+        return print_json({"webhooks": [_row(one) for one in found], "dead_letters": len(letters)})
     if found:
-        echo(f"{'TASK':<38}{'CONFIG':<38}{'SENT':<10}{'ENDPOINT':<34}STATE")
-    for one in found:
-        sent = f"{one.sent}/{one.upto}"
-        state = f"disabled: {one.disabled}" if one.disabled else _state(one)
-        echo(f"{one.task_id:<38}{one.id:<38}{sent:<10}{one.endpoint:<34}{state}")
+        rows = [_row(one) | {"sent": f"{one.sent}/{one.upto}"} for one in found]
+        print_table(rows, "task", "config", "sent", "endpoint", "state")
     echo(
         f"{len(found)} webhook{'' if len(found) == 1 else 's'}, "
         f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}",
@@ -75,8 +75,9 @@ def list_(troubled: bool, limit: int, store: str | None) -> None:
 
 @push.command()
 @click.argument("task_id")
+@OUTPUT
 @_STORE
-def show(task_id: str, store: str | None) -> None:
+def show(task_id: str, output: str, store: str | None) -> None:
     """Show the webhooks of a task, and its dead letters: what was given up, and why."""
 
     async def work(pushes: _Pushes) -> tuple[list[Push], list[DeadLetter]]:
@@ -86,16 +87,19 @@ def show(task_id: str, store: str | None) -> None:
     found = [one for one in every if one.task_id == task_id]
     if not found and not letters:
         raise click.ClickException(f"task {task_id} has no webhooks; see accord push list")
+    if is_json(output):
+        rows = [_row(one) for one in found]
+        return print_json({"webhooks": rows, "dead_letters": [_letter(one) for one in letters]})
     for one in found:
         secho(one.id, bold=True)
         echo(f"  endpoint  {one.endpoint} (A2A {one.version})")
         echo(f"  sent      {one.sent} of {one.upto} events")
-        echo(f"  state     {f'disabled: {one.disabled}' if one.disabled else _state(one)}")
+        echo(f"  state     {_state(one)}")
     for letter in letters:
         events = f"event {letter.first}"
         if letter.last > letter.first:
             events = f"events {letter.first} to {letter.last}"
-        echo(f"dead letter {letter.n}: {events}, {_minute(letter.at_ms)}: {letter.error}")
+        echo(f"dead letter {letter.n}: {events}, {minute(letter.at_ms)}: {letter.error}")
 
 
 @push.command()
@@ -210,11 +214,31 @@ def _keyring(key_file: Path | None, store: str | None) -> Keyring:
     return Keyring.find(file=key_file, is_volatile=True)
 
 
+def _row(one: Push) -> dict[str, Any]:
+    return {
+        "task": one.task_id,
+        "config": one.id,
+        "endpoint": one.endpoint,
+        "version": one.version,
+        "sent": one.sent,
+        "events": one.upto,
+        "state": _state(one),
+    }
+
+
+def _letter(one: DeadLetter) -> dict[str, Any]:
+    return {
+        "number": one.n,
+        "first": one.first,
+        "last": one.last,
+        "at": minute(one.at_ms),
+        "error": one.error,
+    }
+
+
 def _state(one: Push) -> str:
+    if one.disabled:
+        return f"disabled: {one.disabled}"
     if one.failing_ms and one.due_ms:
-        return f"{one.error}; attempt {one.tries + 1} {_minute(one.due_ms)}"
+        return f"{one.error}; attempt {one.tries + 1} {minute(one.due_ms)}"
     return "to be sent" if one.upto > one.sent else "all sent"
-
-
-def _minute(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000).strftime("%Y-%m-%d %H:%M")

@@ -7,6 +7,7 @@ import click
 
 from ..store import open_store
 from .db import database_url
+from .table import OUTPUT, is_json, print_json, print_table
 from .terminal import echo
 
 __all__ = ["replicas"]
@@ -19,7 +20,8 @@ def replicas() -> None:
 
 @replicas.command("list")
 @click.option("--store", required=True, help="The store, as given to accord serve.")
-def show(store: str) -> None:
+@OUTPUT
+def show(store: str, output: str) -> None:
     """List the processes that use a PostgreSQL store, and dead ones that are not forgotten yet."""
     if not database_url(store):
         raise click.ClickException(
@@ -32,12 +34,20 @@ def show(store: str) -> None:
         found = asyncio.run(postgres.replicas(postgres.parse(store)))
     except (RuntimeError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    if not found:
-        echo("no process has used this store")
-        return
     now_ms = time.time() * 1000
-    echo(f"{'number':>8}  {'state':<6}  {'tasks':>7}  {'seen':>10}  name")
-    for one in found:
-        state = "dead" if one.is_dead else "alive"
-        seen = f"{max(now_ms - one.seen_ms, 0) / 1000:,.0f} s ago"
-        echo(f"{one.number:>8}  {state:<6}  {one.tasks:>7,}  {seen:>10}  {one.name}")
+    rows = [
+        {
+            "number": one.number,
+            "state": "dead" if one.is_dead else "alive",
+            "tasks": one.tasks,
+            "seen": f"{max(now_ms - one.seen_ms, 0) / 1000:,.0f} s ago",
+            "name": one.name,
+        }
+        for one in found
+    ]
+    if is_json(output):
+        print_json(rows)
+    elif not rows:
+        echo("no process has used this store", err=True)
+    else:
+        print_table(rows, "number", "state", "tasks", "seen", "name")

@@ -52,7 +52,8 @@ class _Send(PartsCommand):
 )
 @METADATA
 @click.option(
-    "--key",
+    "--idempotency-key",
+    "key",
     default="",
     help="Idempotency key: a message sent again with the same key is not processed twice.",
 )
@@ -188,7 +189,7 @@ class _Sending(msgspec.Struct):
                 safe.append(word)
             elif not has_value:
                 next(words, None)
-        return typed("send", *safe, *([] if self.has_key else ["--key", self.key]))
+        return typed("send", *safe, *([] if self.has_key else ["--idempotency-key", self.key]))
 
     @property
     def later(self) -> str:

@@ -1,6 +1,7 @@
 """Settings of a struct on the command line: `NAME=VALUE`, several with commas."""
 
 import json
+import math
 import re
 import typing
 from collections.abc import Iterable
@@ -9,14 +10,13 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from .amount import read_size
+
 __all__ = ["read_struct"]
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-_UNITS = {"": 1, "k": 1000, "kib": 1 << 10, "kb": 1000, "m": 1_000_000, "mb": 1_000_000,
-          "mib": 1 << 20, "g": 1_000_000_000, "gb": 1_000_000_000, "gib": 1 << 30}  # fmt: skip
 _COMMA = re.compile(r",(?![^\[]*\])")  # not in a list
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 
 
 def read_struct(type_: type[S], words: Iterable[str], option: str, **given: Any) -> S:
@@ -50,12 +50,11 @@ def _value(text: str, hint: Any, name: str, option: str) -> Any:
     if hint in (int, float):
         if hint is float and text == "inf":
             return float("inf")
-        match = _AMOUNT.fullmatch(text)
-        if match is None or match[2].lower() not in _UNITS:
+        number = read_size(text)
+        if math.isnan(number):
             raise click.BadParameter(
                 f"{name} is a number, like 500 or 8MiB; not {text!r}", param_hint=option
             )
-        number = float(match[1]) * _UNITS[match[2].lower()]
         return int(number) if hint is int else number
     try:
         return json.loads(text)

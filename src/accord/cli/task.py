@@ -16,8 +16,9 @@ from .progress import Progress
 from .push_config import push_config
 from .settings import Setting
 from .show import follow, show_json, show_outcome, show_reply
+from .table import print_table
 from .target import METADATA, AgentTarget, agent_options, agent_words, parse_object
-from .terminal import clean, echo, echo_json
+from .terminal import echo, echo_json
 
 __all__ = ["task"]
 
@@ -133,19 +134,22 @@ def list_(
             from .fields import print_task
 
             print_task(one, target)
-        else:
-            echo(_line(one))
+    if target.output == "answer" and found.tasks:
+        print_table([_row(one) for one in found.tasks], "task", "state", "changed", "message")
     if found.next_page_token and target.output == "text":
         echo(f"Next page token: {found.next_page_token}")
     elif found.next_page_token:
         echo(f"there are more: --page-token {found.next_page_token}", err=True)
 
 
-def _line(one: Task) -> str:
+def _row(one: Task) -> dict[str, str]:
     said = one.status.message
-    words = " ".join(clean(said.text).split())[:60] if said is not None else ""
-    changed = one.status.timestamp[:19].replace("T", " ")
-    return f"{one.id}  {one.status.state.word:<15} {changed:<19}  {words}".rstrip()
+    return {
+        "task": one.id,
+        "state": one.status.state.word,
+        "changed": one.status.timestamp[:19].replace("T", " "),
+        "message": said.text[:200] if said is not None else "",
+    }
 
 
 @click.command()

@@ -1,0 +1,104 @@
+"""Lists: a table that fits the terminal for people, JSON for programs."""
+
+import json
+import math
+import re
+
+import click
+import pytest
+
+from accord.cli import main
+from accord.cli.amount import read_duration, read_size
+from accord.cli.table import table
+from accord.cli.terminal import Styled
+from tests.cli.shell import accord
+
+ROWS = [
+    {"name": "hr", "state": "completed", "description": "Knows who\nworks here. " * 10},
+    {"name": "差旅规划助手", "state": "failed", "description": None},
+]
+
+
+def lines_of(width: int) -> list[str]:
+    return [
+        "".join(piece.text if isinstance(piece, Styled) else piece for piece in line)
+        for line in table(ROWS, "name", "state", "description", width=width)
+    ]
+
+
+def test_a_table_fits_the_terminal_and_its_columns_stand_below_each_other():
+    """A Chinese character takes two columns."""
+    head, first, second = lines_of(60)
+    assert head.split() == ["NAME", "STATE", "DESCRIPTION"]
+    assert len(first) == 60
+    assert first.endswith("…")
+    assert second == "差旅规划助手  failed     -"
+    assert first.index("completed") == head.index("STATE") == 14
+
+
+def test_without_a_terminal_nothing_is_cut():
+    assert "…" not in lines_of(10_000)[1]
+
+
+def test_a_state_has_its_colour():
+    cells = [piece for line in table(ROWS, "state") for piece in line]
+    assert [(cell.text, cell.look["fg"]) for cell in cells if isinstance(cell, Styled)] == [
+        ("completed", "green"),
+        ("failed", "red"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("500ms", 0.5), ("1m30s", 90), ("12h", 43_200), ("90d", 7_776_000), ("2w", 1_209_600)],
+)
+def test_durations_have_units(text, seconds):
+    assert read_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "90", "d", "1x", "²s", "-1s", "1 d", "9" * 5000 + "s"])
+def test_what_is_no_duration_is_refused(text):
+    assert math.isnan(read_duration(text))
+
+
+@pytest.mark.parametrize(("text", "size"), [("500", 500), ("8MiB", 8 << 20), ("1.5k", 1500)])
+def test_sizes_may_have_units(text, size):
+    assert read_size(text) == size
+
+
+def commands() -> dict[str, click.Command]:
+    found = {}
+
+    def walk(command: click.Command, words: tuple[str, ...]) -> None:
+        if isinstance(command, click.Group):
+            for name in command.list_commands(click.Context(command)):
+                walk(command.get_command(click.Context(command), name), (*words, name))
+        else:
+            found[" ".join(words)] = command
+
+    walk(main, ())
+    return found
+
+
+def test_every_verb_that_lists_or_shows_can_print_json():
+    verbs = re.compile(r"(^| )(list|get|show|status|stats|find|inbox|audit|check|doctor)$")
+    listing = {name: one for name, one in commands().items() if verbs.search(name)}
+    assert len(listing) > 20
+    for name, command in listing.items():
+        assert "--output" in {opt for param in command.params for opt in param.opts}, name
+
+
+def test_key_means_nothing_by_itself():
+    """An idempotency key, a private key and an API key have options of their own names."""
+    for name, command in commands().items():
+        assert "--key" not in {opt for param in command.params for opt in param.opts}, name
+
+
+def test_a_misspelt_command_is_an_error_that_names_the_right_one():
+    assert "Did you mean task" in accord("tsk").err
+    assert "Did you mean send" in accord("sned").err
+
+
+def test_doctor_prints_json(tmp_path):
+    found = json.loads(accord("doctor", "-o", "json", cwd=tmp_path).out)
+    assert {one["verdict"] for one in found} <= {"ok", "note", "bad"}
