@@ -306,9 +306,9 @@ async def test_a_browser_opens_web_pages_only(url):
     place = AgentPlace("http://127.0.0.1:1")
     code = {"authorizationUrl": url, "tokenUrl": "https://id.example/token", "scopes": {}}
     by_code = scheme_of({"oauth2SecurityScheme": {"flows": {"authorizationCode": code}}})
-    there = await find_server(place, by_code)
+    by_browser = AuthorizationCode("me", open_url=opened.append).bound(place, by_code, [])
     with pytest.raises(Unauthenticated) as caught:
-        await AuthorizationCode("me", open_url=opened.append).obtain(there, [], place)
+        await by_browser.apply(by_code, {}, {})
     assert str(caught.value).isprintable()
     good = {"device_code": "d", "user_code": "c", "verification_uri": "https://id.example/"}
     for name in ("verification_uri", "verification_uri_complete"):
@@ -319,6 +319,100 @@ async def test_a_browser_opens_web_pages_only(url):
                 await DeviceCode("me", show=opened.append).obtain(there, [], place)
         assert str(caught.value).isprintable()
     assert opened == []
+
+
+HONEST = "https://id.example"
+
+
+def mixed(kind):
+    """A card's scheme with the page or the device endpoint of an honest server, and a token
+    endpoint of its own.
+    """
+    match kind:
+        case "metadata":
+            return lambda base: {
+                "openIdConnectSecurityScheme": {
+                    "openIdConnectUrl": f"{base}/.well-known/openid-configuration"
+                }
+            }
+        case "code":
+            page = {"authorizationUrl": f"{HONEST}/authorize"}
+            name = "authorizationCode"
+        case "device":
+            page = {"deviceAuthorizationUrl": f"{HONEST}/device"}
+            name = "deviceCode"
+    return lambda base: {
+        "oauth2SecurityScheme": {
+            "flows": {name: {**page, "tokenUrl": f"{base}/token", "scopes": {}}}
+        }
+    }
+
+
+class MixedUp(Agent):
+    def metadata(self, base):
+        return super().metadata(base) | {"authorization_endpoint": f"{HONEST}/authorize"}
+
+
+@pytest.mark.parametrize("kind", ["code", "device", "metadata"])
+async def test_a_card_does_not_get_the_code_of_another_server(kind):
+    """A person would agree at an honest server, and the code would go to the agent's own: nothing
+    is opened, and nothing sent.
+    """
+    agent, opened = MixedUp(mixed(kind)), []
+    auth = (
+        DeviceCode("me", show=opened.append)
+        if kind == "device"
+        else AuthorizationCode("me", open_url=opened.append)
+    )
+    async with scripted(agent) as server:
+        with pytest.raises(Unauthenticated, match=r"several origins .*issuer="):
+            await said(server.url, auth)
+    assert (opened, agent.forms) == ([], [])
+
+
+def test_no_login_by_a_card_with_two_servers(file, serving):
+    """`accord auth login` says what to do: name the server."""
+    with serving(MixedUp(mixed("code"))) as url:
+        done = run("auth", "login", url, "--client-id", "me")
+    assert done.exit_code == 4
+    assert "several origins" in done.output
+    assert "--issuer" in done.output
+
+
+async def test_a_saved_login_with_two_servers_is_used_no_more():
+    """One that was made before this was checked."""
+    async with scripted(Agent()) as server:
+        there = AuthorizationServer(
+            f"{server.url}/token", "http://127.0.0.1:1", authorization_url=f"{HONEST}/authorize"
+        )
+        with pytest.raises(Unauthenticated, match="several origins"):
+            await there.token({"grant_type": "refresh_token"}, OAuthClient("me"))
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("issuer", "names_itself", "named", "is_itself"),
+    [
+        (HONEST, False, None, True),
+        (HONEST, True, None, False),
+        (HONEST, True, HONEST, True),
+        (HONEST, False, f"{HONEST}/", False),
+        (HONEST, False, "https://evil.example", False),
+        ("", False, HONEST, True),
+        ("", False, "https://evil.example", False),
+        ("", False, "nonsense", False),
+    ],
+)
+def test_who_answers_by_a_browser_says_who_it_is(issuer, names_itself, named, is_itself):
+    """RFC 9207: where the server says that it does, and whenever it does."""
+    server = AuthorizationServer(
+        f"{HONEST}/token",
+        "",
+        issuer=issuer,
+        authorization_url=f"{HONEST}/authorize",
+        names_itself=names_itself,
+    )
+    assert server.is_itself(named) is is_itself
 
 
 async def test_a_public_agent_does_not_lead_into_our_network(monkeypatch):

@@ -411,8 +411,7 @@ class AuthorizationCode(OAuth):
             came = await redirect.next()
             if not hmac.compare_digest(came.get("state", "").encode(), state.encode()):
                 continue
-            # RFC 9207: else one server's answer could be given to another
-            if came.get("iss", "" if server.names_itself else server.issuer) != server.issuer:
+            if not server.is_itself(came.get("iss")):
                 raise OAuthError(server.name, "issuer", "the answer is from another server")
             if "error" in came:
                 raise OAuthError(

@@ -2,7 +2,9 @@
 
 Its address is the user's (`issuer=`), or it stands in the agent's card, which is a stranger's word:
 then it is called through the guard, and gets no client secret unless it is at the agent's own
-origin. Otherwise any agent could have itself sent the secrets of those who call it.
+origin. Otherwise any agent could have itself sent the secrets of those who call it. And all its
+endpoints are at one origin: else a card could send a person to an honest server to agree, and have
+the code sent to a server of its own (RFC 9700, section 4.4).
 """
 
 import time
@@ -108,6 +110,7 @@ class AuthorizationServer(msgspec.Struct, omit_defaults=True):
         """
         from ...auth import ask_issuer  # brings cryptography, which reading a login does not need
 
+        self.check_origins()
         _check_secure(url)
         fields = dict(form)
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -159,6 +162,37 @@ class AuthorizationServer(msgspec.Struct, omit_defaults=True):
             renew_at=now + max(lives_s - 60.0, lives_s / 2) if lives_s > 0 else 0.0,
             scope=_text(given.get("scope")),
         )
+
+    def check_origins(self) -> None:
+        """Check that endpoints at the word of a card are at one origin.
+
+        Raises:
+            Unauthenticated: They are not.
+        """
+        if not self.agent:
+            return
+        urls = (self.token_url, self.authorization_url, self.device_url, self.revocation_url)
+        try:
+            origins = dict.fromkeys(origin_of(url) for url in urls if url)
+        except ValueError as error:
+            raise Unauthenticated(f"the authorization server of {self.agent}: {error}") from None
+        if len(origins) > 1:
+            raise Unauthenticated(
+                f"the card of {self.agent} names an authorization server at several origins "
+                f"({', '.join(origins)}), so one could get what is meant for another: name the "
+                "server you trust yourself, with issuer= (accord auth login --issuer)"
+            )
+
+    def is_itself(self, named: str | None) -> bool:
+        """Whether a browser's answer comes from this server, by the `iss` it brings (RFC 9207)."""
+        if named is None:
+            return not self.names_itself
+        if self.issuer:
+            return named == self.issuer
+        try:
+            return origin_of(named) == origin_of(self.authorization_url)
+        except ValueError:
+            return False
 
     async def _guard(self, url: str) -> Guard | None:
         home = self.agent or (origin_of(self.issuer) if self.issuer else "")
@@ -253,12 +287,17 @@ async def find_server(
         is_home = origin_of(url) == place.origin
         usual = None if is_home else guard
         found = Issuer(_issuer_of(url), guard=place.guard or usual, tls=place.tls, is_exact=False)
-        return _described(await found.metadata(), place.origin)
+        return _checked(_described(await found.metadata(), place.origin))
     if oauth is None:
         raise Unauthenticated(
             "the agent's card does not say where its tokens come from: connect with issuer="
         )
-    return _declared(oauth.flows, place.origin)
+    return _checked(_declared(oauth.flows, place.origin))
+
+
+def _checked(server: AuthorizationServer) -> AuthorizationServer:
+    server.check_origins()
+    return server
 
 
 def _issuer_of(url: str) -> str:
