@@ -3,7 +3,7 @@
 import { lazy, Suspense } from "preact/compat";
 import { useEffect, useState } from "preact/hooks";
 import { clock, language, t } from "./i18n";
-import { failure, go, hasKeys, isLocked, me, offlineSince, path } from "./state";
+import { choose, failure, go, hasKeys, isLocked, me, offlineSince, path } from "./state";
 import { Dialog, Icon, Link } from "./ui/elements";
 import { isTyping, useKeys } from "./ui/keys";
 
@@ -73,7 +73,7 @@ export function App() {
         {t("app.skip")}
       </a>
       <nav class="rail" aria-label={t("nav.main")}>
-        <strong>{me.value.card.name}</strong>
+        {me.value.agents.length ? <AgentChoice /> : <strong>{me.value.card.name}</strong>}
         <ul>
           {places().map((place) => (
             <li key={place.name}>
@@ -134,6 +134,22 @@ export function App() {
         </button>
       </Dialog>
     </div>
+  );
+}
+
+/** Which of several agents Chat and Agent are about. */
+function AgentChoice() {
+  const info = me.value!;
+  const change = (name: string) => {
+    void choose(name);
+    go(path.value.startsWith("tasks") ? "tasks" : path.value);
+  };
+  return (
+    <select aria-label={t("nav.choice")} value={info.card.name} onChange={(event) => change(event.currentTarget.value)}>
+      {info.agents.map((name) => (
+        <option key={name}>{name}</option>
+      ))}
+    </select>
   );
 }
 

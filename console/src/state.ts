@@ -8,11 +8,18 @@ import type { Exchange, Me, Summary } from "./api/types";
 export const me = signal<Me | null>(null);
 export const isLocked = signal(false);
 export const failure = signal("");
+const AGENT = "accord.agent";
+
+/** Show another of several agents that are served together. */
+export async function choose(agent: string): Promise<void> {
+  localStorage.setItem(AGENT, agent);
+  me.value = await http.me(agent);
+}
 
 export async function start(): Promise<void> {
   try {
     await logIn();
-    me.value = await http.me();
+    me.value = await http.me(localStorage.getItem(AGENT) ?? "");
     failure.value = "";
     void follow();
   } catch (error) {

@@ -554,9 +554,14 @@ class Agent(AgentBase):
 
         # Who takes the address of the agent is asked to take the link of the console too.
         tells = console is True and on_start is None
-        # The console shows one agent.
-        is_shown = not app.agents and (self.auth is not None or is_loopback(host))
-        return is_shown and (tells or callable(console))
+        if not tells and not callable(console):
+            return False
+        served = [one.agent for one in app.agents.values()] or [self]
+        if not is_loopback(host) and any(agent.auth is None for agent in served):
+            return False
+        from .console import is_built  # the page, which most apps have no need of
+
+        return is_built()
 
     def _tell(
         self, address: str, url: str | None, on_start: Callable[[str], None] | None, agents: int

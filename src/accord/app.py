@@ -192,6 +192,11 @@ class App(Router):
     # Several agents
 
     @property
+    def root(self) -> ServedAgent:
+        """The agent at the address itself."""
+        return self._root
+
+    @property
     def agents(self) -> "dict[str, ServedAgent]":
         """The agents below a path of this app, by that path."""
         return {

@@ -21,7 +21,7 @@ async function read<T>(path: string, init: RequestInit = {}): Promise<T> {
   return body as T;
 }
 
-export const me = () => read<Me>("me");
+export const me = (agent: string) => read<Me>(`me?${new URLSearchParams({ agent })}`);
 
 export interface TaskPage {
   tasks: Summary[];

@@ -91,6 +91,7 @@ export interface Card {
 
 export interface Me {
   mode: "agent" | "hub";
+  agents: string[]; // the names of several that are served together
   base: string;
   rpc: string;
   rest: string;

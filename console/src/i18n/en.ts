@@ -6,6 +6,7 @@ export const en = {
   "nav.agent": "Agent",
   "nav.live": "Live",
   "nav.settings": "Settings",
+  "nav.choice": "Agent",
   "nav.main": "Main",
   "common.close": "Close",
   "common.copy": "Copy",

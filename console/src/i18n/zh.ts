@@ -8,6 +8,7 @@ export const zh: Catalogue = {
   "nav.agent": "智能体",
   "nav.live": "实时",
   "nav.settings": "设置",
+  "nav.choice": "智能体",
   "nav.main": "主导航",
   "common.close": "关闭",
   "common.copy": "复制",

@@ -7,7 +7,7 @@ import { word } from "../fold";
 import { SchemaForm } from "../forms/question";
 import { bytes, stateWord, t } from "../i18n";
 import { ArtifactView, PartView } from "../render/parts";
-import { chatPlace, go, me, query } from "../state";
+import { chatPlace, choose, go, me, query } from "../state";
 import { Link, State, Trouble } from "../ui/elements";
 import { Conversation, type Turn } from "./conversation";
 
@@ -32,13 +32,18 @@ function begin(rpc: string): Conversation {
 export default function Chat() {
   const info = me.value!;
   const named = query.value.get("agent") ?? "";
-  const own: Partner = { agent: "", rpc: info.rpc, ...info.card };
+  const isServed = info.agents.includes(named);
+  const own: Partner = { agent: isServed ? named : "", rpc: info.rpc, ...info.card };
   const [other, setOther] = useState<Partner | null>(null);
   const [error, setError] = useState<unknown>(null);
   useEffect(() => {
     setOther(null);
     setError(null);
     if (!named) return;
+    if (isServed) {
+      if (named !== info.card.name) choose(named).catch(setError);
+      return;
+    }
     hub
       .agent(named)
       .then((entry) =>
@@ -53,7 +58,8 @@ export default function Chat() {
       .catch(setError);
   }, [named]);
   if (error !== null) return <Trouble error={error} />;
-  const partner = named ? other : own;
+  const isOwn = !named || (isServed && named === info.card.name);
+  const partner = isOwn ? own : other;
   return partner ? <Talk key={partner.rpc} partner={partner} /> : <p>{t("common.loading")}</p>;
 }
 
@@ -116,9 +122,10 @@ function Talk({ partner }: { partner: Partner }) {
   );
 }
 
-/** At a hub tasks are found by who called whom: here the page itself. */
+/** Tasks are found by who called whom: here the page itself. */
 function taskQuery(partner: Partner): Record<string, string> {
-  return me.value!.mode === "hub" ? { caller: me.value!.caller, agent: partner.agent } : {};
+  const info = me.value!;
+  return { caller: info.caller, agent: partner.agent || (info.agents.length ? info.card.name : "") };
 }
 
 function Examples({ skills, onSend }: { skills: Partner["skills"]; onSend: (text: string, skill: string) => void }) {

@@ -403,5 +403,6 @@ function TaskView({ task, at }: { task: Task; at: http.Address }) {
 
 /** Whom Chat talks to about a task: at a hub the entry, whose agent has a number after its name. */
 function chatPartner(agent: string): string {
+  if (me.value!.agents.length) return agent;
   return me.value!.mode === "hub" && agent !== me.value!.card.name ? agent.replace(/\.[^.]*$/, "") : "";
 }

@@ -22,7 +22,7 @@ const SINCE: { [name: string]: number } = { hour: 3_600_000, day: 86_400_000, we
 
 /** What an address of a task has beside its id. The hub has tasks of many agents. */
 function addressOf(task: Summary): Record<string, string> {
-  const isOther = me.value!.mode === "hub";
+  const isOther = me.value!.mode === "hub" || me.value!.agents.length > 0;
   return { tenant: task.tenant, caller: task.caller, agent: isOther ? task.agent : "" };
 }
 

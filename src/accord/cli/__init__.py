@@ -33,6 +33,8 @@ _VERBS = {
     "listen": ("listen", "listen"),
     "db": ("db", "db"),
     "hub": ("hub", "hub"),
+    "console": ("console", "console"),
+    "open": ("console", "open_"),
     "replicas": ("replicas", "replicas"),
     "keyring": ("keyring", "keyring"),
     "key": ("key", "key"),

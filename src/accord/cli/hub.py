@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..server.process import set_up_log
+from .console import say_if_not_built
 from .hub_admin import COMMANDS
 from .hub_client import HubClient, hub_options
 from .hub_find import check, find, probe
@@ -84,10 +85,11 @@ def hub(
         made = Hub(settings)
         page = None
         if not no_console:
-            from ..console import Console
+            from ..console import Console, is_built
 
-            page = Console(made.app, is_hub=True)
-            page.attach(made.app)
+            if is_built():
+                page = Console(made.app, is_hub=True)
+                page.attach(made.app)
 
         def started(address: str) -> None:
             base = settings.url or address
@@ -98,6 +100,8 @@ def hub(
             echo(f"  key      {made.admin_file} (an admin's: keep it to yourself)")
             if page is not None:
                 echo(f"  console  {page.link(base)}   (opens once)")
+            elif not no_console:
+                say_if_not_built()
             how = f"words, and meaning by {settings.meaning}" if settings.meaning else "words only"
             echo(f"  search   by {how}")
             echo("\nAdd an agent:  ", style("accord hub add URL", bold=True))

@@ -16,12 +16,13 @@ from .load import load_agent
 from .table import OUTPUT, is_json, minute, print_json, print_table
 from .terminal import echo
 
-__all__ = ["key"]
+__all__ = ["key", "store_of", "store_options"]
 
 T = TypeVar("T")
 
 
-def _where(command: Callable[..., None]) -> Callable[..., None]:
+def store_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Options that say which agent's store is meant: `store_of` reads them."""
     command = click.option(
         "--agent", "file", metavar="FILE[:NAME]", help="The agent, as given to accord serve."
     )(command)
@@ -48,7 +49,7 @@ def key() -> None:
 @click.option(
     "--expires", type=EXPIRES, help="How long it is valid, like 90d. Without it, for ever."
 )
-@_where
+@store_options
 def new(
     name: str, scopes: str, tenant: str, expires: int | None, store: str | None, file: str | None
 ) -> None:
@@ -79,7 +80,7 @@ def new(
 
 @key.command(name="list")
 @OUTPUT
-@_where
+@store_options
 def list_(output: str, store: str | None, file: str | None) -> None:
     """Print all keys: whose they are, what they allow, when they were last used."""
     rows = [_row(one) for one in _with(store, file, lambda keys: keys.list())]
@@ -110,7 +111,7 @@ def _row(one: StoredApiKey) -> dict[str, Any]:
 
 @key.command()
 @click.argument("id")
-@_where
+@store_options
 def revoke(id: str, store: str | None, file: str | None) -> None:
     """Revoke the key with this ID (see accord key list). It is refused from now on."""
     key_id = id.split("_")[1] if id.startswith("accord_") else id  # the key itself will do
@@ -121,8 +122,7 @@ def revoke(id: str, store: str | None, file: str | None) -> None:
 
 def _with(url: str | None, file: str | None, work: Callable[[KeyStore], Awaitable[T]]) -> T:
     """Do something with the keys of an agent."""
-    if url is None:
-        url = load_agent(file).default_store if file is not None else _only_store()
+    url = store_of(url, file)
 
     async def run() -> T:
         store = open_store(url)
@@ -139,7 +139,12 @@ def _with(url: str | None, file: str | None, work: Callable[[KeyStore], Awaitabl
         raise click.ClickException(str(error)) from error
 
 
-def _only_store() -> str:
+def store_of(url: str | None, file: str | None) -> str:
+    """Return the URL of the store that the options name."""
+    if url is not None:
+        return url
+    if file is not None:
+        return load_agent(file).default_store
     try:
         return only_store()
     except click.ClickException as error:

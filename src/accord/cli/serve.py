@@ -16,6 +16,7 @@ from ..net import egress_words
 from ..push import PushSettings
 from ..server.transport import Tls
 from .amount import DAYS, SECONDS
+from .console import say_if_not_built
 from .example import credential_words, example_line
 from .load import folder_of, load_agent
 from .reload import serve_reloading
@@ -280,6 +281,8 @@ def serve(
             egress_proxy=egress_proxy,
             file=files[0] if files and Path(files[0]).is_file() else "",
         )
+        if not no_console:
+            say_if_not_built()
         base = (url or bound).rstrip("/")
         for registration, one in zip(registrations, (agent, *beside), strict=False):
             registration.start(f"{base}/{one.slug}" if beside else base)

@@ -8,8 +8,15 @@ if TYPE_CHECKING:
     from .console import Console as Console
     from .console import link_of as link_of
     from .login import BrowserSessions as BrowserSessions
+    from .pages import is_built as is_built
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__ = lazy(
-        __name__, {"BrowserSessions": "login", "Console": "console", "link_of": "console"}
+        __name__,
+        {
+            "BrowserSessions": "login",
+            "Console": "console",
+            "is_built": "pages",
+            "link_of": "console",
+        },
     )

@@ -103,7 +103,7 @@ class Api:
         parts = [unquote(part) for part in path.split("/")]
         match request.target.verb, parts:
             case "GET", ["me"]:
-                return _answer(self._me(request))
+                return _answer(self._me(request, query.get("agent", "")))
             case "GET", ["tasks"]:
                 return _answer(await self._list(query))
             case "GET", ["tasks", task_id]:
@@ -148,26 +148,31 @@ class Api:
                 raise MethodNotFound(f"the console has no {path!r:.80}")
         raise MethodNotAllowed("use GET or POST", allow="GET, POST")
 
-    def _me(self, request: HttpRequest) -> Any:
+    def _me(self, request: HttpRequest, name: str) -> Any:
+        """Describe the server, and the agent of this name: the first if there is none of it."""
         app = self._app
         scheme, _, root = request.server_url()
         host = request.headers.get(b"host", b"").decode("latin-1")
         base = f"{scheme}://{host}{root}"
         limits = app.limits
+        several = {} if self._is_hub else {one.agent.name: one for one in app.agents.values()}
+        shown = several.get(name) or next(iter(several.values()), app.root)
+        at = f"/{shown.path}" if shown.path else ""
         return {
             "mode": "hub" if self._is_hub else "agent",
             "base": base,
-            "rpc": root + app.rpc_path,
-            "rest": root + app.rest_path,
+            "rpc": root + at + app.rpc_path,
+            "rest": root + at + app.rest_path,
             "versions": [version.number for version in app.versions],
             "grpcPort": app.grpc_port,
-            "card": msgspec.to_builtins(app.card(base)),
+            "agents": list(several),
+            "card": msgspec.to_builtins(shown.card(base + at)),
             "schemas": {
-                skill.id: {"input": skill.binding.schema()} for skill in app.agent.skills.values()
+                skill.id: {"input": skill.binding.schema()} for skill in shown.agent.skills.values()
             },
             "limits": {"body": limits.body},
             "hasExchanges": self._exchanges is not None,
-            "caller": self._own[-1],
+            "caller": self._own[self._is_hub or shown.authenticator is not None],
         }
 
     @property

@@ -34,12 +34,14 @@ class Console:
         is_hub: It is a hub's.
         makes_link: Make a link when the app is opened; else others do (`new_link`).
         """
-        scopes = {scope for skill in app.agent.skills.values() for scope in skill.scopes}
+        agents = [app.agent, *(served.agent for served in app.agents.values())]
+        skills = [skill for agent in agents for skill in agent.skills.values()]
+        scopes = {scope for skill in skills for scope in skill.scopes}
         self._operator = Caller("console", scopes=frozenset(scopes), scheme="console")
         self.logins = BrowserSessions(app.engine.tasks.store.logins)
         self._makes_link = makes_link
         self._key = ""
-        shown = [name.encode("latin-1") for name in app.agent.headers]
+        shown = {name.encode("latin-1") for agent in agents for name in agent.headers}
         self._exchanges = Exchanges(shown) if has_exchanges else None
         self._pages = Pages()
         self._api = Api(app, self.logins, self._exchanges, operator=self._operator, is_hub=is_hub)
@@ -48,6 +50,10 @@ class Console:
         """Serve the console beside the agent."""
         app.mount(PATH, self.answer)
         app.sessions = self
+        for router in app.routers.values():
+            router.sessions = self
+            if self._exchanges is not None:
+                router.on_exchange = self._exchanges.add
         app.add_part(self)
         if self._exchanges is not None:
             app.on_exchange = self._exchanges.add

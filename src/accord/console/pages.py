@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..server import HttpRequest, HttpResponse, Pairs
 
-__all__ = ["SECURITY", "Pages"]
+__all__ = ["SECURITY", "Pages", "is_built"]
 
 STATIC = Path(__file__).parent / "static"
 
@@ -35,6 +35,11 @@ _NOT_BUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Acc
 <p>In a clone, build it with Node 20 or newer: <code>make console</code>. Then install again
 (<code>pip install .</code>) and start the server again.</p>
 """
+
+
+def is_built() -> bool:
+    """Whether there is a page to serve: it is built with Node, which is not everywhere."""
+    return (STATIC / "index.html").exists()
 
 
 class _File(NamedTuple):

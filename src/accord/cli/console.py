@@ -1,0 +1,122 @@
+"""accord console, accord open: links that log a browser in at the web console."""
+
+import asyncio
+import webbrowser
+from collections.abc import Callable
+
+import click
+
+from ..net import AgentFault, Request
+from ..store import CommitFailed, open_store
+from .key import store_of, store_options
+from .terminal import echo
+
+__all__ = ["console", "open_", "say_if_not_built"]
+
+_AGENT = "http://127.0.0.1:8000"
+_TIMEOUT_S = 10.0
+
+
+def say_if_not_built() -> None:
+    """Say why a server that has just started prints no link."""
+    from ..console import is_built
+
+    if not is_built():
+        echo("  console  not built: install Node 20 or newer, then in a clone:  make console")
+
+
+def _where(command: Callable[..., None]) -> Callable[..., None]:
+    command = click.option(
+        "--hub",
+        "is_hub",
+        is_flag=True,
+        help="The console of the hub that was started in this folder, or as ACCORD_HUB_... says.",
+    )(command)
+    return click.argument("url", required=False)(store_options(command))
+
+
+@click.group()
+def console() -> None:
+    """Open the web console of a running server."""
+
+
+@console.command()
+@_where
+def link(url: str | None, store: str | None, file: str | None, is_hub: bool) -> None:
+    """Print a new link that logs one browser in at the console, once, within a day.
+
+    The server at URL (by default http://127.0.0.1:8000) goes on running, and browsers that are
+    logged in stay so. The link is put into the server's store, so this works where that can be
+    written.
+
+    \b
+    accord console link
+    accord console link http://localhost:9000 --agent trip.py
+    accord console link --hub
+    """
+    echo(_new_link(url, store, file, is_hub=is_hub))
+
+
+@click.command(name="open")
+@_where
+def open_(url: str | None, store: str | None, file: str | None, is_hub: bool) -> None:
+    """Open the console in the web browser of this machine, logged in.
+
+    \b
+    accord open
+    accord open http://localhost:9000 --agent trip.py
+    accord open --hub
+    """
+    link = _new_link(url, store, file, is_hub=is_hub)
+    if webbrowser.open(link):
+        echo("the console is open in your browser", err=True)
+    else:
+        echo("there is no web browser here; open this link, which works once:", err=True)
+        echo(link)
+
+
+def _new_link(url: str | None, store: str | None, file: str | None, *, is_hub: bool) -> str:
+    if is_hub:
+        from ..hub import HubSettings
+
+        settings = HubSettings.of({})
+        store = store or settings.task_store
+        url = url or settings.url or f"http://127.0.0.1:{settings.port}"
+    url = (url or _AGENT).rstrip("/")
+    from ..console import BrowserSessions, link_of
+
+    async def make() -> str:
+        await _check(url)
+        opened = open_store(store_of(store, file))
+        if opened.is_volatile:
+            raise click.ClickException(
+                "a server without a store is known to itself alone; take the link it printed at "
+                "its start, or make one in a browser that is logged in, under Settings"
+            )
+        await opened.logins.prepare()
+        return link_of(url, await BrowserSessions(opened.logins).new_link())
+
+    try:
+        return asyncio.run(make())
+    except (RuntimeError, ValueError, CommitFailed) as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _check(url: str) -> None:
+    """Raise ClickException if there is no console at this address."""
+    from ..net import Network  # brings aiohttp, which a server that only starts has no need of
+
+    network = Network(connect_s=_TIMEOUT_S, lost_s=_TIMEOUT_S)
+    try:
+        answer = await network.fetch(Request("GET", f"{url}/console/", _TIMEOUT_S), limit=1 << 20)
+    except AgentFault as error:
+        raise click.ClickException(
+            f"no server answers at {url}: {error.fault}; give its address: accord console link URL"
+        ) from error
+    finally:
+        await network.close()
+    if answer.status != 200:
+        raise click.ClickException(
+            f"the server at {url} has no console: it was started with --no-console, its agent can "
+            "be reached without authentication, or the page was not built"
+        )
