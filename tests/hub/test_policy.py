@@ -155,9 +155,8 @@ TABLE = [
     (("allow team:hr see agent:hr",), PRIVATE, "hr", "", "see", "allow"),
     (("allow team:hr see agent:hr",), PRIVATE, "it", "", "see", "hidden"),
     (("allow team:hr see agent:hr",), PENDING, "hr", "", "see", "hidden"),
-    (("ask team:interns call *", "allow team:hr call *"), PUBLIC, "intern", "", "call", "ask"),
-    (("ask team:interns call *", "allow team:hr call *"), PUBLIC, "hr", "", "call", "allow"),
-    (("ask anyone call *", "deny team:interns call *"), PUBLIC, "intern", "", "call", "deny"),
+    (("deny team:interns call *", "allow team:hr call *"), PUBLIC, "intern", "", "call", "deny"),
+    (("deny team:interns call *", "allow team:hr call *"), PUBLIC, "hr", "", "call", "allow"),
     (("allow anyone call *", "deny team:it call skill:hr/pay"), PUBLIC, "it", "pay", "call",
      "deny"),
 ]  # fmt: skip
@@ -235,7 +234,7 @@ def test_an_owner_may_say_that_an_agent_honours_the_choice(policy):
 
 @pytest.mark.parametrize(
     "words",
-    ["deny everyone call *", "deny team: call *", "deny anyone call hr", "ask anyone see *"],
+    ["deny everyone call *", "deny team: call *", "deny anyone call hr", "ask anyone call *"],
 )
 def test_a_rule_that_says_nothing_is_refused(words):
     with pytest.raises(msgspec.ValidationError, match=r"who|what|effect"):
@@ -255,3 +254,25 @@ async def test_a_rule_that_cannot_be_read_denies_everything_until_it_can(tmp_pat
         await desk.hub.db.execute("DELETE FROM policies")
         await desk.hub.changes.sync()
         assert (await desk.call("GET", "/agents/baker", by="mia")).status == 200
+
+
+async def test_a_rule_that_asked_refuses_still(tmp_path):
+    """Release 0.2 stored an effect `ask`, which refused every call, and exported it."""
+    old = {"who": "anyone", "what": "agent:baker", "may": "call", "effect": "ask", "team": "hr"}
+    new = {"who": "anyone", "what": "*", "may": "see", "effect": "allow", "team": ""}
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.add(server.url)
+        async with desk.hub.changes.transaction() as db:
+            for id_, one in (("1", old), ("2", new)):
+                stored = msgspec.json.encode(one | {"limit": 0, "id": id_}).decode()
+                await db.execute("INSERT INTO policies VALUES (?, ?, ?)", id_, stored, 1)
+        words = [one.words for one in desk.hub.policy.rules]
+        assert words == ["deny anyone call agent:baker", "allow anyone see *"]
+        assert (await desk.call("POST", "/policies", old)).status == 400
+        for one in desk.hub.policy.rules:
+            await desk.call("DELETE", f"/policies/{one.id}")
+        exported = {"agents": [], "networks": [], "policies": [old, new]}
+        assert (await desk.call("POST", "/import", exported)).status == 200
+        assert [one.words for one in desk.hub.policy.rules] == words
+        wrong = {"policies": [{"who": "nobody", "what": "*"}]}
+        assert (await desk.call("POST", "/import", wrong)).status == 400

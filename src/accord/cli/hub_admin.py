@@ -166,17 +166,14 @@ def policy() -> None:
 
 
 @policy.command(name="add")
-@click.argument("effect", type=click.Choice(["allow", "ask", "deny"]))
+@click.argument("effect", type=click.Choice(["allow", "deny"]))
 @click.argument("who")
 @click.argument("may", type=click.Choice(["see", "call"]))
 @click.argument("what")
 @click.option("--limit", type=int, default=0, help="Calls per minute of each caller.")
-@click.option("--team", default="", help="Who is asked, with `ask`.")
 @hub_options
-def add_rule(
-    client: HubClient, effect: str, who: str, may: str, what: str, limit: int, team: str
-) -> None:
-    """Add a rule. `deny` counts before `ask`, `ask` before `allow`.
+def add_rule(client: HubClient, effect: str, who: str, may: str, what: str, limit: int) -> None:
+    """Add a rule. `deny` counts before `allow`.
 
     \b
     WHO   anyone, signed-in, user:NAME, team:NAME, role:NAME, key:NAME, claim:NAME=VALUE;
@@ -186,7 +183,7 @@ def add_rule(
     \b
     accord hub policy add deny '!team:hr' call 'skill:hr/*'
     """
-    body = {"effect": effect, "who": who, "may": may, "what": what, "limit": limit, "team": team}
+    body = {"effect": effect, "who": who, "may": may, "what": what, "limit": limit}
     made = client.call("POST", "/policies", body)
     note = f"\n{made['note']}" if made.get("note") else ""
     client.show(made, lambda _: f"rule {made['id']} is there{note}")

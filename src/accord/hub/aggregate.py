@@ -194,7 +194,7 @@ class AggregateAgent:
         for entry in hub.registry.visible_to(caller):
             for skill in entry.card.skills:
                 if (
-                    hub.policy.decide(caller, entry, skill.id, "call").effect != "deny"
+                    hub.policy.decide(caller, entry, skill.id, "call").is_allowed
                     and hub.policy.decide(caller, entry, skill.id, "see").is_allowed
                 ):
                     shown: dict[str, Any] = fence_skill(skill)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .policy import PolicyRule as PolicyRule
     from .policy import applies as applies
     from .policy import honours_skill as honours_skill
+    from .policy import read_rule as read_rule
     from .trust import TrustedKeys as TrustedKeys
     from .vault import NewCredential as NewCredential
     from .vault import Vault as Vault
@@ -44,5 +45,6 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Vault": "vault",
             "applies": "policy",
             "honours_skill": "policy",
+            "read_rule": "policy",
         },
     )

@@ -1,8 +1,7 @@
 """Who may see and call what: visibility, and rules by agent, skill and tag.
 
 `decide` is the one function every face of the hub asks. A rule is
-`{who, what, may, effect, limit}`; `deny` counts before `ask`, `ask` before `allow`. Without a rule
-visibility decides.
+`{who, what, may, effect, limit}`; `deny` counts before `allow`. Without a rule visibility decides.
 
 An A2A message has no place for a skill. A rule by skill binds only at agents that do what
 `metadata.skill` names; a caller who may use some of another agent's skills may not call it at all
@@ -12,7 +11,7 @@ An A2A message has no place for a skill. A rule by skill binds only at agents th
 import re
 import secrets
 from fnmatch import fnmatchcase
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -32,12 +31,13 @@ __all__ = [
     "SkillChoice",
     "applies",
     "honours_skill",
+    "read_rule",
 ]
 
-Effect: TypeAlias = Literal["allow", "ask", "deny"]
+Effect: TypeAlias = Literal["allow", "deny"]
 May: TypeAlias = Literal["see", "call"]
 
-_ORDER: tuple[Effect, ...] = ("deny", "ask", "allow")
+_ORDER: tuple[Effect, ...] = ("deny", "allow")
 _WHO = re.compile(r"!?(anyone|signed-in|(user|team|role|key):[^\s]+|claim:[^\s=]+=\S+)")
 _WHAT = re.compile(r"\*|agent:[^\s/]+|skill:[^\s/]+/\S+|tag:\S+")
 
@@ -50,7 +50,6 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     may: May = "call"
     effect: Effect = "deny"
     limit: int = 0  # calls per minute of each caller it allows; 0: none
-    team: str = ""  # who is asked, if the effect is `ask`
     id: str = ""
 
     def __post_init__(self) -> None:
@@ -63,8 +62,6 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError(
                 f"what: {self.what!r} is none of *, agent:NAME, skill:AGENT/SKILL, tag:TAG"
             )
-        if self.effect == "ask" and self.may != "call":
-            raise ValueError("effect: `ask` is for calls; what is seen is not asked for each time")
 
     @property
     def words(self) -> str:
@@ -114,7 +111,7 @@ class Policy:
             return Decision("deny", "the hub's rules can't be read", is_hidden=True)
         person = self._people.person(caller)
         seen = self._sees(person, caller, entry, None)
-        if seen.effect != "allow":
+        if not seen.is_allowed:
             return seen
         if may == "see":
             return self._sees(person, caller, entry, skill) if skill is not None else seen
@@ -130,17 +127,15 @@ class Policy:
     def choose_skill(self, caller: Caller, entry: Entry, named: str = "") -> SkillChoice:
         """Return which skill a message to an agent may use; `named` is the one it names itself."""
         whole = self.decide(caller, entry, None, "call")
-        if whole.effect == "deny":
+        if not whole.is_allowed:
             return SkillChoice(whole)
         if not self._rules:  # then skills don't differ
             return SkillChoice(whole, named)
         skills = [skill.id for skill in entry.card.skills]
         each = {id_: self.decide(caller, entry, id_, "call") for id_ in skills}
-        allowed = tuple(id_ for id_, decision in each.items() if decision.effect != "deny")
+        allowed = tuple(id_ for id_, decision in each.items() if decision.is_allowed)
         if len(allowed) == len(skills):  # not restricted
-            return SkillChoice(
-                each.get(named, whole) if named else _most_careful(each, whole), named
-            )
+            return SkillChoice(each.get(named, whole), named)
         if not honours_skill(entry):
             reason = (
                 f"{entry.name} does not say that it keeps to metadata.skill, so a caller who may "
@@ -158,6 +153,15 @@ class Policy:
             else f"no skill of {entry.name} is allowed to this caller"
         )
         return SkillChoice(Decision("deny", reason), allowed=allowed)
+
+    def lapsing(self, entry: Entry, changed: Entry) -> list[str]:
+        """Return the rules that bind an entry, or a skill of it, and would no longer if the entry
+        became `changed`: what its maker or owner writes must not undo what an admin decided.
+
+        A skill that is gone is no harm, unless a new one that the rule does not bind stands beside
+        it: that may be the same under another name.
+        """
+        return [rule.words for rule in self._rules or () if _lapses(rule, entry, changed)]
 
     async def add(self, by: Person, rule: PolicyRule) -> PolicyRule:
         made = msgspec.structs.replace(rule, id=secrets.token_hex(6))
@@ -182,7 +186,7 @@ class Policy:
     async def _load(self) -> None:
         try:
             rows = await self._db.fetch("SELECT rule FROM policies ORDER BY created_ms, id")
-            rules = [msgspec.json.decode(row["rule"], type=PolicyRule) for row in rows]
+            rules = [read_rule(msgspec.json.decode(row["rule"])) for row in rows]
         except BaseException:
             self._rules = None  # they can't be read: everything is denied
             raise
@@ -224,9 +228,26 @@ def honours_skill(entry: Entry) -> bool:
     return declared or entry.settings.honours_skill
 
 
-def _most_careful(each: dict[str, Decision], whole: Decision) -> Decision:
-    """A message that names no skill may become any of them."""
-    return min((whole, *each.values()), key=lambda decision: _ORDER.index(decision.effect))
+def read_rule(value: dict[str, Any]) -> PolicyRule:
+    """Return a rule that was stored or exported, also by 0.2: there was an effect `ask` that
+    refused every call, and a team to be asked. Raises msgspec.ValidationError.
+    """
+    known = {name: one for name, one in value.items() if name != "team"}
+    if known.get("effect") == "ask":
+        known["effect"] = "deny"
+    return msgspec.convert(known, PolicyRule)
+
+
+def _lapses(rule: PolicyRule, entry: Entry, changed: Entry) -> bool:
+    if rule.effect == "allow" and not rule.limit:
+        return False
+    if applies(rule, entry, None) and not applies(rule, changed, None):
+        return True
+    before = {skill.id for skill in entry.card.skills}
+    after = {skill.id for skill in changed.card.skills}
+    bound = {id_ for id_ in before if applies(rule, entry, id_)}
+    free = {id_ for id_ in after if not applies(rule, changed, id_)}
+    return bool(bound & free) or (bool(bound - after) and bool(free - before))
 
 
 def applies(rule: PolicyRule, entry: Entry, skill: str | None) -> bool:

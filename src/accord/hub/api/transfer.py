@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from ...model import A2AError
-from ..access import PolicyRule
+from ...model import A2AError, InvalidParams
+from ..access import read_rule
 from ..registry import EntrySettings, Visibility
 from .router import ApiCall, ApiRoute
 
@@ -25,7 +25,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     """Entries, rules and networks of a hub."""
 
     agents: list[ExportedAgent] = []
-    policies: list[PolicyRule] = []
+    policies: list[dict[str, Any]] = []  # as at /policies
     networks: list[str] = []
 
 
@@ -48,11 +48,16 @@ async def _export(call: ApiCall) -> Any:
         for entry in hub.registry.all()
     ]
     networks = [row["what"] for row in hub.networks.listed() if row["created_ms"]]
-    return Export(agents=agents, policies=hub.policy.rules, networks=networks)
+    rules: list[dict[str, Any]] = msgspec.to_builtins(hub.policy.rules)
+    return Export(agents=agents, policies=rules, networks=networks)
 
 
 async def _import(call: ApiCall) -> Any:
     hub, given = call.hub, call.body
+    try:
+        rules = [read_rule(one) for one in given.policies]
+    except msgspec.ValidationError as error:
+        raise InvalidParams(f"policies: {error}") from None
     added: list[str] = []
     failed: dict[str, str] = {}
     for what in given.networks:
@@ -76,7 +81,7 @@ async def _import(call: ApiCall) -> Any:
         else:
             added.append(one.name)
     known = {rule.words for rule in hub.policy.rules}
-    for rule in given.policies:
+    for rule in rules:
         if rule.words not in known:
             await hub.policy.add(call.person, rule)
     return Imported(added, failed)

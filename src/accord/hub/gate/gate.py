@@ -207,7 +207,7 @@ class Gate:
         return [
             skill.id
             for skill in entry.card.skills
-            if policy.decide(caller, entry, skill.id, "call").effect != "deny"
+            if policy.decide(caller, entry, skill.id, "call").is_allowed
             and policy.decide(caller, entry, skill.id, "see").is_allowed
         ]
 
@@ -262,8 +262,6 @@ class Gate:
         if not choice.decision.is_allowed:
             who = self._hub.people.person(caller).name
             reason = choice.decision.reason
-            if choice.decision.effect == "ask":
-                reason += "; a person has to allow such calls, and this hub can't ask one yet"
             await self._hub.audit.write(who, "call.refused", entry.name, reason)
             raise PermissionDenied(reason)
         self._check_limits(entry, caller, choice.decision.limit)
