@@ -23,6 +23,7 @@ def base() -> Card:
         provider={"organization": "Bakers", "url": "https://bakers.example"},
         securitySchemes={"key": {"apiKeySecurityScheme": {"location": "header", "name": "X-Key"}}},
         securityRequirements=[{"schemes": {"key": {"list": []}}}],
+        capabilities={"streaming": True, "extensions": [SCHEMAS]},
     )
 
 
@@ -46,6 +47,7 @@ def with_skill(i: int, **more: Any) -> Card:
 
 
 EXTENSION = {"uri": "urn:example:pay", "required": True}
+SCHEMAS = {"uri": "urn:example:schemas", "params": {"a": 1}}
 NEW_SKILL = {"id": "cut", "name": "Cut", "description": "Cuts bread.", "tags": []}
 SIGNED = SignatureReport(status="trusted", key_id="k", thumbprint="1", key_from="a file")
 OTHER_KEY = SignatureReport(status="trusted", key_id="k", thumbprint="2", key_from="a file")
@@ -60,21 +62,28 @@ KINDS = [
     (changed(provider={"organization": "Millers", "url": "https://m.example"}),
      "provider changed", "material", "waits passes waits"),
     (changed(skills=base()["skills"][:1]), "skill removed", "material", "waits passes waits"),
-    (changed(capabilities={"streaming": True, "extensions": [EXTENSION]}),
+    (changed(capabilities={"streaming": True, "extensions": [SCHEMAS, EXTENSION]}),
      "extension required", "material", "waits passes waits"),
     (changed(defaultOutputModes=["text/plain"]),
      "output modes removed", "material", "waits passes waits"),
+    (changed(skills=[*base()["skills"], NEW_SKILL]),
+     "skill added", "material", "waits passes waits"),
+    (with_skill(0, description="Bakes cakes."),
+     "text of a skill changed", "material", "waits passes waits"),
+    (with_skill(0, name="Pay"), "text of a skill changed", "material", "waits passes waits"),
+    (with_skill(0, tags=["pay"]), "text of a skill changed", "material", "waits passes waits"),
+    (with_skill(0, examples=["Pay"]), "text of a skill changed", "material", "waits passes waits"),
+    (changed(name="Bank"), "name or description changed", "material", "waits passes waits"),
+    (changed(description="Pays."), "name or description changed", "material", "waits passes waits"),
+    (changed(capabilities={"streaming": True, "extensions": [SCHEMAS | {"params": {"b": 1}}]}),
+     "extension changed", "material", "waits passes waits"),
     (changed(supportedInterfaces=[interface("https://baker.example/rpc")]),
      "interface moved or removed", "notable", "passes passes waits"),
-    (changed(skills=[*base()["skills"], NEW_SKILL]),
-     "skill added", "notable", "passes passes waits"),
-    (with_skill(0, description="Bakes cakes."),
-     "text of a skill changed", "notable", "passes passes waits"),
-    (changed(capabilities={"streaming": False}),
+    (changed(capabilities={"streaming": False, "extensions": [SCHEMAS]}),
      "capabilities changed", "notable", "passes passes waits"),
     (changed(defaultInputModes=["application/json"]),
      "input modes removed", "notable", "passes passes waits"),
-    (changed(description="Bakes well."), "text changed", "cosmetic", "passes passes waits"),
+    (changed(version="2"), "text changed", "cosmetic", "passes passes waits"),
 ]  # fmt: skip
 
 
@@ -203,12 +212,12 @@ async def test_a_card_that_cannot_be_read_changes_nothing(tmp_path):
 async def test_a_notable_change_passes_and_is_told(tmp_path):
     async with hub_at(tmp_path) as desk, serving_card() as server:
         await desk.add(server.url)
-        server.card = server.base(skills=[*server.base()["skills"], NEW_SKILL])
+        server.card = server.base(capabilities={})
         answer = await desk.call("POST", "/agents/baker:refresh")
         assert answer.body["approved"] == 2
         (alert,) = await desk.hub.inbox.open_alerts()
         assert alert.kind == "news"
-        assert "skill added" in alert.said
+        assert "capabilities changed" in alert.said
         # An entry that is pinned waits for everything.
         await desk.call("PATCH", "/agents/baker", {"settings": {"changes": "pin"}})
         server.card = server.base(description="Other words.")
@@ -237,6 +246,95 @@ async def test_many_changes_hide_nothing_that_waits(tmp_path, store):
         assert [alert.agent for alert in await inbox.open_alerts(1, owner=owner)] == ["baker"]
 
 
+async def test_an_approved_agent_does_not_take_over_the_work_of_others(tmp_path):
+    """By what it says of itself later: until an admin has looked, search finds what was approved.
+    An admin may let texts pass.
+    """
+    words = [NEW_SKILL | {"name": "Payroll", "description": "Pays salaries."}]
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.add(server.url)
+        server.card = server.base(skills=[*server.base()["skills"], *words])
+        assert (await desk.call("POST", "/agents/baker:refresh")).body["waiting"] is True
+        found = await desk.call("GET", "/search?text=pay%20salaries")
+        assert found.body["untrusted"] == []
+        await desk.call("POST", "/agents/baker/cards/2:reject")
+        await desk.call("PATCH", "/agents/baker", {"settings": {"texts": "follow"}})
+        server.card = server.base(skills=[*server.base()["skills"], *words], version="3")
+        assert (await desk.call("POST", "/agents/baker:refresh")).body["approved"] == 3
+        found = await desk.call("GET", "/search?text=pay%20salaries")
+        assert [one["agent"] for one in found.body["untrusted"]] == ["baker"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"changes": "follow"}, {"texts": "follow"}, {"description": "Pays."}, {"tags": ["pay"]}],
+)
+async def test_an_owner_does_not_let_pass_what_an_admin_has_to_approve(tmp_path, settings):
+    """Nor gives the agent other texts than those that were approved."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.key("pub", "publisher")
+        await desk.add(server.url, by="pub", name="baker")
+        before = await desk.call("PATCH", "/agents/baker", {"settings": {"tags": ["x"]}}, by="pub")
+        assert before.status == 200  # an admin sees it when they approve
+        await desk.call("POST", "/agents/baker/cards/1:approve")
+        by_owner = await desk.call("PATCH", "/agents/baker", {"settings": settings}, by="pub")
+        assert by_owner.status == 403, by_owner.body
+        stricter = await desk.call(
+            "PATCH", "/agents/baker", {"settings": {"changes": "pin"}}, by="pub"
+        )
+        assert stricter.status == 200
+        by_admin = await desk.call("PATCH", "/agents/baker", {"settings": settings})
+        assert by_admin.status == 200
+
+
+TAGGED = {"id": "fire", "name": "Fire", "description": "Fires.", "tags": ["danger"]}
+PLAIN = {"id": "hire", "name": "Hire", "description": "Hires.", "tags": []}
+DANGER = {"who": "anyone", "what": "tag:danger", "effect": "deny"}
+
+# A rule, the skills before and after: whether the change waits though the entry follows changes.
+LAPSES = {
+    "a skill drops the tag": (DANGER, [TAGGED, PLAIN], [TAGGED | {"tags": []}, PLAIN], True),
+    "a skill comes back under another id": (
+        DANGER, [TAGGED, PLAIN], [TAGGED | {"id": "dismiss", "tags": []}, PLAIN], True),
+    "a skill without it comes to an agent that has it": (
+        DANGER, [TAGGED], [TAGGED, PLAIN], True),
+    "a skill that a rule names comes back under another id": (
+        {"who": "anyone", "what": "skill:baker/fire", "effect": "deny"},
+        [TAGGED, PLAIN], [TAGGED | {"id": "dismiss"}, PLAIN], True),
+    "a skill with it is gone": (DANGER, [TAGGED, PLAIN], [PLAIN], False),
+    "another text": (DANGER, [TAGGED, PLAIN], [TAGGED, PLAIN | {"description": "Now."}], False),
+    "no rule is about it": (
+        DANGER | {"what": "tag:money"}, [TAGGED, PLAIN], [TAGGED | {"tags": []}, PLAIN], False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "before", "after", "waits"), LAPSES.values(), ids=LAPSES)
+async def test_a_rule_does_not_lapse_by_what_the_agent_says(tmp_path, rule, before, after, waits):
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        server.card = server.base(skills=before)
+        await desk.add(server.url, settings={"changes": "follow"})
+        assert (await desk.call("POST", "/policies", rule)).status == 201
+        server.card = server.base(skills=after)
+        answer = await desk.call("POST", "/agents/baker:refresh")
+        assert answer.body.get("waiting", False) is waits
+        alerts = [one for one in await desk.hub.inbox.open_alerts() if one.kind == "card"]
+        assert [rule["what"] in one.said for one in alerts] == ([True] if waits else [])
+
+
+async def test_a_rule_does_not_lapse_by_what_the_owner_sets(tmp_path):
+    """A rule by a tag of the entry: only an admin takes the tag away."""
+    async with hub_at(tmp_path) as desk, serving_card() as server:
+        await desk.key("pub", "publisher")
+        settings = {"tags": ["danger"], "changes": "follow"}
+        await desk.add(server.url, by="pub", name="baker", settings=settings)
+        await desk.call("POST", "/agents/baker/cards/1:approve")
+        await desk.call("POST", "/policies", DANGER)
+        away = {"settings": {"tags": []}}
+        refused = await desk.call("PATCH", "/agents/baker", away, by="pub")
+        assert (refused.status, "tag:danger" in refused.body["error"]["message"]) == (403, True)
+        assert (await desk.call("PATCH", "/agents/baker", away)).status == 200
+
+
 async def test_versions_nobody_decided_on_are_kept_to_a_number(tmp_path, store):
     """The last 20 of them; those that were in use stay."""
     async with hub_at(tmp_path, **store) as desk, serving_card() as server:
@@ -249,3 +347,24 @@ async def test_versions_nobody_decided_on_are_kept_to_a_number(tmp_path, store):
         dropped = await desk.call("POST", "/agents/baker/cards/2:approve")
     assert [card["n"] for card in kept] == [*range(25, 4, -1), 1]
     assert dropped.status == 404
+
+
+async def test_versions_that_counted_at_once_are_kept_to_a_number_and_a_size(tmp_path, store):
+    """A card that changes with every look must not fill the disk. What a person approved stays, and
+    what is in use.
+    """
+    large = "x" * 900_000
+    async with hub_at(tmp_path, **store) as desk, serving_card() as server:
+        server.card = server.base(documentationUrl=f"https://a.example/{large}")
+        await desk.add(server.url)
+        for n in range(2, 33):
+            long_ = large if n < 12 else ""
+            server.card = server.base(version=str(n), documentationUrl=f"https://a.example/{long_}")
+            taken = await desk.call("POST", "/agents/baker:refresh")
+            assert taken.body["approved"] == n, taken.body
+            kept = (await desk.call("GET", "/agents/baker/cards")).body["cards"]
+            if n == 11:
+                assert [card["n"] for card in kept] == [11, 10, 9, 8, 1]
+    assert [card["n"] for card in kept] == [*range(32, 12, -1), 1]
+    assert {card["decision"] for card in kept[:-1]} == {"taken"}
+    assert kept[-1]["decision"] == "approved"

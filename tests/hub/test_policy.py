@@ -269,8 +269,8 @@ async def test_a_rule_that_asked_refuses_still(tmp_path):
         words = [one.words for one in desk.hub.policy.rules]
         assert words == ["deny anyone call agent:baker", "allow anyone see *"]
         assert (await desk.call("POST", "/policies", old)).status == 400
-        for one in desk.hub.policy.rules:
-            await desk.call("DELETE", f"/policies/{one.id}")
+        for rule_ in desk.hub.policy.rules:
+            await desk.call("DELETE", f"/policies/{rule_.id}")
         exported = {"agents": [], "networks": [], "policies": [old, new]}
         assert (await desk.call("POST", "/import", exported)).status == 200
         assert [one.words for one in desk.hub.policy.rules] == words

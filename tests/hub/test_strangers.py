@@ -106,7 +106,7 @@ async def test_a_description_of_the_owners_is_cleaned_and_does_not_address_a_mod
         # The owner may change other things beside it.
         other = await desk.call("PATCH", "/agents/baker", {"settings": {"probe": "off"}}, by="pub")
         assert (other.status, other.body["description"]) == (200, bad)
-        assert await set_to("Bakes\x1b[2J " + "x" * 5000, "pub") == 200
+        assert await set_to("Bakes\x1b[2J " + "x" * 5000, "admin") == 200
         entry = desk.hub.registry.get("baker")
         assert entry is not None
         assert entry.settings.description.startswith("Bakes[2J xx")

@@ -1,7 +1,8 @@
 """What is different between two cards, and how much it matters. Pure: no clock, no database.
 
-Material: the agent could be somebody else, somewhere else, or do less. Notable: it does more, or
-says so differently. Cosmetic: the rest.
+Material: the agent could be somebody else, somewhere else, do less, or be chosen for other work: by
+its name and description, and by the texts of its skills, people, search and models choose it.
+Notable: it can do more. Cosmetic: the rest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +20,8 @@ Found: TypeAlias = tuple[str, Any, Any]  # where, before, after
 
 _WEIGHTS: tuple[Weight, ...] = ("material", "notable", "cosmetic")
 _TEXTS = ("name", "description", "tags", "examples")
-_COSMETIC = ("name", "description", "version", "documentation_url", "icon_url")
+_OWN_TEXTS = ("name", "description")
+_COSMETIC = ("version", "documentation_url", "icon_url")
 
 
 class Side(NamedTuple):
@@ -58,7 +60,11 @@ def passes(found: Sequence[Difference], settings: EntrySettings) -> bool:
         case "follow":
             return not any(one.kind in _NEVER_FOLLOWED for one in found)
         case "hold":
-            return worst(found) != "material"
+            return not any(
+                one.weight == "material"
+                and (settings.texts == "hold" or one.kind not in _TEXTS_THAT_ROUTE)
+                for one in found
+            )
 
 
 def _interfaces(side: Side) -> dict[tuple[str, str], set[str]]:
@@ -142,6 +148,18 @@ def _skill_text(old: Side, new: Side) -> Iterator[Found]:
                 yield from _field(name, skill, after[id_], f"skill {id_}: ")
 
 
+def _own_text(old: Side, new: Side) -> Iterator[Found]:
+    for name in _OWN_TEXTS:
+        yield from _field(name, old.card, new.card)
+
+
+def _extension_changed(old: Side, new: Side) -> Iterator[Found]:
+    before = {one.uri: one for one in old.card.capabilities.extensions}
+    for one in new.card.capabilities.extensions:
+        if one.uri in before:
+            yield from _field("params", before[one.uri], one, f"extension {one.uri}: ")
+
+
 def _required(side: Side) -> set[str]:
     return {one.uri for one in side.card.capabilities.extensions if one.required}
 
@@ -205,12 +223,23 @@ RULES = (
     ChangeRule("skill removed", "material", _skill_removed),
     ChangeRule("extension required", "material", _extension_required),
     ChangeRule("output modes removed", "material", _modes_removed("output_modes")),
+    ChangeRule("skill added", "material", _skill_added),
+    ChangeRule("text of a skill changed", "material", _skill_text),
+    ChangeRule("name or description changed", "material", _own_text),
+    # Such as the schemas of skills, whose descriptions models read.
+    ChangeRule("extension changed", "material", _extension_changed),
     ChangeRule("interface moved or removed", "notable", _addresses),
-    ChangeRule("skill added", "notable", _skill_added),
-    ChangeRule("text of a skill changed", "notable", _skill_text),
     ChangeRule("capabilities changed", "notable", _capabilities),
     ChangeRule("input modes removed", "notable", _modes_removed("input_modes")),
     ChangeRule("text changed", "cosmetic", _cosmetic),
+)
+
+# What an entry with `texts=follow` does not wait for.
+_TEXTS_THAT_ROUTE = (
+    "skill added",
+    "text of a skill changed",
+    "name or description changed",
+    "extension changed",
 )
 
 # Even an entry whose changes are followed waits if it could be another agent.

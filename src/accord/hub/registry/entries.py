@@ -65,6 +65,8 @@ class EntrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     # What a changed card does: `hold` lets notable changes pass and material ones wait, `follow`
     # passes all while the origins stay, `pin` has everything wait.
     changes: Literal["hold", "follow", "pin"] = "hold"
+    # With `hold`, whether texts wait by which the agent is chosen.
+    texts: Literal["hold", "follow"] = "hold"
     beats: bool = False  # the agent says by itself that it lives
     honours_skill: bool = (
         False  # it does what metadata.skill names, though its card does not say so
@@ -124,7 +126,9 @@ class CardVersion(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  # what had to be repaired to read it
     signature: SignatureReport = SignatureReport()
     differences: tuple[Difference, ...] = ()  # from the version that was approved then
-    decision: Literal["approved", "waiting", "rejected", "replaced"] = "waiting"
+    # `taken`: it counted at once, by the entry's settings; `replaced`: the next one came before
+    # anybody decided.
+    decision: Literal["approved", "taken", "waiting", "rejected", "replaced"] = "waiting"
     first_ms: int = 0
     last_ms: int = 0
 

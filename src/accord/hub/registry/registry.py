@@ -37,7 +37,7 @@ from .rows import (
     AGENT_COLUMNS,
     CARD_COLUMNS,
     decide,
-    drop_replaced,
+    drop_undecided,
     entry_of,
     free_name,
     health_of,
@@ -58,7 +58,10 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 RESERVED = frozenset(
     ["agents", "api", "ard", "console", "healthz", "hub", "mcp", "metrics", "readyz", "tasks", "v1"]
 )
-REPLACED = 20  # versions kept of an entry's card that nobody decided on before the next one came
+# Versions kept of an entry's card that nobody decided on: the next one came before, or they counted
+# at once.
+UNDECIDED, UNDECIDED_BYTES = 20, 8 << 20
+_LOOSE = ("pin", "hold", "follow")  # settings for changes, the strictest first
 _SEEN_MS = 60_000  # how exact the time is at which a card was last seen unchanged
 
 
@@ -224,6 +227,8 @@ class Registry:
             )
             if not approval:
                 said = f"{name} was added by {by.name} and waits for approval"
+                if settings.changes == "follow" or settings.texts == "follow":
+                    said += "; later changes of its texts would not wait"
                 detail = {"version": 1, "warnings": found.warnings}
                 await self._inbox.add("approval", name, said, detail, within=db)
         return self._by_id[id_]
@@ -328,6 +333,7 @@ class Registry:
         )
         refusal = self._trusted.refusal(found.signature, self._settings.trust)
         refusal = refusal or "; ".join(w for w in found.warnings if w not in base.notes)
+        refusal = refusal or self._lapsing(entry, msgspec.structs.replace(entry, card=found.card))
         is_taken = bool(entry.approved) and not refusal and passes(changed, entry.settings)
         async with self._changes.transaction() as db:
             version = entry.latest + 1
@@ -343,11 +349,17 @@ class Registry:
                 "UPDATE cards SET decision = 'replaced' WHERE agent = ? AND decision = 'waiting'",
                 entry.id,
             )
-            await drop_replaced(db, entry.id, REPLACED)
-            decision = "approved" if is_taken else "waiting"
+            decision = "taken" if is_taken else "waiting"
             await insert_card(db, entry.id, version, found, changed, decision, now)
+            in_use = version if is_taken else entry.approved
+            await drop_undecided(db, entry.id, (version, in_use), UNDECIDED, UNDECIDED_BYTES)
             await self._tell_change(db, entry, version, changed, refusal, is_taken=is_taken)
         return self._by_id[entry.id]
+
+    def _lapsing(self, entry: Entry, changed: Entry) -> str:
+        """Which rules would no longer bind an entry; empty if none."""
+        rules = self._policy.lapsing(entry, changed) if entry.approved else []
+        return f"it would no longer be bound by: {'; '.join(rules)}" if rules else ""
 
     async def _tell_change(
         self,
@@ -463,6 +475,8 @@ class Registry:
         """
         entry = self._living(name)
         settings = _checked(by, settings or entry.settings, entry.settings)
+        if not by.is_admin:
+            self._check_loosened(entry, settings)
         changed = {
             "visibility": visibility or entry.visibility,
             "team": entry.team if team is None else team,
@@ -475,6 +489,22 @@ class Registry:
             await self._write(db, entry, if_revision=if_revision, **changed)
             await self._audit.write(by.name, "agent.change", name, changed, within=db)
         return self._by_id[entry.id]
+
+    def _check_loosened(self, entry: Entry, settings: EntrySettings) -> None:
+        """Raise PermissionDenied if settings would let pass what an admin has to approve."""
+        before = entry.settings
+        what = ""
+        if _LOOSE.index(settings.changes) > _LOOSE.index(before.changes):
+            what = f"changes={settings.changes}"
+        elif settings.texts == "follow" != before.texts:
+            what = "texts=follow"
+        elif entry.approved and "follow" not in (before.changes, before.texts):
+            # They stand for the card's own, which would wait.
+            names = ("description", "tags")
+            what = ", ".join(n for n in names if getattr(settings, n) != getattr(before, n))
+        what = what or self._lapsing(entry, msgspec.structs.replace(entry, settings=settings))
+        if what:
+            raise PermissionDenied(f"only an admin sets that for {entry.name}: {what}")
 
     async def set_health(self, name: str, health: Health, probed_ms: int | None = None) -> Entry:
         """Store how an agent is; a new state is told in the inbox.

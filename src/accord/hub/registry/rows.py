@@ -25,7 +25,7 @@ __all__ = [
     "AGENT_COLUMNS",
     "CARD_COLUMNS",
     "decide",
-    "drop_replaced",
+    "drop_undecided",
     "entry_of",
     "free_name",
     "health_of",
@@ -114,12 +114,18 @@ async def decide(db: Transaction, entry: Entry, n: int, decision: str) -> None:
         raise EntryNotFound(f"{entry.name} has no card version {n} any more")
 
 
-async def drop_replaced(db: Transaction, agent: str, most: int) -> None:
-    """Delete versions of a card that were never decided on, but for the last ones."""
+async def drop_undecided(
+    db: Transaction, agent: str, needed: tuple[int, int], most: int, most_bytes: int
+) -> None:
+    """Delete versions of a card that nobody decided on, but for the last ones and those needed."""
     await db.execute(
-        "DELETE FROM cards WHERE agent = ? AND decision = 'replaced' AND n NOT IN (SELECT n FROM "
-        "cards WHERE agent = ? AND decision = 'replaced' ORDER BY n DESC LIMIT ?)",
-        *(agent, agent, most),
+        "DELETE FROM cards WHERE agent = ? AND decision IN ('replaced', 'taken') "
+        "AND n <> ? AND n <> ? AND n NOT IN (SELECT n FROM (SELECT n, "
+        "ROW_NUMBER() OVER (ORDER BY n DESC) AS place, "
+        "SUM(LENGTH(raw) + LENGTH(card) + LENGTH(differences)) OVER (ORDER BY n DESC) AS bytes "
+        "FROM cards WHERE agent = ? AND decision IN ('replaced', 'taken')) AS kept "
+        "WHERE place <= ? AND bytes <= ?)",
+        *(agent, *needed, agent, most, most_bytes),
     )
 
 
