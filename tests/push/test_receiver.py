@@ -74,6 +74,8 @@ async def test_what_is_signed_is_taken():
         (by_secret(), Sender().by_secret()),
         (Receiver(secret=f"{_other_secret()} {SECRET}"), Sender().by_secret()),
         (Receiver(token="tok"), Sender().call()),
+        (Receiver(credentials="c3cret"), Sender().call(scheme="Basic", credentials="c3cret")),
+        (by_key(credentials="c3cret"), Sender().call(scheme="Bearer", credentials="c3cret")),
     ):
         notified = await receiver.receive(headers, body)
         assert notified is not None
@@ -105,6 +107,11 @@ def _altered(headers: dict[str, str], body: bytes, **changes: str) -> tuple[dict
 REFUSED: dict[str, Any] = {
     "no token": lambda: (by_key(), _without(Sender().call(), "x-a2a-notification-token")),
     "another token": lambda: (by_key(token="other"), Sender().call()),
+    "no credentials": lambda: (Receiver(credentials="c3cret"), Sender().call()),
+    "other credentials": lambda: (
+        by_key(credentials="c3cret"),
+        Sender().call(scheme="Bearer", credentials="other"),
+    ),
     "no signature": lambda: (by_key(), _without(Sender().call(), "x-a2a-signature")),
     "another key": lambda: (by_key(), Sender(Keyring.in_memory()).call()),
     "signed by nobody": lambda: (by_key(), _unsigned(Sender().call())),
@@ -281,7 +288,7 @@ async def test_a_real_agent_is_heard(how: str):
     told: list[Notified] = []
     app = helper().app(allow_hosts=["127.0.0.1"], push=True)
     async with app.serving() as url:
-        receiver = Receiver(told.append, agent=url, token="k")
+        receiver = Receiver(told.append, agent=url, token="k", credentials="c3cret")
         host: Any = receiver
         if how != "bare":
             host = fastapi.FastAPI()
@@ -291,7 +298,11 @@ async def test_a_real_agent_is_heard(how: str):
                 host.add_route("/hooks", receiver, methods=["GET", "POST"])
         async with serving_asgi(host, _nothing) as hook, connect(url) as client:
             receiver.url = hook + {"bare": "", "mounted": "/hooks/", "routed": "/hooks"}[how]
-            config = TaskPushNotificationConfig(url=receiver.url, token="k")
+            config = TaskPushNotificationConfig(
+                url=receiver.url,
+                token="k",
+                authentication=AuthenticationInfo(scheme="Bearer", credentials="c3cret"),
+            )
             reply = await client.send("go", push=config)
     assert [one.state.word for one in told] == ["submitted", "working", "completed"]
     assert {one.task_id for one in told} == {reply.task.id}

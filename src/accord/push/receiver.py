@@ -107,6 +107,8 @@ class Receiver:
           the same agent can pass on here what was sent there.
         secret: Or what it signs with (Standard Webhooks): `whsec_...`; two while it is changed.
         token: What was given as `token` of the config: it has to come back.
+        credentials: What was given as `authentication.credentials` of the config: it has to come
+          in `Authorization`, behind the name of the scheme.
         tasks: The ids of the tasks that are expected; by default all.
         is_unverified: Take what nobody has signed, and without a token. For tests.
     """
@@ -120,13 +122,14 @@ class Receiver:
         url: str = "",
         secret: str = "",
         token: str = "",
+        credentials: str = "",
         tasks: Container[str] | None = None,
         is_unverified: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if not (agent or jwks or secret or token or is_unverified):
+        if not (agent or jwks or secret or token or credentials or is_unverified):
             raise ValueError(
-                "nothing would be verified: give agent=, jwks=, secret= or token=, "
+                "nothing would be verified: give agent=, jwks=, secret=, token= or credentials=, "
                 "or is_unverified=True in a test"
             )
         if url and not (agent or jwks):
@@ -138,6 +141,7 @@ class Receiver:
         self._keys = _keys(jwks or (f"{self._issuer}/.well-known/jwks.json" if agent else None))
         self._secrets = secrets_of(secret) if secret else []
         self._token = token.encode()
+        self._credentials = credentials.encode()
         self._clock = clock
         self._folds: OrderedDict[str, Fold] = OrderedDict()
         self._taken: OrderedDict[str, None] = OrderedDict()  # deliveries, by their id
@@ -188,6 +192,8 @@ class Receiver:
         given = headers.get("x-a2a-notification-token", "").encode("utf-8", "surrogateescape")
         if self._token and not hmac.compare_digest(given, self._token):
             raise Refusal(401, "the token is not the one that was agreed")
+        if self._credentials and not self._is_authorized(headers.get("authorization", "")):
+            raise Refusal(401, "the credentials are not those that were agreed")
         proof = None
         if self._secrets:
             proof = self._signed_by_secret(headers, body)
@@ -202,6 +208,10 @@ class Receiver:
             if self._used.get(proof.once, 0.0) > self._clock():
                 raise Refusal(401, "it was received before, as it is")
         return proof
+
+    def _is_authorized(self, header: str) -> bool:
+        shown = header.partition(" ")[2].strip().encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(shown, self._credentials)
 
     def _signed_by_secret(self, headers: Mapping[str, str], body: bytes) -> _Proof:
         sent_as, at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
