@@ -32,7 +32,7 @@ from tests.processes.process import Child, Done
 
 __all__ = ["Forked", "fork", "run_forked"]
 
-ARMED = "ACCORD_FAIL_POINT"
+ARMED = "FAIL_POINT"  # read here: `-X accord_fail_point` is not for a process that is forked
 IMPORTED = (
     "accord.app",
     "accord.store.sqlite",
@@ -229,6 +229,7 @@ def become(job: dict[str, Any]) -> None:
 
 def arm() -> None:
     """Set the fail points anew: they are read when Accord is imported, which was before we knew."""
+    sys._xoptions["accord_fail_point"] = os.environ[ARMED]
     failpoints = importlib.reload(sys.modules["accord.store.failpoints"])
     for module in [module for name, module in sys.modules.items() if name.startswith("accord.")]:
         for name in vars(module).keys() & {"is_armed", "point"}:

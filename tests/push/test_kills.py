@@ -173,7 +173,7 @@ async def test_every_write_of_a_delivery_can_be_died_at(
     accepted: set[str] = set()
     server = server_in(tmp_path)
     try:
-        server.environment = {"ACCORD_FAIL_POINT": f"{point}:3"}
+        server.environment = {"FAIL_POINT": f"{point}:3"}
         await server.start()
         client = server.client()
         try:

@@ -52,10 +52,10 @@ class Host(Server):
 
     def die_at(self, point: str, n: int = 1) -> None:
         """From its next start on, the server dies when it comes past `point` for the n-th time."""
-        self.environment["ACCORD_FAIL_POINT"] = f"{point}:{n}"
+        self.environment["FAIL_POINT"] = f"{point}:{n}"
 
     def live_on(self) -> None:
-        self.environment.pop("ACCORD_FAIL_POINT", None)
+        self.environment.pop("FAIL_POINT", None)
 
     def check_file(self) -> None:
         """See that the database is whole, and its counters are what they count. No server may run

@@ -30,6 +30,7 @@ class Trip:
     async def start(self, fail_point: str = "") -> Client:
         command = [
             sys.executable,
+            *(["-X", f"accord_fail_point={fail_point}"] if fail_point else []),
             "-m",
             "accord",
             "serve",
@@ -40,8 +41,6 @@ class Trip:
             f"sqlite:///{self._folder}/t.db",
         ]
         environment = {"BOOKINGS": str(self.bookings)}
-        if fail_point:
-            environment["ACCORD_FAIL_POINT"] = fail_point
         self._process = start(*command, cwd=self._folder, env=environment)
         url = found(r"http://[\d.:]+", await self._process.line())
         return HttpClient(self._session, url, WAYS["jsonrpc"])

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import random
 import statistics
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 
 import accord
 from accord.store.failpoints import POINTS, PUSH_POINTS
+from tests.processes import run_sync
 from tests.reliability.harness import (
     BROKEN,
     FINAL,
@@ -239,3 +241,12 @@ def test_every_named_point_stands_in_the_code_once() -> None:
                     found[str(name.value)] += 1
     assert found == Counter([*POINTS, *PUSH_POINTS])
     assert elsewhere <= found.keys()
+
+
+def test_only_the_command_line_of_a_test_arms_a_point():
+    """Not the environment, which a server in production may share with whatever set it."""
+    code = "from accord.store import point; point('commit.before'); print('lives')"
+    environment = {"ACCORD_FAIL_POINT": "commit.before:1", "FAIL_POINT": "commit.before:1"}
+    assert run_sync(sys.executable, "-c", code, env=environment)[:2] == (0, "lives\n")
+    option = ("-X", "accord_fail_point=commit.before:1")
+    assert run_sync(sys.executable, *option, "-c", code)[:2] == (KILLED, "")

@@ -1,16 +1,19 @@
 """Places where a test can have the process die, as if by a power cut: around every write, named.
 
-`ACCORD_FAIL_POINT=commit.events:3` in a server's environment kills it with SIGKILL when it comes
-past that place for the third time. Without the variable a point is a call of an empty function.
+`python -X accord_fail_point=commit.events:3 -m accord serve ...` is killed with SIGKILL when it
+comes past that place for the third time. No environment variable does that: a server in production
+can't be made to die by one. Without the option a point is a call of an empty function.
 """
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 
-__all__ = ["POINTS", "PUSH_POINTS", "is_armed", "point"]
+__all__ = ["OPTION", "POINTS", "PUSH_POINTS", "is_armed", "point"]
 
+OPTION = "accord_fail_point"
 POINTS = (
     # opening a store
     "open.locked",  # the file is held, the schema not looked at
@@ -58,7 +61,7 @@ def _nothing(name: str) -> None:
 def _armed(setting: str) -> Callable[[str], None]:
     wanted, _, count = setting.partition(":")
     if wanted not in (*POINTS, *PUSH_POINTS):
-        raise ValueError(f"ACCORD_FAIL_POINT: there is no point {wanted!r}")
+        raise ValueError(f"-X {OPTION}: there is no point {wanted!r}")
     left = int(count or 1)
     lock = threading.Lock()  # points are passed on the loop and in the writer thread
 
@@ -73,5 +76,5 @@ def _armed(setting: str) -> Callable[[str], None]:
     return point
 
 
-is_armed = "ACCORD_FAIL_POINT" in os.environ
-point: Callable[[str], None] = _armed(os.environ["ACCORD_FAIL_POINT"]) if is_armed else _nothing
+is_armed = OPTION in sys._xoptions
+point: Callable[[str], None] = _armed(str(sys._xoptions[OPTION])) if is_armed else _nothing
