@@ -10,7 +10,7 @@ FRAMEWORKS := .venv-frameworks
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
-.PHONY: help demo test unit test-integrations test-framework test-pythons check format soak protos bench clean console docs shots release release-check
+.PHONY: help demo test unit test-integrations test-framework test-pythons check format soak protos bench clean console docs reference shots release release-check
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -160,6 +160,9 @@ release: $(DEV) $(CONSOLE) ## Build the wheel and the sdist into dist/, and try 
 
 release-check: $(DEV) $(CONSOLE) ## The same, with each extra alone
 	$(BIN)/python -m tests.release --extras
+
+reference: $(DEV) ## Write the reference pages of the docs from the code
+	$(BIN)/python docs/reference.py
 
 docs: $(DEV) ## Build the documentation into site/
 	$(BIN)/zensical build --strict

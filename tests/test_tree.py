@@ -1,9 +1,13 @@
 """The shape of the code: which room may import which, and what a user can import."""
 
 import ast
+import importlib
+import inspect
 import re
 import sys
 from pathlib import Path
+
+import pytest
 
 import accord
 from tests.processes import run_sync
@@ -94,9 +98,27 @@ def test_the_map_names_every_room():
 
 def test_root_exports_are_exact():
     """What a user types is a promise: nothing joins or leaves it by accident."""
-    assert accord.__all__ == sorted(accord.__all__)
     assert all(getattr(accord, name) is not None for name in accord.__all__)
-    assert set(accord._WHERE) == set(accord.__all__)
+    typed = re.findall(r" as (\w+)$", (SOURCE / "__init__.py").read_text(), re.MULTILINE)
+    assert sorted(typed) == sorted(accord.__all__)
+
+
+@pytest.mark.parametrize("name", ["", ".auth", ".client", ".model", ".push", ".testing", ".tools"])
+def test_a_public_module_lists_its_names_and_nothing_else(name):
+    """What an editor offers after the dot is what users may use."""
+    module = importlib.import_module(f"accord{name}")
+    listed = dir(module)
+    assert listed
+    assert [
+        one for one in listed if one.startswith("_") or inspect.ismodule(getattr(module, one))
+    ] == []
+    strangers = [
+        one
+        for one in listed
+        if not str(getattr(getattr(module, one), "__module__", "accord")).startswith("accord")
+        and inspect.isclass(getattr(module, one))
+    ]
+    assert strangers == []
 
 
 def test_the_server_does_not_import_the_client():
@@ -144,8 +166,9 @@ def public_classes(path: Path) -> list[str]:
     tree = ast.parse(path.read_text())
     offered: list[str] = []
     for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            offered = ast.literal_eval(node.value)
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List() as names):
+                offered = ast.literal_eval(names)
     return [
         node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name in offered
     ]

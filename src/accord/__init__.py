@@ -4,8 +4,9 @@ The names load on first use, so that a server does not pay for the client, nor t
 server.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .lazy import lazy
 
 if TYPE_CHECKING:
     from .agent import Agent as Agent
@@ -92,58 +93,7 @@ _WHERE = {
     "current": "engine.skills",
 }
 
-__all__ = [
-    "A2AError",
-    "Agent",
-    "Artifact",
-    "Ask",
-    "BodyTooLarge",
-    "Caller",
-    "ContentTypeNotSupported",
-    "Context",
-    "ExtendedAgentCardNotConfigured",
-    "ExtensionSupportRequired",
-    "File",
-    "InvalidAgentResponse",
-    "InvalidParams",
-    "InvalidRequest",
-    "Limits",
-    "Message",
-    "MethodNotAllowed",
-    "MethodNotFound",
-    "ParseError",
-    "Part",
-    "PermissionDenied",
-    "PushNotificationNotSupported",
-    "Reply",
-    "Retention",
-    "SkillCall",
-    "StatusMessage",
-    "StepFailed",
-    "Task",
-    "TaskNotCancelable",
-    "TaskNotFound",
-    "Tls",
-    "TooManyRequests",
-    "Unauthenticated",
-    "Unavailable",
-    "UnsupportedMediaType",
-    "UnsupportedOperation",
-    "VersionNotSupported",
-    "connect",
-    "connect_sync",
-    "current",
-]
+__all__ = list(_WHERE)
 
-
-def __getattr__(name: str) -> Any:
-    where = _WHERE.get(name)
-    if where is None:
-        raise AttributeError(f"module 'accord' has no attribute {name!r}")
-    value = getattr(import_module(f".{where}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+if not TYPE_CHECKING:  # else every name would seem to exist
+    __getattr__, __dir__ = lazy(__name__, _WHERE)

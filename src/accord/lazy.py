@@ -1,5 +1,6 @@
 """Names of a package that are imported when they are first used."""
 
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -7,12 +8,23 @@ from typing import Any
 __all__ = ["lazy"]
 
 
-def lazy(package: str, where: dict[str, str]) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package: it imports a name from the module that has it."""
+def lazy(
+    package: str, where: dict[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` for a package.
+
+    The first imports a name from the module that has it. The second lists the names of the package
+    and nothing else: those in `where` and those in its `__all__`.
+    """
 
     def load(name: str) -> Any:
         if name not in where:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f".{where[name]}", package), name)
+        value = getattr(import_module(f".{where[name]}", package), name)
+        vars(sys.modules[package])[name] = value  # found without this function from now on
+        return value
 
-    return load
+    def names() -> list[str]:
+        return sorted({*where, *vars(sys.modules[package]).get("__all__", ())})
+
+    return load, names

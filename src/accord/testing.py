@@ -37,6 +37,11 @@ __all__ = [
     "client_fixture",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # a value, a list of chunks, Ask, an exception, or a function of the message that gives one of those
 HttpResponse: TypeAlias = Any
 

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["from_agent", "from_mcp", "from_skills"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 T = TypeVar("T")
 Function: TypeAlias = Callable[..., Coroutine[Any, Any, str]]
 

@@ -1,5 +1,6 @@
 """The documentation as a site: it builds without a complaint, and nothing is missing in it."""
 
+import importlib.util
 import re
 import shutil
 import sys
@@ -10,6 +11,9 @@ from tests.docs.page import ROOT
 from tests.processes import run
 
 DOCS = ROOT / "docs"
+_found = importlib.util.spec_from_file_location("reference", DOCS / "reference.py")
+reference = importlib.util.module_from_spec(_found)
+_found.loader.exec_module(reference)
 PAGES = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
 
@@ -28,7 +32,7 @@ async def test_the_site_builds_without_a_complaint(tmp_path):
     done = await run(sys.executable, "-m", "zensical", "build", "--strict", cwd=tmp_path)
     assert done.code == 0, done.out + done.err
     page = (tmp_path / "site/reference/agent/index.html").read_text()
-    assert "accord.Context.ask" in page
+    assert 'id="contextask"' in page
 
 
 def test_every_page_is_in_the_navigation():
@@ -43,7 +47,25 @@ def test_every_page_is_named_for_models():
 
 def test_the_reference_has_every_public_name():
     pages = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
-    assert {name for name in names if f"::: accord.{name}\n" not in pages} == set()
+    assert {name for name in names if f"## accord.{name}\n" not in pages} == set()
+    assert "### Agent.skill\n" in pages, "what is inherited is there too"
+
+
+def test_the_reference_is_what_the_code_says():
+    """Signatures, docstrings and the help of commands: `make reference` writes them anew."""
+    stale = [path.name for path, text in reference.pages() if path.read_text() != text]
+    assert stale == []
+
+
+def test_a_group_of_the_menu_can_be_taken_in_at_a_glance():
+    def groups(entries):
+        for entry in entries:
+            for inside in entry.values() if isinstance(entry, dict) else ():
+                yield inside
+                yield from groups(inside)
+
+    nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+    assert [group for group in groups(nav) if len(group) > 7] == []
 
 
 def test_both_languages_show_the_same_code():

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .tokens import TokenVerifier as TokenVerifier
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "ANONYMOUS": "caller",

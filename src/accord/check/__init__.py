@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .table import GROUPS as GROUPS
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "CHECKS": "table",

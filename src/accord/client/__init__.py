@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # What only some need, and brings more with it.
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "AuthorizationCode": "auth",

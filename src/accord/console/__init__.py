@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .pages import is_built as is_built
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "BrowserSessions": "login",

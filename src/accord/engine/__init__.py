@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .offloading import offload as offload
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "LARGE": "offloading",

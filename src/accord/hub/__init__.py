@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .storage import open_database as open_database
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "CardVersion": "registry",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .wrapping import wrap as wrap
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "RemoteTool": "remote",

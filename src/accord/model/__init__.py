@@ -13,3 +13,12 @@ from .numbers import *  # noqa: F403
 from .push import *  # noqa: F403
 from .requests import *  # noqa: F403
 from .task import *  # noqa: F403
+
+
+def __dir__() -> list[str]:
+    """List the names of the model, and nothing of how they got here."""
+    return [name for name, value in globals().items() if name[0] != "_" and not _is_module(value)]
+
+
+def _is_module(value: object) -> bool:
+    return type(value).__name__ == "module"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .wire import shows_wire as shows_wire
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "AgentFault": "errors",

@@ -31,4 +31,6 @@ if TYPE_CHECKING:
     from .spans import TracingSpan as TracingSpan
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(__name__, {"Metrics": "metrics", "Tracing": "spans", "TracingSpan": "spans"})
+    __getattr__, __dir__ = lazy(
+        __name__, {"Metrics": "metrics", "Tracing": "spans", "TracingSpan": "spans"}
+    )

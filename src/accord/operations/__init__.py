@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .table import served as served
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "ASSUMED": "table",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .shallow import texts as texts
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "CodecChoice": "contract",

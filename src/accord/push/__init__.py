@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .settings import PushSettings as PushSettings
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Deliverer": "delivery",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .remote import Errand as Errand
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Connect": "remote",

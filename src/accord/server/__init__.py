@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .request import query_of as query_of
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "HttpRequest": "request",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .signed import renewed as renewed
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "AgentPlace": "credentials",

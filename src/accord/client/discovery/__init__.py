@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .origins import ByOrigin as ByOrigin
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "ByOrigin": "origins",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .seen import message_arrived as message_arrived
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Gap": "seen",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .steps import Steps as Steps
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Branch": "branches",

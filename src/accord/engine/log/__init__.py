@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .writer import Lost as Lost
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "About": "entries",

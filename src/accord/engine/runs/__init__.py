@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .runs import Accepted as Accepted
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Accepted": "runs",

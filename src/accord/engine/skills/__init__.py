@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .values import to_parts as to_parts
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "AgentBase": "agent",

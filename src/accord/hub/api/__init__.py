@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .routes import ROUTES as ROUTES
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "ARD_ROUTES": "catalog",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .words import words_of as words_of
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Finder": "finder",

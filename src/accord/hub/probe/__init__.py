@@ -10,6 +10,6 @@ if TYPE_CHECKING:
     from .rounds import Prober as Prober
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__, {"Prober": "rounds", "after_message": "health", "after_reach": "health"}
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .inbox import Inbox as Inbox
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Audit": "audit",

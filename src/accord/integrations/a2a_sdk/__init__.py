@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .program import run_program as run_program
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {"add_skills": "executor", "agent_of": "executor", "run_program": "program"},
     )

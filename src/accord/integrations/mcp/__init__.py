@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .toolsets import DirectoryFailed as DirectoryFailed
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "AgentDirectory": "toolsets",

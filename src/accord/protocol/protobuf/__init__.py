@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .schema import POOL as POOL
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "GrpcClientCodec": "client",

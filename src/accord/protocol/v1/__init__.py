@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .rest_client import RestRequest as RestRequest
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "RestClientCodec": "rest_client",

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .service import GrpcEndpoint as GrpcEndpoint
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "GrpcEndpoint": "service",

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from .listener import HttpServer as HttpServer
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "HttpServer": "listener",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .workers import run_workers as run_workers
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "JsonFormatter": "logs",

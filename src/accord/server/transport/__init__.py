@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .unread import UnreadConnection as UnreadConnection
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "BACKLOG": "reading",

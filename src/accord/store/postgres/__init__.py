@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .store import PostgresStore as PostgresStore
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "Lease": "options",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .runner import version as version
 
 if not TYPE_CHECKING:  # else every name would seem to exist
-    __getattr__ = lazy(
+    __getattr__, __dir__ = lazy(
         __name__,
         {
             "check": "runner",
