@@ -50,13 +50,13 @@ async def create_push_config(
     namespace = service.namespace(request.tenant, call)
     if not request.url and call.semantics.empty_url_removes_push:
         key, _ = await _place(service, namespace, request.task_id)
-        await notifier.hooks.store.delete(key, request.id)
+        await notifier.hooks.delete(key, request.id)
         return request
     await notifier.hooks.check(request, namespace)
     key, seq = await _place(service, namespace, request.task_id)
     await _check_count(service, call, request, key, request.task_id)
     push = _made(notifier, call, request, namespace, key, request.task_id, seq)
-    if not await notifier.hooks.store.put(push):
+    if not await notifier.hooks.put(push):
         raise not_found(request.task_id)
     return notifier.hooks.shown(_named(push, request.task_id))
 
@@ -108,7 +108,7 @@ async def delete_push_config(
     found = await _of(service, notifier, call, request.tenant, request.task_id)
     push = _find(found, request.id, request.task_id, call)
     if push is not None:
-        await notifier.hooks.store.delete(push.task, push.id)
+        await notifier.hooks.delete(push.task, push.id)
 
 
 # The config that comes with a send
@@ -157,7 +157,7 @@ async def register_before(
     await _check_count(service, call, config, key, task_id)
     if service.tasks.store.is_shared:
         notifier = _notifier(service)
-        await notifier.hooks.store.put(_made(notifier, call, config, namespace, key, task_id, seq))
+        await notifier.hooks.put(_made(notifier, call, config, namespace, key, task_id, seq))
 
 
 # What they share

@@ -88,7 +88,7 @@ class Deliverer:
         try:
             answer = await self._http().fetch(request, limit=MAX_ANSWER)
         except AgentFault as error:
-            return AttemptResult(Verdict.LATER, error.fault, is_down=True)
+            return AttemptResult(Verdict.LATER, _storable(error.fault), is_down=True)
         return _judged(answer.status, answer.headers.get("Retry-After"))
 
     def headers(self, hook: Hook, what: Notification, now_s: int) -> dict[str, str]:
@@ -131,6 +131,11 @@ class Deliverer:
             "sub": delivery_id(what.task_id, what.number, what.config_id),
             "request_body_sha256": digest(what.body),
         }
+
+
+def _storable(text: str) -> str:
+    """The text without what a database refuses: it may be an endpoint's own."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def _judged(status: int, retry_after: str | None) -> AttemptResult:

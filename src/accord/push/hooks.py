@@ -1,10 +1,11 @@
 """Webhooks of tasks: what a config may hold, and how its secrets are stored."""
 
 import asyncio
+import contextlib
 import logging
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -16,11 +17,12 @@ from ..model import (
     Limits,
     PushNotificationNotSupported,
     TaskPushNotificationConfig,
+    Unavailable,
     new_id,
     now_ms,
 )
 from ..net import Guard, Http, Request
-from ..store import Namespace, Push, PushStore
+from ..store import CommitFailed, Namespace, Push, PushStore
 from .settings import PushSettings
 from .signing import HMAC_SCHEME, secrets_of
 
@@ -76,6 +78,20 @@ class Hooks:
         self._settings = settings
         self._limits = limits
         self._warming: asyncio.Future[None] | None = None
+
+    async def put(self, push: Push) -> bool:
+        """Store a webhook; False if there is no such task.
+
+        Raises:
+            Unavailable: It can't be stored now.
+        """
+        with _storing():
+            return await self.store.put(push)
+
+    async def delete(self, task: int, id: str) -> None:
+        """Delete a webhook, if it is there. Raises as `put` does."""
+        with _storing():
+            await self.store.delete(task, id)
 
     async def warm(self) -> None:
         """Load what signs and what connects out, in a thread: that would hold up the loop for a
@@ -239,6 +255,17 @@ class Hooks:
             token=hook.token,
             authentication=AuthenticationInfo(scheme=hook.scheme) if hook.scheme else None,
         )
+
+
+@contextlib.contextmanager
+def _storing() -> Iterator[None]:
+    try:
+        yield
+    except CommitFailed as error:
+        log_.error("a webhook can't be stored: %s", error)
+        raise Unavailable(
+            "the store can't be written now; try again later", retry_after_s=5
+        ) from error
 
 
 def _context(namespace: Namespace, task_id: str, config_id: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..engine.log import Event, Tasks
-from ..model import A2AError, now_ms
+from ..model import A2AError, Unavailable, now_ms
 from ..observe import Trace
 from ..protocol import Codec
 from ..store import CommitFailed, DeadLetter, Outcome, Push
@@ -40,7 +40,7 @@ CLOSE_S = 2.0
 JITTER = 0.2
 RETRY_S = 1.0
 BREAKERS = 10_000
-FIRST_ATTEMPT_S = 1.0  # how long a blocking send waits for the first try of its last event
+FIRST_ATTEMPT_S = 0.1  # how long a blocking send waits for the first try of its last event
 
 
 class Format(NamedTuple):
@@ -81,6 +81,7 @@ class Outbox:
         self._dues: list[int] = []  # when what failed here is due again: a heap
         self._is_full = False  # something due may have been left for lack of room
         self._settling: asyncio.Task[None] | None = None
+        self._is_unsettled = False  # the store has refused to take outcomes
         self._waiting: dict[tuple[int, str], list[tuple[int, asyncio.Future[None]]]] = {}
         self._woken = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
@@ -106,15 +107,16 @@ class Outbox:
             self._settling.cancel()
 
     async def attempted(self, task: int, push: str, number: int) -> None:
-        """Return when this event was tried for the first time, or could not be by now; after a
-        second in any case.
+        """Return when this event was tried for the first time, or could not be by now; after
+        `FIRST_ATTEMPT_S` in any case.
         """
         tried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault((task, push), [])
         waiting.append((number, tried))
         try:
-            if not await self._is_sent(task, push, number):
-                await asyncio.wait({tried}, timeout=FIRST_ATTEMPT_S)
+            with contextlib.suppress(Unavailable):  # the answer is there, whatever was sent
+                if not await self._is_sent(task, push, number):
+                    await asyncio.wait({tried}, timeout=FIRST_ATTEMPT_S)
         finally:
             waiting.remove((number, tried))
             if not waiting:
@@ -147,6 +149,8 @@ class Outbox:
 
     async def _take(self) -> bool:
         """Begin what is due, while there is room. Return whether there may be more."""
+        if self._is_unsettled:
+            return False  # what was delivered may be due again by now, since that is not stored
         room = WORKERS - len(self._busy)
         self._is_full = room <= 0
         if room <= 0:
@@ -347,7 +351,7 @@ class Outbox:
             attempt.error,
         )
         until_ms = self._clock_ms() + self._open_ms(breaker)
-        with contextlib.suppress(CommitFailed):
+        with contextlib.suppress(CommitFailed):  # then each of them is tried, and put off by itself
             await self._store.postpone(self._agents, endpoint, until_ms)
 
     # Storing how it went
@@ -365,9 +369,13 @@ class Outbox:
             outcomes, self._outcomes = self._outcomes, []
             try:
                 await self._store.settle(outcomes, now_ms=self._clock_ms())
+                self._is_unsettled = False
             except CommitFailed:  # else it would be delivered again
+                self._is_unsettled = True
                 self._outcomes = outcomes + self._outcomes
                 await asyncio.sleep(RETRY_S)
+            except Exception:  # a fault of our own: these are delivered again, others are settled
+                log_.exception("how %d push notifications went was not stored", len(outcomes))
             self._woken.set()
 
 

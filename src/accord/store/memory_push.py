@@ -129,6 +129,7 @@ class MemoryPushes:
             push = table.of.get(one.task, {}).get(one.id)
             if push is None or push.claim != one.claim:
                 continue
+            push.claim += 1
             push.sent, push.tries, push.failing_ms = one.sent, one.tries, one.failing_ms
             push.error, push.disabled = one.error, one.disabled
             is_more = push.upto > push.sent and not push.disabled

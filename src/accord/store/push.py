@@ -30,7 +30,7 @@ class Push(msgspec.Struct, gc=False):
     upto: int = 0  # events up to this number are to be delivered
     due_ms: int | None = None  # when the next attempt is due; None if there is nothing to deliver
     tries: int = 0  # attempts at the next event that failed
-    claim: int = 0  # counts who took it: only the last may say how it went
+    claim: int = 0  # counts who took it, and what was said: the last who took it, says it once
     failing_ms: int = 0  # since when every attempt has failed
     error: str = ""  # how the last attempt failed
     disabled: str = ""  # why nothing is sent any more; empty while it is
@@ -74,6 +74,8 @@ class PushStore(Protocol):
     - A commit that adds events to a task moves `upto` of the task's webhooks, and makes those due
       that were not. `on_due` is called after such a commit.
     - While events are to be delivered, or a dead letter names them, their log is not purged.
+    - What reads raises `Unavailable` if the store can't be read now. What writes raises
+      `CommitFailed` if nothing was stored; the same may be given again.
     """
 
     on_due: Callable[[], None]
@@ -113,7 +115,9 @@ class PushStore(Protocol):
         ...
 
     async def settle(self, outcomes: Sequence[Outcome], *, now_ms: int) -> None:
-        """Store how attempts went."""
+        """Store how attempts went. An outcome counts once: given again, because the answer was
+        lost, it changes nothing.
+        """
         ...
 
     async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:

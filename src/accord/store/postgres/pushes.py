@@ -60,7 +60,7 @@ WITH o AS MATERIALIZED (
 ),
 done AS (
   UPDATE {s}.pushes p SET sent = o.sent, tries = o.tries, failing_ms = o.failing_ms,
-    error = o.error, disabled = o.disabled,
+    error = o.error, disabled = o.disabled, claim = p.claim + 1,
     due_ms = CASE WHEN p.upto > o.sent AND o.disabled = '' THEN o.due_ms END
   FROM o WHERE p.task = o.task AND p.id = o.id AND p.claim = o.claim RETURNING o.place
 )
@@ -88,7 +88,7 @@ class Database(Protocol):
 
     async def fetch(self, sql: str, *values: Any) -> list[Any]: ...
 
-    async def write(self, sql: str, *values: Any) -> list[Any]: ...
+    async def write(self, sql: str, *values: Any, is_flushed: bool = True) -> list[Any]: ...
 
 
 class PostgresPushes:
@@ -158,7 +158,7 @@ class PostgresPushes:
             (place, one.letter) for place, one in enumerate(outcomes, 1) if one.letter is not None
         ]
         # Not flushed: what a crash of the database takes back is delivered once more.
-        await self._db.fetch(
+        await self._db.write(
             _SETTLE,
             [one.task for one in outcomes],
             [one.id for one in outcomes],
@@ -176,15 +176,17 @@ class PostgresPushes:
             [letter.last for _, letter in letters],
             [letter.at_ms for _, letter in letters],
             [letter.error for _, letter in letters],
+            is_flushed=False,
         )
 
     async def postpone(self, agents: Collection[str], endpoint: str, until_ms: int) -> None:
-        await self._db.fetch(
+        await self._db.write(
             f"UPDATE {{s}}.pushes SET due_ms = $3 WHERE due_ms < $3 AND endpoint = $2 "
             f"AND {_OF_AGENTS}",
             list(agents),
             endpoint,
             until_ms,
+            is_flushed=False,
         )
 
     async def next_ms(self, agents: Collection[str]) -> int | None:

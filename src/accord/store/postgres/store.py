@@ -379,13 +379,16 @@ class PostgresStore:
         except (*BROKEN, UnicodeError) as error:
             raise self._unreadable(error) from error
 
-    async def write(self, sql: str, *values: Any) -> list[Any]:
-        """Query through the pool, and return when it is on the disk.
+    async def write(self, sql: str, *values: Any, is_flushed: bool = True) -> list[Any]:
+        """Query through the pool, and return when it is on the disk. What may be done twice needs
+        no flush.
 
         Raises:
             CommitFailed: The database can't be used.
         """
         try:
+            if not is_flushed:
+                return await self._fetch_raw(sql, *values)
             async with (
                 asyncio.timeout(READ_S),
                 self._connection() as db,
@@ -393,7 +396,7 @@ class PostgresStore:
             ):
                 found: list[Any] = await db.fetch(sql.replace("{s}", self.options.schema), *values)
                 return found
-        except BROKEN as error:
+        except (*BROKEN, UnicodeError) as error:
             raise CommitFailed(reason(self.options, error)) from error
 
     @contextlib.asynccontextmanager

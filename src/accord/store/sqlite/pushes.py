@@ -56,7 +56,7 @@ _AGENTS = (
     "WHERE agent IN (SELECT value FROM json_each(?)))"
 )
 _SETTLE = (
-    "UPDATE pushes SET sent=?1, tries=?2, failing_ms=?3, error=?4, disabled=?5, "
+    "UPDATE pushes SET sent=?1, tries=?2, failing_ms=?3, error=?4, disabled=?5, claim=claim + 1, "
     "due_ms=CASE WHEN upto>?1 AND ?5='' THEN ?6 END WHERE task=?7 AND id=?8 AND claim=?9"
 )
 _LETTER = "INSERT INTO dead_letters (task, push, first, last, at_ms, error) VALUES (?,?,?,?,?,?)"
