@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from accord import Agent, Context, Reply, Retention
-from accord.engine.log import views, writer
+from accord.engine.log import writer
 from accord.model import Message, Part, Role, SendMessageRequest
 from accord.store.contract import CommitFailed, Item, Namespace, Store
 from accord.store.memory import MemoryStore
@@ -126,8 +126,7 @@ async def test_the_sender_of_a_keyed_message_without_a_task_is_told_of_an_outage
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its key can't be stored: it is told so in time, as others are whose task can't be."""
-    for module in (writer, views):
-        monkeypatch.setattr(module, "OUTAGE_S", 0.05)
+    monkeypatch.setattr(writer, "OUTAGE_S", 0.05)
     agent, store, params = Agent("Parrot"), Full(), message("hi")
 
     @agent.skill

@@ -117,17 +117,17 @@ async def test_a_message_that_reopens_its_task_is_not_refused_because_the_task_e
     async with place.process(agent) as process:
         engine = process.app._engine
         (agent,) = engine.runs.agents.values()
-        first = engine.runs.start(agent.default, _request("one"), Namespace("Old"), NOBODY)
+        first, _ = engine.runs.start(agent.default, _request("one"), Namespace("Old"), NOBODY)
         assert isinstance(first.task, Log)
-        await first.task.stored()
+        await first.stored()
         second = await engine.resume(
             _request("two", first.task.ids.task_id), Namespace("Old"), NOBODY, reopen=True
         )
-        view = engine.tasks.views.turn(second.task, second.turn)
         go_on.set()
         async with asyncio.timeout(10):
-            answer = await view.end()
-        view.close()
+            answer = await second.answer()
+        first.close()
+        second.close()
     assert answer.state is TaskState.COMPLETED
     assert [artifact.text for artifact in answer.task.artifacts] == ["one", "two"]
 

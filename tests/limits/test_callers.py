@@ -4,10 +4,21 @@ directory of tasks itself.
 
 import pytest
 
+from accord.engine.log import Accepted
 from accord.engine.log.entries import About
 from accord.engine.log.tasks import Tasks
 from accord.engine.log.views import View
-from accord.model import Limits, Message, Part, Role, Task, TaskState, TaskStatus, TooManyRequests
+from accord.model import (
+    Limits,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskState,
+    TaskStatus,
+    TooManyRequests,
+    new_id,
+)
 from accord.store.contract import Namespace
 from accord.store.memory import MemoryStore
 
@@ -23,16 +34,18 @@ async def opened() -> Tasks:
 async def reading(tasks: Tasks, caller: str, count: int) -> list[View]:
     """Open streams of one caller, each on a task of its own."""
     views = []
-    for n in range(count):
+    for _ in range(count):
         message = Message(message_id="m", role=Role.USER, parts=[Part(text="hi")])
         task = Task(
-            id=f"{caller}-{n}",
+            id=new_id(),
             context_id="c",
             status=TaskStatus(state=TaskState.WORKING),
             history=[message],
         )
         log, turn = tasks.create(Namespace(caller=caller), task, "skill", About(), 1)
-        views.append(tasks.views.new(log, turn.number))
+        receipt = tasks.receipt(Accepted(log, turn.number), is_new=True)
+        views.append(await receipt.stream())
+        receipt.close()
     return views
 
 

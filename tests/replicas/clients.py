@@ -2,8 +2,8 @@
 and for real ones.
 
 Every request may go to any replica. One that could not be answered is sent again, elsewhere, with
-the same idempotency key. What clients were told is compared with what they are told later, and in
-the end with what is stored.
+the same idempotency key; a client that uses no keys does not send it again. What clients were told
+is compared with what they are told later, and in the end with what is stored.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 _OVER = frozenset(f"TASK_STATE_{end}" for end in ("COMPLETED", "FAILED", "CANCELED", "REJECTED"))
+_COMPLETED = "TASK_STATE_COMPLETED"
 COUNTED = 6  # chunks of skill `count`
 
 T = TypeVar("T")
@@ -51,8 +52,10 @@ class Transport(Protocol):
 
     random: random.Random
 
-    async def send(self, text: str, skill: str, task_id: str, *, is_quick: bool) -> dict[str, Any]:
-        """Send a message, whose text is its idempotency key; return the task."""
+    async def send(
+        self, text: str, skill: str, task_id: str, *, is_quick: bool, has_key: bool = True
+    ) -> dict[str, Any]:
+        """Send a message, whose text is its idempotency key if it has one; return the task."""
         ...
 
     async def get(self, task_id: str) -> dict[str, Any]: ...
@@ -151,7 +154,7 @@ class Clients:
 
     async def anything(self, name: str) -> None:
         kinds = [self.once, self.twins, self.talk, self.travel, self.watch, self.call_off]
-        doing = self.random.choice([*kinds, self.browse])
+        doing = self.random.choice([*kinds, self.browse, self.keyless])
         await doing(name)
         self.done[doing.__name__] += 1
 
@@ -164,6 +167,46 @@ class Clients:
                 raise Violation(f"{name} was answered with {_text(task)!r}")
         elif state != "TASK_STATE_FAILED":  # not durable: it fails with its process
             raise Violation(f"a blocking send returned a task that is {state}")
+
+    async def keyless(self, name: str) -> None:
+        """Messages without an idempotency key: each is answered by its own turn or refused, and is
+        stored at most once.
+        """
+        await together(*(self._talk_keyless(f"{name}-{side}") for side in "ab"))
+
+    async def _talk_keyless(self, name: str) -> None:
+        skill = self.random.choice(("chat", "flow", "plain"))
+        task = await self._once(f"{name}-0", skill)
+        if task is None:
+            return
+        if skill == "plain":
+            if task["status"]["state"] == _COMPLETED and _text(task) != f"plain {name}-0":
+                raise Violation(f"{name} was answered with {_text(task)!r}")
+            return
+        await together(
+            *(self._speak_keyless(f"{name}-{side}", task["id"]) for side in ("a", "b", "c"))
+        )
+
+    async def _speak_keyless(self, name: str, task_id: str) -> None:
+        for n in range(3):
+            try:
+                answer = await self._once(f"{name}{n}", task_id=task_id)
+            except Ended:
+                return
+            waits = answer is not None and answer["status"]["state"] not in _OVER
+            if answer is not None and waits and _said(answer) != f"heard {name}{n}":
+                raise Violation(f"{name}{n} was answered with {_said(answer)!r}")
+
+    async def _once(self, text: str, skill: str = "", task_id: str = "") -> dict[str, Any] | None:
+        """Send a message without a key, and only once; None if nobody has answered."""
+        self.tries += 1
+        try:
+            task = await self._transport.send(text, skill, task_id, is_quick=False, has_key=False)
+        except Again:
+            return None
+        self.answers += 1
+        self.accepted[text] = task["id"]
+        return task
 
     async def twins(self, name: str) -> None:
         """One message to several replicas at once is one task."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import aiohttp
 
 from accord.engine.log.entries import Ids, MessageAdded, StepEnded, entries_of
+from accord.engine.runs.audit import AUDIT_S
 from accord.store.contract import Row
 from accord.store.rules import ENDED, INPUT_REQUIRED
 from tests.postgres import execute
@@ -32,7 +33,15 @@ T = TypeVar("T")
 class Replica:
     """A process, started and killed as often as wanted."""
 
-    def __init__(self, number: int, store: str, folder: Path, *, grace_s: float = 5.0) -> None:
+    def __init__(
+        self,
+        number: int,
+        store: str,
+        folder: Path,
+        *,
+        grace_s: float = 5.0,
+        audit_s: float = AUDIT_S,
+    ) -> None:
         self.number = number
         self.store = store
         self.port = free_port()
@@ -41,6 +50,7 @@ class Replica:
         self._bookings = folder / "bookings"
         self._bookings.mkdir(exist_ok=True)
         self._grace_s = grace_s
+        self._audit_s = audit_s
         self._process: Forked | None = None
 
     @property
@@ -53,8 +63,8 @@ class Replica:
         return self._process.pid
 
     async def start(self, session: aiohttp.ClientSession) -> None:
-        words = (str(self.port), self.store, str(self._bookings), str(self._grace_s))
-        self._process = fork(SERVE, *words, log=self.log)
+        settings = (self.port, self.store, self._bookings, self._grace_s, self._audit_s)
+        self._process = fork(SERVE, *map(str, settings), log=self.log)
         client = HttpClient(session, self.url, WAYS["jsonrpc"])
 
         async def answers() -> bool:
@@ -107,11 +117,9 @@ class Replica:
 class Fleet:
     """Replicas, and the transport of clients to any of them."""
 
-    def __init__(self, stores: list[str], folder: Path, seed: int, *, grace_s: float = 5.0) -> None:
+    def __init__(self, stores: list[str], folder: Path, seed: int, **settings: float) -> None:
         self.random = random.Random(seed)
-        self.replicas = [
-            Replica(n, store, folder, grace_s=grace_s) for n, store in enumerate(stores)
-        ]
+        self.replicas = [Replica(n, store, folder, **settings) for n, store in enumerate(stores)]
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_read=PATIENCE_S),
@@ -179,10 +187,13 @@ class Fleet:
                 raise NotCancelable from error
             raise Violation(f"{error.reason}: {error}") from error
 
-    async def send(self, text: str, skill: str, task_id: str, *, is_quick: bool) -> dict[str, Any]:
+    async def send(
+        self, text: str, skill: str, task_id: str, *, is_quick: bool, has_key: bool = True
+    ) -> dict[str, Any]:
         params = message(text, skill, task_id=task_id, returnImmediately=is_quick)
         params["message"]["messageId"] = text
-        return await self._try(lambda client: client.send(params, {"idempotency-key": text}))
+        headers = {"idempotency-key": text} if has_key else {}
+        return await self._try(lambda client: client.send(params, headers))
 
     async def get(self, task_id: str) -> dict[str, Any]:
         return await self._try(lambda client: client.get(task_id))
@@ -220,10 +231,10 @@ class Fleet:
 
 @contextlib.asynccontextmanager
 async def fleet(
-    stores: list[str], folder: Path, seed: int, *, grace_s: float = 5.0
+    stores: list[str], folder: Path, seed: int, **settings: float
 ) -> AsyncIterator[Fleet]:
     """Replicas that serve, while the block lasts."""
-    made = Fleet(stores, folder, seed, grace_s=grace_s)
+    made = Fleet(stores, folder, seed, **settings)
     try:
         await made.start()
         yield made

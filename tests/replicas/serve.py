@@ -1,4 +1,4 @@
-"""One replica: `serve.py PORT STORE BOOKINGS GRACE_S`. Its agent is the simulator's."""
+"""One replica: `serve.py PORT STORE BOOKINGS GRACE_S AUDIT_S`. Its agent is the simulator's."""
 
 import asyncio
 import os
@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from accord import Agent, Ask, Context, Reply
+from accord.engine.runs import audit
 
 COUNTED = 6
 
@@ -87,7 +88,8 @@ def note(path: Path, line: str) -> None:
         file.write(f"{line}\n")
 
 
-def main(port: str, store: str, bookings: str, grace_s: str) -> None:
+def main(port: str, store: str, bookings: str, grace_s: str, audit_s: str) -> None:
+    audit.AUDIT_S = float(audit_s)
     agent.run(port=int(port), store=store, grace_s=float(grace_s))
 
 

@@ -19,6 +19,7 @@ import msgspec
 
 from accord import Agent, Ask, Context
 from accord.engine.log.entries import Ids, MessageAdded, StepEnded, entries_of
+from accord.engine.runs import audit
 from accord.model import (
     A2AError,
     CancelTaskRequest,
@@ -48,6 +49,7 @@ from accord.store.contract import (
     Idempotency,
     Item,
     Namespace,
+    Owned,
     Page,
     Query,
     ReceivedPost,
@@ -72,6 +74,7 @@ from tests.replicas.loop import Machine, SimulatedLoop
 __all__ = ["Report", "Violation", "run"]
 
 LEASE_S, BEAT_S, POLL_S = 3.0, 1.0, 2.0
+AUDIT_S = 2.0
 FAULTS_S = 30.0  # of simulated time, in which faults happen
 SETTLE_S = 600.0  # after which whatever still waits is stuck
 PATIENCE_S = 1000.0  # of a client with one request: who lives must answer it
@@ -173,10 +176,20 @@ class Remote:
         """What the database does, by its own clock, in one step."""
         return self._world.database.context.run(_step, work)
 
+    async def _do_in_steps(self, work: Coroutine[Any, Any, T]) -> T:
+        """The same for what takes the database several statements: others come in between."""
+        while True:
+            try:
+                self._world.database.context.run(work.send, None)
+            except StopIteration as done:
+                found: T = done.value
+                return found
+            await self._travel()
+
     async def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """A read or a claim, which may be done and its answer be lost."""
         await self._there(Unavailable)
-        found = self._do(work())
+        found = await self._do_in_steps(work())
         await self._travel()
         if self._world.fails(self._world.profile.after, "answer lost"):
             raise Unavailable("the answer was lost")
@@ -244,6 +257,9 @@ class Remote:
 
     async def orphans(self, limit: int, can: Can) -> list[Record]:
         return await self._call(lambda: self.inner.orphans(limit, can))
+
+    async def owned(self) -> list[Owned]:
+        return await self._call(self.inner.owned)
 
     async def load(
         self, namespace: Namespace, task_id: str, *, watch: bool = False
@@ -333,6 +349,7 @@ class World:
         self.replicas: list[Replica] = []
         self.out_until_s = 0.0
         self.is_faulty = True
+        self.violation: Violation | None = None  # the first
         self.certified: set[int] = set()  # numbers that were declared dead
         self._numbers = 0
         self._ends: dict[int, int] = {}  # position each log has grown to
@@ -545,7 +562,9 @@ class World:
         except TaskNotCancelable as error:
             raise NotCancelable from error
 
-    async def send(self, text: str, skill: str, task_id: str, *, is_quick: bool) -> dict[str, Any]:
+    async def send(
+        self, text: str, skill: str, task_id: str, *, is_quick: bool, has_key: bool = True
+    ) -> dict[str, Any]:
         async def operation(replica: Replica) -> Any:
             message = Message(
                 message_id=text,
@@ -556,7 +575,8 @@ class World:
             )
             configuration = SendConfiguration(return_immediately=is_quick)
             request = SendMessageRequest(message=message, configuration=configuration)
-            return await send_message(replica.app._service, Call(idempotency_key=text), request)
+            call = Call(idempotency_key=text if has_key else "")
+            return await send_message(replica.app._service, call, request)
 
         return _read(await self._try(operation))
 
@@ -610,6 +630,15 @@ class World:
         self, store: Remote, items: Any, stored: list[bool], owners: dict[int, int]
     ) -> None:
         """Look at everything a batch has touched."""
+        try:
+            self._check_committed(store, items, stored, owners)
+        except Violation as error:
+            self.violation = self.violation or error  # a writer survives whatever a store raises
+            raise
+
+    def _check_committed(
+        self, store: Remote, items: Any, stored: list[bool], owners: dict[int, int]
+    ) -> None:
         self.report.commits += 1
         if store.replica in self.certified:
             raise Violation(f"replica {store.replica} was declared dead, and its batch is stored")
@@ -665,6 +694,8 @@ class World:
         )
 
     def check_all(self) -> None:
+        if self.violation is not None:
+            raise self.violation
         state = self.state._state
         self.report.tasks = len(state.tasks)
         ids = Counter(task.record.id for task in state.tasks.values())
@@ -739,17 +770,20 @@ def run(seed: int) -> Report:
     world = World(seed)
     accord = logging.getLogger("accord")
     was, accord.disabled = accord.disabled, True  # faults are what this is about
+    audit_s, audit.AUDIT_S = audit.AUDIT_S, AUDIT_S
     try:
         world.loop.run(world.main(), world.outside, FAULTS_S + SETTLE_S)
         world.check_all()
     except Violation as error:
         raise Violation(f"seed {seed}: {error}") from error
     except TimeoutError as error:
-        raise Violation(f"seed {seed}: something is stuck: {world.stuck()}") from error
+        what = world.violation or f"something is stuck: {world.stuck()}"
+        raise Violation(f"seed {seed}: {what}") from error
     finally:
         world.is_faulty = False
         world.loop.end()
         accord.disabled = was
+        audit.AUDIT_S = audit_s
     world.report.told, world.report.events = world.clients.answers, world.clients.events
     world.report.turns = world.loop.turns
     world.report.seconds = world.loop.time()

@@ -302,6 +302,48 @@ async def test_our_own_tasks_are_no_orphans(box: Box) -> None:
     assert await box.store.orphans(9, can(unanswered_ms=9_000)) == []
 
 
+async def test_a_store_lists_what_names_us_as_its_owner_and_changes_nothing(box: Box) -> None:
+    """Of a claim whose answer was lost only the store knows. Who compares its list with what is
+    here decides what to do: the list is out of date when it arrives.
+    """
+    mine = box.create()
+    await box.commit(
+        mine, box.create("idle", state=INPUT_REQUIRED, leaves=Leaves.REST), box.create("theirs")
+    )
+    await box.crash()
+    claimed = box.create("new", state=INPUT_REQUIRED)
+    await box.commit(claimed, box.create("ended", state=COMPLETED))
+    await box.store.claim(ME, "t1")
+    owned = await box.store.owned()
+    assert [(one.id, one.namespace, one.pos) for one in owned] == [("t1", ME, 1), ("new", ME, 1)]
+    assert [one.key for one in owned] == [mine.key, claimed.key]
+    assert await box.store.owned() == owned
+    assert await box.commit(box.append(claimed)) == [True]
+    assert [one.pos for one in await box.store.owned()] == [1, 2]
+    await box.store.unclaim(mine.key, 1)
+    assert [one.id for one in await box.store.owned()] == ["new"]
+
+
+async def test_what_was_made_while_orphans_were_looked_for_keeps_its_owner(box: Box) -> None:
+    """A server that looks for orphans goes on to take and answer messages meanwhile."""
+    first = [box.create(f"t{n}") for n in range(20)]
+    await box.commit(*first)
+
+    async def work() -> None:
+        for n in range(20):
+            made = box.create(f"new{n}", state=INPUT_REQUIRED)
+            await box.commit(made, box.append(first[n], state=INPUT_REQUIRED))
+            assert await box.commit(box.append(made)) == [True]
+
+    async def look() -> None:
+        for _ in range(20):
+            assert await box.store.orphans(9, can(unanswered_ms=500)) == []
+            await box.store.owned()
+
+    await asyncio.gather(work(), look())
+    assert len(await box.store.owned()) == 40
+
+
 async def test_what_waits_for_input_is_left_without_an_owner(box: Box) -> None:
     """There is nothing to do for it before its answer comes, which anybody may then claim."""
     first = box.create(state=INPUT_REQUIRED)

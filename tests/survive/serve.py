@@ -27,7 +27,6 @@ def main(text: str) -> None:
     upkeep.PURGE_S = settings.get("purge_s", upkeep.PURGE_S)
     recovery.PAUSE_S = settings.get("pause_s", recovery.PAUSE_S)
     writer.OUTAGE_S = settings.get("patience_s", writer.OUTAGE_S)
-    vars(views)["OUTAGE_S"] = writer.OUTAGE_S  # its own name for it
     views.STREAM_OUTAGE_S = settings.get("stream_patience_s", views.STREAM_OUTAGE_S)
     agents.make(Path(settings["folder"])).run(
         port=settings["port"],

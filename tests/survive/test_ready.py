@@ -107,7 +107,6 @@ async def test_a_server_without_a_store_is_not_ready_until_it_has_one_again(
     the first is done too.
     """
     monkeypatch.setattr("accord.engine.log.writer.OUTAGE_S", 0.2)
-    monkeypatch.setattr("accord.engine.log.views.OUTAGE_S", 0.2)
     store = SqliteStore(tmp_path / "tasks.db")
     async with connect_rpc(an_agent(), store=store) as client:
         await client.send("before")

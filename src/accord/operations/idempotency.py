@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from ..engine.log import Log, Lost, Tasks
-from ..engine.runs import Accepted, before_ms
+from ..engine.log import Accepted, Log, Lost, Receipt, Tasks
+from ..engine.runs import before_ms
 from ..model import InvalidParams, Message, Part, SendMessageRequest, TooManyRequests, now_ms
 from ..protocol.v1 import codec as v1
 from ..store import Idempotency, Namespace
@@ -40,7 +40,7 @@ class IdempotentSends:
         self._tasks = tasks
         self._keys_s = keys_s  # how long one is good
         self._running: dict[
-            tuple[Namespace, str], tuple[bytes, asyncio.Future[Accepted | Message]]
+            tuple[Namespace, str], tuple[bytes, asyncio.Future[Receipt | Message]]
         ] = {}
 
     async def once(
@@ -48,8 +48,8 @@ class IdempotentSends:
         namespace: Namespace,
         key: str,
         request: SendMessageRequest,
-        accept: Callable[[Idempotency], Awaitable[Accepted | Message]],
-    ) -> Accepted | Message:
+        accept: Callable[[Idempotency], Awaitable[Receipt | Message]],
+    ) -> Receipt | Message:
         """Return what `accept` gives, or what it gave the first time this key was used.
 
         Raises:
@@ -60,7 +60,8 @@ class IdempotentSends:
             known, result = running
             _check_same(known, digest, key)
             try:
-                return await asyncio.shield(result)
+                found = await asyncio.shield(result)
+                return found.again() if isinstance(found, Receipt) else found
             except asyncio.CancelledError:
                 if not result.cancelled() or _is_cancelled():
                     raise
@@ -78,7 +79,7 @@ class IdempotentSends:
                 result.exception()  # looked at: it is raised here even if nobody else waits
             del self._running[namespace, key]
             raise
-        if isinstance(found, Accepted) and isinstance(found.task, Log):
+        if isinstance(found, Receipt) and isinstance(found.task, Log):
             # Until its commit is made, a repeated send finds the key only here.
             found.task.stored_after_outage().add_done_callback(
                 lambda stored: self._forget(namespace, key, stored)
@@ -97,8 +98,8 @@ class IdempotentSends:
         namespace: Namespace,
         key: str,
         digest: bytes,
-        accept: Callable[[Idempotency], Awaitable[Accepted | Message]],
-    ) -> Accepted | Message:
+        accept: Callable[[Idempotency], Awaitable[Receipt | Message]],
+    ) -> Receipt | Message:
         found, is_free = await self._earlier(namespace, key, digest)
         if found is not None:
             return found
@@ -119,7 +120,7 @@ class IdempotentSends:
 
     async def _earlier(
         self, namespace: Namespace, key: str, digest: bytes
-    ) -> tuple[Accepted | Message | None, bool]:
+    ) -> tuple[Receipt | Message | None, bool]:
         """What the key stands for, if it was used; and whether it stands for a task that is gone,
         so that it may be used again.
         """
@@ -136,7 +137,7 @@ class IdempotentSends:
             turn = record.turn or await self._tasks.views.turn_of(found, record.post)
         except TooManyRequests:  # it was not taken then; it may be now
             return None, True
-        return Accepted(found, turn, False), False
+        return self._tasks.receipt(Accepted(found, turn)), False
 
 
 def _is_cancelled() -> bool:

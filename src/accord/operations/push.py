@@ -5,8 +5,8 @@ with a send.
 import base64
 import binascii
 
-from ..engine.log import Log
-from ..engine.runs import Accepted, not_found
+from ..engine.log import Log, Receipt
+from ..engine.runs import not_found
 from ..model import (
     PUSH_ARTIFACTS,
     DeletePushConfigRequest,
@@ -129,15 +129,15 @@ async def inline_config(
 
 
 def register(
-    service: Service, call: Call, config: TaskPushNotificationConfig, accepted: Accepted
+    service: Service, call: Call, config: TaskPushNotificationConfig, receipt: Receipt
 ) -> None:
     """Store the config in the commit of the message it came with. To be called before anything is
     awaited since that was accepted.
     """
-    log = accepted.task
+    log = receipt.task
     if not isinstance(log, Log):
         return  # another process owns the task: `register_before` has stored it
-    sent = 0 if accepted.is_new else log.stored_at[1]
+    sent = 0 if receipt.is_new else log.stored_at[1]
     log.register(
         _made(_notifier(service), call, config, log.namespace, log.key, log.ids.task_id, sent)
     )

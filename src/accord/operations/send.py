@@ -2,9 +2,8 @@
 reply.
 """
 
-from ..engine.log import Log, Lost, View
-from ..engine.runs import Accepted
-from ..engine.skills import PROBE_SKILL, is_probe
+from ..engine.log import Lost, Receipt, View
+from ..engine.skills import PROBE_SKILL, Skill, is_probe
 from ..model import PROBE, Message, Role, SendMessageRequest, TaskPushNotificationConfig
 from ..protocol import Snapshot
 from ..protocol.v1 import codec as v1
@@ -24,23 +23,21 @@ async def send_message(
     """Return the task when it has settled or, with `returnImmediately`, as soon as it exists; or a
     bare reply.
     """
-    configuration, tasks = request.configuration, service.tasks
+    configuration = request.configuration
     push = configuration.task_push_notification_config if configuration is not None else None
-    accepted = await _accept(service, call, request)
-    if isinstance(accepted, Message):
-        return accepted
-    task, turn, *_ = accepted
-    history_length = configuration.history_length if configuration is not None else None
-    if configuration is not None and configuration.return_immediately:
-        return await tasks.stored_snapshot(task, history_length)
-    view = tasks.views.turn(task, turn)
+    receipt = await _accept(service, call, request)
+    if isinstance(receipt, Message):
+        return receipt
     try:
-        snapshot = await view.end(history_length)
+        history_length = configuration.history_length if configuration is not None else None
+        if configuration is not None and configuration.return_immediately:
+            return await receipt.snapshot(history_length)
+        snapshot = await receipt.answer(history_length)
     finally:
-        view.close()
+        receipt.close()
     if push is not None and service.notifier is not None:
         # Who waits for the answer and for the notification gets the latter first, if it is quick.
-        await service.notifier.outbox.attempted(task.key, push.id, snapshot.seq)
+        await service.notifier.outbox.attempted(receipt.task.key, push.id, snapshot.seq)
     return snapshot
 
 
@@ -53,18 +50,17 @@ async def send_streaming_message(
     tasks = service.tasks
     task_id = request.message.task_id or call.semantics.new_task_id
     tasks.views.check(service.namespace(request.tenant, call), task_id)
-    accepted = await _accept(service, call, request)
-    if isinstance(accepted, Message):
-        return accepted
-    task, turn, is_new, _ = accepted
+    receipt = await _accept(service, call, request)
+    if isinstance(receipt, Message):
+        return receipt
     configuration = request.configuration
-    history_length = configuration.history_length if configuration is not None else None
-    if is_new and isinstance(task, Log) and (history_length is None or history_length > 0):
-        return tasks.views.new(task, turn)  # a new task's history is the one message
-    return await tasks.views.now(task, turn=turn, history_length=history_length)
+    try:
+        return await receipt.stream(configuration.history_length if configuration else None)
+    finally:
+        receipt.close()
 
 
-async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Accepted | Message:
+async def _accept(service: Service, call: Call, request: SendMessageRequest) -> Receipt | Message:
     tasks, limits = service.tasks, service.limits
     if tasks.trouble:
         raise tasks.refusal()
@@ -93,7 +89,7 @@ async def _accept(service: Service, call: Call, request: SendMessageRequest) -> 
 
 async def _accept_pushed(
     service: Service, call: Call, request: SendMessageRequest
-) -> Accepted | Message:
+) -> Receipt | Message:
     """The same for a message that comes with a push config."""
     config = await inline_config(service, call, request)
     return await _accept_once(service, call, request, config)
@@ -104,7 +100,7 @@ async def _accept_once(
     call: Call,
     request: SendMessageRequest,
     push: TaskPushNotificationConfig | None,
-) -> Accepted | Message:
+) -> Receipt | Message:
     if not call.idempotency_key and not call.extensions:
         return await _begin(service, call, request, None, push)
     key = key_of(call, request)
@@ -122,36 +118,14 @@ async def _begin(
     request: SendMessageRequest,
     idempotency: Idempotency | None,
     push: TaskPushNotificationConfig | None,
-) -> Accepted | Message:
-    engine, semantics = service.engine, call.semantics
-    namespace = service.namespace(request.tenant, call)
-    sender = service.sender(call)
+) -> Receipt | Message:
+    task_id = call.semantics.new_task_id
     if request.message.task_id:
-        if service.has_scopes or service.agent.checks_modes:
-            await _check_task(service, call, namespace, request.message)
-        if push is not None:
-            await register_before(service, call, push, namespace, request.message.task_id)
-        accepted = await engine.resume(
-            request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
-        )
-        _register(service, call, push, accepted)
-        return await _stored(service, accepted) if idempotency is not None else accepted
-    agent, message, task_id = service.agent, request.message, semantics.new_task_id
+        return await _resume(service, call, request, idempotency, push)
+    engine, namespace = service.engine, service.namespace(request.tenant, call)
     if not task_id and (namespace.caller or len(engine.tasks.working) >= service.limits.tasks):
         engine.tasks.check_capacity(caller=namespace.caller)
-    is_plain = message.metadata is None and request.metadata is None and agent.router is None
-    if is_plain:
-        skill = agent.default
-    elif PROBE in call.extensions and agent.answers_probes and is_probe(request):
-        skill = PROBE_SKILL
-    else:
-        skill = await agent.choose(request)
-    if not is_plain and engine.tasks.trouble:
-        raise engine.tasks.refusal()  # since it was looked at, somebody was asked
-    if skill.scopes:
-        service.check_scopes(skill, call)
-    if agent.checks_modes and not task_id:
-        agent.check_modes(skill, message)
+    skill = await _choose(service, call, request)
     if task_id:
         check_id("id", task_id, "", service.limits)
         while (unspoken := engine.runs.unspoken.get((namespace, task_id))) is not None:
@@ -159,39 +133,109 @@ async def _begin(
         if (namespace, task_id) in engine.tasks.logs or await engine.tasks.store.load(
             namespace, task_id
         ) is not None:
-            message.task_id = task_id
-            if service.has_scopes or agent.checks_modes:
-                await _check_task(service, call, namespace, message)
-            if push is not None:
-                await register_before(service, call, push, namespace, task_id)
-            accepted = await engine.resume(
-                request, namespace, sender, idempotency=idempotency, reopen=semantics.reopen
-            )
-            _register(service, call, push, accepted)
-            return accepted
-        if agent.checks_modes:
-            agent.check_modes(skill, message)
+            request.message.task_id = task_id
+            return await _resume(service, call, request, idempotency, push)
+        if service.agent.checks_modes:
+            service.agent.check_modes(skill, request.message)
         engine.tasks.check_capacity(caller=namespace.caller)
-    if skill.makes_task or semantics.always_task:
+    if skill.makes_task or call.semantics.always_task:
         # Nothing is awaited since it was looked for: two senders of one new id can't both make it
         # here.
-        accepted = engine.runs.start(
-            skill,
-            request,
-            namespace,
-            sender,
-            idempotency=idempotency,
-            origin=call.origin,
-            task_id=task_id,
-            always_task=semantics.always_task,
-        )
-        _register(service, call, push, accepted)
-        if accepted.first_word is not None:
-            reply = await accepted.first_word.said
-            if reply is not None:
-                return await _replied(service, reply, idempotency)
-        return await _stored(service, accepted) if idempotency is not None or task_id else accepted
-    return await _replied(service, await engine.reply(skill, request, sender), idempotency)
+        return await _start(service, call, request, skill, idempotency, push)
+    reply = await engine.reply(skill, request, service.sender(call))
+    return await _replied(service, reply, idempotency)
+
+
+async def _choose(service: Service, call: Call, request: SendMessageRequest) -> Skill:
+    """Return the skill for a message that begins a task. Raises if the caller may not use it."""
+    agent, message, tasks = service.agent, request.message, service.tasks
+    is_plain = message.metadata is None and request.metadata is None and agent.router is None
+    if is_plain:
+        skill = agent.default
+    elif PROBE in call.extensions and agent.answers_probes and is_probe(request):
+        skill = PROBE_SKILL
+    else:
+        skill = await agent.choose(request)
+    if not is_plain and tasks.trouble:
+        raise tasks.refusal()  # since it was looked at, somebody was asked
+    if skill.scopes:
+        service.check_scopes(skill, call)
+    if agent.checks_modes and not call.semantics.new_task_id:
+        agent.check_modes(skill, message)
+    return skill
+
+
+async def _start(
+    service: Service,
+    call: Call,
+    request: SendMessageRequest,
+    skill: Skill,
+    idempotency: Idempotency | None,
+    push: TaskPushNotificationConfig | None,
+) -> Receipt | Message:
+    """Begin a task."""
+    semantics = call.semantics
+    receipt, first_word = service.engine.runs.start(
+        skill,
+        request,
+        service.namespace(request.tenant, call),
+        service.sender(call),
+        idempotency=idempotency,
+        origin=call.origin,
+        task_id=semantics.new_task_id,
+        always_task=semantics.always_task,
+    )
+    try:
+        if push is not None:  # nothing was awaited: the commit of the message is still to come
+            register(service, call, push, receipt)
+        reply = await first_word.said if first_word is not None else None
+        if reply is None:
+            await _settled(service, receipt, idempotency)
+            return receipt
+    except BaseException:
+        receipt.close()
+        raise
+    receipt.close()
+    return await _replied(service, reply, idempotency)
+
+
+async def _resume(
+    service: Service,
+    call: Call,
+    request: SendMessageRequest,
+    idempotency: Idempotency | None,
+    push: TaskPushNotificationConfig | None,
+) -> Receipt:
+    """Take a message to the task it names."""
+    namespace = service.namespace(request.tenant, call)
+    if service.has_scopes or service.agent.checks_modes:
+        await _check_task(service, call, namespace, request.message)
+    if push is not None:
+        await register_before(service, call, push, namespace, request.message.task_id)
+    receipt = await service.engine.resume(
+        request,
+        namespace,
+        service.sender(call),
+        idempotency=idempotency,
+        reopen=call.semantics.reopen,
+    )
+    try:
+        if push is not None:  # nothing was awaited: the commit of the message is still to come
+            register(service, call, push, receipt)
+        await _settled(service, receipt, idempotency)
+    except BaseException:
+        receipt.close()
+        raise
+    return receipt
+
+
+async def _settled(service: Service, receipt: Receipt, idempotency: Idempotency | None) -> None:
+    """Return when nobody else can have used the key of a message, or the id of its task.
+
+    Where other processes use the store too, its commit may be refused.
+    """
+    if idempotency is not None and service.tasks.store.is_shared:
+        await receipt.stored()
 
 
 async def _replied(service: Service, reply: Message, idempotency: Idempotency | None) -> Message:
@@ -214,20 +258,3 @@ async def _check_task(service: Service, call: Call, namespace: Namespace, messag
     skill = runs.find_skill(task)
     if agent.checks_modes and skill is not None:
         agent.check_modes(skill, message, is_first=False)
-
-
-def _register(
-    service: Service, call: Call, push: TaskPushNotificationConfig | None, accepted: Accepted
-) -> None:
-    """Nothing was awaited since the message was accepted: its commit is still to come."""
-    if push is not None:
-        register(service, call, push, accepted)
-
-
-async def _stored(service: Service, accepted: Accepted) -> Accepted:
-    """Where other processes use the store too, one may have used the key, or made a task of that
-    id: its commit may be refused.
-    """
-    if service.tasks.store.is_shared and isinstance(accepted.task, Log):
-        await accepted.task.stored()
-    return accepted

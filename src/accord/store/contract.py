@@ -36,6 +36,7 @@ __all__ = [
     "Item",
     "Leaves",
     "Namespace",
+    "Owned",
     "Page",
     "Post",
     "PostKind",
@@ -274,8 +275,15 @@ class Can(NamedTuple):
     unanswered_ms: int = (
         0  # tasks that wait for their client since before then are taken up too, to be failed
     )
-    # keys of the tasks we hold: what else is ours comes too, since the answer to a claim was lost
-    held: Collection[int] | None = None
+
+
+class Owned(NamedTuple):
+    """A task that names this replica as its owner."""
+
+    key: int
+    namespace: Namespace
+    id: str
+    pos: int
 
 
 class Ages(msgspec.Struct, frozen=True):
@@ -403,7 +411,14 @@ class Store(Protocol):
 
         Those that wait for input have nothing to be taken up: they are left without an owner, and
         whoever gets their answer claims them. Tasks nobody has answered since `can.unanswered_ms`
-        come too, and with `can.held` those that are ours and not among these.
+        come too.
+        """
+        ...
+
+    async def owned(self) -> list[Owned]:
+        """Return all tasks that name us as their owner, and change nothing.
+
+        Some of them we may not know of: the answer to a claim can be lost.
         """
         ...
 

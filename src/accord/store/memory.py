@@ -5,6 +5,7 @@ Several handles may share one state, each a replica of its own: so a test, or a 
 several processes in one.
 """
 
+import asyncio
 import heapq
 import itertools
 from bisect import bisect_left, bisect_right, insort
@@ -29,6 +30,7 @@ from .contract import (
     Item,
     Leaves,
     Namespace,
+    Owned,
     Page,
     Post,
     Query,
@@ -434,18 +436,17 @@ class MemoryStore:
     async def orphans(self, limit: int, can: Can) -> list[Record]:
         state, found = self._state, list[Record]()
         unanswered = {t.record.key for t in state.older(WAITING, can.unanswered_ms, can.agents)}
-        lost = state.owned[self.replica].difference(can.held) if can.held is not None else ()
-        for key in sorted(
-            {
-                *state.orphaned(),
-                *lost,
-                *(key for key in unanswered if not state.tasks[key].record.owner),
-            }
-        ):
+        candidates = sorted({*state.orphaned(), *unanswered})
+        await asyncio.sleep(0)  # others come in between, as between two statements of a database
+        for key in candidates:
             if len(found) == limit:
                 break
-            task = state.tasks[key]
+            task = state.tasks.get(key)
+            if task is None or task.record.owner in state.living:
+                continue
             record, owner = task.record, task.record.owner
+            if not owner and (record.state not in WAITING or record.at_ms >= can.unanswered_ms):
+                continue  # it was answered, or given up, a moment ago
             skills = can.agents.get(record.namespace.agent)
             if skills is None:
                 continue
@@ -458,9 +459,13 @@ class MemoryStore:
             elif record.skill in skills and record.format <= can.format:
                 state.give(record, self.replica)
                 found.append(task.seen())
-                if owner != self.replica:
-                    found[-1].died_ms = state.seen_ms.get(owner, 0)
+                found[-1].died_ms = state.seen_ms.get(owner, 0)
         return found
+
+    async def owned(self) -> list[Owned]:
+        tasks = self._state.tasks
+        records = [tasks[key].record for key in sorted(self._state.owned[self.replica])]
+        return [Owned(record.key, record.namespace, record.id, record.pos) for record in records]
 
     async def beat(self) -> None:
         self._check_fence()

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from .log import Log as Log
     from .log import Origin as Origin
     from .log import Turn as Turn
+    from .receipt import Accepted as Accepted
+    from .receipt import Receipt as Receipt
     from .tasks import Tasks as Tasks
     from .views import View as View
     from .writer import Lost as Lost
@@ -50,6 +52,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         __name__,
         {
             "About": "entries",
+            "Accepted": "receipt",
             "Answered": "entries",
             "ArtifactChanged": "entries",
             "AskLeft": "entries",
@@ -75,6 +78,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "Origin": "log",
             "Patched": "entries",
             "PostRefused": "entries",
+            "Receipt": "receipt",
             "Released": "entries",
             "RunStarted": "entries",
             "Sender": "entries",

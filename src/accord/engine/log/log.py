@@ -505,6 +505,19 @@ class Log:
             waiter.set_result(value)
         return waiter
 
+    def stored_to(self, pos: int) -> asyncio.Future[None]:
+        """Done when the log is stored up to this position."""
+        waiter: asyncio.Future[None] = self.writer.loop.create_future()
+        if self._published[0] >= pos:
+            waiter.set_result(None)
+        elif self.ownership is LOST:
+            waiter.set_exception(Lost())
+        elif self._in_flight is not None and self._in_flight.pos >= pos:
+            self._in_flight.waiting.append((waiter, None))
+        else:
+            self._waiting.append((waiter, None))
+        return waiter
+
     def stored_after_outage(self) -> asyncio.Future[None]:
         """The same, however long an outage of the store lasts: for runs, which are held
         meanwhile.

@@ -13,7 +13,7 @@ import msgspec
 from ...model import FINAL, A2AError, Fold, Limits, Task, TaskState, TooManyRequests, Unavailable
 from ...observe import NO_TRACE, Trace
 from ...protocol import Snapshot
-from ...store import Idempotency, Namespace, Page, Post, PostKind, Query, Record, Store
+from ...store import Idempotency, Namespace, Owned, Page, Post, PostKind, Query, Record, Store
 from ..offloading import offload
 from .entries import (
     FORMAT,
@@ -27,6 +27,7 @@ from .entries import (
     events_of,
 )
 from .log import Log, Owner, Ownership, Turn
+from .receipt import Accepted, Receipt
 from .snapshot import EncodedParts, is_whole, read_snapshot, read_task
 from .watching import Views
 from .writer import Writer, not_stored
@@ -183,6 +184,10 @@ class Tasks:
         self._hold(log)
         log.admit()
 
+    def receipt(self, accepted: Accepted, *, is_new: bool = False) -> Receipt:
+        """Return the receipt of a message that was accepted a moment ago, or long ago."""
+        return Receipt(self.views, accepted, is_new=is_new)
+
     async def own(
         self, namespace: Namespace, task_id: str, *, reopen: bool = False
     ) -> Log | Record | None:
@@ -308,6 +313,10 @@ class Tasks:
             self.views.detach(log)
         if tail is not None:
             self.views.lost(tail)
+
+    def knows(self, task: Owned) -> bool:
+        """Whether this process has the log of a task, or is about to claim or give it up."""
+        return task.key in self._by_key or (task.namespace, task.id) in self._claiming
 
     def live_log(self, key: int) -> Log | None:
         """Return the live log of a task, or None."""

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 from ...model import FINAL, A2AError, Limits, TaskState, UnsupportedOperation, error_of
 from ...protocol import Snapshot
 from ...store import Namespace, Row
-from ..offloading import offload
 from .entries import Event, Ids, MessageAdded, PostRefused, entries_of, event_of, events_of
-from .snapshot import shorten
-from .writer import OUTAGE_S, not_stored
+from .writer import not_stored
 
 if TYPE_CHECKING:
     from .log import Log
 
-__all__ = ["Source", "Tail", "View"]
+__all__ = ["Source", "Tail", "View", "refusal_of"]
 
 TAIL_EVENTS = 256
 TAIL_BYTES = 1 << 20
@@ -81,6 +79,7 @@ class Tail:
         "log",
         "namespace",
         "pos",
+        "receipts",
         "senders",
         "seq",
         "skipped",
@@ -113,6 +112,7 @@ class Tail:
         self.senders: dict[
             int, int
         ] = {}  # turns whose senders wait here for the task as it stands at their end, and how many
+        self.receipts = 0
         self.views = 0
         self.is_lost = (
             False  # another process goes on with the task, and nothing is told of it here
@@ -123,6 +123,21 @@ class Tail:
         self._posts: dict[
             int, int | PostRefused
         ] = {}  # what became of posts: the turn, or why there is none
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self.views or self.receipts)
+
+    def expect(self, turn: int) -> None:
+        """Somebody waits for the answer to a turn."""
+        self.receipts += 1
+        self.senders[turn] = self.senders.get(turn, 0) + 1
+
+    def expect_no_longer(self, turn: int) -> None:
+        self.receipts -= 1
+        self.senders[turn] -= 1
+        if not self.senders[turn]:
+            del self.senders[turn]
 
     def add_outcomes(self, posts: dict[int, int | PostRefused]) -> None:
         """The owner has dealt with these posts."""
@@ -343,53 +358,6 @@ class View:
                 found = [await self._gap()]
         return self._up_to_the_end(found)
 
-    async def end(self, history_length: int | None = None) -> Snapshot:
-        """Read on to the event that answers the turn, and return the task as it stood there.
-
-        Raises:
-            UnsupportedOperation: The task ended before the message got its turn.
-            Unavailable: The store fails, or this server stops.
-        """
-        tail, turn = self._tail, self._turn
-        tail.senders[turn] = tail.senders.get(turn, 0) + 1
-        try:
-            while True:
-                found = tail.after(self.cursor)
-                if found is None:
-                    found = await self._source.events(tail, self._pos)
-                for event in found:
-                    if event.pos <= turn:
-                        continue  # of a task that had ended, and was begun anew
-                    if turn in event.answers:
-                        if event.snapshot is not None and history_length is None:
-                            return event.snapshot
-                        if event.snapshot is not None:
-                            return await offload(
-                                len(event.snapshot.head), shorten, event.snapshot, history_length
-                            )
-                        return await self._source.snapshot_at(tail, event.pos, history_length)
-                    if turn in event.refuses:
-                        raise self._refused(event)
-                if found:
-                    self.cursor, self._pos = found[-1].seq, found[-1].pos
-                    continue
-                if tail.state in FINAL and tail.pos >= turn:
-                    return await self._source.snapshot_now(
-                        tail
-                    )  # the log has gone: what it told is in the task
-                self._source.check_open(tail)
-                if self._source.outage_s > OUTAGE_S:
-                    raise not_stored()
-                waiter = tail.changed(self._source.loop, turn)
-                try:
-                    await waiter
-                finally:
-                    tail.forget(waiter)
-        finally:
-            tail.senders[turn] -= 1
-            if not tail.senders[turn]:
-                del tail.senders[turn]
-
     async def post_outcome(self, post_id: int) -> int | PostRefused:
         """Wait until the owner has dealt with a post: the number of its turn, or why there
         is none.
@@ -411,7 +379,7 @@ class View:
                 if tail.state in FINAL and await self._source.is_over(tail):
                     if (found := tail.post(post_id)) is not None:
                         break
-                    raise self._ended(tail.state)
+                    raise _ended(tail.ids, tail.state)
                 await changed
             finally:
                 tail.forget(changed)
@@ -457,7 +425,7 @@ class View:
                     turn == self._turn for turn, _, _ in event.reasons
                 )
                 if self._turn and self._turn not in event.answers and not is_shown:
-                    self._refusal = self._refused(event)
+                    self._refusal = refusal_of(event, self._turn, self._tail)
                 found = found[: i + 1]
                 break
         self.cursor, self._pos = found[-1].seq, found[-1].pos
@@ -471,22 +439,6 @@ class View:
             return event.state in FINAL
         return self._turn in event.refuses or (
             self._turn in event.answers and event.state is not TaskState.AUTH_REQUIRED
-        )
-
-    def _refused(self, event: Event) -> A2AError:
-        """The task ended first, or the message does not fit. It stays in the history."""
-        for turn, error, text in event.reasons:
-            if turn == self._turn:
-                return error_of(error, text)
-        return self._ended(event.state or self._tail.state)
-
-    def _ended(self, state: TaskState) -> A2AError:
-        task_id, context_id = self._tail.ids
-        return UnsupportedOperation(
-            f"task {task_id} became {state.word} before it took your message; "
-            f"send it again without taskId to start a new task in context {context_id}",
-            taskId=task_id,
-            contextId=context_id,
         )
 
     def index(self, artifact_id: str) -> int:
@@ -505,3 +457,23 @@ class View:
         on_close, self.on_close = self.on_close, None
         if on_close is not None:
             on_close()
+
+
+def refusal_of(event: Event, turn: int, tail: Tail) -> A2AError:
+    """The error of a message that this event refuses: the task ended first, or the message does not
+    fit. It stays in the history.
+    """
+    for refused, error, text in event.reasons:
+        if refused == turn:
+            return error_of(error, text)
+    return _ended(tail.ids, event.state or tail.state)
+
+
+def _ended(ids: Ids, state: TaskState) -> A2AError:
+    task_id, context_id = ids
+    return UnsupportedOperation(
+        f"task {task_id} became {state.word} before it took your message; "
+        f"send it again without taskId to start a new task in context {context_id}",
+        taskId=task_id,
+        contextId=context_id,
+    )

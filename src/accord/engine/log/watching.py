@@ -3,7 +3,6 @@ other processes write.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Collection, Coroutine
@@ -15,6 +14,7 @@ from ...store import Namespace, Record
 from .entries import Event, Ids, MessageAdded, PostRefused, entries_of, events_of, state_of
 from .log import Log
 from .views import Tail, View
+from .watches import Watches
 from .writer import Lost
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ class Views:
         self._tails: dict[int, Tail] = {}
         self._woken: set[int] | None = set()  # tasks to be read again, None for all
         self._reading: asyncio.Task[None] | None = None
-        self._watched: set[int] = set()  # tasks of others, of whose changes the store tells us
-        self._unwatching: dict[int, asyncio.Future[None]] = {}
+        self._watches = Watches(tasks.store, self._tails.__contains__)
         self._background: set[asyncio.Future[None]] = set()
 
     def close(self) -> None:
+        self._watches.close()
         if self._reading is not None:
             self._reading.cancel()
 
@@ -53,20 +53,7 @@ class Views:
         """Return a cursor on a task, after event `seq`, to the end of the task."""
         if pos is None:
             pos = await self._store.locate(of.key, seq) if seq else 0
-        return View(self, self._tail(of), seq=seq, pos=pos)
-
-    def new(self, log: Log, turn: int) -> View:
-        """Return a cursor on a task that was just made, from its first event on."""
-        return View(self, self._tail(log), seq=0, pos=0, turn=turn)
-
-    def turn(self, of: Log | Record, turn: int) -> View:
-        """Return a cursor that waits for the answer to a turn of a task."""
-        tail = self._tail(of)
-        if tail.pos < turn:  # nothing after it is stored
-            return View(self, tail, seq=tail.seq, pos=tail.pos, turn=turn)
-        return View(
-            self, tail, seq=0, pos=turn, turn=turn
-        )  # it was sent before: its answer may be there
+        return View(self, self.tail(of), seq=seq, pos=pos)
 
     async def now(
         self, of: Log | Record, *, turn: int = 0, history_length: int | None = None
@@ -86,7 +73,7 @@ class Views:
             is_answered = bool(turn) and await self._is_answered(of, turn)
         answers = (turn,) if turn and is_answered else ()
         first = Event(snapshot.seq, pos, b'{"task":%b}' % snapshot.data, snapshot.state, answers)
-        return View(self, self._tail(of), seq=snapshot.seq, pos=pos, turn=turn, first=first)
+        return View(self, self.tail(of), seq=snapshot.seq, pos=pos, turn=turn, first=first)
 
     async def _is_answered(self, of: Record, turn: int) -> bool:
         """Whether the end of a turn has been told."""
@@ -107,7 +94,7 @@ class Views:
         """
         view = await self.after(of, of.seq, pos=of.pos)
         try:
-            outcome = await self.outcome(self._tail(of), post, 0)
+            outcome = await self.outcome(self.tail(of), post, 0)
             if outcome is None:
                 outcome = await view.post_outcome(post)
         finally:
@@ -138,7 +125,7 @@ class Views:
                     limit=name,
                 )
 
-    def _tail(self, of: Log | Record) -> Tail:
+    def tail(self, of: Log | Record) -> Tail:
         tail = self._tails.get(of.key)
         if tail is not None:
             return tail
@@ -170,7 +157,7 @@ class Views:
                 log=None,
                 artifacts=[],
             )
-            if self._store.is_shared and of.key not in self._watched:
+            if self._store.is_shared and of.key not in self._watches:
                 self._begin_watching(tail)
         self._tails[of.key] = tail
         return tail
@@ -185,18 +172,26 @@ class Views:
     def outage_s(self) -> float:
         return self._tasks.writer.outage_s
 
+    @property
+    def is_out(self) -> bool:
+        return self._tasks.writer.is_out
+
     def count(self, tail: Tail, change: int) -> None:
         tail.views += change
         self.open += change
         if tail.namespace.caller:
             self._of_caller[tail.namespace.caller] += change
-        if not tail.views and self._tails.get(tail.key) is tail:
+        self.let_go(tail)
+
+    def let_go(self, tail: Tail) -> None:
+        """Forget a tail that nobody uses any more."""
+        if not tail.is_used and self._tails.get(tail.key) is tail:
             del self._tails[tail.key]
             if tail.log is not None:
                 tail.log.tail = None
                 self._tasks.release(tail.log)
-            elif self._store.is_shared:
-                self._unwatch(tail.key)
+            elif tail.key in self._watches:
+                self._watches.end_later(tail.key)
 
     def check_open(self, tail: Tail) -> None:
         tasks = self._tasks
@@ -220,6 +215,12 @@ class Views:
 
     async def snapshot_at(self, tail: Tail, pos: int, history_length: int | None) -> Snapshot:
         return await self._tasks.shown_at(await self._record(tail), pos, history_length)
+
+    async def stored_snapshot(
+        self, of: Log | Record, history_length: int | None = None
+    ) -> Snapshot:
+        """Return the task as it is now, once all of it is stored."""
+        return await self._tasks.stored_snapshot(of, history_length)
 
     async def snapshot_now(self, tail: Tail) -> Snapshot:
         if tail.log is not None and not tail.log.is_lost:
@@ -268,7 +269,7 @@ class Views:
             tail.log, log.tail = None, None
             if self._tasks.is_draining:
                 tail.wake()  # nothing more is told of it here
-            elif self._store.is_shared and tail.views:
+            elif self._store.is_shared and tail.is_used and log.stored_state not in FINAL:
                 self._begin_watching(tail)  # another process may go on with the task
 
     def lost(self, tail: Tail) -> None:
@@ -283,7 +284,7 @@ class Views:
 
     def watch_again(self) -> None:
         """The store has forgotten what we watched, under the number we had."""
-        self._watched.clear()
+        self._watches.forget()
         for tail in list(self._tails.values()):
             if tail.log is None:
                 self._begin_watching(tail)
@@ -294,15 +295,7 @@ class Views:
         """Return a task as it is stored. From here on, what its owner writes is read as long as
         there is a view of it.
         """
-        while True:
-            record = await self._store.load(namespace, task_id, watch=True)
-            if record is None:
-                return None
-            unwatching = self._unwatching.get(record.key)
-            if unwatching is None:
-                self._watched.add(record.key)
-                return record
-            await asyncio.wait({unwatching})  # it may come after our own
+        return await self._watches.load(namespace, task_id)
 
     def wake(self, tasks: Collection[int] | None) -> None:
         """The store says: these tasks may have grown; None for all."""
@@ -353,19 +346,6 @@ class Views:
                 if self._tails.get(tail.key) is not tail:
                     return
         self._tasks.wake({tail.key})
-        if self._tails.get(tail.key) is not tail:
-            self._unwatch(tail.key)
-
-    def _unwatch(self, key: int) -> None:
-        if key in self._tails or key in self._unwatching:
-            return
-        self._watched.discard(key)
-        self._unwatching[key] = unwatching = asyncio.ensure_future(self._end_watching(key))
-        unwatching.add_done_callback(lambda _: self._unwatching.pop(key, None))
-
-    async def _end_watching(self, key: int) -> None:
-        with contextlib.suppress(A2AError):  # then we are woken for nothing, which harms nobody
-            await self._store.unwatch([key])
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         doing = asyncio.ensure_future(work)

@@ -56,6 +56,8 @@ class Lost(Unavailable):
 class Writable(Protocol):
     """A log, as far as the writer knows it."""
 
+    @property
+    def is_lost(self) -> bool: ...
     def take(self) -> Create | Append: ...
     def publish(self) -> None: ...
     def fail(self, error: A2AError) -> None: ...
@@ -121,6 +123,11 @@ class Writer:
     def outage_s(self) -> float:
         """How long the store has been failing."""
         return time.monotonic() - self._failed_s if self.fault else 0.0
+
+    @property
+    def is_out(self) -> bool:
+        """Whether the store has been failing for so long that nobody is to wait for it."""
+        return self.outage_s >= OUTAGE_S
 
     # What is to be stored
 
@@ -190,6 +197,8 @@ class Writer:
         taken: list[Writable] = []
         batch: list[Item] = []
         for log in logs:
+            if log.is_lost:
+                continue  # while it waited here: it has nothing to store any more
             try:
                 batch.append(log.take())
                 taken.append(log)
@@ -235,12 +244,15 @@ class Writer:
             CommitFailed: This replica was fenced, or stops and can't store it.
         """
         pause_s = RETRY_S
+        replica = self.store.replica
         while True:
             try:
                 stored = await self._store(batch)
             except CommitFailed as error:
                 self.fails(error)
-                if self.is_fenced or self.is_closing:
+                # Under a new number the tasks of this batch are not ours any more, or ours anew.
+                is_other = self.store.replica != replica
+                if self.is_fenced or self.is_closing or is_other:
                     self.is_failing = False
                     raise
                 self.is_failing = True
@@ -248,7 +260,7 @@ class Writer:
                 if self.fault:
                     self._works()
                 return stored
-            if self.outage_s >= OUTAGE_S:
+            if self.is_out:
                 for log in (*logs, *self._logs):
                     log.fail(not_stored())
                 for waiter in (*waiters, *(waiter for _, waiter in self._items)):

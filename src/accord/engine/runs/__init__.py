@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from .retention import Retention as Retention
     from .retention import before_ms as before_ms
     from .run import Run as Run
-    from .runs import Accepted as Accepted
+    from .runs import Begun as Begun
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
-            "Accepted": "runs",
+            "Begun": "runs",
             "Engine": "engine",
             "FirstWord": "first_word",
             "Retention": "retention",

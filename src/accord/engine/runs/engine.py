@@ -29,6 +29,7 @@ from ...store import Idempotency, Namespace, ReceivedPost, Record, Store
 from ..durable import History, read_history
 from ..log import (
     FORMAT,
+    Accepted,
     Answered,
     Asked,
     Entry,
@@ -36,6 +37,7 @@ from ..log import (
     Lost,
     MessageAdded,
     Numbered,
+    Receipt,
     Sender,
     Turn,
     state_of,
@@ -49,9 +51,9 @@ from .recovery import Recovery, turn_of
 from .reply import call_reply
 from .retention import Retention, Upkeep
 from .run import FORGOTTEN, Run
-from .runs import Accepted, Runs
+from .runs import Runs
 
-__all__ = ["Accepted", "Engine", "not_found"]
+__all__ = ["Engine", "not_found"]
 
 log_ = logging.getLogger("accord")
 
@@ -189,7 +191,7 @@ class Engine:
         *,
         idempotency: Idempotency | None = None,
         reopen: bool = False,
-    ) -> Accepted:
+    ) -> Receipt:
         """Take a message to the task it names. With `reopen`, one that has ended begins anew,
         keeping all it has.
 
@@ -212,9 +214,10 @@ class Engine:
                 idempotency is not None and self.tasks.store.is_shared
             ):
                 try:
-                    return await self.hand_over(
+                    accepted = await self.hand_over(
                         found, request, sender, idempotency=idempotency, reopen=reopen
                     )
+                    return self.tasks.receipt(accepted)
                 except (
                     _Rested
                 ):  # another message was faster, and has been answered: this one's turn comes
@@ -235,9 +238,9 @@ class Engine:
             self._check_skill(request, record.namespace, record.id, record.skill)
             if state_of(record.state) in FINAL and not reopen:
                 raise _has_ended(record.id, record.context_id, state_of(record.state))
-            accepted = await self._posts.send(record, request, sender, idempotency, reopen=reopen)
-            if accepted is not None:
-                return accepted
+            posted = await self._posts.send(record, request, sender, idempotency, reopen=reopen)
+            if posted is not None:
+                return self.tasks.receipt(posted)
             if idempotency is not None and await self._is_used(idempotency):
                 raise Lost()  # another process was faster with the same key
             refused += 1
@@ -317,7 +320,7 @@ class Engine:
             turn = self._answer(log, asked, *recorded, add)
         else:
             turn = self._start_again(log, message, add)
-        return Accepted(log, turn.number, False)
+        return Accepted(log, turn.number)
 
     def _answer(
         self,

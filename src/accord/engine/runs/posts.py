@@ -20,8 +20,7 @@ from ...model import (
 from ...protocol import Snapshot
 from ...protocol.v1 import codec as v1
 from ...store import Idempotency, PostKind, ReceivedPost, Record
-from ..log import NOBODY, Log, PostRefused, Sender, View
-from .runs import Accepted
+from ..log import NOBODY, Accepted, Log, PostRefused, Sender, View
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -94,7 +93,7 @@ class Posts:
         if isinstance(outcome, PostRefused):
             raise error_of(outcome.error, outcome.text)
         now = await self._engine.tasks.store.load(record.namespace, record.id)
-        return Accepted(now or record, outcome, False)  # with the message in it
+        return Accepted(now or record, outcome)  # with the message in it
 
     async def cancel(self, record: Record) -> Snapshot | None:
         """Have the owner of a task end it as canceled. Return the task as it ended; None if its

@@ -11,6 +11,7 @@ from ...model import A2AError, TaskState, Unavailable, now_ms
 from ...store import Can, Record
 from ..durable import History, read_history
 from ..log import FORMAT, Attempt, Created, Log, Mismatched, Numbered, Turn
+from .audit import OwnershipAudit
 from .messages import set_status
 from .run import Run
 from .state import State
@@ -36,7 +37,6 @@ ALONE_S = 10.0  # for so long, unless it records something or ends before
 MISMATCH_RETRY_S = 60.0
 READ_RETRY_S = 5.0
 MISMATCH_MS = 3_600_000  # after which a function that has changed fails its task
-AUDIT_S = 60.0  # after which it is asked whether we own what we do not know of
 _AT_ONCE = 32  # orphans taken up at a time
 _BITE_S = 0.003
 _CHECK_S = 0.05
@@ -52,8 +52,8 @@ class Recovery:
         self._held: list[tuple[int, Run]] = []  # attempts, and the run that waits for its turn
         self._has_held = asyncio.Event()
         self._retries: list[tuple[float, Log]] = []  # when to try again, and what
-        self._audit_at = 0.0
         self._unanswered_ms = 0
+        self._audit = OwnershipAudit(engine.tasks, self._take_up_unknown)
         engine.runs.on_mismatch = self._mismatch
 
     async def open(self) -> None:
@@ -79,6 +79,7 @@ class Recovery:
         room = self._engine.limits.tasks - len(self._tasks.working)
         if room > 0:
             await self._take_up_all(await self._orphans(is_clock_sure, room))
+            await self._audit.check()
         now = self._tasks.loop.time()
         due = [log for at, log in self._retries if at <= now]
         self._retries = [(at, log) for at, log in self._retries if at > now]
@@ -112,28 +113,32 @@ class Recovery:
         engine = self._engine
         self._unanswered_ms = engine.retention.unanswered_ms() if is_clock_sure else 0
         tasks, orphans = self._tasks, list[Record]()
-        now, held = tasks.loop.time(), None
-        if tasks.may_own_more or now >= self._audit_at:
-            self._audit_at, tasks.may_own_more = now + AUDIT_S, False
-            held = [log.key for log in tasks.live()] + [log.key for _, log in self._retries]
         can = Can(
             {name: list(agent.skills) for name, agent in engine.runs.agents.items()},
             FORMAT,
             self._unanswered_ms,
-            held,
         )
         try:
             while found := await tasks.store.orphans(min(_AT_ONCE, limit - len(orphans)), can):
                 orphans += found
                 if tasks.store.is_shared:  # for another time in each process
                     await asyncio.sleep(_BITE_S * (tasks.store.replica % 8))
-                if can.held is not None:
-                    can = can._replace(held=[*can.held, *(record.key for record in found)])
         except A2AError:
             tasks.may_own_more = True
             if not orphans:
                 raise
         return orphans
+
+    async def _take_up_unknown(self, log: Log) -> None:
+        """Deal with a task that is ours because of a claim whose answer was lost."""
+        try:
+            with log.held():
+                if log.state in (TaskState.SUBMITTED, TaskState.WORKING):
+                    await self.take_up(log, died=False)
+                elif log.state is TaskState.AUTH_REQUIRED and log.run is None:
+                    await self._watch_again(log)
+        finally:
+            self._tasks.release(log)
 
     async def _take_up_all(self, orphans: list[Record]) -> list[bool]:
         """Deal with orphans. Return of each whether it goes on.

@@ -21,7 +21,7 @@ from ...model import (
 )
 from ...store import Idempotency, Namespace, Record, Store
 from ..durable import Delegates
-from ..log import About, Log, Sender, Tasks
+from ..log import About, Accepted, Log, Receipt, Sender, Tasks, Turn
 from ..skills import AgentBase, Skill
 from ..threads import Threads
 from .first_word import FirstWord
@@ -31,17 +31,15 @@ from .state import State
 if TYPE_CHECKING:
     from ...observe import Metrics
 
-__all__ = ["Accepted", "Runs"]
+__all__ = ["Begun", "Runs"]
 
 log_ = logging.getLogger("accord")
 
 
-class Accepted(NamedTuple):
-    """A message that has its place in a task."""
+class Begun(NamedTuple):
+    """A message that begins a task."""
 
-    task: Log | Record  # a Log if this process owns the task
-    turn: int  # its position in the log
-    is_new: bool
+    receipt: Receipt
     first_word: FirstWord | None = None  # None: there is a task
 
 
@@ -82,7 +80,7 @@ class Runs:
         origin: str = "",
         task_id: str = "",
         always_task: bool = False,
-    ) -> Accepted:
+    ) -> Begun:
         """Make a task of a message and start its run. `task_id`, if given, is one no task of this
         process has.
 
@@ -121,7 +119,7 @@ class Runs:
                 is_new_conversation=is_new_conversation,
             )
             self.unspoken[namespace, log.ids.task_id] = run
-            return Accepted(log, turn.number, True, first)
+            return Begun(self._receipt(log, turn), first)
         if idempotency is not None:
             log.keep(idempotency, turn)
         # Another process may have used the key, or made a task of that id: the function is not
@@ -136,7 +134,10 @@ class Runs:
             waits_for_commit=may_be_refused,
             is_new_conversation=is_new_conversation,
         )
-        return Accepted(log, turn.number, True)
+        return Begun(self._receipt(log, turn))
+
+    def _receipt(self, log: Log, turn: Turn) -> Receipt:
+        return self.tasks.receipt(Accepted(log, turn.number), is_new=True)
 
     def ended(self, run: Run) -> None:
         """A run is over. If its task is open and messages wait, the oldest starts the next run."""

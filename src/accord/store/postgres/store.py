@@ -26,6 +26,7 @@ from ..contract import (
     Idempotency,
     Item,
     Namespace,
+    Owned,
     Page,
     PostKind,
     Query,
@@ -629,8 +630,6 @@ RETURNING t.pos, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
                 can.unanswered_ms,
             )
             keys |= await self._take(_ORPHANED, limit, can, dead)
-        if len(keys) < limit and can.held is not None:
-            keys |= await self._lost(limit - len(keys), can.held)
         if len(keys) < limit and can.unanswered_ms:
             waiting = (
                 f"t.owner IS NULL AND t.state IN ({_WAITING}) AND t.at_ms < $1 AND t.namespace IN "
@@ -648,22 +647,13 @@ RETURNING t.pos, (SELECT seen_ms FROM {{s}}.replicas WHERE id = old.owner)""",
             record.died_ms = keys[record.key]
         return found
 
-    async def _lost(self, limit: int, held: Collection[int]) -> dict[int, int]:
-        """What is ours and not held, with nobody's death. What only waits is given up."""
-        await self.fetch(
-            "UPDATE {s}.tasks SET owner = NULL WHERE owner = $1 AND key <> ALL ($2::bigint[]) "
-            f"AND posts = posts_read AND state IN ({INPUT_REQUIRED}, {_ENDED})",
-            self.replica,
-            list(held),
-        )
+    async def owned(self) -> list[Owned]:
         rows = await self.fetch(
-            "SELECT key FROM {s}.tasks WHERE owner = $1 AND key <> ALL ($2::bigint[]) "
-            "ORDER BY key LIMIT $3",
+            "SELECT key, agent, tenant, caller, id, pos FROM {s}.tasks "
+            "JOIN {s}.namespaces USING (namespace) WHERE owner = $1 ORDER BY key",
             self.replica,
-            list(held),
-            limit,
         )
-        return {key: 0 for (key,) in rows}
+        return [Owned(key, Namespace(*whose), id_, pos) for key, *whose, id_, pos in rows]
 
     async def _take(self, which: str, limit: int, can: Can, first: Any) -> dict[int, int]:
         """Make tasks ours. What another replica is about to take is left to it."""

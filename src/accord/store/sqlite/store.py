@@ -27,6 +27,7 @@ from ..contract import (
     Idempotency,
     Item,
     Namespace,
+    Owned,
     Page,
     PostKind,
     Query,
@@ -71,6 +72,15 @@ _ORPHANED = (
     "namespace IN (SELECT namespace FROM namespaces WHERE agent=coalesce(?, agent)) AND "
     "(state IN (1, 2, 6, 8) OR key IN (SELECT task FROM posts)) "
     "AND owner IS NOT NULL AND owner<>?"
+)
+_OWNED_BY_KEY = (
+    "SELECT key, agent, tenant, caller, id, pos FROM tasks JOIN namespaces USING (namespace) "
+    "WHERE key IN (VALUES (?))"
+)
+# By namespace and state, which there is an index for: what has ended has no owner.
+_OWNED = (
+    "SELECT key, agent, tenant, caller, id, pos FROM tasks JOIN namespaces USING (namespace) "
+    "WHERE namespace IN (SELECT namespace FROM namespaces) AND state IN (1, 2, 6, 8) AND owner=?"
 )
 _OLD = (
     "SELECT key FROM tasks INDEXED BY tasks_by_age WHERE folded=? AND state NOT IN (1, 2) AND "
@@ -587,6 +597,20 @@ class SqliteStore:
                 f"SELECT key FROM tasks WHERE {_ORPHANED} ORDER BY key", (agent, self.replica)
             ).fetchall()
         return [key for (key,) in rows]
+
+    async def owned(self) -> list[Owned]:
+        claimed = [(task,) for task in self._claimed.copy()]
+
+        def work() -> list[Owned]:
+            with self._snapshot() as db:
+                rows = db.execute(_OWNED, (self.replica,)).fetchall()
+                rows += select_in(db, _OWNED_BY_KEY, claimed)
+            return [
+                Owned(key, Namespace(*whose), id_, pos)
+                for key, *whose, id_, pos in sorted(set(rows))
+            ]
+
+        return await self._in_lister(work)
 
     async def beat(self) -> None:
         def work() -> None:

@@ -1,0 +1,132 @@
+"""What the sender of a message gets when the message is accepted: the only way to its answer."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...model import FINAL
+from ...protocol import Snapshot
+from ...store import Record
+from ..offloading import offload
+from .log import Log
+from .snapshot import shorten
+from .views import View, refusal_of
+from .writer import not_stored
+
+if TYPE_CHECKING:
+    from .views import Tail
+    from .watching import Views
+
+__all__ = ["Accepted", "Receipt"]
+
+
+class Accepted(NamedTuple):
+    """A message that has its place in a task."""
+
+    task: Log | Record  # a Log if this process owns the task
+    turn: int  # its position in the log
+
+
+class Receipt:
+    """A message that was accepted, and where its answer will be.
+
+    It is registered with its task at once, so that the event that answers the message comes with
+    the task as it stood then, also if all of that is one commit. Nothing can be read through it
+    before the message is stored. If that commit is refused, its sender gets an error, and never the
+    answer to somebody else's message.
+
+    Whoever has a receipt closes it.
+    """
+
+    __slots__ = ("_is_open", "_pos", "_seq", "_tail", "_views", "is_new", "task", "turn")
+
+    def __init__(self, views: "Views", accepted: Accepted, *, is_new: bool = False) -> None:
+        self.task, self.turn = task, turn = accepted
+        self.is_new = is_new  # the message has made its task
+        self._views = views
+        self._tail: Tail = views.tail(task)
+        if is_new:
+            self._seq = self._pos = 0
+        elif self._tail.pos < turn:  # nothing after it is stored
+            self._seq, self._pos = self._tail.seq, self._tail.pos
+        else:  # it was sent before: its answer may be there
+            self._seq, self._pos = 0, turn
+        self._is_open = True
+        self._tail.expect(turn)
+
+    def again(self) -> "Receipt":
+        """Return one more receipt of the same message, for one more sender of it."""
+        return Receipt(self._views, Accepted(self.task, self.turn))
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._tail.expect_no_longer(self.turn)
+            self._views.let_go(self._tail)
+
+    async def stored(self) -> None:
+        """Return when the message is stored.
+
+        Raises:
+            Lost: It is not, and never will be: another process goes on with the task.
+            Unavailable: The store fails, or this server stops.
+        """
+        if isinstance(self.task, Log):
+            await self.task.stored_to(self.turn)
+
+    async def snapshot(self, history_length: int | None = None) -> Snapshot:
+        """Return the task as it is now, once the message is stored. Raises as `stored` does."""
+        return await self._views.stored_snapshot(self.task, history_length)
+
+    async def stream(self, history_length: int | None = None) -> View:
+        """Return a cursor that ends with the answer, once the message is stored.
+
+        It begins with the first event of a new task, else with the task as it is. Raises as
+        `stored` does.
+        """
+        # A new task's history is the one message.
+        if self.is_new and (history_length is None or history_length > 0):
+            await self.stored()
+            return View(self._views, self._tail, seq=0, pos=0, turn=self.turn)
+        return await self._views.now(self.task, turn=self.turn, history_length=history_length)
+
+    async def answer(self, history_length: int | None = None) -> Snapshot:
+        """Return the task as it stood when the message was answered.
+
+        Raises:
+            UnsupportedOperation: The task ended before the message got its turn.
+            Unavailable: As `stored` does.
+        """
+        await self.stored()
+        views, tail, turn = self._views, self._tail, self.turn
+        seq, pos = self._seq, self._pos
+        while True:
+            known, found = tail.pos, tail.after(seq)
+            if found is None:
+                found = await views.events(tail, pos)
+            for event in found:
+                if event.pos <= turn:
+                    continue  # of a task that had ended, and was begun anew
+                if turn in event.answers:
+                    if event.snapshot is None:
+                        return await views.snapshot_at(tail, event.pos, history_length)
+                    if history_length is None:
+                        return event.snapshot
+                    size = len(event.snapshot.head)
+                    return await offload(size, shorten, event.snapshot, history_length)
+                if turn in event.refuses:
+                    raise refusal_of(event, turn, tail)
+            if found:
+                seq, pos = found[-1].seq, found[-1].pos
+                continue
+            if tail.pos > known:
+                continue  # something came while the store was read
+            if tail.state in FINAL and tail.pos >= turn:
+                # The log was purged: what it said is in the task.
+                return await views.snapshot_now(tail)
+            views.check_open(tail)
+            if views.is_out:
+                raise not_stored()
+            waiter = tail.changed(views.loop, turn)
+            try:
+                await waiter
+            finally:
+                tail.forget(waiter)
