@@ -301,8 +301,8 @@ class Agent(AgentBase):
         behind.
 
         Args:
-            host: The address to listen on. Other than loopback only if the agent has `auth`, or
-              with `no_auth`.
+            host: The address to listen on. Other than loopback, as with a `url` that is not this
+              machine's own, only if the agent has `auth`, or with `no_auth`.
             port: The port to listen on; 0 for any free one.
             beside: Other agents to serve on the same port, engine and store. Each is then below a
               path made from its name, and `/` says which there are.
@@ -372,7 +372,7 @@ class Agent(AgentBase):
                 "agent.run() starts an event loop of its own, and one is running here; write "
                 "await agent.serve(...), with the same keywords"
             )
-        self._check_reach(host, beside, grace_s=grace_s, no_auth=no_auth)
+        self._check_reach(host, url, beside, grace_s=grace_s, no_auth=no_auth)
         if not 1 <= workers <= MAX_WORKERS:
             raise ValueError(f"workers is {workers}; give a number from 1 to {MAX_WORKERS}")
         set_up_log(log_level, log_format)
@@ -407,7 +407,7 @@ class Agent(AgentBase):
             if worker is None:
                 started: Callable[[str], None] = self._starting(app, host, url, on_start, console)
             else:
-                if self._has_console(app, host, on_start, console):
+                if self._has_console(app, host, url, on_start, console):
                     _attach_console(app, is_shared=True)
 
                 def started(address: str) -> None:
@@ -447,7 +447,7 @@ class Agent(AgentBase):
         def started() -> None:
             address = url_of(sockets, is_secure=tls is not None)
             self._tell(address, url, on_start, len(app.agents))
-            if self._has_console(app, host, on_start, console):
+            if self._has_console(app, host, url, on_start, console):
                 _show_link(_new_link(app, url or address), console)
 
         try:
@@ -484,7 +484,8 @@ class Agent(AgentBase):
         """
         from .server.process import serve_here
 
-        self._check_reach(host, options.get("beside", ()), grace_s=grace_s, no_auth=no_auth)
+        beside = options.get("beside", ())
+        self._check_reach(host, url, beside, grace_s=grace_s, no_auth=no_auth)
         options.setdefault("grpc_host", host)
         if store is None:
             store = SHARED_STORE if options.get("beside") else self.default_store
@@ -500,19 +501,26 @@ class Agent(AgentBase):
         )
 
     def _check_reach(
-        self, host: str, beside: "Sequence[Agent]", *, grace_s: float, no_auth: bool
+        self,
+        host: str,
+        url: str | None,
+        beside: "Sequence[Agent]",
+        *,
+        grace_s: float,
+        no_auth: bool,
     ) -> None:
         """Raise ValueError if anyone could call who was not meant to."""
-        from .server.process import is_loopback
+        from .server.process import is_local
 
         if not 0 <= grace_s < math.inf:
             raise ValueError(f"grace_s is {grace_s}; give seconds, 0 or more")
         agents = (self, *beside)
         is_open = [agent for agent in agents if agent.auth is None]
-        if is_open and not no_auth and not is_loopback(host):
+        if is_open and not no_auth and not is_local(host, url):
             of_whom = f" for agent {is_open[0].name!r}" if beside else ""
+            where = url if url and is_local(host, None) else host
             raise ValueError(
-                f"no authentication is configured{of_whom}, and {host} can be reached from other "
+                f"no authentication is configured{of_whom}, and {where} can be reached from other "
                 "machines; give the agent auth=, as in Agent(..., auth=ApiKeys()), serve 127.0.0.1 "
                 "only, or let anyone call: --no-auth, no_auth=True"
             )
@@ -532,7 +540,7 @@ class Agent(AgentBase):
     ) -> Callable[[str], None]:
         """What is to be done once the app is served: say where, and where its console is."""
         page = None
-        if self._has_console(app, host, on_start, console):
+        if self._has_console(app, host, url, on_start, console):
             page = _attach_console(app)
 
         def started(address: str) -> None:
@@ -547,17 +555,18 @@ class Agent(AgentBase):
         self,
         app: "App",
         host: str,
+        url: str | None,
         on_start: Callable[[str], None] | None,
         console: "bool | Callable[[str], None]",
     ) -> bool:
-        from .server.process import is_loopback
+        from .server.process import is_local
 
         # Who takes the address of the agent is asked to take the link of the console too.
         tells = console is True and on_start is None
         if not tells and not callable(console):
             return False
         served = [one.agent for one in app.agents.values()] or [self]
-        if not is_loopback(host) and any(agent.auth is None for agent in served):
+        if not is_local(host, url) and any(agent.auth is None for agent in served):
             return False
         from .console import is_built  # the page, which most apps have no need of
 

@@ -54,7 +54,7 @@ def _guest() -> Any:
 async def test_what_a_catalog_shows(tmp_path):
     """Public agents to everybody, the others to who may see them; both names of the type."""
     cases = load_cases()[0]
-    async with hub_at(tmp_path, url="https://hub.corp.example") as desk:
+    async with hub_at(tmp_path, url="https://hub.corp.example", guests="see") as desk:
         registry = desk.hub.registry
         await registry.add(SYSTEM, card=card_of(cases[0]), name="open")
         from accord.hub import Visibility

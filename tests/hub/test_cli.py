@@ -27,6 +27,14 @@ def hub_served(cwd: Path, *words: str) -> Iterator[tuple[Process, str]]:
         yield process, found(r"http\S+", process.line_sync())
 
 
+def test_a_public_hub_says_at_start_that_nobody_comes_in_without_a_login(tmp_path):
+    """Bound to loopback, behind a proxy there: what is off is not found out by surprise."""
+    with hub_served(tmp_path, "--url", "https://hub.corp.example", "--no-console") as (process, _):
+        lines = [process.line_sync().strip() for _ in range(6)]
+        assert "guests   callers without a login may do nothing (--guests)" in lines
+        assert "egress   to public addresses; others by --allow-host" in lines
+
+
 def test_one_command_starts_a_hub_and_three_more_fill_it(tmp_path, capsys):
     """It probes the agents by itself, and lists them as up."""
     began = time.monotonic()

@@ -142,6 +142,29 @@ async def test_guests_get_what_the_hub_allows(tmp_path, guests):
         assert bad.status == 401
 
 
+@pytest.mark.parametrize(
+    ("url", "is_public"),
+    [
+        ("https://hub.corp.example", True),
+        ("http://10.1.2.3:8080", True),
+        ("http://localhost:8080", False),
+        ("http://[::1]:8080", False),
+        ("", False),
+    ],
+)
+async def test_a_hub_behind_a_proxy_of_its_own_machine_is_public(tmp_path, url, is_public):
+    """It listens on loopback, and everybody comes from there: the address people use decides who
+    may come without a login, and whether the hub's own machine may be called.
+    """
+    async with hub_at(tmp_path, url=url) as desk, serving_card() as server:
+        guest = await desk.call("GET", "/agents", by="guest")
+        assert guest.status == (401 if is_public else 200)
+        added = await desk.call("POST", "/agents", {"url": server.url})
+        assert added.status == (422 if is_public else 201)
+    async with hub_at(tmp_path, url=url, guests="see", allow=("127.0.0.1",)) as desk:
+        assert (await desk.call("GET", "/agents", by="guest")).status == 200  # by a setting
+
+
 async def test_openapi_describes_every_route(tmp_path):
     async with hub_at(tmp_path) as desk:
         document = (await desk.call("GET", "/openapi.json", by="guest")).body

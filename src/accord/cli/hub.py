@@ -18,6 +18,13 @@ from .terminal import echo, style
 __all__ = ["hub"]
 
 
+_GUESTS = {
+    "off": "callers without a login may do nothing (--guests)",
+    "see": "callers without a login see public agents (--guests)",
+    "call": "callers without a login see and call public agents (--guests)",
+}
+
+
 @click.group(invoke_without_command=True)
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on.  [default: 8080]")
@@ -32,8 +39,8 @@ __all__ = ["hub"]
 @click.option(
     "--guests",
     type=click.Choice(["off", "see", "call"]),
-    help="What callers without a login may do with public agents.  [default: call on loopback, "
-    "off elsewhere]",
+    help="What callers without a login may do with public agents.  [default: call, if --host and "
+    "--url are this machine's own; else off]",
 )
 @click.option(
     "--trust",
@@ -104,6 +111,9 @@ def hub(
                 say_if_not_built()
             how = f"words, and meaning by {settings.meaning}" if settings.meaning else "words only"
             echo(f"  search   by {how}")
+            echo(f"  guests   {_GUESTS[made.people.guests]}")
+            here = ", and this machine" if made.is_local else ""
+            echo(f"  egress   to public addresses{here}; others by --allow-host")
             echo("\nAdd an agent:  ", style("accord hub add URL", bold=True))
 
         serve(

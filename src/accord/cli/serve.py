@@ -147,7 +147,8 @@ class _Serve(click.Command):
 @click.option(
     "--no-auth",
     is_flag=True,
-    help="Allow anyone who can reach a non-loopback --host to use an agent without auth=.",
+    help="Allow anyone who can reach it, at a --host or --url that is not this machine's own, to "
+    "use an agent without auth=.",
 )
 @click.option(
     "--cors-origin",

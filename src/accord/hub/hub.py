@@ -15,7 +15,7 @@ from ..net import Http, Network, origin_of
 from ..private import private_folder, private_opener
 from ..push import PushSettings
 from ..server import HttpRequest
-from ..server.process import is_loopback
+from ..server.process import is_local
 from .access import CONSOLE, LOOPBACK, HubRole, Networks, People, Policy, TrustedKeys, Vault
 from .aggregate import AggregateAgent, Route
 from .api import ARD_ROUTES, CATALOG_ROUTES, ROUTES, HubApi, Routes
@@ -48,7 +48,9 @@ class Hub:
         limits: Limits | None = None,
         push: PushSettings | None = None,
     ) -> None:
-        is_local = is_loopback(settings.host)
+        # Behind a proxy on this machine everybody comes over loopback: what counts is the address
+        # that people use.
+        self.is_local = is_local(settings.host, settings.url)
         self.settings = settings
         self.admin_key = ""  # of whoever may read the hub's folder
         self._vectors_http: Http | None = None
@@ -60,9 +62,9 @@ class Hub:
         self.changes = Changes(self.db, settings.poll_s)
         self.audit = Audit(self.db)
         self.inbox = Inbox(self.db)
-        allowed = (*settings.allow, *(LOOPBACK if is_local else ()))
+        allowed = (*settings.allow, *(LOOPBACK if self.is_local else ()))
         self.networks = Networks(self.db, self.changes, self.audit, allowed)
-        guests = settings.guests or ("call" if is_local else "off")
+        guests = settings.guests or ("call" if self.is_local else "off")
         self.people = People(self.db, self.changes, settings, guests)
         self.policy = Policy(self.db, self.changes, self.people, self.audit)
         self.trusted = TrustedKeys(self.db, self.changes, self.audit, self.networks.guard)

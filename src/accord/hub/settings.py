@@ -29,8 +29,8 @@ class HubSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls_key: str = ""
     grpc_port: int | None = None
     metrics: str = ""  # [HOST:]PORT for Prometheus
-    # What callers without a login may do with public agents. By default they may call them on
-    # this machine, and nothing elsewhere.
+    # What callers without a login may do with public agents. By default they may call them if
+    # only this machine can reach the hub (by `host`, and by `url`), else nothing.
     guests: Literal["", "off", "see", "call"] = ""
     oidc: str = ""  # the issuer of tokens
     oidc_audience: str = ""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .logs import set_up_log as set_up_log
     from .main import bind as bind
     from .main import is_in_loop as is_in_loop
-    from .main import is_loopback as is_loopback
+    from .main import is_local as is_local
     from .main import serve as serve
     from .main import serve_here as serve_here
     from .main import url_of as url_of
@@ -28,7 +28,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "bind": "main",
             "hearing": "signals",
             "is_in_loop": "main",
-            "is_loopback": "main",
+            "is_local": "main",
             "run_workers": "workers",
             "serve": "main",
             "serve_here": "main",

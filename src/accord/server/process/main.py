@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from ...forks import own_signals
 from ...model import Limits
@@ -20,7 +21,7 @@ from .signals import hearing, sigterm_heard
 from .watchdog import Watchdog
 from .workers import WorkerProcess
 
-__all__ = ["bind", "is_in_loop", "is_loopback", "serve", "serve_here", "url_of"]
+__all__ = ["bind", "is_in_loop", "is_local", "serve", "serve_here", "url_of"]
 
 
 class _Stop:
@@ -65,8 +66,14 @@ def is_in_loop() -> bool:
     return True
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+def is_local(host: str, url: str | None) -> bool:
+    """Whether only this machine can reach a server: where it listens, and at the address that
+    people use. A proxy on this machine brings others to a loopback address.
+    """
+    return _is_loopback(host) and (not url or _is_loopback(urlsplit(url).hostname or ""))
+
+
+def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
