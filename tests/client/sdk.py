@@ -14,7 +14,17 @@ from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, InMemoryTaskStore, TaskUpdater
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, Part, a2a_pb2_grpc
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    Message,
+    Part,
+    Role,
+    TaskState,
+    a2a_pb2_grpc,
+)
 from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -32,8 +42,8 @@ DOORS = [
 
 
 class Clerk(AgentExecutor):
-    """`ask` asks, `wait` waits to be cancelled, a number counts in chunks, everything else is
-    echoed.
+    """`ask` asks, `wait` waits to be cancelled, a number counts in chunks, `forget` forgets the ids
+    of its messages, everything else is echoed.
     """
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -46,6 +56,13 @@ class Clerk(AgentExecutor):
         await updater.start_work()
         if text == "ask":
             await updater.requires_input(updater.new_agent_message([Part(text="How many days?")]))
+            return
+        if text == "forget":
+            for word in ("on it", "on it", "nearly"):
+                said = Message(role=Role.ROLE_AGENT, parts=[Part(text=word)])
+                await updater.update_status(TaskState.TASK_STATE_WORKING, said)
+            await updater.add_artifact([Part(text="done")])
+            await updater.complete(Message(role=Role.ROLE_AGENT, parts=[Part(text="that is all")]))
             return
         if text == "wait":
             await asyncio.Event().wait()

@@ -202,8 +202,8 @@ def test_any_json_as_an_answer(dialect, value):
     """An answer or an event of every version is understood, or is a BadAnswer."""
     raw = json.dumps(value).encode()
     for operation, request in (("SendMessage", SEND), ("GetTask", GetTaskRequest(id="t"))):
-        _understand(dialect.result, operation, raw, request)
-    _understand(dialect.frames(SEND), raw)
+        _understand(dialect.result, operation, raw, request, [].append)
+    _understand(dialect.frames(SEND, [].append), raw)
 
 
 @MANY

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accord.client.discovery.repair import read_card
 from accord.model import InvalidParams
-from accord.protocol import legacy, legacy_card
+from accord.protocol import legacy
 from accord.protocol.v01 import codec as v01
 from accord.protocol.v03 import codec as v03
 from accord.protocol.v03 import proto_json
@@ -131,7 +133,10 @@ RESULTS = [
     *((v03.read_event, frame["result"]) for frame in GOLDEN["0.2 stream"]),
     (proto_json.read_event, GOLDEN["0.3 rest send answer"]),
     *((proto_json.read_event, frame) for frame in GOLDEN["0.3 rest stream"]),
-    *((legacy_card.read_card, GOLDEN[f"{version} card"]) for version in ("0.1", "0.2", "0.3")),
+    *(
+        (partial(read_card, url="", notes=[]), GOLDEN[f"{version} card"])
+        for version in ("0.1", "0.2", "0.3")
+    ),
 ]
 
 

@@ -394,7 +394,11 @@ class Client:
         scheme: str = "",
         credentials: str = "",
     ) -> TaskPushNotificationConfig:
-        """Have the agent send push notifications about a task to `url`."""
+        """Have the agent send push notifications about a task to `url`.
+
+        Raises:
+            PushNotificationNotSupported: Its card says that it sends none. Nothing was sent.
+        """
         request = TaskPushNotificationConfig(
             url=url,
             # The client sets the id, so that a repeated call replaces the config.
@@ -447,11 +451,13 @@ class Client:
         return notifications(self, task_id, url=url, host=host, port=port)
 
     async def extended_card(self) -> AgentCard:
-        """Return the agent's extended card, which it shows only to authenticated callers."""
-        card: AgentCard = await self.connection.call(
-            "GetExtendedAgentCard", GetExtendedCardRequest()
-        )
-        return card
+        """Return the agent's extended card, which it shows only to authenticated callers.
+
+        From then on it is the agent's card: what it offers is used. With `verify=`, only if it is
+        signed as that demands; `notes` says so if not.
+        """
+        value = await self.connection.call("GetExtendedAgentCard", GetExtendedCardRequest())
+        return await self.connection.adopt(value)
 
     # Opening and closing
 

@@ -18,6 +18,7 @@ from ..model import (
     AgentInterface,
     InvalidRequest,
     MethodNotFound,
+    PushNotificationNotSupported,
     VersionNotSupported,
 )
 from ..net import Http, fetch_file, origin_of
@@ -57,6 +58,8 @@ class FoundAgent(msgspec.Struct):
     card: AgentCard
     interfaces: list[AgentInterface]
     bind: Callable[[AgentInterface], Binding]
+    # reads an extended card, given as JSON, and chooses its interfaces; none if they can't be used
+    read_extended: Callable[[Any], Awaitable[tuple[AgentCard, list[AgentInterface]]]]
     notes: list[str]
     close: Callable[[], Awaitable[None]]
     http: Http  # what its HTTP interfaces are called with, credentials included
@@ -206,6 +209,7 @@ class AgentConnection:
         """Yield what comes; errors as they are."""
         while True:
             binding = self._binding or await self._opened()
+            self._check_push(operation, request)
             if self._tenant and not request.tenant:
                 request.tenant = self._tenant
             span = self._span(operation, binding)
@@ -265,6 +269,7 @@ class AgentConnection:
         while True:
             try:
                 binding = self._binding or await self._opened()
+                self._check_push(operation, request)
                 if self._tenant and not request.tenant:
                     request.tenant = self._tenant
                 timeout_s = self._time_for(is_send, deadline, loop.time())
@@ -386,6 +391,33 @@ class AgentConnection:
 
     # Choosing
 
+    async def adopt(self, extended: Any) -> AgentCard:
+        """Return the extended card in a JSON value. What it offers counts from now on."""
+        found = self.found
+        card, interfaces = await found.read_extended(extended)
+        if interfaces:
+            found.card, found.interfaces = card, interfaces
+            used = self.interface
+            same = [i for i in interfaces if _describe(i) == _describe(used)]
+            self._is_proven = self._is_proven and bool(same)
+            self._use(found, same[0] if same else interfaces[0])
+        return card
+
+    def _check_push(self, operation: str, request: Any) -> None:
+        """Raise before anything is sent, if a webhook would never be called."""
+        if operation in ("SendMessage", "SendStreamingMessage"):
+            configuration = request.configuration
+            is_wanted = (
+                configuration is not None
+                and configuration.task_push_notification_config is not None
+            )
+        else:
+            is_wanted = operation == "CreateTaskPushNotificationConfig"
+        if is_wanted and self.found.card.capabilities.push_notifications is not True:
+            raise PushNotificationNotSupported(
+                f"{self.name}: its card says that it sends no push notifications; nothing was sent"
+            )
+
     def _use(self, found: FoundAgent, interface: AgentInterface) -> None:
         self._interface = interface
         self._is_reached = False
@@ -397,10 +429,12 @@ class AgentConnection:
         wanted = list(self._options.extensions)
         for extension in found.card.capabilities.extensions:
             if extension.required and extension.uri not in (*wanted, IDEMPOTENT, RESUME):
-                found.notes.append(
+                note = (
                     f"the agent requires the extension {extension.uri}; "
                     "activate it with extensions="
                 )
+                if note not in found.notes:
+                    found.notes.append(note)
         if self.retry.is_on:
             wanted += [
                 uri for uri in (IDEMPOTENT, RESUME) if self._offers(uri) and uri not in wanted

@@ -1,5 +1,6 @@
 """Finding an agent: its card, the interfaces that can be used, and what they are called with."""
 
+import functools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..model import RESUME, AgentCapabilities, AgentCard
+from ..model import RESUME, AgentCapabilities, AgentCard, AgentInterface
 from ..net import Guard, Http, Proxies, origin_of, parse_url, safe_url
 from .auth import AgentPlace, Auth, ClientCert, Signed, choose
 from .bindings import BASE_URL, InProcess
@@ -91,13 +92,8 @@ class AgentFinder:
             interfaces = choose_interfaces(card, search.wish, notes)
             card_origin = "" if is_local else origin or origin_of_interface(interfaces[0])
             routes.origin = card_origin
-            if search.through is None and card_origin:
-                interfaces = await guarded_grpc(
-                    interfaces, card_origin, search.guard, routes, card, notes
-                )
+            interfaces = await self._usable(interfaces, card, routes, notes)
             chosen = choose(card, search.auth, self._place._replace(origin=card_origin))
-            if search.has_own_tls:
-                interfaces = without_grpc_tls(interfaces, origin, card, notes)
             if chosen:
                 origin = origin or origin_of_interface(interfaces[0])
                 interfaces = on_origin(interfaces, origin, card, notes)
@@ -122,8 +118,57 @@ class AgentFinder:
             notes=notes,
         )
         return FoundAgent(
-            card, interfaces, bindings.bind, notes, bindings.close, http, is_met, origin
+            card=card,
+            interfaces=interfaces,
+            bind=bindings.bind,
+            read_extended=functools.partial(
+                self._read_extended,
+                routes=routes,
+                credentials_origin=origin if chosen else "",
+                notes=notes,
+            ),
+            notes=notes,
+            close=bindings.close,
+            http=http,
+            is_met=is_met,
+            origin=origin,
         )
+
+    async def _usable(
+        self,
+        interfaces: list[AgentInterface],
+        card: AgentCard,
+        routes: ByOrigin,
+        notes: list[str],
+    ) -> list[AgentInterface]:
+        """Leave out the interfaces that may not be called. Raises BadCard if none is left."""
+        search, origin = self._search, routes.origin
+        if search.through is None and origin:
+            interfaces = await guarded_grpc(interfaces, origin, search.guard, routes, card, notes)
+        if search.has_own_tls:
+            interfaces = without_grpc_tls(interfaces, origin, card, notes)
+        return interfaces
+
+    async def _read_extended(
+        self, value: Any, *, routes: ByOrigin, credentials_origin: str, notes: list[str]
+    ) -> tuple[AgentCard, list[AgentInterface]]:
+        """Return an extended card, given as JSON, and its interfaces; none if they can't be used.
+        They are held to what the public card's are. Raises BadCard if it can't be read.
+        """
+        where = routes.origin or BASE_URL
+        found: list[str] = []
+        try:
+            value = await self._verified(value, where, routes.origin, routes)
+            card = card_of(value, where, found)
+            interfaces = choose_interfaces(card, self._search.wish, found)
+            interfaces = await self._usable(interfaces, card, routes, found)
+            if credentials_origin:
+                interfaces = on_origin(interfaces, credentials_origin, card, found)
+        except BadCard as error:
+            found.append(f"what the extended card offers is not used: {error.fault}")
+            card, interfaces = card_of(value, where, []), []
+        notes.extend(note for note in found if note not in notes)
+        return card, interfaces
 
     def _routes(self) -> ByOrigin:
         """The way to the agent's origin, and to other places its card names."""

@@ -10,6 +10,7 @@ import msgspec
 
 from ..model import AgentCard, AgentInterface
 from ..net import Guard, Http, Url, host_of, is_allowed, origin_of, parse_url
+from ..protocol import Note
 from ..protocol.v01 import client as v01_client
 from ..protocol.v03 import client as v03_client
 from ..protocol.v03 import rest_client as v03_rest_client
@@ -34,14 +35,19 @@ __all__ = [
 
 # With the URL of the interface comes what the server that gave the card calls itself; None for one
 # of ours.
-Make: TypeAlias = Callable[[Http, str, Budget, Mapping[str, str], str | None], Binding]
+Make: TypeAlias = Callable[[Http, str, Budget, Mapping[str, str], Note, str | None], Binding]
 
 
 def _rest_v03(
-    http: Http, url: str, budget: Budget, headers: Mapping[str, str], server: str | None
+    http: Http,
+    url: str,
+    budget: Budget,
+    headers: Mapping[str, str],
+    note: Note,
+    server: str | None,
 ) -> Binding:
     if server is None:
-        return Rest(http, url, v03_rest_client.RAW, budget, headers)
+        return Rest(http, url, v03_rest_client.RAW, budget, headers, note)
     codec_of_server = v03_rest_client.codec_of_server
     return Rest(
         http,
@@ -49,29 +55,32 @@ def _rest_v03(
         codec_of_server(server) or v03_rest_client.RAW,
         budget,
         headers,
+        note,
         codec_of_server=codec_of_server,
     )
 
 
 # What is spoken here: the binding and version of an interface, and how to talk to it.
 SPOKEN: dict[tuple[str, str], Make] = {
-    ("JSONRPC", "1.0"): lambda http, url, budget, headers, _: JsonRpc(
-        http, url, v1_client, budget, headers
+    ("JSONRPC", "1.0"): lambda http, url, budget, headers, note, _: JsonRpc(
+        http, url, v1_client, budget, headers, note
     ),
-    ("JSONRPC", "0.3"): lambda http, url, budget, headers, _: JsonRpc(
-        http, url, v03_client, budget, headers
+    ("JSONRPC", "0.3"): lambda http, url, budget, headers, note, _: JsonRpc(
+        http, url, v03_client, budget, headers, note
     ),
-    ("JSONRPC", "0.2"): lambda http, url, budget, headers, _: JsonRpc02(
-        http, url, v03_client, budget, headers
+    ("JSONRPC", "0.2"): lambda http, url, budget, headers, note, _: JsonRpc02(
+        http, url, v03_client, budget, headers, note
     ),
-    ("JSONRPC", "0.1"): lambda http, url, budget, headers, _: JsonRpc(
-        http, url, v01_client, budget, headers
+    ("JSONRPC", "0.1"): lambda http, url, budget, headers, note, _: JsonRpc(
+        http, url, v01_client, budget, headers, note
     ),
-    ("HTTP+JSON", "1.0"): lambda http, url, budget, headers, _: Rest(
-        http, url, v1_rest_client, budget, headers
+    ("HTTP+JSON", "1.0"): lambda http, url, budget, headers, note, _: Rest(
+        http, url, v1_rest_client, budget, headers, note
     ),
     ("HTTP+JSON", "0.3"): _rest_v03,
 }
+
+_MAX_NOTES = 100
 
 _OVER_GRPC = {("GRPC", "1.0"), ("GRPC", "0.3")}
 _GRPC_SCHEMES = ("", "grpc", "grpcs", "http", "https")
@@ -133,12 +142,19 @@ class AgentBindings:
             await binding.close()
         await self._http.close()
 
+    def _note(self, text: str) -> None:
+        """Note what had to be mended in an answer: each thing once, and not without end."""
+        if text not in self._notes and len(self._notes) < _MAX_NOTES:
+            self._notes.append(text)
+
     def _make(self, binding: str, version: str, url: str, is_card_origin: bool) -> Binding:
         headers = self._headers if is_card_origin else {}
         if self._headers and not is_card_origin:
             self._notes.append(f"{url} is not at {self._card_origin}; headers= are not sent there")
         if binding != "GRPC":
-            return SPOKEN[binding, version](self._http, url, self._budget, headers, self._server)
+            return SPOKEN[binding, version](
+                self._http, url, self._budget, headers, self._note, self._server
+            )
         return self._grpc(url, version, headers, is_card_origin)
 
     def _grpc(
@@ -164,6 +180,7 @@ class AgentBindings:
             codec,
             self._budget,
             headers,
+            self._note,
             is_secure=where.scheme == "https" or tls is not None,
             is_ours=self._server is None,
             chosen=self._chosen,

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .contract import encoded_size as encoded_size
     from .legacy_card import MEMBERS_SINCE_02 as MEMBERS_SINCE_02
     from .legacy_card import SCHEME_MEMBERS as SCHEME_MEMBERS
+    from .mending import MessageIds as MessageIds
+    from .mending import Note as Note
+    from .mending import read_mended as read_mended
     from .shallow import outline as outline
     from .shallow import texts as texts
 
@@ -35,12 +38,15 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "JsonObject": "client",
             "DEFAULT_SEMANTICS": "contract",
             "MEMBERS_SINCE_02": "legacy_card",
+            "MessageIds": "mending",
+            "Note": "mending",
             "RestCodec": "contract",
             "SCHEME_MEMBERS": "legacy_card",
             "Semantics": "contract",
             "Snapshot": "contract",
             "TaskPage": "contract",
             "outline": "shallow",
+            "read_mended": "mending",
             "status_error": "client",
             "texts": "shallow",
             "encoded_size": "contract",

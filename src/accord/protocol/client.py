@@ -19,6 +19,7 @@ from ..model import (
     errors,
     whole_number,
 )
+from .mending import Note
 
 __all__ = ["ClientCodec", "EventFrame", "FrameDecoder", "JsonObject", "error_of", "status_error"]
 
@@ -66,7 +67,8 @@ class ClientCodec(Protocol):
 
     Operations carry their 1.0 names. What a version has no word for raises UnsupportedOperation
     here, before anything is sent. What can't be understood raises ValueError or
-    msgspec.MsgspecError, with the reason.
+    msgspec.MsgspecError, with the reason. `note` takes what had to be mended. An extended card is
+    returned as JSON, as it came.
     """
 
     version: str  # the value of A2A-Version, empty for versions older than it
@@ -76,9 +78,9 @@ class ClientCodec(Protocol):
 
     def params(self, operation: str, request: Any) -> bytes: ...
 
-    def result(self, operation: str, raw: bytes, request: Any) -> Any: ...
+    def result(self, operation: str, raw: bytes, request: Any, note: Note) -> Any: ...
 
-    def frames(self, request: Any) -> FrameDecoder: ...
+    def frames(self, request: Any, note: Note) -> FrameDecoder: ...
 
     def error(self, error: JsonObject) -> A2AError: ...
 

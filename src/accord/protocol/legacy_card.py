@@ -4,14 +4,12 @@ The members each version needs are disjoint, so one object carries all: to the 1
 version adds its own.
 """
 
-from typing import Any
-
 import msgspec
 
 from ..model import AgentCard
-from .legacy import Json, need, read_modes, some
+from .legacy import Json
 
-__all__ = ["MEMBERS_SINCE_02", "SCHEME_MEMBERS", "add_v01", "add_v03", "read_card", "union"]
+__all__ = ["MEMBERS_SINCE_02", "SCHEME_MEMBERS", "add_v01", "add_v03", "union"]
 
 _FLOWS = ("authorizationCode", "clientCredentials", "implicit", "password")
 # The type of a security scheme before 1.0, and the member of 1.0 that holds such a scheme.
@@ -89,13 +87,6 @@ def write_security(requirements: list[Json]) -> list[Json]:
     ]
 
 
-def read_security(requirements: list[Json]) -> list[Json]:
-    return [
-        {"schemes": {name: {"list": scopes} for name, scopes in requirement.items()}}
-        for requirement in requirements
-    ]
-
-
 def _inner(scheme: Json) -> tuple[str, Json]:
     """The wrapper a 1.0 scheme is in, and what it holds."""
     return next((name, scheme[name]) for name in _TYPES if name in scheme)
@@ -131,127 +122,3 @@ def _word(scheme: Json) -> str:
         "openIdConnectSecurityScheme": "OpenIdConnect",
         "mtlsSecurityScheme": "MutualTLS",
     }[wrapper]
-
-
-# Reading, for clients
-
-
-def read_card(value: Any) -> Json:
-    """Return the 1.0 card, as JSON, of a card of 0.1, 0.2 or 0.3.
-
-    Of several OAuth flows in one scheme the first is kept, as 1.0 has one. Signatures belong to the
-    old document and are dropped.
-    """
-    value = need(value, "card")
-    card: Json = {
-        "name": value.get("name") or "",
-        "description": value.get("description") or "",
-        "version": value.get("version") or "",
-        "supportedInterfaces": _read_interfaces(value),
-        "capabilities": _read_capabilities(value),
-        "defaultInputModes": read_modes(value.get("defaultInputModes") or ["text/plain"]),
-        "defaultOutputModes": read_modes(value.get("defaultOutputModes") or ["text/plain"]),
-        "skills": [_read_skill(skill) for skill in value.get("skills") or []],
-        **some(value, "documentationUrl", "iconUrl"),
-    }
-    provider = value.get("provider")
-    if provider:
-        card["provider"] = {
-            "organization": provider.get("organization") or "",
-            "url": provider.get("url") or "",
-        }
-    schemes = {
-        name: _read_scheme(scheme) for name, scheme in (value.get("securitySchemes") or {}).items()
-    }
-    security = read_security(value.get("security") or [])
-    if not schemes and value.get("authentication"):
-        schemes = {word: _read_word(word) for word in value["authentication"].get("schemes") or []}
-        security = [{"schemes": {word: {"list": []}}} for word in schemes]
-    if schemes:
-        card["securitySchemes"] = schemes
-    if security:
-        card["securityRequirements"] = security
-    return card
-
-
-def _version_of(card: Json) -> str:
-    """Major and minor: what the card says, or what its members give away."""
-    told = card.get("protocolVersion")
-    if told:
-        return ".".join(str(told).split(".")[:2])
-    if any(card.get(name) is not None for name in MEMBERS_SINCE_02):
-        return "0.2"
-    if (card.get("capabilities") or {}).get("extensions"):
-        return "0.2"
-    is_bare = not card.get("description") or not card.get("defaultInputModes")
-    is_bare = is_bare or any(not skill.get("tags") for skill in card.get("skills") or [])
-    return "0.1" if card.get("authentication") is not None or is_bare else "0.2"
-
-
-def _read_interfaces(card: Json) -> list[Json]:
-    version = _version_of(card)
-    places = [(card.get("url") or "", card.get("preferredTransport") or "JSONRPC")]
-    for place in card.get("additionalInterfaces") or []:
-        found = (place.get("url") or "", place.get("transport") or "JSONRPC")
-        if found not in places:
-            places.append(found)
-    return [
-        {"url": url, "protocolBinding": binding, "protocolVersion": version}
-        for url, binding in places
-        if url
-    ]
-
-
-def _read_capabilities(card: Json) -> Json:
-    given = card.get("capabilities") or {}
-    capabilities = some(given, "streaming", "pushNotifications", "extensions")
-    if card.get("supportsAuthenticatedExtendedCard"):
-        capabilities["extendedAgentCard"] = True
-    return capabilities
-
-
-def _read_skill(value: Json) -> Json:
-    skill = {
-        "id": value.get("id") or "",
-        "name": value.get("name") or "",
-        "description": value.get("description") or "",
-        "tags": value.get("tags") or [],
-        **some(value, "examples"),
-    }
-    for name in ("inputModes", "outputModes"):
-        if value.get(name):
-            skill[name] = read_modes(value[name])
-    if value.get("security"):
-        skill["securityRequirements"] = read_security(value["security"])
-    return skill
-
-
-def _read_scheme(value: Json) -> Json:
-    type_ = value.get("type")
-    if type_ not in SCHEME_MEMBERS:
-        return {wrapper: value[wrapper] for wrapper in _TYPES if wrapper in value}
-    inner = {
-        name: item
-        for name, item in value.items()
-        if name not in ("type", *_TYPES) and item is not None
-    }
-    if type_ == "apiKey":
-        inner["location"] = inner.pop("in", "header")
-    elif type_ == "oauth2":
-        flows = inner.get("flows") or {}
-        inner["flows"] = next(({name: flows[name]} for name in _FLOWS if flows.get(name)), {})
-    return {SCHEME_MEMBERS[type_]: inner}
-
-
-def _read_word(word: str) -> Json:
-    """A scheme of 0.1, which had nothing but its name."""
-    match word.lower():
-        case "bearer" | "jwt":
-            return {"httpAuthSecurityScheme": {"scheme": "Bearer"}}
-        case "basic":
-            return {"httpAuthSecurityScheme": {"scheme": "Basic"}}
-        case "apikey":
-            return {"apiKeySecurityScheme": {"location": "header", "name": "X-API-Key"}}
-        case "oauth2":
-            return {"oauth2SecurityScheme": {"flows": {}}}
-    return {"httpAuthSecurityScheme": {"scheme": word}}

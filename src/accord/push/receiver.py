@@ -20,17 +20,17 @@ from ..model import (
     Limits,
     Message,
     StatusUpdate,
-    StreamResponse,
     Task,
     TaskState,
     TaskStatus,
+    new_id,
     whole_number,
 )
 from ..observe import enter, tracing
-from ..protocol import legacy
-from ..protocol.v01 import codec as v01
-from ..protocol.v03 import codec as v03
-from ..protocol.v1 import codec as v1
+from ..protocol import MessageIds, read_mended
+from ..protocol.v01 import client as v01
+from ..protocol.v03 import client as v03
+from ..protocol.v1 import client as v1
 from .signing import digest, is_signed, read_delivery_id, secrets_of
 
 if TYPE_CHECKING:
@@ -157,14 +157,14 @@ class Receiver:
             Refusal: It is not taken.
         """
         proof = await self._verified(headers, body)
-        event, task_id = self._read(body)
+        sent_as = headers.get("webhook-id", "")
+        event, task_id = self._read(body, sent_as)
         if proof is not None and proof.task_id and proof.task_id != task_id:
             raise Refusal(401, "the signature is for another task")
         if self.tasks is not None and task_id not in self.tasks:
             raise Refusal(403, "nobody waits for this task")
         if proof is not None:
             self._use(proof)
-        sent_as = headers.get("webhook-id", "")
         if sent_as and sent_as in self._taken:
             return None
         place = read_delivery_id(sent_as)
@@ -269,13 +269,10 @@ class Receiver:
 
     # Understanding
 
-    def _read(self, body: bytes) -> tuple[Event | Message, str]:
+    def _read(self, body: bytes, sent_as: str) -> tuple[Event | Message, str]:
         """The event in a body, whatever version wrote it, and the id of its task."""
         try:
-            value = _decode_json(body)
-            if not isinstance(value, dict):
-                raise ValueError("no object")
-            event = _event_of(value)
+            event = _event_of(body, sent_as)
         except (ValueError, msgspec.MsgspecError, A2AError, RecursionError):
             raise Refusal(400, "the body is no event of A2A") from None
         task_id = event.id if isinstance(event, Task) else event.task_id
@@ -379,12 +376,17 @@ def _kid(token: str) -> str | None:
     return kid if isinstance(kid, str) else None
 
 
-def _event_of(value: dict[str, Any]) -> Event | Message:
+def _event_of(body: bytes, sent_as: str) -> Event | Message:
+    """The event in a body; mended as the client mends what agents answer."""
+    value = _decode_json(body)
+    if not isinstance(value, dict):
+        raise ValueError("no object")
+    ids = MessageIds(sent_as or new_id())
     if "kind" in value:
-        return legacy.convert(v03.read_event(value), StreamResponse).event
+        return read_mended(body, v03.read_event, v03.READERS, ids, log_.debug)
     if "id" in value and "status" in value:
-        return legacy.convert(v01.read_task(value), Task)
-    return v1.decode_event(msgspec.json.encode(value))
+        return read_mended(body, v01.read_task, v01.READERS, ids, log_.debug)
+    return v1.read_event(body, ids, log_.debug)
 
 
 def _remember(known: OrderedDict[str, Any], name: str, value: Any, most: int = SEEN) -> None:

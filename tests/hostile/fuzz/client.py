@@ -248,13 +248,17 @@ class Answers(Target):
         raw = words.bent(tape, words.raw(thing))
         match tape.number(4):
             case 0:
-                self._understand(dialect.result, "SendMessage", raw, SEND)
+                self._understand(dialect.result, "SendMessage", raw, SEND, [].append)
             case 1:
                 self._understand(
-                    dialect.result, tape.pick(["GetTask", "ListTasks", "CancelTask"]), raw, GET
+                    dialect.result,
+                    tape.pick(["GetTask", "ListTasks", "CancelTask"]),
+                    raw,
+                    GET,
+                    [].append,
                 )
             case 2:
-                self._understand(dialect.frames(SEND), raw)
+                self._understand(dialect.frames(SEND, [].append), raw)
             case _:
                 self._refused(tape, dialect, raw)
 

@@ -11,6 +11,7 @@ import grpc
 
 from ...model import A2AError, whole_number
 from ...net import Url, log_body, log_rpc, shows_wire
+from ...protocol import Note
 from ...protocol.protobuf import GrpcClientCodec
 from ...protocol.protobuf import client as grpc_client
 from ...protocol.v1 import codec as v1
@@ -52,6 +53,7 @@ class Grpc:
         codec: GrpcClientCodec,
         budget: Budget,
         headers: Mapping[str, str],
+        note: Note,
         *,
         is_secure: bool,
         is_ours: bool,
@@ -64,6 +66,7 @@ class Grpc:
         self.version = codec.version
         self._codec = codec
         self._budget = budget
+        self._note = note
         self._chosen = chosen
         self._metadata = [(name.lower(), value) for name, value in headers.items()] + [
             ("a2a-version", codec.version)
@@ -116,7 +119,13 @@ class Grpc:
         except grpc.aio.AioRpcError as error:
             raise self._fault(operation, error, timeout_s) from None
         result = understood(
-            self.url, f"the answer to {operation}", self._codec.result, operation, answer, request
+            self.url,
+            f"the answer to {operation}",
+            self._codec.result,
+            operation,
+            answer,
+            request,
+            self._note,
         )
         _log_answer(result)
         return result
@@ -169,7 +178,7 @@ class Grpc:
     ) -> AsyncGenerator[list[Item], None]:
         _log_request(self._codec.rpc(operation), metadata, request)
         call = self._channel.unary_stream(self._codec.rpc(operation))(data, metadata=metadata)
-        read = self._codec.frames(operation, request)
+        read = self._codec.frames(operation, request, self._note)
         try:
             async with asyncio.timeout(timeout_s):
                 seq = _number(await call.initial_metadata())

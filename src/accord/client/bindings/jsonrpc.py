@@ -12,7 +12,7 @@ import msgspec
 
 from ...model import A2AError, UnsupportedOperation
 from ...net import Http, Request, Response, safe_url
-from ...protocol import ClientCodec, EventFrame, JsonObject
+from ...protocol import ClientCodec, EventFrame, JsonObject, Note
 from ..budget import Budget, check_depth
 from ..errors import BadAnswer
 from .contract import NOTHING, Extra, Item, beside, events, moved, read_all, refusal, understood
@@ -37,13 +37,20 @@ class JsonRpc:
     name = "JSONRPC"
 
     def __init__(
-        self, http: Http, url: str, codec: ClientCodec, budget: Budget, headers: Mapping[str, str]
+        self,
+        http: Http,
+        url: str,
+        codec: ClientCodec,
+        budget: Budget,
+        headers: Mapping[str, str],
+        note: Note,
     ) -> None:
         self.url = url
         self.version = codec.version
         self._http = http
         self._codec = codec
         self._budget = budget
+        self._note = note
         self._ids = itertools.count(1)
         self._headers = {
             "Content-Type": "application/json",
@@ -75,7 +82,7 @@ class JsonRpc:
             await answer.close()
             moved = http_request._replace(url=self.url)
             answer = await self._http.open(moved, idle_s=budget.idle_s)
-        read = self._codec.frames(request)
+        read = self._codec.frames(request, self._note)
 
         def open_frame(data: bytes) -> EventFrame:
             return read(self._result(_open(data), id_))
@@ -133,6 +140,7 @@ class JsonRpc:
             operation,
             self._raw(operation, id_, answer),
             request,
+            self._note,
         )
 
     def _raw(self, operation: str, id_: int, answer: Response) -> bytes:
@@ -190,5 +198,6 @@ class JsonRpc02(JsonRpc):
                     operation,
                     answer.body,
                     request,
+                    self._note,
                 )
         raise UnsupportedOperation(f"{safe_url(self.url)} has no extended card")

@@ -8,7 +8,7 @@ import msgspec
 
 from ...model import A2AError, MethodNotFound, TaskNotFound
 from ...net import Http, Request, Response, ResponseBody
-from ...protocol import EventFrame, JsonObject
+from ...protocol import EventFrame, JsonObject, Note
 from ...protocol.v1 import RestClientCodec, RestRequest
 from ..budget import Budget, check_depth
 from ..errors import BadAnswer
@@ -36,6 +36,7 @@ class Rest:
         codec: RestClientCodec,
         budget: Budget,
         headers: Mapping[str, str],
+        note: Note,
         *,
         codec_of_server: Callable[[str], RestClientCodec | None] | None = None,
     ) -> None:
@@ -48,6 +49,7 @@ class Rest:
             codec_of_server  # the dialect of an agent by its `Server` header, where that may tell
         )
         self._budget = budget
+        self._note = note
         # Plain JSON is what every implementation takes and gives; A2A's own type is not.
         self._headers = {
             "Content-Type": "application/json",
@@ -79,6 +81,7 @@ class Rest:
             operation,
             answer.body,
             request,
+            self._note,
         )
 
     async def _fetch(self, route: RestRequest, extra: Extra, timeout_s: float) -> Response:
@@ -97,7 +100,7 @@ class Rest:
         self, operation: str, request: Any, extra: Extra, timeout_s: float
     ) -> AsyncGenerator[list[Item], None]:
         answer = await self._open(operation, request, extra, timeout_s)
-        read = self._codec.frames(request)
+        read = self._codec.frames(request, self._note)
 
         def open_frame(data: bytes) -> EventFrame:
             try:

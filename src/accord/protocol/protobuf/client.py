@@ -22,6 +22,7 @@ from ...model import (
     whole_number,
 )
 from ..client import MAX_WAIT_S, FrameDecoder, error_of
+from ..mending import Note
 from ..v03 import Form, RestClientV03, form_of_server, proto_json
 from ..v03 import rest_client as v03_rest_client
 from ..v1 import client as v1_client
@@ -55,8 +56,8 @@ class GrpcClientCodec:
         *,
         rpcs: dict[str, str],
         write: Callable[[str, Any], dict[str, Any]],
-        result: Callable[[str, bytes, Any], Any],
-        frames: Callable[[Any], FrameDecoder],
+        result: Callable[[str, bytes, Any, Note], Any],
+        frames: Callable[[Any, Note], FrameDecoder],
         extensions: str,
     ) -> None:
         self.version = version
@@ -83,13 +84,13 @@ class GrpcClientCodec:
             self._write(operation, request)
         )
 
-    def result(self, operation: str, data: bytes, request: Any) -> Any:
+    def result(self, operation: str, data: bytes, request: Any, note: Note) -> Any:
         if operation == "DeleteTaskPushNotificationConfig":
             return None
-        return self._result(operation, self._json(operation, data), request)
+        return self._result(operation, self._json(operation, data), request, note)
 
-    def frames(self, operation: str, request: Any) -> FrameDecoder:
-        read = self._frames(request)
+    def frames(self, operation: str, request: Any, note: Note) -> FrameDecoder:
+        read = self._frames(request, note)
         return lambda data: read(self._json(operation, data))
 
     def _json(self, operation: str, data: bytes) -> bytes:

@@ -12,11 +12,13 @@ import msgspec
 
 from ...model import (
     A2AError,
+    Artifact,
     InvalidParams,
     InvalidRequest,
     Message,
     MethodNotFound,
     ParseError,
+    Part,
     PermissionDenied,
     PushNotificationNotSupported,
     SendMessageRequest,
@@ -37,10 +39,21 @@ from ...model import (
 from ...model import ContentTypeNotSupported as ContentType
 from .. import legacy
 from ..client import EventFrame, FrameDecoder, JsonObject, error_of
+from ..mending import MessageIds, Note, Readers, read_mended
 from ..v03 import read
 from . import codec as v01
 
-__all__ = ["error", "extensions_header", "frames", "method", "params", "result", "version"]
+__all__ = [
+    "READERS",
+    "error",
+    "extensions_header",
+    "frames",
+    "method",
+    "params",
+    "read_task",
+    "result",
+    "version",
+]
 
 version = ""
 extensions_header = "X-A2A-Extensions"
@@ -75,7 +88,12 @@ _CODES: dict[int, type[A2AError]] = {
 
 _ALL = 10_000
 
-_json = msgspec.json.Decoder()
+READERS = Readers(
+    part=lambda value: legacy.convert(v01.read_part(value), Part),
+    message=lambda value: legacy.convert(v01.read_message(value, role="ROLE_AGENT"), Message),
+    artifact=lambda value: legacy.convert(v01.read_artifact(value), Artifact),
+)
+
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -100,9 +118,11 @@ def params(operation: str, request: Any) -> bytes:
     return _encode(legacy.some(given, "id", "historyLength", "metadata"))
 
 
-def result(operation: str, raw: bytes, request: Any) -> Any:
-    value = _json.decode(raw)
-    return read(lambda: _result(operation, value, request))
+def result(operation: str, raw: bytes, request: Any, note: Note) -> Any:
+    def result_of(value: Any) -> Any:
+        return _result(operation, value, request)
+
+    return read(lambda: read_mended(raw, result_of, READERS, MessageIds(), note))
 
 
 def _result(operation: str, value: Any, request: Any) -> Any:
@@ -114,23 +134,30 @@ def _result(operation: str, value: Any, request: Any) -> Any:
     return legacy.convert(v01.read_push(legacy.need(value, "result")), TaskPushNotificationConfig)
 
 
-def _task(value: Any, request: Any) -> Task:
+def read_task(value: Any) -> Task:
     task = v01.read_task(value)
     _name(task["status"].get("message"))
     for message in task.get("history", ()):
         _name(message)
-    found = legacy.convert(task, Task)
+    return legacy.convert(task, Task)
+
+
+def _task(value: Any, request: Any) -> Task:
+    found = read_task(value)
     found.context_id = found.context_id or _context(request)
     return found
 
 
-def frames(request: Any) -> FrameDecoder:
+def frames(request: Any, note: Note) -> FrameDecoder:
     is_first = isinstance(request, SendMessageRequest)
+    ids = MessageIds()
 
     def frame(raw: bytes) -> EventFrame:
+        return read(lambda: read_mended(raw, read_frame, READERS, ids, note))
+
+    def read_frame(value: Any) -> EventFrame:
         nonlocal is_first
-        value = _json.decode(raw)
-        event = read(lambda: _event(value, request))
+        event = _event(value, request)
         is_last = isinstance(value, dict) and value.get("final") is True
         if not is_first or isinstance(event, Task):
             return EventFrame((event,), is_last)

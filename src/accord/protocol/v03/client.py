@@ -2,27 +2,43 @@
 direction.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 
 from ...model import (
     A2AError,
-    AgentCard,
+    Artifact,
+    Event,
     InvalidParams,
     ListPushConfigsResponse,
     ListTasksResponse,
+    Message,
+    Part,
     SendMessageResponse,
     StreamResponse,
     Task,
     TaskPushNotificationConfig,
     UnsupportedOperation,
 )
-from .. import legacy, legacy_card
+from .. import legacy
 from ..client import EventFrame, FrameDecoder, JsonObject, error_of
+from ..mending import MessageIds, Note, Readers, read_mended
 from . import codec as v03
 
-__all__ = ["error", "extensions_header", "frames", "method", "params", "read", "result", "version"]
+__all__ = [
+    "READERS",
+    "error",
+    "extensions_header",
+    "frames",
+    "method",
+    "params",
+    "read",
+    "read_event",
+    "result",
+    "version",
+]
 
 T = TypeVar("T")
 
@@ -43,7 +59,12 @@ _METHODS = {
     "GetExtendedAgentCard": "agent/getAuthenticatedExtendedCard",
 }
 
-_json = msgspec.json.Decoder()
+READERS = Readers(
+    part=lambda value: legacy.convert(v03.read_part(value), Part),
+    message=lambda value: legacy.convert(v03.read_message(value, role="ROLE_AGENT"), Message),
+    artifact=lambda value: legacy.convert(v03.read_artifact(value), Artifact),
+)
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -77,9 +98,11 @@ def params(operation: str, request: Any) -> bytes:
     return _encode(written)
 
 
-def result(operation: str, raw: bytes, request: Any) -> Any:
-    value = _json.decode(raw)
-    return read(lambda: _result(operation, value))
+def result(operation: str, raw: bytes, request: Any, note: Note) -> Any:
+    def result_of(value: Any) -> Any:
+        return _result(operation, value)
+
+    return read(lambda: read_mended(raw, result_of, READERS, MessageIds(), note))
 
 
 def _result(operation: str, value: Any) -> Any:
@@ -109,25 +132,29 @@ def _result(operation: str, value: Any) -> Any:
                 {"configs": [v03.read_push(config) for config in configs]}, ListPushConfigsResponse
             )
         case "GetExtendedAgentCard":
-            return legacy.convert(legacy_card.read_card(value), AgentCard)
+            return value
     return None
 
 
-def frames(request: Any) -> FrameDecoder:
-    return _frame
+def frames(request: Any, note: Note) -> FrameDecoder:
+    ids = MessageIds()
+    return lambda raw: read(lambda: read_mended(raw, _frame, READERS, ids, note))
 
 
-def _frame(raw: bytes) -> EventFrame:
-    value = _json.decode(raw)
-    event = read(lambda: legacy.convert(v03.read_event(value), StreamResponse).event)
+def _frame(value: Any) -> EventFrame:
+    event = read_event(value)
     return EventFrame((event,), isinstance(value, dict) and value.get("final") is True)
+
+
+def read_event(value: Any) -> Event | Message:
+    return legacy.convert(v03.read_event(value), StreamResponse).event
 
 
 def error(error: JsonObject) -> A2AError:
     return error_of(error.get("code"), error.get("message"), error.get("data"))
 
 
-def read(make: Any) -> Any:
+def read(make: Callable[[], T]) -> T:
     """Return `make()`; what the old shapes do not allow is the agent's mistake, not ours."""
     try:
         return make()

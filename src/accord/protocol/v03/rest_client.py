@@ -2,6 +2,7 @@
 definition.
 """
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -9,20 +10,23 @@ import msgspec
 
 from ...model import (
     A2AError,
-    AgentCard,
+    Artifact,
     ListPushConfigsResponse,
     ListTasksResponse,
+    Message,
+    Part,
     SendMessageResponse,
     StreamResponse,
     Task,
     TaskPushNotificationConfig,
 )
-from .. import legacy, legacy_card
+from .. import legacy
 from ..client import EventFrame, FrameDecoder, JsonObject, error_of
+from ..mending import MessageIds, Note, Readers, read_mended
 from ..v1 import RestRequest
 from . import codec as v03
 from . import proto_json
-from .client import read
+from .client import READERS, read
 from .file_bytes import Form, form_of_server
 
 __all__ = ["NAMES", "RAW", "TEXT", "RestClientV03", "codec_of_server"]
@@ -52,8 +56,39 @@ _STATUS = {
     502: -32006,
 }
 
-_json = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
+
+
+def _readers(form: Form) -> Readers:
+    """Readers of both variants: the objects of the prose have a `kind`, or parts with one."""
+
+    def either(
+        prose: Callable[[Any], object], proto: Callable[[Any], object]
+    ) -> Callable[[Any], object]:
+        def read_either(value: Any) -> object:
+            try:
+                return proto(value)
+            except (A2AError, AttributeError, KeyError, TypeError, ValueError):
+                return prose(value)
+
+        return read_either
+
+    return Readers(
+        part=either(
+            READERS.part,
+            lambda value: legacy.convert(proto_json.read_part(value, form=form), Part),
+        ),
+        message=either(
+            READERS.message,
+            lambda value: legacy.convert(
+                proto_json.read_message(value, role="ROLE_AGENT", form=form), Message
+            ),
+        ),
+        artifact=either(
+            READERS.artifact,
+            lambda value: legacy.convert(proto_json.read_artifact(value, form=form), Artifact),
+        ),
+    )
 
 
 class RestClientV03:
@@ -65,6 +100,7 @@ class RestClientV03:
     def __init__(self, form: Form) -> None:
         self._form = form
         self._names = proto_json.RELEASED._replace(form=form)
+        self._readers = _readers(form)
 
     def route(self, operation: str, request: Any) -> RestRequest:
         given = msgspec.to_builtins(request)
@@ -116,18 +152,21 @@ class RestClientV03:
     def write_send(self, request: JsonObject) -> JsonObject:
         return proto_json.write_send(request, self._names)
 
-    def result(self, operation: str, raw: bytes, request: Any) -> Any:
+    def result(self, operation: str, raw: bytes, request: Any, note: Note) -> Any:
         if operation == "DeleteTaskPushNotificationConfig":
             return None
-        value = _json.decode(raw)
-        return read(lambda: _result(operation, value, request, self._form))
 
-    def frames(self, request: Any) -> FrameDecoder:
-        return self._frame
+        def result_of(value: Any) -> Any:
+            return _result(operation, value, request, self._form)
 
-    def _frame(self, raw: bytes) -> EventFrame:
-        value = _json.decode(raw)
-        event = read(lambda: legacy.convert(_event(value, self._form), StreamResponse).event)
+        return read(lambda: read_mended(raw, result_of, self._readers, MessageIds(), note))
+
+    def frames(self, request: Any, note: Note) -> FrameDecoder:
+        ids = MessageIds()
+        return lambda raw: read(lambda: read_mended(raw, self._frame, self._readers, ids, note))
+
+    def _frame(self, value: Any) -> EventFrame:
+        event = legacy.convert(_event(value, self._form), StreamResponse).event
         update = value.get("statusUpdate") or value.get("status_update") or value
         return EventFrame((event,), isinstance(update, dict) and update.get("final") is True)
 
@@ -186,7 +225,7 @@ def _result(operation: str, value: Any, request: Any, form: Form) -> Any:
             )
             read_all = [proto_json.read_push(config, request.task_id) for config in configs]
             return legacy.convert({"configs": read_all}, ListPushConfigsResponse)
-    return legacy.convert(legacy_card.read_card(value), AgentCard)
+    return value
 
 
 def _task(value: Any, form: Form) -> Any:

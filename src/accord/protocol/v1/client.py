@@ -6,9 +6,12 @@ import msgspec
 
 from ...model import (
     A2AError,
-    AgentCard,
+    Artifact,
+    Event,
     ListPushConfigsResponse,
     ListTasksResponse,
+    Message,
+    Part,
     SendMessageResponse,
     StreamResponse,
     Task,
@@ -16,8 +19,18 @@ from ...model import (
 )
 from .. import lenient
 from ..client import EventFrame, FrameDecoder, JsonObject, error_of
+from ..mending import MessageIds, Note, Readers, has_empty_id, read_mended
 
-__all__ = ["error", "extensions_header", "frames", "method", "params", "result", "version"]
+__all__ = [
+    "error",
+    "extensions_header",
+    "frames",
+    "method",
+    "params",
+    "read_event",
+    "result",
+    "version",
+]
 
 T = TypeVar("T")
 
@@ -35,12 +48,16 @@ RESULTS: dict[str, type] = {
     "CreateTaskPushNotificationConfig": TaskPushNotificationConfig,
     "GetTaskPushNotificationConfig": TaskPushNotificationConfig,
     "ListTaskPushNotificationConfigs": ListPushConfigsResponse,
-    "GetExtendedAgentCard": AgentCard,
 }
 _decoders: dict[str, msgspec.json.Decoder[Any]] = {
     name: msgspec.json.Decoder(type_) for name, type_ in RESULTS.items()
 }
-_decode_frame = msgspec.json.Decoder(StreamResponse).decode
+_frame = msgspec.json.Decoder(StreamResponse)
+_READERS = Readers(
+    part=lambda value: lenient.convert(value, Part),
+    message=lambda value: lenient.convert(value, Message),
+    artifact=lambda value: lenient.convert(value, Artifact),
+)
 
 
 def method(operation: str) -> str:
@@ -51,16 +68,15 @@ def params(operation: str, request: Any) -> bytes:
     return params_of(request)
 
 
-def result(operation: str, raw: bytes, request: Any) -> Any:
+def result(operation: str, raw: bytes, request: Any, note: Note) -> Any:
     """Return the result of an operation: strictly at first, with a second look at what strict
     decoding refuses.
     """
     if operation == "DeleteTaskPushNotificationConfig":
         return None
-    try:
-        found = _decoders[operation].decode(raw)
-    except msgspec.ValidationError:
-        found = mended(_any.decode(raw), RESULTS[operation])
+    if operation == "GetExtendedAgentCard":
+        return _any.decode(raw)
+    found = _read(raw, _decoders[operation], RESULTS[operation], MessageIds(), note)
     if isinstance(found, SendMessageResponse) and (found.task is None) == (found.message is None):
         raise ValueError(
             "the answer holds neither a task nor a message"
@@ -70,39 +86,38 @@ def result(operation: str, raw: bytes, request: Any) -> Any:
     return found
 
 
-def frames(request: Any) -> FrameDecoder:
-    return _frame
+def frames(request: Any, note: Note) -> FrameDecoder:
+    ids = MessageIds()
+    return lambda raw: EventFrame((read_event(raw, ids, note),))
 
 
-def _frame(raw: bytes) -> EventFrame:
+def read_event(raw: bytes, ids: MessageIds, note: Note) -> Event | Message:
+    """Return the event in a message of a stream, or in a push notification."""
+    return _read(raw, _frame, StreamResponse, ids, note).event
+
+
+def _read(
+    raw: bytes, decoder: msgspec.json.Decoder[T], type_: type[T], ids: MessageIds, note: Note
+) -> T:
+    if not has_empty_id(raw):
+        try:
+            return decoder.decode(raw)
+        except msgspec.ValidationError:
+            pass
     try:
-        found = _decode_frame(raw)
-    except msgspec.ValidationError:
-        found = mended(_any.decode(raw), StreamResponse)
-    return EventFrame((found.event,))
-
-
-def error(error: JsonObject) -> A2AError:
-    return error_of(error.get("code"), error.get("message"), error.get("data"))
-
-
-def mended(value: Any, type_: type[T]) -> T:
-    """Return `value` as a `type_`, with the ids agents forget filled in as empty."""
-    if isinstance(value, dict):
-        for name in ("statusUpdate", "artifactUpdate", "status_update", "artifact_update"):
-            event = value.get(name)
-            if isinstance(event, dict) and "context_id" not in event:
-                event["contextId"] = event.get("contextId") or ""
-        for task in (value, value.get("task"), *(value.get("tasks") or ())):
-            if isinstance(task, dict) and isinstance(task.get("status"), dict):
-                _mend_message(task["status"].get("message"))
-        _mend_message(value.get("message"))
-    try:
-        return lenient.convert(value, type_)
+        return read_mended(raw, lambda value: _lenient(value, type_), _READERS, ids, note)
     except A2AError as wrong:
         raise ValueError(str(wrong)) from None
 
 
-def _mend_message(message: Any) -> None:
-    if isinstance(message, dict) and "message_id" not in message:
-        message["messageId"] = message.get("messageId") or ""
+def _lenient(value: Any, type_: type[T]) -> T:
+    """Return `value` as a `type_`. Events may come without a context."""
+    for name in ("statusUpdate", "artifactUpdate", "status_update", "artifact_update"):
+        event = value.get(name) if isinstance(value, dict) else None
+        if isinstance(event, dict) and "context_id" not in event:
+            event["contextId"] = event.get("contextId") or ""
+    return lenient.convert(value, type_)
+
+
+def error(error: JsonObject) -> A2AError:
+    return error_of(error.get("code"), error.get("message"), error.get("data"))

@@ -7,6 +7,7 @@ import msgspec
 
 from ...model import A2AError
 from ..client import FrameDecoder, JsonObject, error_of
+from ..mending import Note
 from . import client as v1_client
 
 __all__ = [
@@ -54,9 +55,9 @@ class RestClientCodec(Protocol):
 
     def route(self, operation: str, request: Any) -> RestRequest: ...
 
-    def result(self, operation: str, raw: bytes, request: Any) -> Any: ...
+    def result(self, operation: str, raw: bytes, request: Any, note: Note) -> Any: ...
 
-    def frames(self, request: Any) -> FrameDecoder: ...
+    def frames(self, request: Any, note: Note) -> FrameDecoder: ...
 
     def error(self, status: int, body: JsonObject) -> A2AError | None: ...
 
@@ -85,12 +86,12 @@ def _query(request: Any) -> str:
     )
 
 
-def result(operation: str, raw: bytes, request: Any) -> Any:
-    return v1_client.result(operation, raw, request)
+def result(operation: str, raw: bytes, request: Any, note: Note) -> Any:
+    return v1_client.result(operation, raw, request, note)
 
 
-def frames(request: Any) -> FrameDecoder:
-    return v1_client.frames(request)
+def frames(request: Any, note: Note) -> FrameDecoder:
+    return v1_client.frames(request, note)
 
 
 def error(status: int, body: JsonObject) -> A2AError | None:
