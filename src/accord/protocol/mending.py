@@ -13,7 +13,7 @@ import msgspec
 
 from ..model import A2AError, new_id
 
-__all__ = ["MessageIds", "Note", "Readers", "has_empty_id", "mend", "read_mended"]
+__all__ = ["MessageIds", "Note", "ObjectReaders", "has_empty_id", "mend", "read_mended"]
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ _json = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Readers(NamedTuple):
+class ObjectReaders(NamedTuple):
     """How a version reads one object of its JSON. Each raises if it can't."""
 
     part: Callable[[Any], object]
@@ -79,7 +79,7 @@ def has_empty_id(raw: bytes) -> bool:
 
 
 def read_mended(
-    raw: bytes, read: Callable[[Any], T], readers: Readers, ids: MessageIds, note: Note
+    raw: bytes, read: Callable[[Any], T], readers: ObjectReaders, ids: MessageIds, note: Note
 ) -> T:
     """Return what `read` makes of the JSON in `raw`: as it stands if that can be read, else mended.
 
@@ -95,7 +95,7 @@ def read_mended(
     return read(value)
 
 
-def mend(value: Any, readers: Readers, ids: MessageIds, note: Note) -> None:
+def mend(value: Any, readers: ObjectReaders, ids: MessageIds, note: Note) -> None:
     """Put right what stands in an answer: a task, an event, a message, or a page of tasks."""
     if not isinstance(value, dict):
         return
@@ -120,7 +120,7 @@ def mend(value: Any, readers: Readers, ids: MessageIds, note: Note) -> None:
 class _Mender:
     """Mends what belongs to one task."""
 
-    def __init__(self, task_id: str, readers: Readers, ids: MessageIds, note: Note) -> None:
+    def __init__(self, task_id: str, readers: ObjectReaders, ids: MessageIds, note: Note) -> None:
         self._task_id = task_id
         self._readers = readers
         self._ids = ids

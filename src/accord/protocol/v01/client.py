@@ -39,7 +39,7 @@ from ...model import (
 from ...model import ContentTypeNotSupported as ContentType
 from .. import legacy
 from ..client import EventFrame, FrameDecoder, JsonObject, error_of
-from ..mending import MessageIds, Note, Readers, read_mended
+from ..mending import MessageIds, Note, ObjectReaders, read_mended
 from ..v03 import read
 from . import codec as v01
 
@@ -88,7 +88,7 @@ _CODES: dict[int, type[A2AError]] = {
 
 _ALL = 10_000
 
-READERS = Readers(
+READERS = ObjectReaders(
     part=lambda value: legacy.convert(v01.read_part(value), Part),
     message=lambda value: legacy.convert(v01.read_message(value, role="ROLE_AGENT"), Message),
     artifact=lambda value: legacy.convert(v01.read_artifact(value), Artifact),

@@ -24,7 +24,7 @@ from ...model import (
 )
 from .. import legacy
 from ..client import EventFrame, FrameDecoder, JsonObject, error_of
-from ..mending import MessageIds, Note, Readers, read_mended
+from ..mending import MessageIds, Note, ObjectReaders, read_mended
 from . import codec as v03
 
 __all__ = [
@@ -59,7 +59,7 @@ _METHODS = {
     "GetExtendedAgentCard": "agent/getAuthenticatedExtendedCard",
 }
 
-READERS = Readers(
+READERS = ObjectReaders(
     part=lambda value: legacy.convert(v03.read_part(value), Part),
     message=lambda value: legacy.convert(v03.read_message(value, role="ROLE_AGENT"), Message),
     artifact=lambda value: legacy.convert(v03.read_artifact(value), Artifact),

@@ -22,7 +22,7 @@ from ...model import (
 )
 from .. import legacy
 from ..client import EventFrame, FrameDecoder, JsonObject, error_of
-from ..mending import MessageIds, Note, Readers, read_mended
+from ..mending import MessageIds, Note, ObjectReaders, read_mended
 from ..v1 import RestRequest
 from . import codec as v03
 from . import proto_json
@@ -59,8 +59,8 @@ _STATUS = {
 _encode = msgspec.json.Encoder().encode
 
 
-def _readers(form: Form) -> Readers:
-    """Readers of both variants: the objects of the prose have a `kind`, or parts with one."""
+def _readers(form: Form) -> ObjectReaders:
+    """ObjectReaders of both variants: the objects of the prose have a `kind`, or parts with one."""
 
     def either(
         prose: Callable[[Any], object], proto: Callable[[Any], object]
@@ -73,7 +73,7 @@ def _readers(form: Form) -> Readers:
 
         return read_either
 
-    return Readers(
+    return ObjectReaders(
         part=either(
             READERS.part,
             lambda value: legacy.convert(proto_json.read_part(value, form=form), Part),

@@ -19,7 +19,7 @@ from ...model import (
 )
 from .. import lenient
 from ..client import EventFrame, FrameDecoder, JsonObject, error_of
-from ..mending import MessageIds, Note, Readers, has_empty_id, read_mended
+from ..mending import MessageIds, Note, ObjectReaders, has_empty_id, read_mended
 
 __all__ = [
     "error",
@@ -53,7 +53,7 @@ _decoders: dict[str, msgspec.json.Decoder[Any]] = {
     name: msgspec.json.Decoder(type_) for name, type_ in RESULTS.items()
 }
 _frame = msgspec.json.Decoder(StreamResponse)
-_READERS = Readers(
+_READERS = ObjectReaders(
     part=lambda value: lenient.convert(value, Part),
     message=lambda value: lenient.convert(value, Message),
     artifact=lambda value: lenient.convert(value, Artifact),
