@@ -1,27 +1,22 @@
 """accord serve: put an agent on the network."""
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
 from ..agent import SHARED_STORE, Agent
-from ..engine.runs import Retention
 from ..extras import install_command
-from ..model import Limits
 from ..net import egress_words
-from ..push import PushSettings
-from ..server.transport import Tls
-from .amount import DAYS, SECONDS
+from .amount import SECONDS
 from .console import say_if_not_built
 from .example import credential_words, example_line
 from .load import folder_of, load_agent
 from .reload import serve_reloading
-from .server_options import PEM, server_options
-from .structs import read_struct
+from .server_options import agent_options, app_settings, server_options
 from .terminal import echo, style
 
 if TYPE_CHECKING:
@@ -86,19 +81,6 @@ class _Serve(click.Command):
     help="Processes that serve the port. More than one need a store they can share: PostgreSQL.",
 )
 @click.option(
-    "--url", help="The address clients reach this server at, if it is not the one it listens on."
-)
-@click.option(
-    "--versions",
-    help="Versions of the protocol to answer, like 1.0 or 1.0,0.3. All of them by default.",
-)
-@click.option("--grpc-host", help="Address gRPC listens on. By default that of --host.")
-@click.option(
-    "--tls-client-ca",
-    type=PEM,
-    help="Accept only clients with a certificate of this authority.",
-)
-@click.option(
     "--grace",
     type=SECONDS,
     default=20.0,
@@ -106,54 +88,10 @@ class _Serve(click.Command):
     help="Seconds that running tasks have to finish after SIGTERM.",
 )
 @click.option(
-    "--keep-days", type=DAYS, default=30.0, show_default=True, help="Days a finished task is kept."
-)
-@click.option(
-    "--retention",
-    multiple=True,
-    metavar="NAME=SECONDS",
-    help="How long other things are kept, like events_s=3600. May be repeated.",
-)
-@click.option(
-    "--limits",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="What one caller may ask for, like body=8MiB,tasks=500. May be repeated.",
-)
-@click.option("--sign-card", is_flag=True, help="Sign the agent card with these keys.")
-@click.option(
-    "--allow-host",
-    "allow_hosts",
-    multiple=True,
-    metavar="HOST",
-    help="A private host or network that addresses of strangers may lead to, like 10.0.0.0/8. "
-    "May be repeated.",
-)
-@click.option(
-    "--egress-proxy",
-    default="",
-    metavar="URL",
-    help="An HTTP proxy for calls to addresses of strangers (webhooks, keys, files, cards). It "
-    "decides by itself what is reached.",
-)
-@click.option("--no-push", is_flag=True, help="Send no push notifications.")
-@click.option(
-    "--push",
-    "push_settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="How push notifications are sent, like challenge=on,timeout_s=5. May be repeated.",
-)
-@click.option(
     "--no-auth",
     is_flag=True,
     help="Allow anyone who can reach it, at a --host or --url that is not this machine's own, to "
     "use an agent without auth=.",
-)
-@click.option(
-    "--cors-origin",
-    multiple=True,
-    help="Web pages of this origin may use the agent, like https://app.example.com. Repeatable.",
 )
 @click.option(
     "--hub",
@@ -175,11 +113,7 @@ class _Serve(click.Command):
     is_flag=True,
     help="Start again when a Python file changes. Needs the extra reload.",
 )
-@click.option(
-    "--otel",
-    is_flag=True,
-    help="Trace by OpenTelemetry; the OTEL_* variables say where to. Needs the extra otel.",
-)
+@agent_options
 @server_options
 @click.option("--rpc", default="/", show_default=True, help="The path of the JSON-RPC binding.")
 @click.option(
@@ -195,36 +129,17 @@ def serve(
     port: int,
     store: str | None,
     workers: int,
-    url: str | None,
-    versions: str | None,
-    grpc_port: int | None,
-    grpc_host: str | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    tls_client_ca: Path | None,
     grace: float,
-    keep_days: float,
-    retention: tuple[str, ...],
-    limits: tuple[str, ...],
-    key_file: Path | None,
-    sign_card: bool,
-    allow_hosts: tuple[str, ...],
-    egress_proxy: str,
-    trusted_proxy: tuple[str, ...],
-    no_push: bool,
-    push_settings: tuple[str, ...],
     no_auth: bool,
     hub: str,
     hub_key: str,
     no_console: bool,
-    cors_origin: tuple[str, ...],
     log_level: str,
     log_format: str,
     reloads: bool,
-    otel: bool,
-    metrics: str | None,
     rpc: str,
     rest: str,
+    **given: Any,
 ) -> None:
     """Serve the agent in FILE, or in a module, until Ctrl-C.
 
@@ -246,23 +161,14 @@ def serve(
         raise click.UsageError("--proxy-token goes with --proxy")
     if mcp_token and not mcp and _is_typed("mcp_token"):
         raise click.UsageError("--mcp-token goes with --mcp")
-    if url is not None and not url.startswith(("http://", "https://")):
-        raise click.ClickException(
-            f"--url {url} is not an address that clients can use; write it like "
-            "https://agents.example.com/trip"
-        )
-    if no_push and push_settings:
-        raise click.UsageError("--no-push can't be used with --push")
     if reloads and not files:
         raise click.UsageError(f"--reload can't be used with {'--mcp' if mcp else '--proxy'}")
     if reloads:
         typed = click.get_current_context().meta["accord.typed"]
         words = [word for word in typed if word != "--reload"]
         return serve_reloading(words, [folder_of(file) for file in files])
-    limits_ = read_struct(Limits, limits, "--limits")
-    kept_s = keep_days * 24 * 3600
-    retention_ = read_struct(Retention, retention, "--retention", tasks_s=kept_s)
-    push = read_struct(PushSettings, push_settings, "--push") if not no_push else False
+    settings = app_settings(**given)
+    url = settings["url"]
     if proxy:
         found = [_relay_of(proxy, proxy_token)]
         store = store or f"sqlite:///.accord/{found[0].slug}-relay.db"
@@ -278,8 +184,8 @@ def serve(
             store or (SHARED_STORE if beside else agent.default_store),
             beside=beside,
             url=url,
-            grpc=f"{grpc_host or host}:{grpc_port}" if grpc_port else "",
-            egress_proxy=egress_proxy,
+            grpc=_grpc_place(settings, host),
+            egress_proxy=settings["egress_proxy"],
             file=files[0] if files and Path(files[0]).is_file() else "",
         )
         if not no_console:
@@ -296,28 +202,13 @@ def serve(
             store=store,
             workers=workers,
             console=False if no_console else _show_console,
-            url=url,
             rpc=rpc,
             rest=rest,
-            versions=versions.split(",") if versions else None,
-            grpc_port=grpc_port,
-            grpc_host=grpc_host,
-            limits=limits_,
-            tls=_tls(tls_cert, tls_key, tls_client_ca),
             grace_s=grace,
-            retention=retention_,
-            key_file=key_file,
-            allow_hosts=allow_hosts,
-            sign_card=sign_card,
-            egress_proxy=egress_proxy,
-            trusted_proxies=trusted_proxy,
-            push=push,
             log_level=log_level,
             log_format=log_format,
             no_auth=no_auth,
-            cors_origins=cors_origin,
-            telemetry=True if otel else None,
-            metrics=metrics,
+            **settings,
             on_start=started,
             parts=registrations,
         )
@@ -371,12 +262,10 @@ def _show_console(link: str) -> None:
     echo(f"  console  {link}   (opens once)")
 
 
-def _tls(certificate: Path | None, key: Path | None, client_authority: Path | None) -> Tls | None:
-    if certificate is None and key is None and client_authority is None:
-        return None
-    if certificate is None or key is None:
-        raise click.ClickException("TLS needs both --tls-cert and --tls-key")
-    return Tls(certificate, key, client_authority)
+def _grpc_place(settings: Mapping[str, Any], host: str) -> str:
+    """Where gRPC listens, in words; empty if it does not."""
+    port = settings["grpc_port"]
+    return f"{settings['grpc_host'] or host}:{port}" if port else ""
 
 
 def greet(

@@ -1,4 +1,6 @@
-"""A server on a2a-sdk 0.2 or 0.3, as its documentation shows one; the port is its argument."""
+"""A server on a2a-sdk 0.2 or 0.3, as its documentation shows one; the port is its argument, and the
+address in its card may be another.
+"""
 
 import sys
 
@@ -11,6 +13,7 @@ from executors import Everything
 
 if __name__ == "__main__":
     port = int(sys.argv[1])
+    url = sys.argv[2] if len(sys.argv) > 2 else f"http://0.0.0.0:{port}/"
     basic = AgentSkill(
         id="hello_world", name="Greeting", description="greets", tags=["hello"], examples=["hi"]
     )
@@ -20,7 +23,7 @@ if __name__ == "__main__":
     card = AgentCard(
         name="Hello World Agent",
         description="Just a hello world agent",
-        url=f"http://0.0.0.0:{port}/",
+        url=url,
         version="1.0.0",
         defaultInputModes=["text"],
         defaultOutputModes=["text"],

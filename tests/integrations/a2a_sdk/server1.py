@@ -1,4 +1,6 @@
-"""A server on a2a-sdk 1.x, as its documentation shows one; the port is its argument."""
+"""A server on a2a-sdk 1.x, as its documentation shows one; the port is its argument, and the
+address in its card may be another.
+"""
 
 import sys
 
@@ -14,15 +16,14 @@ from starlette.routing import Route
 
 if __name__ == "__main__":
     port = int(sys.argv[1])
+    url = sys.argv[2] if len(sys.argv) > 2 else f"http://127.0.0.1:{port}/"
     skill = AgentSkill(id="hello_world", name="Greeting", description="greets", tags=["hello"])
     card = AgentCard(
         name="Hello World Agent",
         description="Just a hello world agent",
         version="1.0.0",
         supported_interfaces=[
-            AgentInterface(
-                url=f"http://127.0.0.1:{port}/", protocol_binding="JSONRPC", protocol_version="1.0"
-            )
+            AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0"),
         ],
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],

@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,12 +24,13 @@ SDKS = {
 
 
 @asynccontextmanager
-async def program(sdk: str, *options: str, file: str = ""):
+async def program(sdk: str, *options: str, file: str = "", args: Sequence[str] = ()):
     """A program under `accord run`."""
     python, server = SDKS[sdk]
     server = file or server
     port = free_port()
-    command: list[str | Path] = [python, "-m", "accord", "run", *options, HERE / server, str(port)]
+    command: list[str | Path] = [python, "-m", "accord", "run", *options, HERE / server]
+    command += [str(port), *args]
     with start(*command, env={"PYTHONPATH": str(ROOT / "src")}) as process:
         await until_listening(port)
         yield process, f"http://127.0.0.1:{port}"
@@ -101,6 +103,48 @@ async def test_the_routes_of_a_program_are_its_own_and_its_tasks_are_stored(tmp_
     async with program("1.x", "--store", store) as (_, url), connect(url) as client:
         reply = await client.send("Monday", task_id=asked.task_id)
         assert reply.text == "Monday on turn 3"
+
+
+PUBLIC = "https://agents.example.com/hello"
+
+
+async def called(url: str, name: str) -> tuple[int, set[str]]:
+    """Call the agent, and ask for its card, as a client that knows the server by this name. Returns
+    the status, and the addresses in the card.
+    """
+    to = ("curl", "-s", "-H", f"Host: {name}")
+    sent = ("-H", "Content-Type: application/json", "-d", "{}", f"{url}/")
+    done = await run(*to, "-o", "/dev/null", "-w", "%{http_code}", *sent)
+    card = json.loads((await run(*to, f"{url}/.well-known/agent-card.json")).out)
+    return int(done.out), {one["url"].rstrip("/") for one in card["supportedInterfaces"]}
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+async def test_a_program_is_reached_by_the_name_in_its_card(sdk):
+    """It stands behind a proxy, whose name nobody told us but the program. Other names may be an
+    attacker's.
+    """
+    async with program(sdk, args=[f"{PUBLIC}/"]) as (_, url):
+        assert await called(url, "agents.example.com") == (200, {PUBLIC})
+        assert (await called(url, "other.example.com"))[0] == 421
+
+
+async def test_an_address_given_to_accord_run_counts_more_than_the_card():
+    """And what comes after the program's name is the program's own."""
+    other = "https://a2a.example.org"
+    async with program("1.x", "--url", other, args=[PUBLIC, "--url", "x"]) as (_, url):
+        assert await called(url, "a2a.example.org") == (200, {other})
+        assert (await called(url, "agents.example.com"))[0] == 421
+
+
+async def test_a_program_takes_the_options_of_a_server():
+    async with (
+        program("1.x", "--limits", "body=2KiB", "--versions", "1.0") as (_, url),
+        connect(url) as client,
+    ):
+        assert {one.protocol_version for one in client.card.supported_interfaces} == {"1.0"}
+        with pytest.raises(A2AError, match="2048"):
+            await client.send("x" * 4096)
 
 
 async def test_server_and_client_of_a_founding_document_work_as_printed():

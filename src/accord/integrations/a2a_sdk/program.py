@@ -12,9 +12,11 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from ...app import App
 from ...protocol.v1 import codec as v1
+from ...server.http import is_public_name
 from .executor import agent_of
 from .generations import installed
 
@@ -113,9 +115,16 @@ class _Served:
         self.makers: list[Callable[[], App]] = []  # of those that are made when all is known
 
     def app(
-        self, handler: Any, card: Any, extended: Any = None, *, rpc: str = "/", modifier: Any = None
+        self,
+        handler: Any,
+        card: Any,
+        extended: Any = None,
+        *,
+        rpc: str = "/",
+        prefix: str = "",
+        modifier: Any = None,
     ) -> App:
-        """The agent of a request handler."""
+        """The agent of a request handler, which is below a prefix."""
         found = self.apps.get(id(handler))
         if found is not None:
             return found
@@ -134,8 +143,11 @@ class _Served:
         if modifier is not None:
             log_.warning("card modifiers are not called under accord run")
         options = dict(self._options)
-        if self.apps:  # the first one has the port and the file
+        url = options.get("url")
+        options["url"] = f"{url.rstrip('/')}{prefix}" if url else _address(card, rpc)
+        if self.apps:  # the first one has the ports and the file
             options.pop("grpc_port", None)
+            options.pop("metrics", None)
             options["store"] = self._store_of(agent.slug, options.get("store", "memory://"))
         found = self.apps[id(handler)] = agent.app(rpc=rpc, **options)
         self._handlers.append(handler)
@@ -161,6 +173,24 @@ class _Served:
             for app in self.apps.values():
                 await stack.enter_async_context(app.lifespan(None))
             yield
+
+
+def _address(card: Any, rpc: str) -> str | None:
+    """The address of an agent, as the program's card has it: clients reach it by that name, through
+    whatever stands in front of it. None if that says nothing to others: then the address counts
+    that a client used.
+    """
+    if card is None:
+        return None
+    places = installed().card(card).supported_interfaces
+    is_rpc = [one for one in places if one.protocol_binding == "JSONRPC"]
+    for one in (*is_rpc, *places):
+        url = one.url.rstrip("/")
+        if urlsplit(url).scheme in ("http", "https") and is_public_name(
+            urlsplit(url).hostname or ""
+        ):
+            return url.removesuffix(rpc.rstrip("/")) if is_rpc else url
+    return None
 
 
 def _extended(made: Any, told: Any) -> Any:
@@ -231,6 +261,7 @@ def _replace_apps(served: _Served) -> None:
             made.agent_card,
             getattr(made, "extended_agent_card", None),
             rpc="/" if prefix else rpc,
+            prefix=prefix,
             modifier=getattr(made, "card_modifier", None),
         )
         if not isinstance(app.router.default, _ByPath):  # whatever the program has no route for
@@ -282,7 +313,8 @@ def _replace_routes(served: _Served) -> None:
         card, rpc = getattr(handler, "_agent_card", None), rpcs.get(id(handler), "/")
         prefix = _prefix(rpc, _of_card(card, card_urls) or "")
         extended = getattr(handler, "extended_agent_card", None)
-        return served.app(handler, card, extended, rpc="/" if prefix else rpc), prefix
+        rpc = "/" if prefix else rpc
+        return served.app(handler, card, extended, rpc=rpc, prefix=prefix), prefix
 
     class AccordRoute(BaseRoute):
         """Answers A2A requests; an app of Starlette or FastAPI tries it like any other route."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .rest import RestEndpoint as RestEndpoint
     from .router import Router as Router
     from .screen import Screen as Screen
+    from .screen import is_public_name as is_public_name
 
 if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
@@ -32,6 +33,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "RestEndpoint": "rest",
             "Scope": "asgi",
             "Screen": "screen",
+            "is_public_name": "screen",
             "Send": "asgi",
             "converse": "asgi",
         },

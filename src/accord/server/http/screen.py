@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from ...model import A2AError, PermissionDenied
 from ..request import Headers, HttpRequest, HttpResponse, Pairs, host_name
 
-__all__ = ["Misdirected", "Screen"]
+__all__ = ["Misdirected", "Screen", "is_public_name"]
 
 _KNOWN = 64  # Host headers that are remembered
 _ALLOWED = (
@@ -82,7 +82,7 @@ class Screen:
         name = host_name(text)
         if host and not name:
             raise Misdirected(f"{text[:80]!r} in the header Host is no name and port")
-        if not host or name == self._name or not _is_public_name(name):
+        if not host or name == self._name or not is_public_name(name):
             if len(self.hosts) < _KNOWN:
                 self.hosts.add(host or None)
             return
@@ -136,7 +136,7 @@ def _host_of(url: str) -> str:
     return host_name(urlsplit(url).netloc.rpartition("@")[2])
 
 
-def _is_public_name(name: str) -> bool:
+def is_public_name(name: str) -> bool:
     """Whether somebody else may own this name. Addresses, localhost and names without a dot are
     nobody's.
     """
