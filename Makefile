@@ -10,7 +10,7 @@ FRAMEWORKS := .venv-frameworks
 JS     := tests/legacy/js/node_modules
 IDP    := tests/auth/idp/node_modules
 
-.PHONY: help demo test unit test-integrations test-framework test-pythons check format soak protos bench clean console docs reference shots release release-check
+.PHONY: help demo test unit test-integrations test-framework test-pythons check format soak protos stubs bench clean console docs reference shots release release-check
 
 help: ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -167,6 +167,9 @@ reference: $(DEV) ## Write the reference pages of the docs from the code
 docs: $(DEV) ## Build the documentation into site/
 	$(BIN)/zensical build --strict
 	@echo "open site/index.html"
+
+stubs: $(DEV) ## Write the types of connect_sync from the client's source
+	$(BIN)/python -m tests.client.stubs
 
 protos: $(DEV) ## Compile the .proto files of gRPC
 	$(BIN)/python -m accord.protocol.protobuf.compile

@@ -8,6 +8,7 @@ import pytest
 from accord import Agent, Context
 from accord.client import Client, Retry, Unreachable, connect_sync
 from accord.model import ArtifactUpdate, StatusUpdate, Task, TaskNotFound
+from tests.client import stubs
 
 
 @pytest.fixture
@@ -67,5 +68,10 @@ def test_it_has_every_name_of_the_client(trip):
 def test_a_session_is_of_another_loop():
     """Said at once; and no loop is left running."""
     with pytest.raises(ValueError, match="leave it out"):
-        connect_sync("http://agent.example", session=object())
+        connect_sync("http://agent.example", session=object())  # type: ignore[call-arg]
     assert not [thread for thread in threading.enumerate() if thread.name == "accord-client"]
+
+
+def test_its_types_are_what_the_client_says():
+    """`make stubs` writes them anew. The docs' programs are checked with them."""
+    assert stubs.STUB.read_text() == stubs.stub()

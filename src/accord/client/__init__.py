@@ -23,7 +23,6 @@ from .errors import (
 from .reply import ClientReply
 from .retry import NO_RETRY, Pause, Retry, is_interrupted
 from .streams import Gap, Stream, catch_up
-from .sync import connect_sync
 
 if TYPE_CHECKING:
     from .auth import AuthorizationCode as AuthorizationCode
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from .auth import SavedLogin as SavedLogin
     from .interfaces import card_at_origin as card_at_origin
     from .interfaces import origin_of_interface as origin_of_interface
+    from .sync_types import connect_sync as connect_sync
 
 # What only some need, and brings more with it.
 if not TYPE_CHECKING:  # else every name would seem to exist
@@ -47,6 +47,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "OAuthError": "auth",
             "SavedLogin": "auth",
             "card_at_origin": "interfaces",
+            "connect_sync": "sync",
             "origin_of_interface": "interfaces",
         },
     )
