@@ -18,7 +18,7 @@ from .engine.skills import AgentBase
 from .extras import install_command
 from .gauges import MetricsServer
 from .model import AgentCard, InvalidParams, Limits
-from .net import AgentFault, Guard, egress_words, fetch_file, safe_url
+from .net import AgentFault, Guard, egress_words, fetch_file, parse_url, safe_url
 from .observe import Observer, is_wanted, require_otel, start_tracing, tracing
 from .operations import VERSIONS, Service, Version
 from .operations import served as versions_served
@@ -83,6 +83,20 @@ class AppPart(Protocol):
         """Why no new work should come; empty if it may."""
 
 
+def _public_url(url: str) -> str:
+    """Return the address for the card. Raises ValueError for one that no client can use."""
+    try:
+        parts = parse_url(url)
+    except ValueError as error:
+        raise ValueError(
+            f"url={url!r} is no address that clients can call: {error}; write it like "
+            "https://hr.corp.example"
+        ) from None
+    if parts.query or "#" in url or "@" in url.partition("/")[2]:
+        raise ValueError(f"url={url!r}: an address in a card has no user, query or fragment")
+    return url.rstrip("/")
+
+
 class App(Router):
     """An agent as an ASGI app. Opens its store at start-up, or with the first request if nobody
     starts it.
@@ -116,7 +130,7 @@ class App(Router):
         self._versions = versions_served(versions)
         self._rpc_url = "/" + rpc.strip("/")
         self._rest_url = "/" + rest.strip("/") if rest.strip("/") else ""
-        self._url = url.rstrip("/") if url else None
+        self._url = _public_url(url) if url else None
         self._address = self._url or _NOWHERE
         self._has_warned = False
         self._grpc: GrpcServer | None = None

@@ -50,13 +50,27 @@ class Declined(Fail):
         self.reply = reply
 
 
+# What our client is told, by the error that came; it is not told where others are.
+_FAULTS = {
+    "Unauthenticated": "did not accept our credentials",
+    "OAuthError": "did not accept our credentials",
+    "PermissionDenied": "did not allow it",
+    "TooManyRequests": "has too much to do",
+    "BadAnswer": "answered with something else than A2A",
+    "Unreachable": "can't be reached",
+    "ConnectionLost": "gave no answer",
+    "TooSlow": "gave no answer",
+}
+
+
 class Unanswered(Fail):
-    """The other agent can't be reached, or makes no sense; `reason` says which. Our client is not
-    told where others are.
+    """The other agent can't be reached, refuses the message, or makes no sense; `reason` says
+    which. Our client is not told where others are.
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__("another agent that does a part of this task gave no answer")
+        what = _FAULTS.get(reason.partition(":")[0], "answered with an error")
+        super().__init__(f"another agent that does a part of this task {what}")
         self.reason = reason
 
 

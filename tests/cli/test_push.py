@@ -102,7 +102,7 @@ async def test_a_webhook_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         code, said = await asyncio.to_thread(typed, "push", "test", hook.url, *options)
         assert (code, "500" in said) == (1, True)
     code, said = await asyncio.to_thread(typed, "push", "test", "https://localhost/")
-    assert (code, "no public address" in said) == (1, True)
+    assert (code, "allow it with --allow-host localhost" in said) == (1, True)
 
 
 async def test_listen_prints_what_comes():

@@ -1,10 +1,11 @@
 """Finding the card: where it is, how it is kept, and what is done with a wrong one."""
 
 import json
+import sys
 
 import pytest
 
-from accord.client import Cards, Retry, connect
+from accord.client import BadCard, Cards, Retry, connect
 from accord.client.discovery.repair import read_card
 from accord.net import Response
 from tests.client.peers import answer, card, scripted, task
@@ -348,3 +349,24 @@ async def test_a_card_without_version_is_probed():
         second = await client.send("and now?")
     assert (first.text, second.text) == ("17", "17")
     assert methods == ["message/send", "tasks/send", "tasks/send"]
+
+
+async def test_without_grpcio_the_error_says_what_to_install(monkeypatch):
+    """Not that an agent does not offer what its card lists."""
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    places = [
+        {"url": "127.0.0.1:9", "protocolBinding": "GRPC", "protocolVersion": "1.0"},
+    ]
+
+    def handler(request):
+        return answer(card(f"http://{request.headers['host']}/", supportedInterfaces=places))
+
+    async with scripted(handler) as peer:
+        for binding in (None, "GRPC"):
+            with pytest.raises(BadCard) as refused:
+                await connect(peer.url, binding=binding).__aenter__()
+            said = str(refused.value)
+            assert "GRPC 1.0 needs packages that are not installed: pip install" in said
+            assert "does not offer" not in said
+        with pytest.raises(BadCard, match="does not offer HTTP"):
+            await connect(peer.url, binding="HTTP+JSON").__aenter__()

@@ -7,7 +7,8 @@ import uuid
 import pytest
 
 from accord import Agent, Context, Message, Part, connect
-from accord.client import Retry
+from accord.auth import ApiKeys
+from accord.client import ApiKey, Retry
 from accord.model import Role, TaskState, UnsupportedOperation
 from tests.drive import serving
 from tests.engine.processes import Disk, Memory, Twice, ended, message, text_of, told, until
@@ -384,8 +385,53 @@ async def test_a_delegation_without_an_answer_has_none_in_the_next_attempt(twice
     _, after = await twice.run()
     first, second = twice.done
     assert first == second == text_of(after), told(after)
-    assert "gave no answer" in first or "127.0.0.1:9" in first
+    assert first.endswith("can't be reached")
     assert desk.done == []
+
+
+@pytest.mark.parametrize(
+    ("skill", "said"),
+    [
+        ("closed", "did not accept our credentials"),
+        ("scoped", "did not allow it"),
+        ("typed", "answered with an error"),
+        ("gone", "can't be reached"),
+    ],
+)
+async def test_what_came_of_a_delegation_is_said(skill: str, said: str) -> None:
+    """An agent that said no has given an answer. Where it is stays between it and us."""
+    key = "the-key-of-mia-0123456789"
+    closed = Agent("Closed", auth=ApiKeys(keys={key: "mia"}))
+    closed.skill(Desk().paint)
+    scoped = Agent("Scoped", auth=ApiKeys(keys={key: "mia"}))
+    scoped.skill(scopes=["paint"])(Desk().paint)
+    typed = Agent("Typed")
+
+    @typed.skill
+    async def count(number: int) -> str:
+        return str(number)
+
+    agent = Agent("Orders")
+
+    @agent.skill
+    async def order(text: str, ctx: Context) -> str:
+        return (await ctx.delegate(clients[text], "chair")).text
+
+    async with (
+        closed.app().serving() as url,
+        connect(scoped, auth=ApiKey(key)) as with_key,
+        connect(typed) as of_numbers,
+        connect(agent) as client,
+    ):
+        clients = {
+            "closed": url,
+            "scoped": with_key,
+            "typed": of_numbers,
+            "gone": connect("http://127.0.0.1:9", retry=Retry(first_max_time_s=0)),
+        }
+        reply = await client.send(skill)
+    assert reply.state is TaskState.FAILED
+    assert reply.text == f"another agent that does a part of this task {said}"
 
 
 async def test_a_message_with_a_new_id_in_every_attempt_is_the_same_delegation(

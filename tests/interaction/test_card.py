@@ -17,6 +17,12 @@ async def echo(request: str):
     return request
 
 
+def echo_agent() -> Agent:
+    agent = Agent("Plain")
+    agent.skill(echo)
+    return agent
+
+
 async def test_the_card_says_what_is_served(connect_rest):
     """Every mandatory member is there, and true (CRD-1, CRD-2, CRD-6)."""
     agent = Agent("Trip planner", description="Plans short trips.", version="2.1.0")
@@ -144,6 +150,7 @@ async def test_interfaces_of_an_edited_card_are_served_as_they_are(connect_rest)
 @pytest.mark.parametrize(("result", "what"), [
     (lambda card: {"name": "x"}, "returned dict"),
     (lambda card: msgspec.structs.replace(card, supported_interfaces=[]), "no client could reach"),
+    (lambda card: setattr(card.supported_interfaces[0], "url", "hr.corp.example"), "not a URL"),
     (lambda card: msgspec.structs.replace(card, version=3), "not valid: Expected `str`"),
     (lambda card: msgspec.structs.replace(card, skills=card.skills * 2), "two skills have the id"),
 ])  # fmt: skip
@@ -154,6 +161,16 @@ def test_a_card_no_client_could_use_is_refused_at_start(result, what):
     agent.card(result)
     with pytest.raises((TypeError, ValueError), match=f"@agent.card.*{what}"):
         agent.app()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["hr.corp.example", "ftp://hr.corp.example", "https://a b/", "https://hr.example/?x=1", "/hr"],
+)
+def test_an_address_no_client_could_call_is_refused_at_start(url):
+    """It would stand in the card, and the first client would find out."""
+    with pytest.raises(ValueError, match=r"^url="):
+        echo_agent().app(url=url)
 
 
 def test_a_card_is_made_without_waiting():

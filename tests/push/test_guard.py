@@ -48,6 +48,16 @@ async def test_refused_when_it_is_registered(url: str, outside: Outside):
     assert outside.connects == []
 
 
+async def test_a_local_webhook_is_refused_with_the_way_out():
+    """It is what everybody tries first: the text says who can allow it, and how."""
+    async with connect(agent()) as client:
+        task = (await client.send("hi")).task
+        with pytest.raises(InvalidParams, match=r"127\.0\.0\.1 is no .*--allow-host 127"):
+            await client.create_push_config(task.id, "http://127.0.0.1:9000/hook")
+        with pytest.raises(InvalidParams, match="--allow-host localhost"):
+            await client.create_push_config(task.id, "http://localhost:9000/hook")
+
+
 @pytest.mark.parametrize("url", ALLOWED, ids=ascii)
 async def test_allowed(url: str, outside: Outside):
     async with connect(agent()) as client:

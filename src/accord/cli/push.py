@@ -10,7 +10,7 @@ import click
 
 from ..auth import Keyring, KeyringError, key_file_of
 from ..model import Task, TaskState, TaskStatus, new_id, now_ms
-from ..net import Guard, Network
+from ..net import Guard, Network, NotPublic
 from ..protocol.v1 import codec as v1
 from ..push import Deliverer, Hook, Notification, Verdict
 from ..store import CommitFailed, DeadLetter, Push, open_store
@@ -156,6 +156,11 @@ def test(
     try:
         guard.check_url(url)
         keyring = _keyring(key_file, store)
+    except NotPublic as error:
+        raise click.ClickException(
+            f"{error.host} is no public address: allow it with --allow-host {error.host}, here and "
+            "for accord serve"
+        ) from error
     except (ValueError, KeyringError) as error:
         raise click.ClickException(str(error)) from error
     scheme, _, credentials = auth.partition(" ")

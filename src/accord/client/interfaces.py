@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from ..extras import install_command
 from ..model import AgentCard, AgentInterface
 from ..net import Guard, Http, Url, host_of, is_allowed, origin_of, parse_url
 from ..protocol import Note
@@ -207,15 +208,21 @@ def choose_interfaces(
     """Return the interfaces that can be used, in the caller's order of preference, else in the
     agent's.
     """
-    usable, wrong = [], []
+    usable, wrong, missing = [], [], []
+    has_grpc = find_spec("grpc") is not None
     for interface in card.supported_interfaces:
         key = (interface.protocol_binding, interface.protocol_version)
-        if key not in SPOKEN and not (key in _OVER_GRPC and find_spec("grpc") is not None):
+        if key not in SPOKEN and key not in _OVER_GRPC:
             notes.append(f"{key[0]} {key[1]} at {interface.url} is not supported by this client")
+        elif key in _OVER_GRPC and not has_grpc:
+            missing.append(f"{key[0]} {key[1]}")
         elif key in _OVER_GRPC and (why := _why_no_grpc(interface.url)):
             wrong.append(f"{interface.url} is no address of gRPC: {why}")
         else:
             usable.append(interface)
+    if missing:
+        what = f"{', '.join(missing)} needs packages that are not installed: "
+        wrong.append(what + install_command("grpc"))
     notes.extend(f"{one}; not used" for one in wrong)
     usable += _asked_for(usable, wish, notes)
     if wish.bindings:
@@ -223,18 +230,27 @@ def choose_interfaces(
     if wish.versions:
         usable = [i for v in wish.versions for i in usable if i.protocol_version == v]
     if not usable:
-        offered = ", ".join(
-            f"{i.protocol_binding} {i.protocol_version}" for i in card.supported_interfaces
-        )
-        asked = " ".join([*wish.bindings, *wish.versions])
-        what = (
-            f"it does not offer {asked}"
-            if asked
-            else "it offers no version and binding that this client knows"
-        )
-        what = "; ".join([what, f"it offers {offered or 'nothing'}", *wrong])
-        raise BadCard(card.name, what, cause="no interface")
+        raise BadCard(card.name, "; ".join(_why_none(card, wish, wrong)), cause="no interface")
     return usable
+
+
+def _why_none(card: AgentCard, wish: InterfaceWish, wrong: list[str]) -> list[str]:
+    """Why none of the interfaces can be used; `wrong` says what is wrong with those we know."""
+    offered = [(i.protocol_binding, i.protocol_version) for i in card.supported_interfaces]
+    wanted = {binding.upper() for binding in wish.bindings}
+    if wrong and any(
+        (not wanted or binding in wanted) and (not wish.versions or version in wish.versions)
+        for binding, version in offered
+    ):
+        return wrong
+    asked = " ".join([*wish.bindings, *wish.versions])
+    what = (
+        f"it does not offer {asked}"
+        if asked
+        else "it offers no version and binding that this client knows"
+    )
+    have = ", ".join(" ".join(one) for one in offered)
+    return [what, f"it offers {have or 'nothing'}", *wrong]
 
 
 def _asked_for(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .errors import why as why
     from .files import fetch_file as fetch_file
     from .guard import Guard as Guard
+    from .guard import NotPublic as NotPublic
     from .guard import egress_words as egress_words
     from .guard import guard_beside as guard_beside
     from .guard import is_allowed as is_allowed
@@ -47,6 +48,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "BadAnswer": "errors",
             "ConnectionLost": "errors",
             "Guard": "guard",
+            "NotPublic": "guard",
             "Http": "http",
             "Network": "network",
             "Proxies": "proxies",

@@ -8,10 +8,16 @@ AgentFault
 """
 
 import os
+import re
 
 from ..model import InvalidAgentResponse
 
 __all__ = ["AgentFault", "BadAnswer", "ConnectionLost", "TooSlow", "Unreachable", "why"]
+
+
+# What OpenSSL calls it when plain text comes instead of TLS.
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
+_WHERE_IN_C = re.compile(r"\s*\(_ssl\.c:[0-9]+\)")
 
 
 class AgentFault(Exception):
@@ -81,6 +87,9 @@ class BadAnswer(AgentFault, InvalidAgentResponse):
 def why(error: Exception) -> str:
     """An error of the system in a few words."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if getattr(error, "reason", "") in _NOT_TLS:
+        return "the server does not speak TLS there; its address may begin with http://"
+    text = _WHERE_IN_C.sub("", str(text))
     if isinstance(error, OSError) and error.errno and text.startswith("Connect call failed"):
         text = os.strerror(error.errno)  # asyncio puts the address there, which has been named
     return " ".join(str(text).split())[:200]

@@ -117,9 +117,9 @@ class Guard:
             if self._is_allowed(address):
                 return parts
             if not (urlsplit(url).hostname or "").isascii() or not _is_public(address):
-                raise ValueError(_refusal(parts.host))
+                raise NotPublic(parts.host)
         elif _is_local(parts.host):
-            raise ValueError(_refusal(parts.host))
+            raise NotPublic(parts.host)
         if parts.scheme not in self._schemes:
             raise ValueError(
                 f"an address a stranger gave begins with {' or '.join(sorted(self._schemes))}://"
@@ -167,6 +167,14 @@ class Guard:
     def _is_allowed(self, ip: IPv4Address | IPv6Address) -> bool:
         ip = _inner(ip)
         return any(ip in network for network in self._networks if network.version == ip.version)
+
+
+class NotPublic(ValueError):
+    """An address that a stranger gave leads into a private network, or to this machine."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(_refusal(host))
+        self.host = host
 
 
 def _refusal(host: str) -> str:

@@ -21,7 +21,7 @@ from ..model import (
     new_id,
     now_ms,
 )
-from ..net import Guard, Http, Request
+from ..net import Guard, Http, NotPublic, Request
 from ..store import CommitFailed, Namespace, Push, PushStore
 from .settings import PushSettings
 from .signing import HMAC_SCHEME, secrets_of
@@ -154,6 +154,8 @@ class Hooks:
         else:
             try:
                 self._guard.check_url(config.url)
+            except NotPublic as error:
+                wrong.append(("url", _not_public(error.host)))
             except ValueError as error:
                 wrong.append(("url", str(error)))
         for name, value, most in (
@@ -181,8 +183,8 @@ class Hooks:
             async with asyncio.timeout(RESOLVE_S):
                 for _, address in await resolve(host):
                     self._guard.check(address)
-        except PermissionError as error:
-            return error.strerror or "its address is not public"
+        except PermissionError:
+            return _not_public(host)
         except (OSError, TimeoutError):
             return ""
         return ""
@@ -271,6 +273,13 @@ def _storing() -> Iterator[None]:
 def _context(namespace: Namespace, task_id: str, config_id: str) -> str:
     """Whose secrets these are: sealed for one config, they are of no use in another."""
     return "push " + "\0".join((*namespace, task_id, config_id))
+
+
+def _not_public(host: str) -> str:
+    return (
+        f"{host} is no public address; whoever runs this agent can allow it with "
+        f"--allow-host {host} (allow_hosts=)"
+    )
 
 
 def _authentication(given: AuthenticationInfo) -> list[tuple[str, str]]:

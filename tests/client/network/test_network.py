@@ -513,9 +513,10 @@ async def test_tls(tmp_path):
 async def test_a_certificate_nobody_vouches_for(tmp_path):
     """Not talked to, whatever it says."""
     async with speaking(ok(), tls=secured(Authority(tmp_path))) as wire, network() as net:
-        with pytest.raises(Unreachable, match=r"no secure connection: .*certificate"):
+        with pytest.raises(Unreachable, match=r"no secure connection: .*certificate") as told:
             await get(net, wire.url)
     assert wire.requests == []
+    assert "_ssl" not in str(told.value)
 
 
 async def test_a_certificate_of_someone_else(tmp_path):
@@ -546,5 +547,6 @@ async def test_tls_with_who_has_none():
         writer.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
 
     async with handled(serve) as url, network() as net:
-        with pytest.raises(Unreachable, match="no secure connection"):
+        with pytest.raises(Unreachable, match=r"no secure.*does not speak TLS") as told:
             await get(net, url.replace("http", "https"))
+    assert "_ssl" not in str(told.value)

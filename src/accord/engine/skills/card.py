@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ...model import AgentCard
+from ...net import parse_url
 
 __all__ = ["edited"]
 
@@ -52,6 +53,11 @@ def _problems(card: AgentCard) -> list[str]:
             for field in ("url", "protocol_binding", "protocol_version")
             if not getattr(place, field)
         ]
+        if place.url and place.protocol_binding in ("JSONRPC", "HTTP+JSON"):
+            try:
+                parse_url(place.url)
+            except ValueError as error:
+                found.append(f"supported_interfaces[{i}].url is {place.url!r}: {error}")
     ids = [skill.id for skill in card.skills]
     found += [f"skills[{i}].id is empty" for i, one in enumerate(ids) if not one]
     found += [f"two skills have the id {one!r}" for one in sorted(set(ids)) if ids.count(one) > 1]
