@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import urllib.request
 
 import pytest
 from click.testing import CliRunner
@@ -71,6 +72,28 @@ def test_a_card_that_is_not_valid_is_refused_if_asked(url, tmp_path):
     error = json.loads(bad.stdout)["error"]
     assert error["code"] == "A2ACLI_ERR_CARD_INVALID"
     assert "skills" in error["message"]
+
+
+def test_a_card_that_we_serve_is_valid(url, tmp_path):
+    """Signed, and with the members of every version. A wrong one is told by what `accord check`
+    says of it, all of it.
+    """
+    for where in (url, f"{url}/.well-known/agent.json"):
+        done = accord("card", "get", where, "--validate", "-o", "json")
+        assert "the card is valid" in done.stderr
+        assert json.loads(done.stdout)["name"] == "Hello"
+    with urllib.request.urlopen(f"{url}/.well-known/agent-card.json") as answer:
+        as_old_readers_get_it = json.load(answer)
+    assert "preferredTransport" in as_old_readers_get_it
+    accord("card", "get", write(tmp_path / "all.json", as_old_readers_get_it), "--validate")
+    bad = write(tmp_path / "bad.json", card_of(url) | {"version": 3, "capabilities": "streaming"})
+    refused = accord("card", "get", bad, "--validate", code=1).output
+    [verdict] = [
+        result
+        for result in json.loads(accord("check", bad, "-o", "json", code=1).stdout)["results"]
+        if result["id"] == "card.valid"
+    ]
+    assert verdict["reason"] in refused
 
 
 def test_the_signature_of_a_card_is_reported_as_it_is(url, tmp_path):

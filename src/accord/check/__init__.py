@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
+    from .card import validate_card as validate_card
     from .probing import MESSAGE as MESSAGE
     from .probing import Category as Category
     from .probing import InterfaceProbe as InterfaceProbe
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from .report import CheckResult as CheckResult
     from .report import junit as junit
     from .run import run_checks as run_checks
+    from .run import served_card_faults as served_card_faults
     from .table import CHECKS as CHECKS
     from .table import GROUPS as GROUPS
 
@@ -34,5 +36,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
             "probe": "probing",
             "probe_message": "probing",
             "run_checks": "run",
+            "served_card_faults": "run",
+            "validate_card": "card",
         },
     )

@@ -12,7 +12,7 @@ from ..net import Http, host_of, origin_of
 from .record import Exchange
 from .shapes import card_faults, card_version
 
-__all__ = ["CardEvidence", "CheckVerdict", "check_card"]
+__all__ = ["CardEvidence", "CheckVerdict", "check_card", "validate_card"]
 
 _HERE = ("localhost", "127.0.0.1", "::1")
 _CURRENT = "/.well-known/agent-card.json"
@@ -73,13 +73,21 @@ def _found(evidence: CardEvidence) -> CheckVerdict:
     return CheckVerdict("skip", f"the address of the card was given: {place}")
 
 
-def _valid(evidence: CardEvidence) -> CheckVerdict:
-    faults = card_faults(evidence.raw)
+def validate_card(card: Any, url: str = "") -> list[str]:
+    """Return what is wrong with a card, given as JSON as it was served at `url`: against its
+    version, and what our client has to repair. Empty if it is valid.
+    """
+    faults = card_faults(card)
     if not faults:
         try:
-            card_of(evidence.raw, evidence.exchange.url, faults)
+            card_of(card, url, faults)
         except AgentFault as error:
             faults = [error.fault]
+    return faults
+
+
+def _valid(evidence: CardEvidence) -> CheckVerdict:
+    faults = validate_card(evidence.raw, evidence.exchange.url)
     if not faults:
         return PASS
     return CheckVerdict(

@@ -12,14 +12,14 @@ from ..client import AgentFault
 from ..model import A2AError, AgentCard
 from ..net import safe_url
 from .calls import InterfaceChecks
-from .card import CardEvidence, CheckVerdict, check_card
+from .card import CardEvidence, CheckVerdict, check_card, validate_card
 from .interface import CallOutcome, CheckedInterface
 from .probing import MESSAGE, TIMEOUT_S, Category, no_card, open_agent
 from .record import Exchange, ExchangeRecorder
 from .report import CheckReport, CheckResult
 from .table import CHECKS
 
-__all__ = ["run_checks"]
+__all__ = ["run_checks", "served_card_faults"]
 
 
 async def run_checks(
@@ -92,6 +92,25 @@ async def run_checks(
     finally:
         await client.close()
     return report
+
+
+async def served_card_faults(
+    place: Any, *, timeout_s: float = TIMEOUT_S, **options: Any
+) -> list[str]:
+    """Return what is wrong with the card of an agent, as it is served: what the check `card.valid`
+    says. Takes what `run_checks` takes.
+
+    Raises:
+        A2AError, AgentFault: There is no card that can be read.
+    """
+    recorder = ExchangeRecorder()
+    client = open_agent(place, recorder, timeout_s, **options)
+    try:
+        await client.open()
+        exchange = _card_exchange(recorder)
+        return validate_card(_card_json(exchange, place), exchange.url)
+    finally:
+        await client.close()
 
 
 def _add_without_card(

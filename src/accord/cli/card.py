@@ -2,15 +2,20 @@
 
 import asyncio
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 import msgspec
 
 from .. import auth
-from ..client import NO_RETRY, AgentFault, agent_url, connect
-from ..model import A2AError, AgentCard, Unauthenticated, UnsupportedOperation
-from ..net import Network, Proxies, Request
+from ..check import served_card_faults, validate_card
+from ..client import NO_RETRY, AgentFault, connect
+from ..model import (
+    A2AError,
+    AgentCard,
+    GetExtendedCardRequest,
+    Unauthenticated,
+    UnsupportedOperation,
+)
 from ..protocol import lenient
 from ..protocol.v1 import codec as v1
 from .advice import Failure, advised
@@ -41,16 +46,14 @@ def get(target: AgentTarget, words: tuple[str, ...], validate: bool, extended: b
     """
     agent_words(target, words, 0, "one URL is enough")
     try:
-        found, notes, used = asyncio.run(_get(target, extended))
+        found, faults, used = asyncio.run(_get(target, extended, validate))
         signature = asyncio.run(_signature(target.url, found))
-        if validate and not extended:
-            notes = [*_faults(asyncio.run(_raw(target))), *notes]
     except (A2AError, AgentFault) as error:
         raise advised(
             error, target.url, binding=target.binding, has_credential=target.has_credential
         ) from error
-    if validate and notes:
-        raise Failure("\n".join(notes), code="A2ACLI_ERR_CARD_INVALID")
+    if faults:
+        raise Failure("\n".join(faults), code="A2ACLI_ERR_CARD_INVALID")
     if target.output == "json":
         echo_json(msgspec.json.format(v1.encode(found), indent=2))
     elif target.output == "text":
@@ -61,44 +64,25 @@ def get(target: AgentTarget, words: tuple[str, ...], validate: bool, extended: b
         echo("Validation: the card is valid", err=target.output == "json")
 
 
-async def _get(target: AgentTarget, extended: bool) -> tuple[AgentCard, list[str], str]:
+async def _get(
+    target: AgentTarget, extended: bool, validate: bool
+) -> tuple[AgentCard, list[str], str]:
+    """Return the card, what is wrong with it if that is asked for, and the interface in use."""
     async with target.connected(NO_RETRY, checks=False) as agent:
         used = f"{agent.binding} {agent.version} {agent.url}"
         if not extended:
-            return agent.card, agent.notes, used
+            options = target.connect_options() if validate else {}
+            faults = await served_card_faults(target.url, **options) if validate else []
+            return agent.card, faults, used
         if not agent.card.capabilities.extended_agent_card:
             raise UnsupportedOperation(f"{agent.card.name}: the card says there is no other one")
         if not agent.card.security_schemes:
             raise Unauthenticated(
                 f"{agent.card.name}: the card declares no scheme to ask for the other one with"
             )
-        return await agent.extended_card(), agent.notes, used
-
-
-async def _raw(target: AgentTarget) -> bytes:
-    """The card as it was sent: the client mends much."""
-    address = agent_url(target.url)
-    if address is None:
-        file = Path(target.url.removeprefix("file://"))
-        return await asyncio.to_thread(lambda: file.expanduser().read_bytes())
-    if urlsplit(address).path in ("", "/"):
-        address = address.rstrip("/") + "/.well-known/agent-card.json"
-    tls, proxies = target.tls(), Proxies.from_environment()
-    network = Network(connect_s=10, lost_s=30, tls=tls, proxies=proxies)
-    try:
-        answer = await network.fetch(Request("GET", address, timeout_s=10), limit=1 << 20)
-        return answer.body
-    finally:
-        await network.close()
-
-
-def _faults(raw: bytes) -> list[str]:
-    """What keeps a card from being one of A2A 1.0."""
-    try:
-        msgspec.json.decode(raw, type=AgentCard)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        return [str(error)]
-    return []
+        value = await agent.connection.call("GetExtendedAgentCard", GetExtendedCardRequest())
+        faults = validate_card(value, agent.connection.found.origin) if validate else []
+        return await agent.connection.adopt(value), faults, used
 
 
 async def _signature(url: str, found: AgentCard) -> str:
