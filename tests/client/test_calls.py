@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pydantic
 import pytest
 
-from accord import Agent, Context, InvalidParams, connect
+from accord import Agent, Context, InvalidParams, connect, connect_sync
 from accord.client import CallFailed
 from accord.client.streams.resume import ShownText
 from accord.model import InvalidAgentResponse
@@ -50,6 +50,11 @@ async def greet(name: str) -> str:
 @agent.skill
 async def ask(request: str, ctx: Context) -> str:
     return await ctx.ask("Which one?")
+
+
+@agent.skill
+async def twice(request: str, ctx: Context) -> str:
+    return f"{await ctx.ask('Which one?')} {await ctx.ask('And then?')}"
 
 
 @agent.skill
@@ -183,6 +188,38 @@ async def test_a_conversation_names_a_skill_for_new_tasks_only():
         reply = await talk.send("blue", skill="ask")
         assert reply.text == "blue"
         assert (await talk.send("Mia", skill="greet")).text == "Hello Mia"
+
+
+@pytest.mark.parametrize("asked_by", ["send", "stream"])
+async def test_a_conversation_knows_of_answers_given_to_a_reply(asked_by):
+    """Ask, answer, send again: the question is not open any more, whoever answered it."""
+    async with connect(agent) as client:
+        talk = client.conversation()
+        if asked_by == "send":
+            reply = await talk.send("go", skill="twice")
+        else:
+            stream = talk.stream("go", skill="twice")
+            async for _ in stream:
+                pass
+            reply = stream.reply
+        assert reply.question == "Which one?"
+        reply = await reply.answer("blue")
+        assert reply.question == "And then?"
+        assert talk.last is reply
+        reply = await reply.answer("red")
+        assert reply.text == "blue red"
+        assert talk.last is reply
+        again = await talk.send("Mia", skill="greet")
+        assert (again.text, again.context_id) == ("Hello Mia", reply.context_id)
+        assert again.task_id != reply.task_id
+
+
+def test_a_conversation_without_a_loop_knows_of_answers_too():
+    """`connect_sync` wraps both."""
+    with connect_sync(agent) as client:
+        talk = client.conversation()
+        assert talk.send("go", skill="ask").answer("blue").text == "blue"
+        assert talk.send("Mia", skill="greet").text == "Hello Mia"
 
 
 async def test_texts_of_a_task_that_failed_end_with_an_error():

@@ -19,7 +19,7 @@ class Conversation:
     talk = client.conversation()
     reply = await talk.send("A weekend in Rome")
     if reply.question:
-        reply = await talk.send("two days")
+        reply = await talk.send("two days")         # or reply.answer("two days")
     """
 
     def __init__(self, client: "Client", context_id: str = "") -> None:
@@ -58,8 +58,8 @@ class Conversation:
             metadata=metadata,
             timeout_s=timeout_s,
         )
-        self._reading = None
-        self._remember(reply)
+        reply.on_answer = self._take
+        self._take(reply)
         return reply
 
     def stream(
@@ -78,6 +78,7 @@ class Conversation:
             metadata=metadata,
             timeout_s=timeout_s,
         )
+        self._reading.on_answer = self._take
         return self._reading
 
     @property
@@ -92,6 +93,11 @@ class Conversation:
             reading.task is not None or isinstance(reading.message, Message)
         ):
             self._remember(reading.reply)
+
+    def _take(self, reply: ClientReply) -> None:
+        """Take a reply as the last one: to a message sent here, or given with `reply.answer`."""
+        self._reading = None
+        self._remember(reply)
 
     def _remember(self, reply: ClientReply) -> None:
         self._last = reply

@@ -1,5 +1,6 @@
 """An agent's answer, as a user wants to hold it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec import UNSET
@@ -33,6 +34,8 @@ class ClientReply:
     """What came back: a task, or a bare message. The shortcuts look into whichever it is."""
 
     def __init__(self, client: "Client", found: Task | Message) -> None:
+        # called with what comes back when this is answered, and when that is; of its conversation
+        self.on_answer: Callable[[ClientReply], None] | None = None
         self._client = client
         self.task = found if isinstance(found, Task) else None
         self.message = found if isinstance(found, Message) else None
@@ -149,9 +152,13 @@ class ClientReply:
             raise ValueError(
                 "this answer has no task to go on with; send a new message with its context_id"
             )
-        return await self._client.send(
+        reply = await self._client.send(
             message, task_id=self.task.id, context_id=self.context_id, timeout_s=timeout_s
         )
+        if self.on_answer is not None:
+            reply.on_answer = self.on_answer
+            self.on_answer(reply)
+        return reply
 
     def __repr__(self) -> str:
         return f"ClientReply({self.state.word}, {self.text[:60]!r})"

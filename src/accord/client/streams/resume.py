@@ -8,7 +8,7 @@ each event once and in order, or is told of a gap.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -103,6 +103,7 @@ class Stream:
         self.task: Task | None = own(seen) if seen is not None else None
         self.message: Message | None = None
         self.cursor = after
+        self.on_answer: Callable[[ClientReply], None] | None = None  # of its replies
         self._client = client
         self._request = request
         self._is_send = isinstance(request, SendMessageRequest)
@@ -209,7 +210,9 @@ class Stream:
         found = self.task or self.message
         if found is None:
             raise ValueError("nothing has been read from this stream yet")
-        return ClientReply(self._client, found)
+        reply = ClientReply(self._client, found)
+        reply.on_answer = self.on_answer
+        return reply
 
     # Reading
 
