@@ -20,17 +20,22 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "authority")])
         self.pem = self._write("ca", self._name, self._key, is_authority=True)
 
-    def issue(self, name: str) -> tuple[Path, Path]:
-        """Return the certificate and the key of `name`, as files."""
+    def issue(self, name: str, *hosts: str) -> tuple[Path, Path]:
+        """Return the certificate and the key of `name`, as files: for 127.0.0.1 and `hosts`."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         private = self.folder / f"{name}.key"
         plain = serialization.PrivateFormat.PKCS8
         private.write_bytes(key.private_bytes(PEM, plain, serialization.NoEncryption()))
-        return self._write(name, subject, key, is_authority=False), private
+        return self._write(name, subject, key, *hosts, is_authority=False), private
 
     def _write(
-        self, name: str, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, is_authority: bool
+        self,
+        name: str,
+        subject: x509.Name,
+        key: ec.EllipticCurvePrivateKey,
+        *hosts: str,
+        is_authority: bool,
     ) -> Path:
         now = datetime.datetime.now(datetime.UTC)
         certificate = (
@@ -43,7 +48,12 @@ class Authority:
             .not_valid_after(now + datetime.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
             .add_extension(
-                x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+                x509.SubjectAlternativeName(
+                    [
+                        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+                        *map(x509.DNSName, hosts),
+                    ]
+                ),
                 critical=False,
             )
             .add_extension(_usage(is_authority), critical=True)

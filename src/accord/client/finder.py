@@ -115,6 +115,7 @@ class AgentFinder:
             certificate=search.certificate,
             ca=search.ca,
             proxy=search.proxy,
+            grpc_guards=routes.grpc_guards,
             notes=notes,
         )
         return FoundAgent(

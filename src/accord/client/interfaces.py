@@ -101,6 +101,7 @@ class AgentBindings:
         certificate: The client's, for gRPC.
         ca: Whom to trust, for gRPC.
         proxy: As `connect` takes it, for gRPC.
+        grpc_guards: What addresses of gRPC that a stranger gave are looked at with.
         notes: Takes what the user should know.
     """
 
@@ -117,6 +118,7 @@ class AgentBindings:
         certificate: ClientCert | None,
         ca: str | Path | None,
         proxy: str | bool | None,
+        grpc_guards: Mapping[str, Guard],
         notes: list[str],
     ) -> None:
         self._http = http
@@ -129,6 +131,7 @@ class AgentBindings:
         self._certificate = certificate
         self._ca = ca
         self._proxy = proxy
+        self._grpc_guards = grpc_guards
         self._notes = notes
         self._made: dict[tuple[str, str, str], Binding] = {}
 
@@ -188,6 +191,7 @@ class AgentBindings:
             tls=tls,
             ca=self._ca,
             proxy=self._proxy if self._proxy or is_card_origin else False,
+            guard=self._grpc_guards.get(url),
         )
 
 
@@ -338,8 +342,8 @@ async def guarded_grpc(
     card: AgentCard,
     notes: list[str],
 ) -> list[AgentInterface]:
-    """Leave out gRPC at addresses a stranger gave and the guard refuses. Looked at once, before:
-    grpcio resolves names itself.
+    """Leave out gRPC at addresses a stranger gave and the guard refuses; what is left is looked at
+    again whenever it is connected to.
     """
     left = []
     for interface in interfaces:
@@ -354,6 +358,7 @@ async def guarded_grpc(
         is_right = guard is None or _passes(str(where), guard)  # its scheme and port, too
         if is_right and await is_allowed(where.host, careful):
             left.append(interface)
+            routes.grpc_guards[interface.url] = careful
         elif careful.proxies is not None:
             notes.append(f"{interface.url} is not used: gRPC does not go through the proxy")
         else:

@@ -1,4 +1,4 @@
-"""The gRPC binding. The only file of the client that needs grpcio; it comes with `accord[grpc]`."""
+"""The gRPC binding. It needs grpcio, which comes with `accord[grpc]`."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from ...model import A2AError, whole_number
-from ...net import Url, log_body, log_rpc, shows_wire
+from ...net import Guard, Url, log_body, log_rpc, shows_wire
 from ...protocol import Note
 from ...protocol.protobuf import GrpcClientCodec
 from ...protocol.protobuf import client as grpc_client
@@ -18,6 +18,7 @@ from ...protocol.v1 import codec as v1
 from ..auth import Chosen, ClientCert, renewed
 from ..budget import Budget
 from ..errors import AgentFault, BadAnswer, ConnectionLost, TooSlow, Unreachable
+from .channel import GrpcChannel
 from .contract import NOTHING, Extra, Item, understood
 
 __all__ = ["Grpc"]
@@ -61,6 +62,7 @@ class Grpc:
         tls: ClientCert | None = None,
         ca: str | Path | None = None,
         proxy: str | bool | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.url = url
         self.version = codec.version
@@ -90,32 +92,26 @@ class Grpc:
         ]
         if isinstance(proxy, str):
             options.append(("grpc.http_proxy", proxy))
-        elif proxy is False:
+        elif proxy is False or guard is not None:
             options.append(
                 ("grpc.enable_http_proxy", 0)
             )  # else grpcio takes one from the environment
-        # From the parts, never from the card's text: grpcio has schemes of its own, as unix: and
-        # ipv4:, and would read an address in another way than the guard.
-        host = f"[{where.host}]" if ":" in where.host else where.host
-        address = f"dns:///{host}:{where.port}"
-        if is_secure:
-            self._channel = grpc.aio.secure_channel(address, _secure(tls, ca), options=options)
-        else:
-            self._channel = grpc.aio.insecure_channel(address, options=options)
+        credentials = _secure(tls, ca) if is_secure else None
+        self._channel = GrpcChannel(url, where, options, credentials, guard)
 
     async def call(self, operation: str, request: Any, extra: Extra, timeout_s: float) -> Any:
         data = self._codec.request(operation, request)
-        call = self._channel.unary_unary(self._codec.rpc(operation))
+        rpc = self._codec.rpc(operation)
         metadata = await self._with(extra)
-        _log_request(self._codec.rpc(operation), metadata, request)
+        _log_request(rpc, metadata, request)
         try:
             try:
-                answer = await call(data, metadata=metadata, timeout=timeout_s)
+                answer = await self._unary(rpc, data, metadata, timeout_s)
             except grpc.aio.AioRpcError as error:
                 again = await self._renewed(error, extra, metadata)
                 if again is None:
                     raise
-                answer = await call(data, metadata=again, timeout=timeout_s)
+                answer = await self._unary(rpc, data, again, timeout_s)
         except grpc.aio.AioRpcError as error:
             raise self._fault(operation, error, timeout_s) from None
         result = understood(
@@ -138,12 +134,18 @@ class Grpc:
         """
         path = self._codec.rpc("GetTask").rpartition("/")[0] + "/" + rpc
         own = [(name, value) for name, value in await self._with(NOTHING) if name not in metadata]
-        call = self._channel.unary_unary(path)
         try:
-            answer: bytes = await call(data, metadata=(*own, *metadata.items()), timeout=timeout_s)
+            return await self._unary(path, data, (*own, *metadata.items()), timeout_s)
         except grpc.aio.AioRpcError as error:
             raise self._fault(rpc, error, timeout_s) from None
-        return answer
+
+    async def _unary(
+        self, path: str, data: bytes, metadata: tuple[tuple[str, str], ...], timeout_s: float
+    ) -> bytes:
+        async with self._channel.used() as channel:
+            call = channel.unary_unary(path)
+            answer: bytes = await call(data, metadata=metadata, timeout=timeout_s)
+            return answer
 
     async def stream(
         self, operation: str, request: Any, extra: Extra, timeout_s: float
@@ -151,25 +153,28 @@ class Grpc:
         data = self._codec.request(operation, request)
         metadata = await self._with(extra)
         try:
-            first = self._frames(operation, request, data, metadata, timeout_s)
-            async with contextlib.aclosing(first):
-                async for items in first:
-                    yield items
-            return
+            async with self._channel.used() as channel:
+                first = self._frames(channel, operation, request, data, metadata, timeout_s)
+                async with contextlib.aclosing(first):
+                    async for items in first:
+                        yield items
+                return
         except grpc.aio.AioRpcError as error:
             again = await self._renewed(error, extra, metadata)
             if again is None:
                 raise self._fault(operation, error, timeout_s) from None
         try:
-            second = self._frames(operation, request, data, again, timeout_s)
-            async with contextlib.aclosing(second):
-                async for items in second:
-                    yield items
+            async with self._channel.used() as channel:
+                second = self._frames(channel, operation, request, data, again, timeout_s)
+                async with contextlib.aclosing(second):
+                    async for items in second:
+                        yield items
         except grpc.aio.AioRpcError as error:
             raise self._fault(operation, error, timeout_s) from None
 
     async def _frames(
         self,
+        channel: grpc.aio.Channel,
         operation: str,
         request: Any,
         data: bytes,
@@ -177,7 +182,7 @@ class Grpc:
         timeout_s: float,
     ) -> AsyncGenerator[list[Item], None]:
         _log_request(self._codec.rpc(operation), metadata, request)
-        call = self._channel.unary_stream(self._codec.rpc(operation))(data, metadata=metadata)
+        call = channel.unary_stream(self._codec.rpc(operation))(data, metadata=metadata)
         read = self._codec.frames(operation, request, self._note)
         try:
             async with asyncio.timeout(timeout_s):

@@ -22,6 +22,8 @@ class ByOrigin:
         self, card_http: Http, elsewhere: Callable[[Guard | None], Http], egress_proxy: str = ""
     ) -> None:
         self.origin = ""  # the agent's; empty while it is not known: then every place is its own
+        # What addresses of gRPC elsewhere are looked at with, each time they are connected to.
+        self.grpc_guards: dict[str, Guard] = {}
         self._card_http = card_http
         self._make = elsewhere
         self._egress_proxy = egress_proxy
