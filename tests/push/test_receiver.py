@@ -127,6 +127,14 @@ REFUSED: dict[str, Any] = {
     "six minutes old": lambda: (by_key(), Sender().call(at=time.time() - 360)),
     "from the future": lambda: (by_key(), Sender().call(at=time.time() + 120)),
     "without claims": lambda: (by_key(), (_signed({"iss": AGENT}), json.dumps(BODY).encode())),
+    **{
+        f"{name} is {value!r}": lambda name=name, value=value: (
+            by_key(),
+            (_signed(_claims() | {name: value}), json.dumps(BODY).encode()),
+        )
+        for name in ("iat", "exp")
+        for value in ("nan", "inf", "1e400", 1e300, True, None, [], "")
+    },
     "another delivery": lambda: (by_key(), _altered(*Sender().call(), webhook_id="t-1/9/c")),
     "HMAC: no signature": lambda: (by_secret(), Sender().call()),
     "HMAC: another secret": lambda: (by_secret(secret=_other_secret()), Sender().by_secret()),

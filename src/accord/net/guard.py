@@ -61,9 +61,13 @@ _NOT_PUBLIC_6 = [
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
-# Names that mean something in a local network alone (RFC 6761, 6762, 8375; ICANN for `internal`),
-# and those inside a cluster.
-_LOCAL_NAMES = ("localhost", "local", "internal", "intranet", "home.arpa", "svc", "lan", "corp")
+# Names that mean something in a local network alone (RFC 6761, 6762 with its appendix G, 8375;
+# ICANN for `internal`), what systems put in their own files (`localhost.localdomain`), and names
+# inside a cluster.
+_LOCAL_NAMES = (
+    *("localhost", "localdomain", "localdomain4", "localdomain6", "local", "internal", "intranet"),
+    *("private", "home", "home.arpa", "lan", "corp", "svc"),
+)
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 

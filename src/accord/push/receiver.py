@@ -42,6 +42,7 @@ log_ = logging.getLogger("accord.push")
 
 MAX_AGE_S = 300.0
 SKEW_S = 60.0  # how far clocks may be apart
+_LAST_S = 253_402_300_800  # the end of the year 9999
 MAX_BODY = 64 << 20
 TASKS = 1_000  # how many are remembered
 SEEN = 100_000  # deliveries that are remembered
@@ -237,8 +238,8 @@ class Receiver:
         try:
             _, payload, _ = verify(token, await keys.keys(kid))
             claims = _decode_json(payload)
-            at_s, once = float(claims["iat"]), str(claims["jti"])
-            expires_s, issuer = float(claims["exp"]), claims.get("iss", "")
+            at_s, once = _seconds(claims["iat"]), str(claims["jti"])
+            expires_s, issuer = _seconds(claims["exp"]), claims.get("iss", "")
             hashed = claims["request_body_sha256"]
         except IssuerUnavailable as error:
             raise Refusal(503, f"the agent's keys can't be had: {error}") from None
@@ -364,6 +365,15 @@ def _without_query(url: str) -> str:
     """A URL as the sender signs it: its query may hold a secret. An empty path is `/`."""
     url = url.partition("?")[0]
     return url + "/" if url.count("/") == 2 else url
+
+
+def _seconds(value: Any) -> float:
+    """A time as claims have it. Raises ValueError: no number, or one that no age can be told of, as
+    `"nan"` is neither early nor late.
+    """
+    if type(value) not in (int, float) or not 0 <= value <= _LAST_S:
+        raise ValueError("no time")
+    return float(value)
 
 
 def _kid(token: str) -> str | None:

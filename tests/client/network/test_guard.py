@@ -90,6 +90,8 @@ BESIDE = {"0.0.0.0/8", "224.0.0.0/3", "2001::/23", "::/3", "4000::/2", "8000::/1
     "name",
     [
         *("localhost", "a.localhost", "printer.local", "db.internal", "wiki.intranet"),
+        *("localhost.localdomain", "LOCALHOST.LocalDomain.", "localhost4.localdomain4"),
+        *("localhost6.localdomain6", "nas.home", "db.private", "localhost6"),
         *("nas.home.arpa", "api.default.svc", "nas.lan", "wiki.corp", "wiki", "WIKI.CORP."),
     ],
 )
