@@ -521,7 +521,7 @@ def test_without_asyncpg_the_url_says_what_to_install(monkeypatch: pytest.Monkey
     for name in [name for name in sys.modules if name.startswith("accord.store.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "asyncpg", None)
-    with pytest.raises(RuntimeError, match=r"accord\[postgres\]"):
+    with pytest.raises(RuntimeError, match=r"pip install .*\[postgres\]"):
         open_store("postgresql://host/db")
 
 
