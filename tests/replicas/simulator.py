@@ -276,6 +276,9 @@ class Remote:
     async def read(self, after: Mapping[int, int]) -> list[Row]:
         return await self._call(lambda: self.inner.read(after))
 
+    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
+        return await self._call(lambda: self.inner.positions(tasks))
+
     async def locate(self, task: int, seq: int) -> int:
         return await self._call(lambda: self.inner.locate(task, seq))
 

@@ -324,6 +324,17 @@ async def test_a_store_lists_what_names_us_as_its_owner_and_changes_nothing(box:
     assert [one.id for one in await box.store.owned()] == ["new"]
 
 
+async def test_the_lengths_of_logs_are_told_and_what_is_gone_has_none(box: Box) -> None:
+    first, second = box.create(), box.create("t2")
+    await box.commit(first, second)
+    await box.commit(box.append(first))
+    assert await box.store.positions([first.key, second.key, 999]) == {
+        first.key: 2,
+        second.key: 1,
+    }
+    assert await box.store.positions([]) == {}
+
+
 async def test_what_was_made_while_orphans_were_looked_for_keeps_its_owner(box: Box) -> None:
     """A server that looks for orphans goes on to take and answer messages meanwhile."""
     first = [box.create(f"t{n}") for n in range(20)]

@@ -84,7 +84,7 @@ async def test_a_database_that_went_back_to_an_earlier_state_is_noticed(postgres
     first = postgres_box.create()
     await postgres_box.commit(first)
     rows(postgres_box, "DELETE FROM {s}.batches RETURNING 1")
-    with pytest.raises(Fenced):
+    with pytest.raises(Fenced, match="the store went back"):
         await postgres_box.commit(postgres_box.append(first))
     assert rows(postgres_box, "SELECT died IS NOT NULL FROM {s}.replicas") == [(True,)]
 

@@ -438,6 +438,10 @@ class Store(Protocol):
         """
         ...
 
+    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
+        """Return how many entries the logs of these tasks have. A task that is gone is missing."""
+        ...
+
     async def locate(self, task: int, seq: int) -> int:
         """Return a position no later than the last entry with a visible number up to `seq`, as near
         to it as rows allow.

@@ -505,6 +505,10 @@ class MemoryStore:
                 size += len(row.data)
         return found
 
+    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
+        there = self._state.tasks
+        return {key: there[key].record.pos for key in tasks if key in there}
+
     async def locate(self, task: int, seq: int) -> int:
         there = self._state.tasks.get(task)
         if there is None or not there.log or min(seq, there.record.seq) <= 0:

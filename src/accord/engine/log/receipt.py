@@ -36,7 +36,7 @@ class Receipt:
     Whoever has a receipt closes it.
     """
 
-    __slots__ = ("_is_open", "_pos", "_seq", "_tail", "_views", "is_new", "task", "turn")
+    __slots__ = ("_cuts", "_is_open", "_pos", "_seq", "_tail", "_views", "is_new", "task", "turn")
 
     def __init__(self, views: "Views", accepted: Accepted, *, is_new: bool = False) -> None:
         self.task, self.turn = task, turn = accepted
@@ -49,6 +49,7 @@ class Receipt:
             self._seq, self._pos = self._tail.seq, self._tail.pos
         else:  # it was sent before: its answer may be there
             self._seq, self._pos = 0, turn
+        self._cuts = self._tail.cuts
         self._is_open = True
         self._tail.expect(turn)
 
@@ -99,6 +100,7 @@ class Receipt:
         views, tail, turn = self._views, self._tail, self.turn
         seq, pos = self._seq, self._pos
         while True:
+            tail.check_turn(turn, self._cuts)
             known, found = tail.pos, tail.after(seq)
             if found is None:
                 found = await views.events(tail, pos)

@@ -13,7 +13,7 @@ from ...model import FINAL, A2AError, Limits, TaskState, UnsupportedOperation, e
 from ...protocol import Snapshot
 from ...store import Namespace, Row
 from .entries import Event, Ids, MessageAdded, PostRefused, entries_of, event_of, events_of
-from .writer import not_stored
+from .writer import WentBack, not_stored
 
 if TYPE_CHECKING:
     from .log import Log
@@ -72,8 +72,11 @@ class Tail:
         "_posts",
         "_waiters",
         "artifacts",
+        "cut_at",
+        "cuts",
         "events",
         "ids",
+        "is_gone",
         "is_lost",
         "key",
         "log",
@@ -114,6 +117,9 @@ class Tail:
         ] = {}  # turns whose senders wait here for the task as it stands at their end, and how many
         self.receipts = 0
         self.views = 0
+        # how often the store has lost the end of the log, and the position it was left at
+        self.cuts = self.cut_at = 0
+        self.is_gone = False  # the store does not have the task any more
         self.is_lost = (
             False  # another process goes on with the task, and nothing is told of it here
         )
@@ -206,6 +212,20 @@ class Tail:
             self.skipped = pos
             self.wake()
 
+    def cut(self, pos: int, seq: int, state: TaskState) -> None:
+        """The store has lost what came after this position."""
+        self.events, self.pos, self.seq, self.state = [], pos, seq, state
+        self.skipped = self.cut_at = pos
+        self.cuts += 1
+        self.wake()
+
+    def check_turn(self, turn: int, cuts: int) -> None:
+        """Raise WentBack if the store has lost the message of a turn that was stored when there
+        had been so many cuts.
+        """
+        if self.is_gone or (self.cuts > cuts and turn > self.cut_at):
+            raise WentBack(self.ids.task_id)
+
     def after(self, seq: int) -> list[Event] | None:
         """The committed events after `seq` that are in memory; None if they have to be read from
         the store.
@@ -267,6 +287,7 @@ class View:
     """
 
     __slots__ = (
+        "_cuts",
         "_first",
         "_is_over",
         "_pos",
@@ -295,6 +316,7 @@ class View:
         self._source = source
         self._tail = tail
         self._turn = turn
+        self._cuts = tail.cuts
         self._pos = pos  # as `cursor`, by position
         self._first = first
         self._is_over = False
@@ -333,6 +355,11 @@ class View:
                 raise self._refusal
             return []
         tail = self._tail
+        if tail.is_gone or tail.cuts > self._cuts:
+            tail.check_turn(self._turn, self._cuts)
+            self._cuts = tail.cuts
+            if self.cursor > tail.seq:
+                return self._up_to_the_end([await self._gap()])
         found = tail.after(self.cursor)
         if found is not None and not found:
             if tail.state in FINAL and tail.pos >= self._turn:

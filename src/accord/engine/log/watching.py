@@ -15,7 +15,7 @@ from .entries import Event, Ids, MessageAdded, PostRefused, entries_of, events_o
 from .log import Log
 from .views import Tail, View
 from .watches import Watches
-from .writer import Lost
+from .writer import Lost, WentBack
 
 if TYPE_CHECKING:
     from .tasks import Tasks
@@ -199,6 +199,8 @@ class Views:
             raise tasks.refusal()
         if tail.is_lost:
             raise Lost()
+        if tail.is_gone:
+            raise WentBack(tail.ids.task_id)
         log = tail.log
         is_stopping = tasks.is_closing or (tasks.is_draining and (log is None or log.run is None))
         if is_stopping and (
@@ -317,6 +319,8 @@ class Views:
             if not tails:
                 continue
             try:
+                if woken is None:
+                    await self._check_lengths(tails)
                 rows = await self._store.read({key: tail.pos for key, tail in tails.items()})
             except A2AError as error:
                 log_.warning("reading what other processes wrote failed; trying again: %s", error)
@@ -327,6 +331,29 @@ class Views:
                 if mine := [row for row in rows if row.task == key]:
                     tail.extend_rows(mine)
                     self._look_again({key})  # there may be more
+
+    async def _check_lengths(self, tails: dict[int, Tail]) -> None:
+        """See whether the store still has what these tails have: a failover may have lost it."""
+        known = {key: tail.pos for key, tail in tails.items()}
+        lengths = await self._store.positions(known)
+        for key, pos in known.items():
+            tail = tails[key]
+            if lengths.get(key, 0) >= pos or tail.log is not None or tail.is_gone:
+                continue
+            record = await self._store.load(tail.namespace, tail.ids.task_id)
+            if tail.log is not None or (record is not None and record.pos >= pos):
+                continue
+            length = record.pos if record is not None else 0
+            if tail.state not in FINAL or record is not None:  # else it was purged
+                log_.error(
+                    "the store went back to an earlier state: task %s has %d entries, and had %d",
+                    *(tail.ids.task_id, length, pos),
+                )
+            if record is None:
+                tail.is_gone = True
+                tail.wake()
+            else:
+                tail.cut(record.pos, record.seq, state_of(record.state))
 
     def _look_again(self, tasks: Collection[int]) -> None:
         if self._woken is not None:

@@ -53,6 +53,18 @@ class Lost(Unavailable):
         )
 
 
+class WentBack(Unavailable):
+    """The store has lost what it had stored last of a task, with a failover for example."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(
+            f"the store went back to an earlier state, and lost what it had stored last of task "
+            f"{task_id}; get the task, or send the message again",
+            retry_after_s=1,
+            taskId=task_id,
+        )
+
+
 class Writable(Protocol):
     """A log, as far as the writer knows it."""
 

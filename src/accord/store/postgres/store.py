@@ -477,6 +477,12 @@ class PostgresStore:
         )
         return [Row(*row) for row in rows]
 
+    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
+        rows = await self.fetch(
+            "SELECT key, pos FROM {s}.tasks WHERE key = ANY ($1::bigint[])", list(tasks)
+        )
+        return dict(rows)
+
     async def locate(self, task: int, seq: int) -> int:
         # The first row that reaches this number has it, unless rows before it are gone. Both
         # numbers only grow, so halving finds it: the index has them both.

@@ -207,10 +207,16 @@ class Wakes:
                 f"SELECT key, pos FROM {schema}.tasks WHERE key = ANY ($1::bigint[])",
                 list(self.watched),
             )
-            for key, pos in rows:
+            there = dict(rows)
+            if any(there.get(key, 0) < pos for key, pos in self.watched.items()):
+                # Gone, or shorter: a failover may have lost what was stored last.
+                self._wake(None)
+            for key, pos in there.items():
                 if self.watched.get(key, pos) != pos:
                     self.watched[key] = pos
                     changed.add(key)
+            for key in [key for key in self.watched if key not in there]:
+                del self.watched[key]
         mail = await self._query(
             f"SELECT DISTINCT t.key FROM {schema}.posts p JOIN {schema}.tasks t ON t.key = p.task "
             "WHERE t.owner = $1 AND p.n > t.posts_read",

@@ -188,7 +188,11 @@ class CommitWriter:
         if refused is None:  # the gate is closed
             refused = await self._found(self._n + 1)
             if refused is None:
-                await self._certify()
+                if await self._certify():
+                    raise Fenced(
+                        "the store went back to an earlier state, and lost what replica "
+                        f"{self.replica} stored last"
+                    )
                 raise Fenced(f"replica {self.replica} was declared dead")
         self._n += 1
         done.due.append(is_due)
@@ -265,20 +269,24 @@ class CommitWriter:
         self._n += 1
         self._pending = None
 
-    async def _certify(self) -> None:
-        """We may not write: say so for good, also if it is because the database went back to an
-        earlier state.
+    async def _certify(self) -> bool:
+        """We may not write: say so for good. Return whether nobody else has declared us dead: then
+        the database went back to an earlier state.
         """
-        await uncancelled(
+        schema = self._options.schema
+        found: bool = await uncancelled(
             self._db,
-            self._db.execute(
-                f"UPDATE {self._options.schema}.replicas SET died = clock_timestamp() "
-                "WHERE id = $1 AND nonce = $2 AND died IS NULL",
+            self._db.fetchval(
+                f"WITH was AS (SELECT died FROM {schema}.replicas WHERE id = $1 AND nonce = $2), "
+                f"dead AS (UPDATE {schema}.replicas SET died = clock_timestamp() "
+                "WHERE id = $1 AND nonce = $2 AND died IS NULL) "
+                "SELECT NOT EXISTS (SELECT FROM was WHERE died IS NOT NULL)",
                 self.replica,
                 self.nonce,
             ),
             PATIENCE_S,
         )
+        return found
 
     async def _connect(self) -> None:
         if self._db is not None and not self._db.is_closed():

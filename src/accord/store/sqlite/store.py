@@ -394,6 +394,11 @@ class SqliteStore:
                         break
         return found
 
+    async def positions(self, tasks: Collection[int]) -> dict[int, int]:
+        wanted = "SELECT key, pos FROM tasks WHERE key IN (VALUES (?))"
+        with self._reading() as db:
+            return dict(select_in(db, wanted, [(task,) for task in tasks]))
+
     async def locate(self, task: int, seq: int) -> int:
         # The first row that reaches this number has it, unless rows before it are gone. Both
         # numbers only grow: halving finds it.
