@@ -22,7 +22,7 @@ the task was created with. If a version can't express a value, the task keeps it
 under `a2a_compat`.
 
 `Agent.app(versions=["1.0"])` limits the versions; the card is then a pure 1.0 card. By default the card contains what clients of
-all versions need, at `/.well-known/agent-card.json` and `/.well-known/agent.json`.
+all versions need, at `/.well-known/agent-card.json` and `/.well-known/agent.json`. A client that sends `A2A-Version: 1.0` gets the pure 1.0 card.
 
 ## How a version is chosen
 
@@ -44,8 +44,11 @@ all versions need, at `/.well-known/agent-card.json` and `/.well-known/agent.jso
 | a message to a finished task | UnsupportedOperation | UnsupportedOperation | reopens it |
 | a skill that replies without a task | a message | a message | a task, completed |
 | history without `historyLength` | all | all | none |
+| the history in the answer to a cancel | all | all | none |
 | cancelling a canceled task | returns it | TaskNotCancelable | TaskNotCancelable |
 | subscribing to a finished task | UnsupportedOperation | the task, then the end | its artifacts and status, then the end |
+| tasks updated after a time in the future | none | InvalidParams | - |
+| a request without `jsonrpc` | InvalidRequest | InvalidRequest | is taken |
 | an error before a stream begins | a plain answer | JSON-RPC: an event; HTTP+JSON: a plain answer | an event |
 
 ## What is decided by the user agent

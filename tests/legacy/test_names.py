@@ -223,6 +223,13 @@ async def test_only_0_1_may_leave_out_the_envelope():
     """0.2 on, `jsonrpc` has to be 2.0."""
     async with talking_to(echo) as client:
         assert "result" in await client.rpc("tasks/send", say_0_1("t"), jsonrpc=None)
+        for method in ("tasks/get", "tasks/resubscribe"):
+            said = await client.text(method, {"id": "t"}, jsonrpc=None)
+            assert '"result"' in said, said
+        new = await client.text("tasks/sendSubscribe", say_0_1("u"), jsonrpc=None)
+        assert '"result"' in new, new
+        said = await client.text("tasks/cancel", {"id": "t"}, jsonrpc=None)
+        assert "-32002" in said, said  # read, and it has ended
         for method, params in (
             ("message/send", say_0_3()),
             ("tasks/get", ID),

@@ -264,9 +264,11 @@ async def test_tasks_are_listed_as_an_object():
             "GET", "/v1/tasks?context_id=c-1&pageSize=5&includeArtifacts=true&historyLength=3"
         )
         assert page == {"tasks": [task], "totalSize": 1, "pageSize": 5, "nextPageToken": ""}
-        assert (await client.ok("GET", "/v1/tasks?lastUpdatedAfter=2100-01-01T00:00:00Z"))[
-            "tasks"
-        ] == []
+        for future in ("2100-01-01T00:00:00Z", "4102444800000"):
+            assert (await client.rest("GET", f"/v1/tasks?lastUpdatedAfter={future}"))[0] == 400
+        assert (await client.ok("GET", "/v1/tasks?lastUpdatedAfter=2026-01-01T00:00:00Z"))[
+            "totalSize"
+        ] == 1
         assert (await client.ok("GET", "/v1/tasks?lastUpdatedAfter=0&status=completed"))[
             "totalSize"
         ] == 1

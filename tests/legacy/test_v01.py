@@ -333,3 +333,18 @@ async def test_a_send_can_be_repeated_safely_though_0_1_messages_have_no_ids(sto
         assert (await client.error("tasks/send", say_0_1("t-1", "other"), headers=key))[
             "code"
         ] == -32602
+
+
+async def test_a_cancel_is_answered_as_every_other_request_is():
+    """Without the history, which its request can't ask for; a second one is an error."""
+
+    async def asks(request: str, ctx: Context):
+        return await ctx.ask("Which day?")
+
+    async with talking_to(asks) as client:
+        await client.result("tasks/send", say_0_1("t-1", "hi"))
+        task = await client.result("tasks/cancel", {"id": "t-1"})
+        assert (task["status"]["state"], "history" in task) == ("canceled", False)
+        asked = await client.result("tasks/get", {"id": "t-1", "historyLength": 5})
+        assert len(asked["history"]) == 2
+        assert (await client.error("tasks/cancel", {"id": "t-1"}))["code"] == -32002

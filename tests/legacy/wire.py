@@ -80,6 +80,16 @@ class Old:
             assert answer["id"] == request["id"]
         return answer
 
+    async def text(self, method: str, params: Any = None, /, **envelope: Any) -> str:
+        """Return all that is answered, a stream or not."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params} | envelope
+        request = {name: value for name, value in request.items() if value is not None}
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            self.http.post(self.url, json=request) as response,
+        ):
+            return await response.text()
+
     async def result(
         self, method: str, params: Any = None, /, *, headers: Json | None = None
     ) -> Any:

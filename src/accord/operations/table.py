@@ -310,7 +310,7 @@ class RpcMethod(NamedTuple):
     operation: Operation
     codec: Codec
     choice: CodecChoice | None = None
-    is_lax: bool = False
+    lax: frozenset[str] = frozenset()  # origins of codecs whose requests may leave out `jsonrpc`
 
 
 def methods(versions: Sequence[Version]) -> dict[str, RpcMethod]:
@@ -326,7 +326,7 @@ def methods(versions: Sequence[Version]) -> dict[str, RpcMethod]:
             OPERATIONS[found[0].rpc[method]],
             found[0].rpc_codec,
             Shared(found) if len(found) > 1 else None,
-            len(found) == 1 and found[0].is_lax,
+            frozenset(version.rpc_codec.origin for version in found if version.is_lax),
         )
         for method, found in having.items()
     }

@@ -375,7 +375,10 @@ class V01:
 
     def result(self, operation: str, answer: Any) -> bytes:
         if isinstance(answer, Snapshot):
-            return v1.encode(write_task(shallow_task(answer.data)))
+            task = write_task(shallow_task(answer.data))
+            if operation == "CancelTask":  # its request can't ask for the history, as others can
+                task.pop("history", None)
+            return v1.encode(task)
         if isinstance(answer, TaskPushNotificationConfig):
             return v1.encode(write_push(msgspec.to_builtins(answer)))
         return b"null"

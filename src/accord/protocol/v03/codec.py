@@ -30,6 +30,7 @@ from ...model import (
     SendMessageRequest,
     SubscribeRequest,
     TaskPushNotificationConfig,
+    now_ms,
     timestamp,
 )
 from .. import legacy, legacy_card
@@ -59,6 +60,7 @@ __all__ = [
     "CODEC",
     "READERS",
     "V03",
+    "check_past",
     "error_name",
     "read_artifact",
     "read_event",
@@ -334,8 +336,18 @@ def read_list(value: Json) -> Json:
     if after is not None:
         if not isinstance(after, int) or isinstance(after, bool) or not 0 <= after < 1 << 48:
             raise refuse("lastUpdatedAfter", "is not a number of milliseconds since 1970")
+        check_past(after)
         request["statusTimestampAfter"] = timestamp(after)
     return request
+
+
+_SKEW_MS = 60_000  # how far clocks may differ
+
+
+def check_past(after_ms: float) -> None:
+    """Refuse a `lastUpdatedAfter` in the future, further off than clocks may be."""
+    if after_ms > now_ms() + _SKEW_MS:
+        raise refuse("lastUpdatedAfter", "is in the future")
 
 
 def write_list(request: Json) -> Json:

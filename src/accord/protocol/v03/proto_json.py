@@ -6,6 +6,8 @@ ever in use: snake_case, enum numbers, the names of the drafts on both sides of 
 values in and out; nothing here knows HTTP.
 """
 
+import contextlib
+import datetime
 import re
 from functools import partial
 from typing import Any, NamedTuple
@@ -398,9 +400,16 @@ def read_list(value: Any) -> Json:
     if isinstance(after, str):
         number = whole_number(after)
         if number is None:
-            return v03.read_list(value) | {"statusTimestampAfter": after}
+            return v03.read_list(value) | {"statusTimestampAfter": _past(after)}
         after = number
     return v03.read_list(value if after is None else value | {"lastUpdatedAfter": after})
+
+
+def _past(text: str) -> str:
+    """A time as it was written; what is none is refused where requests are checked."""
+    with contextlib.suppress(ValueError, OverflowError):
+        v03.check_past(datetime.datetime.fromisoformat(text).timestamp() * 1000)
+    return text
 
 
 def read_number(value: Any, field: str) -> Any:

@@ -63,11 +63,13 @@ class JsonRpcEndpoint(HttpEndpoint):
                 raise MethodNotFound(
                     f"no method {envelope.method!r:.80}; there are {', '.join(self._methods)}"
                 )
-            operation, codec, choice, is_lax = method
-            if envelope.jsonrpc != "2.0" and (envelope.jsonrpc or not is_lax):
-                raise InvalidRequest('Request payload validation error: jsonrpc must be "2.0"')
+            operation, codec, choice, lax = method
+            if envelope.jsonrpc != "2.0" and (envelope.jsonrpc or not lax):
+                raise InvalidRequest(_NO_VERSION)
             if choice is not None:
                 codec = await self._service.choose(choice, operation.name, envelope.params, call)
+                if not envelope.jsonrpc and codec.origin not in lax:
+                    raise InvalidRequest(_NO_VERSION)
             call.origin = codec.origin
             if request.observed is not None:
                 request.observed.begin(operation.name, codec.origin)
@@ -147,6 +149,7 @@ class _OldJsonRpcEvents(_JsonRpcEvents):
 
 
 _RESULT = b'"result":'
+_NO_VERSION = 'Request payload validation error: jsonrpc must be "2.0"'
 
 
 def _frames(codec: Codec, id_: bytes) -> EventEncoder:
