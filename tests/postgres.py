@@ -69,10 +69,15 @@ def schema_url(**more: object) -> Iterator[str]:
 class OwnServer:
     """A PostgreSQL for one test, which may be stopped as a power cut would, and started again."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: object) -> None:
         folder = tempfile.mkdtemp(prefix="accord-postgres-")
         self._server = _wheel().get_server(folder, cleanup_mode="delete")
         self.url = str(self._server.get_uri())
+        for name, value in settings.items():
+            self.execute(f"ALTER SYSTEM SET {name} = '{value}'")
+        if settings:
+            self.stop_hard()
+            self.start()
 
     def stop_hard(self) -> None:
         """Stop at once, as `pg_ctl stop -m immediate` does: nothing is written any more."""

@@ -105,3 +105,21 @@ def test_what_is_wrong_is_said_plainly(url: str, tmp_path: Path) -> None:
     assert "secret" not in done.err
     done = accord("replicas", "list", "--store", f"sqlite:///{tmp_path}/t.db")
     assert (done.code, "one process" in done.err) == (1, True)
+
+
+def test_doctor_looks_at_a_database(url: str) -> None:
+    """As a replica would, before one depends on it. Behind a pooler the role must have settings
+    that a replica otherwise sets itself.
+    """
+    direct = accord("doctor", "--store", url)
+    assert direct.code == 0
+    assert "connections are free" in direct.out
+    assert "ALTER ROLE" not in direct.out
+    pooled = accord("doctor", "--store", f"{url}&pooler=on")
+    assert pooled.code == 1
+    statement = "ALTER ROLE postgres SET idle_in_transaction_session_timeout = '10s'"
+    assert f"bad   the role lacks a setting: {statement}" in pooled.out
+    gone = accord("doctor", "--store", "postgresql://me:secret@127.0.0.1:1/db")
+    assert gone.code == 1
+    assert "the database can't be used" in gone.out
+    assert "secret" not in gone.out

@@ -83,6 +83,13 @@ async def _until(
     return await troubling
 
 
+def troubles(log: Path) -> list[str]:
+    """The lines of a log that tell of trouble: for an outage, its beginning and its end."""
+    return [
+        line for line in log.read_text().splitlines() if " ERROR: " in line or " WARNING: " in line
+    ]
+
+
 def ends_s() -> float:
     return asyncio.get_running_loop().time() + LOAD_S * 0.8
 
@@ -203,5 +210,39 @@ async def test_postgresql_is_stopped_hard(tmp_path: Path) -> None:
         figures = await run("PostgreSQL stopped hard", [url] * 3, tmp_path, stop, server.execute)
         assert figures["stops"]
         assert figures["died"] == 0
+        for n in range(3):
+            assert len(troubles(tmp_path / f"replica-{n}.log")) <= 2 * int(str(figures["stops"]))
+    finally:
+        await asyncio.to_thread(server.close)
+
+
+async def test_more_replicas_than_there_are_connections_for(tmp_path: Path) -> None:
+    """A replica needs two connections, and takes more only if there are some. Six of them share 17
+    (three of 20 are the superuser's), also after a restart of the database, when all of them
+    connect at once. One that gets none at its start says so and ends, for who started it to try
+    again.
+    """
+    server = await asyncio.to_thread(OwnServer, max_connections=20)
+    try:
+        await asyncio.to_thread(server.execute, "CREATE ROLE plain LOGIN")
+        await asyncio.to_thread(server.execute, "GRANT CREATE ON DATABASE postgres TO plain")
+        plain = server.url.replace("//postgres", "//plain", 1)
+        url = add(plain, schema="accord", lease_s=LONG_LEASE_S, beat_s=BEAT_S)
+        before = 0
+
+        async def restart(replicas: Fleet) -> dict[str, object]:
+            nonlocal before
+            await asyncio.sleep(LOAD_S / 2)
+            await asyncio.to_thread(server.stop_hard)
+            await asyncio.to_thread(server.start)
+            before = replicas.clients.answers
+            refused = sum(replica.refusals for replica in replicas.replicas)
+            return {"answers before": before, "starts refused": refused}
+
+        load_s = LOAD_S + 4
+        figures = await run(
+            "17 connections", [url] * 6, tmp_path, restart, server.execute, load_s=load_s
+        )
+        assert figures["answers"] != before
     finally:
         await asyncio.to_thread(server.close)

@@ -2,17 +2,19 @@
 pooler, and what becomes of a replica that gets none.
 """
 
+import asyncio
 import contextlib
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from accord import Agent
 from accord.store.contract import CommitFailed
-from accord.store.postgres import PostgresStore, connect
+from accord.store.postgres import PostgresStore, connect, readers
 from accord.store.postgres.options import parse
 from tests.pooler import needs_pgbouncer, pooled
 from tests.postgres import add, base_url, execute
@@ -164,3 +166,89 @@ async def test_a_lost_connection_is_noticed_by_the_system(postgres_url: str) -> 
                 assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
                 lost_ms = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
                 assert lost_ms == connect.LOST_S * 1000
+
+
+# Too few connections
+
+
+@contextlib.contextmanager
+def role_with_connections(url: str, count: int) -> Iterator[tuple[str, Callable[[int], object]]]:
+    """The URL for a role that may have so many connections, and how to change their number."""
+    role = "has_few"
+    execute(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT {count}")
+    execute(f"GRANT CREATE ON DATABASE postgres TO {role}")
+    try:
+        yield (
+            url.replace("//postgres", f"//{role}", 1),
+            lambda count: execute(f"ALTER ROLE {role} CONNECTION LIMIT {count}"),
+        )
+    finally:
+        execute(f"DROP OWNED BY {role} CASCADE")
+        execute(f"DROP ROLE {role}")
+
+
+async def test_two_connections_are_enough_for_a_replica(postgres_url: str) -> None:
+    """One that writes, and the heartbeat's. Reads go through the first, between two commits."""
+    with role_with_connections(postgres_url, 2) as (url, _):
+        async with asyncio.timeout(30), opened(url) as box:
+            for n in range(10):
+                item = box.create(f"t{n}")
+                await asyncio.gather(
+                    box.commit(item), *(box.store.load(ME, f"t{n - 1}") for _ in range(20))
+                )
+                assert (await box.store.load(ME, f"t{n}")).pos == 1
+            assert len(await box.ids()) == 10
+
+
+async def test_a_replica_without_its_two_connections_does_not_start(postgres_url: str) -> None:
+    """It says why, and leaves nothing behind that others would watch."""
+    with role_with_connections(postgres_url, 2) as (url, limit):
+        async with opened(url) as box:
+            assert isinstance(box.store, PostgresStore)
+            limit(3)
+            with pytest.raises(RuntimeError, match="does not start without them"):
+                await PostgresStore(url).open(lambda tasks: None)
+            alive = rows(box, "SELECT id FROM {s}.replicas WHERE died IS NULL")
+            assert alive == [(box.store.replica,)]
+
+
+async def test_readers_that_nobody_uses_are_given_back(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For another replica, which needs two."""
+    monkeypatch.setattr(readers, "IDLE_S", 0.2)
+    with role_with_connections(postgres_url, 6) as (url, _):
+        async with opened(url) as box:
+            store = store_of(box)
+            async with store._connection(), store._connection(), store._connection():
+                with pytest.raises(RuntimeError, match="too many connections"):
+                    await box.another()
+            async with asyncio.timeout(20):
+                while True:
+                    with contextlib.suppress(RuntimeError):
+                        await box.another()
+                        break
+
+
+async def test_readyz_says_that_there_are_no_connections(postgres_url: str) -> None:
+    """A server that has lost its own, and gets no others. When there are some again it goes on."""
+    agent = Agent("Few")
+
+    @agent.skill
+    async def echo(text: str) -> str:
+        return text
+
+    with role_with_connections(postgres_url, 5) as (url, limit):
+        app = agent.app(store=PostgresStore(url))
+        await app.open()
+        try:
+            await until(lambda: not app.trouble)
+            limit(0)
+            execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename='has_few'"
+            )
+            await until(lambda: "the database has no connection left" in app.trouble, 30)
+            limit(5)
+            await until(lambda: not app.trouble, 30)
+        finally:
+            await app.close(0)

@@ -15,7 +15,9 @@ import click
 from ..client import NO_RETRY, AgentFault, connect
 from ..extras import install_command
 from ..model import A2AError
+from ..store import open_store
 from ..store.sqlite import check_file
+from .db import database_url
 from .login import login_at
 from .settings import SETTINGS, look_up
 from .table import OUTPUT, is_json, print_json
@@ -24,6 +26,7 @@ from .terminal import echo
 __all__ = ["doctor"]
 
 _OK, _NOTE, _BAD = "ok", "note", "bad"
+_CONNECTIONS = 7  # of a replica under load: writer, heartbeat, listener, four readers
 _EXTRAS = {"grpcio": "grpc", "asyncpg": "postgres"}
 
 
@@ -31,17 +34,19 @@ _EXTRAS = {"grpcio": "grpc", "asyncpg": "postgres"}
 @click.argument("url", required=False)
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535),
               help="The port you want to serve.")  # fmt: skip
+@click.option("--store", help="A postgresql:// store to look at, as given to accord serve.")
 @OUTPUT
-def doctor(url: str | None, port: int, output: str) -> None:
-    """Look for what keeps Accord from working here; with URL, also at that agent.
+def doctor(url: str | None, port: int, store: str | None, output: str) -> None:
+    """Look for what keeps Accord from working here, at an agent (URL) or a database (--store).
 
     Exits with 1 if something is bad.
 
     \b
     accord doctor
     accord doctor http://localhost:8000
+    accord doctor --store postgresql://accord@db.example.com/accord
     """
-    found = [*_here(port), *(_agent(url) if url else ())]
+    found = [*_here(port), *(_agent(url) if url else ()), *(_store(store) if store else ())]
     if is_json(output):
         print_json([{"verdict": how, "said": what} for how, what in found])
     for how, what in found if not is_json(output) else ():
@@ -79,6 +84,31 @@ def _here(port: int) -> Iterator[tuple[str, str]]:
         found = look_up(name)
         if found is not None:
             yield _NOTE, f"--{name} is set by {found.path}"
+
+
+def _store(url: str) -> Iterator[tuple[str, str]]:
+    """Look at a database as a replica would, before one depends on it."""
+    if not database_url(url):
+        yield _NOTE, f"{url} is no database; files are looked at where you start accord doctor"
+        return
+    try:
+        open_store(url)  # says what is missing
+        from ..store import postgres
+
+        options = postgres.parse(url)
+        found = asyncio.run(postgres.health(options))
+    except (RuntimeError, ValueError) as error:
+        yield _BAD, str(error)
+        return
+    yield _OK, f"{options.place}, PostgreSQL {found.server}"
+    if found.is_pooled:
+        yield _NOTE, "a pooler is in between: the settings of a session are its role's"
+    for statement in found.missing:
+        yield _BAD, f"the role lacks a setting: {statement}"
+    if not found.is_heard:
+        yield _NOTE, "wake-ups can't pass the pooler: give listen= an address past it"
+    how = _OK if found.free >= _CONNECTIONS else _NOTE
+    yield how, f"{found.free} connections are free; a replica needs 2 and uses up to {_CONNECTIONS}"
 
 
 def _agent(url: str) -> list[tuple[str, str]]:

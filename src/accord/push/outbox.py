@@ -139,8 +139,8 @@ class Outbox:
             try:
                 if await self._take():
                     continue
-            except (A2AError, CommitFailed):
-                log_.warning("push notifications: the store failed, and is asked again")
+            except (A2AError, CommitFailed) as error:  # said by the store
+                log_.debug("push notifications wait for the store: %s", error)
             except Exception:  # whatever it is, the next look must come
                 log_.exception("push notifications: looking for what is due failed")
             with contextlib.suppress(TimeoutError):

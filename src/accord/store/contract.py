@@ -55,7 +55,14 @@ MAX_POSTS = 64  # that wait for one owner; the next is refused
 
 
 class CommitFailed(Exception):
-    """Nothing of the batch was stored; the same batch may be tried again."""
+    """Nothing of the batch was stored; the same batch may be tried again.
+
+    `summary` says why to anybody who asks: it names no address, no user and no file.
+    """
+
+    def __init__(self, text: str, summary: str = "") -> None:
+        super().__init__(text)
+        self.summary = summary
 
 
 class Fenced(CommitFailed):

@@ -626,7 +626,8 @@ class Tasks:
         if self.writer.is_fenced:
             return "others took this server for dead; it starts anew"
         if self.writer.fault or not self.store.is_sure:
-            return "the store can't be written"
+            why = self.writer.summary if self.writer.fault else ""
+            return "the store can't be written" + (f": {why}" if why else "")
         return ""
 
     def parting(self, ids: Ids) -> A2AError:

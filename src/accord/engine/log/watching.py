@@ -323,7 +323,7 @@ class Views:
                     await self._check_lengths(tails)
                 rows = await self._store.read({key: tail.pos for key, tail in tails.items()})
             except A2AError as error:
-                log_.warning("reading what other processes wrote failed; trying again: %s", error)
+                log_.debug("reading what other processes wrote failed; trying again: %s", error)
                 await asyncio.sleep(RETRY_S)
                 self._look_again(tails)
                 continue

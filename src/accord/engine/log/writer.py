@@ -88,6 +88,7 @@ class Writer:
         self.store = store
         self.limits = limits
         self.fault = ""  # what the store said when it began to fail; empty while it works
+        self.summary = ""  # the same for anybody, as far as the store could say
         self.is_failing = False  # a commit has failed, and is being tried again
         self.is_fenced = False  # this replica was taken for dead, and has no new number yet
         self.is_closing = False
@@ -300,6 +301,7 @@ class Writer:
                 self._rejoining = self.loop.create_task(self._rejoin(), name="accord-rejoin")
         if not self.fault:
             self.fault, self._failed_s = str(error) or type(error).__name__, time.monotonic()
+            self.summary = error.summary
             if not self.is_fenced:
                 log_.error("the store can't be written; trying again: %s", error)
 

@@ -167,7 +167,7 @@ class Posts:
                 for post in await self._engine.tasks.store.unread_posts(woken):
                     await self._take(post)
             except A2AError as error:
-                log_.warning("reading messages of other processes failed; trying again: %s", error)
+                log_.debug("reading messages of other processes failed; trying again: %s", error)
                 await asyncio.sleep(RETRY_S)
                 self._woken = None
 

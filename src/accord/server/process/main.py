@@ -118,7 +118,7 @@ def serve(
 
     Raises:
         RuntimeError: The app did not open; the reason is its text.
-        SystemExit: The port can't be had, and what to do instead.
+        SystemExit: The port can't be had, or the store can't be used, and what to do.
     """
     loop = _new_loop()
     asyncio.set_event_loop(loop)
@@ -224,6 +224,8 @@ class _Server:
         except Exception as error:
             for place in sockets:
                 place.close()
+            if isinstance(error, RuntimeError):  # a store that can't be used: it says what to do
+                raise SystemExit(str(error)) from None
             raise RuntimeError(str(error) or repr(error)) from error
         await server.start(sockets)
         self._on_start(server.url)

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from ...lazy import lazy
 
 if TYPE_CHECKING:
+    from .admin import DatabaseHealth as DatabaseHealth
     from .admin import Replica as Replica
     from .admin import backup as backup
+    from .admin import health as health
     from .admin import inspect as inspect
     from .admin import migrate_all as migrate_all
     from .admin import replicas as replicas
@@ -21,11 +23,13 @@ if not TYPE_CHECKING:  # else every name would seem to exist
     __getattr__, __dir__ = lazy(
         __name__,
         {
+            "DatabaseHealth": "admin",
             "Lease": "options",
             "PostgresOptions": "options",
             "PostgresStore": "store",
             "Replica": "admin",
             "backup": "admin",
+            "health": "admin",
             "inspect": "admin",
             "migrate_all": "admin",
             "newest": "migrations",

@@ -12,11 +12,21 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 
 from ..contract import Stats
-from .connect import BROKEN, connected, is_pooled, reason
+from .connect import BROKEN, FREE, connected, is_pooled, missing_settings, reason
 from .migrations import check, migrate, version
 from .options import PostgresOptions
 
-__all__ = ["Replica", "backup", "count", "inspect", "migrate_all", "replicas", "vacuum"]
+__all__ = [
+    "DatabaseHealth",
+    "Replica",
+    "backup",
+    "count",
+    "health",
+    "inspect",
+    "migrate_all",
+    "replicas",
+    "vacuum",
+]
 
 EXACT = 1_000_000  # rows of the log that are counted one by one; of more, PostgreSQL's estimate
 
@@ -30,6 +40,16 @@ class Replica(msgspec.Struct, frozen=True):
     seen_ms: int  # when it last showed that it lives, by its own clock
     is_dead: bool
     tasks: int  # that it owns
+
+
+class DatabaseHealth(msgspec.Struct, frozen=True):
+    """What a database is like for a replica that would use it."""
+
+    server: str  # its version
+    is_pooled: bool  # a pooler is in between
+    is_heard: bool  # wake-ups arrive: there is a direct way for them
+    missing: list[str]  # statements that would give the role its settings
+    free: int  # connections that are left; behind a pooler, of the database
 
 
 async def count(db: Any, schema: str) -> Stats:
@@ -122,6 +142,26 @@ async def backup(options: PostgresOptions, file: Path) -> None:
     _, said = await process.communicate()
     if process.returncode:
         raise RuntimeError(f"pg_dump failed: {said.decode(errors='replace').strip()}")
+
+
+async def health(options: PostgresOptions) -> DatabaseHealth:
+    """Look at a database as a replica would. Changes nothing.
+
+    Raises:
+        RuntimeError: It can't be used.
+    """
+    try:
+        pooled = await is_pooled(options)
+        async with connected(options, pooled=pooled) as db:
+            return DatabaseHealth(
+                server=".".join(str(n) for n in db.get_server_version()[:2]),
+                is_pooled=pooled,
+                is_heard=not pooled or bool(options.listen),
+                missing=await missing_settings(db),
+                free=await db.fetchval(FREE),
+            )
+    except BROKEN as error:
+        raise RuntimeError(f"the database can't be used: {reason(options, error)}") from error
 
 
 async def replicas(options: PostgresOptions) -> list[Replica]:

@@ -9,20 +9,25 @@ from typing import Any, TypeVar
 import asyncpg
 
 from ...sockets import notice_loss
+from ..contract import CommitFailed
 from .namespaces import NumberTaken
 from .options import PostgresOptions
 
 __all__ = [
     "BROKEN",
     "CONNECT_S",
+    "FREE",
     "FULL",
+    "ISOLATION",
     "ROLE_SETTINGS",
     "close",
+    "commit_failed",
     "connect",
     "connected",
     "is_content",
     "is_pooled",
     "kill",
+    "missing_settings",
     "reason",
     "transaction",
     "uncancelled",
@@ -37,8 +42,9 @@ LOCK_TIMEOUT = "3s"
 # What every session of ours needs. A process that is frozen or cut off in a transaction must not
 # keep its locks, and all conditions rest on a waiting UPDATE being evaluated again on the newest
 # row. Behind a pooler a session is not ours: there the role has these settings.
+ISOLATION = "default_transaction_isolation"
 ROLE_SETTINGS = {
-    "default_transaction_isolation": "read committed",
+    ISOLATION: "read committed",
     "idle_in_transaction_session_timeout": "10s",
     "lock_timeout": LOCK_TIMEOUT,
 }
@@ -60,6 +66,13 @@ BROKEN = (
     EOFError,
 )
 FULL = asyncpg.TooManyConnectionsError  # the database, or the role, has no connection left
+
+# Connections that are left for those who are no superusers.
+FREE = (
+    "SELECT current_setting('max_connections')::int "
+    "- current_setting('superuser_reserved_connections')::int - count(*)::int "
+    "FROM pg_stat_activity WHERE backend_type = 'client backend'"
+)
 
 # Whatever is tried, it is the content: class 22 (data), 23 (constraints), 54 (limits).
 _CONTENT = ("22", "23", "54")
@@ -122,6 +135,22 @@ async def transaction(db: Any, **more: str) -> AsyncIterator[None]:
         raise
 
 
+async def missing_settings(db: Any) -> list[str]:
+    """Return the statements that give the role of a connection the settings it lacks. Asked of what
+    a session begins with: others who use the same pooler may have changed this one.
+    """
+    rows = await db.fetch(
+        "SELECT name, reset_val, quote_ident(current_user) FROM pg_settings "
+        "WHERE name = ANY ($1::text[]) ORDER BY name",
+        list(ROLE_SETTINGS),
+    )
+    return [
+        f"ALTER ROLE {role} SET {name} = '{ROLE_SETTINGS[name]}'"
+        for name, value, role in rows
+        if value in ("", "0") or (name == ISOLATION and value != ROLE_SETTINGS[ISOLATION])
+    ]
+
+
 def kill(db: Any) -> None:
     """Close the socket, and nothing else. A request to cancel would have a COMMIT that waits for a
     synchronous standby report success before it is there.
@@ -169,6 +198,16 @@ def is_content(error: BaseException) -> bool:
     return isinstance(error, asyncpg.InterfaceError | UnicodeError | OverflowError) and isinstance(
         error, ValueError | OverflowError
     )
+
+
+def commit_failed(options: PostgresOptions, error: BaseException) -> CommitFailed:
+    """The error of the store's contract for one of the database."""
+    summary = ""
+    if isinstance(error, FULL):
+        summary = "the database has no connection left"
+    elif isinstance(error, OSError):  # TimeoutError is one
+        summary = "the database does not answer"
+    return CommitFailed(reason(options, error), summary)
 
 
 def reason(options: PostgresOptions, error: BaseException) -> str:

@@ -22,7 +22,7 @@ import asyncpg
 
 from ...model import now_ms
 from ..failpoints import point
-from .connect import BROKEN, FULL, close, connect, kill, uncancelled
+from .connect import BROKEN, FREE, FULL, close, connect, kill, uncancelled
 from .options import PostgresOptions
 
 __all__ = ["Heart", "beat", "bury"]
@@ -87,15 +87,18 @@ class Heart:
         on_fenced: Callable[[], None],
         on_death: Callable[[], None],
         on_full: Callable[[], None],
+        on_short: Callable[[], None],
     ) -> None:
         self.replica = replica
         self.nonce = nonce
         self.moved_s = time.monotonic()  # when the server's loop last moved; set by the server
+        self.fault = ""  # why it can't beat; empty while it can
         self._options = options
         self._pooled = pooled and not options.listen
         self._on_fenced = on_fenced  # called in this thread
         self._on_death = on_death  # called in this thread, when another replica was declared dead
         self._on_full = on_full  # called in this thread, when there is no connection left for it
+        self._on_short = on_short  # called in this thread, when there is none left for others
         self._beaten_s = time.monotonic()  # when the last beat that is stored was sent
         self._beat_s = -math.inf  # when that was, of those sent here
         self._looked_s = self._beaten_s  # when we last looked at the others
@@ -144,7 +147,6 @@ class Heart:
             return
         finally:
             self._is_running.set()
-        is_failing = False
         while not self._stopped.is_set():
             pause_s, begun_s = self._look_s, time.monotonic()
             try:
@@ -153,11 +155,10 @@ class Heart:
                 elif not await self._tick():
                     break
                 else:
-                    is_failing = False
+                    self.fault = ""
             except BROKEN as error:
-                if not is_failing:
-                    log_.warning("the heartbeat fails, and is tried again: %s", error)
-                is_failing, pause_s = True, RETRY_S
+                self.fault = self.fault or str(error) or type(error).__name__
+                pause_s = RETRY_S
                 self._recover(error)
             left_s = begun_s + pause_s - time.monotonic()
             with contextlib.suppress(TimeoutError):
@@ -204,6 +205,8 @@ class Heart:
             "WHERE died IS NULL AND id <> $1",
             self.replica,
         )
+        if not self._pooled and await db.fetchval(FREE) < 1:
+            self._on_short()
         now_s = time.monotonic()
         # While we could not look, or not beat, we could not have seen another's count move.
         before = self._seen if gap_s < 2 * lease.beat_s else {}

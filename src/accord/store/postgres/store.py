@@ -20,7 +20,6 @@ from ..contract import (
     ANY_FORMAT,
     Ages,
     Can,
-    CommitFailed,
     ConversationState,
     Fenced,
     Idempotency,
@@ -37,6 +36,7 @@ from ..contract import (
     Wake,
 )
 from ..failpoints import point
+from ..faults import Faults
 from ..keys import KeyStore
 from ..logins import LoginStore
 from ..push import PushStore
@@ -46,9 +46,12 @@ from .connect import (
     BROKEN,
     CONNECT_S,
     FULL,
+    ISOLATION,
     close,
+    commit_failed,
     connect,
     is_pooled,
+    missing_settings,
     reason,
     transaction,
     uncancelled,
@@ -72,6 +75,7 @@ log_ = logging.getLogger("accord")
 
 READ_S = 5.0
 PURGE_S = 30.0
+READING, BEATING = "reading", "the connection of the heartbeat"
 OLDEST_SERVER = (14,)
 FOLD_S = 5.0  # how often changes of totals are added up
 FORGET = "1 hour"  # after which a dead replica without tasks is forgotten
@@ -128,6 +132,7 @@ class PostgresStore:
         self.keys: KeyStore = PostgresKeys(self)
         self.logins: LoginStore = PostgresLogins(self)
         self.is_open = False
+        self._faults = Faults()
         self._is_pooled = False
         self._readers: Readers | None = None
         self._running: list[asyncio.Task[None]] = []
@@ -166,14 +171,18 @@ class PostgresStore:
             raise RuntimeError(
                 f"{place} is PostgreSQL {server.major}; {OLDEST_SERVER[0]} or newer is needed"
             )
-        # What a session begins with; others who use the same pooler may have changed this one.
-        isolation = await db.fetchval(
-            "SELECT reset_val FROM pg_settings WHERE name = 'default_transaction_isolation'"
-        )
-        if isolation != "read committed":  # behind a pooler we can't set it
+        missing = await missing_settings(db)  # behind a pooler we can't set them
+        if any(ISOLATION in statement for statement in missing):
             raise RuntimeError(
-                f"{place}: default_transaction_isolation is {isolation!r}, which Accord can't use; "
-                "ALTER ROLE ... SET default_transaction_isolation = 'read committed'"
+                f"{place}: the default transaction isolation is one Accord can't use; "
+                + "; ".join(missing)
+            )
+        if missing:
+            log_.warning(
+                "%s: behind a pooler the role needs settings of its own, lest a process that is "
+                "cut off keep its locks: %s",
+                place,
+                "; ".join(missing),
             )
         have, needs = await version(db, schema)
         check(place, have, needs)
@@ -217,6 +226,7 @@ class PostgresStore:
                 on_fenced=self._from_heart(self._fence),
                 on_death=self._from_heart(self._wakes.send_all),
                 on_full=self._from_heart(self._give_way),
+                on_short=self._from_heart(self._share),
             )
             try:
                 await asyncio.to_thread(self._heart.start)
@@ -244,9 +254,15 @@ class PostgresStore:
 
     def _give_way(self) -> None:
         """The writer or the heartbeat gets no connection: it goes before readers and listener."""
-        assert self._readers is not None
-        self._readers.give_way()
+        self._share()
         self._wakes.give_way()
+
+    def _share(self) -> None:
+        """Another replica may get no connection: its writer and its heartbeat go before our
+        readers.
+        """
+        if self._readers is not None:
+            self._readers.give_way()
 
     def _from_heart(self, call: Callable[[], None]) -> Callable[[], None]:
         def pass_on() -> None:
@@ -346,11 +362,16 @@ class PostgresStore:
                     db, beat(db, self.options, self.replica, self._nonce), READ_S
                 )
         except BROKEN as error:
-            raise CommitFailed(reason(self.options, error)) from error
+            raise commit_failed(self.options, error) from error
         if not is_alive:
             self._fence()
             self._check_fence()
         self._heart.has_beaten(sent_s)
+        if self._heart.fault:
+            self._faults.failed(BEATING, self._heart.fault)
+        else:
+            self._faults.works(BEATING)
+        self._faults.say()
 
     # Reading
 
@@ -364,6 +385,7 @@ class PostgresStore:
                     found: list[Any] = await db.fetch(
                         sql.replace("{s}", self.options.schema), *values, timeout=READ_S
                     )
+                    self._faults.works(READING)
                     return found
             except (asyncpg.PostgresConnectionError, ConnectionError):
                 if attempt:
@@ -398,7 +420,7 @@ class PostgresStore:
                 found: list[Any] = await db.fetch(sql.replace("{s}", self.options.schema), *values)
                 return found
         except (*BROKEN, UnicodeError) as error:
-            raise CommitFailed(reason(self.options, error)) from error
+            raise commit_failed(self.options, error) from error
 
     @contextlib.asynccontextmanager
     async def _reading(self) -> AsyncIterator[Any]:
@@ -415,7 +437,7 @@ class PostgresStore:
         return self._readers.use()
 
     def _unreadable(self, error: BaseException) -> Unavailable:
-        log_.error("reading failed: %s", reason(self.options, error))
+        self._faults.failed(READING, reason(self.options, error))
         return Unavailable("the store can't be read now; try again later", retry_after_s=5)
 
     async def load(

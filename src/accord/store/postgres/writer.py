@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from ...model import now_ms
-from ..contract import CommitFailed, Fenced, Idempotency, Item, Namespace, Post
+from ..contract import Fenced, Idempotency, Item, Namespace, Post
 from ..failpoints import point
 from ..rules import log_overwritten
 from .commit import Group, groups_of
-from .connect import BROKEN, FULL, close, connect, is_content, kill, reason, uncancelled
+from .connect import BROKEN, FULL, close, commit_failed, connect, is_content, kill, uncancelled
 from .namespaces import NumberTaken, number
 from .options import PostgresOptions
 
@@ -135,7 +135,7 @@ class CommitWriter:
                 except (*BROKEN, ValueError, OverflowError) as error:
                     if not is_content(error):
                         self._drop()
-                        raise CommitFailed(reason(self._options, error)) from error
+                        raise commit_failed(self._options, error) from error
                     # Nothing of it is stored, and its number is still free.
                     self._refuse(pending, group, error)
                 else:
@@ -171,7 +171,7 @@ class CommitWriter:
                 )
             except _MET_ANOTHER as error:
                 if attempt == AT_ONCE - 1:
-                    raise CommitFailed(reason(self._options, error)) from error
+                    raise commit_failed(self._options, error) from error
                 await asyncio.sleep(0.001 * attempt)
                 continue
             except asyncpg.UniqueViolationError as error:
@@ -265,7 +265,7 @@ class CommitWriter:
             )
         except BROKEN as error:
             self._drop()
-            raise CommitFailed(reason(self._options, error)) from error
+            raise commit_failed(self._options, error) from error
         self._n += 1
         self._pending = None
 

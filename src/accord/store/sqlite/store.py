@@ -38,6 +38,7 @@ from ..contract import (
     Wake,
 )
 from ..failpoints import point
+from ..faults import Faults
 from ..push import PushStore
 from ..rules import ENDED, INPUT_REQUIRED, PIECE_BYTES, PIECE_ROWS, WAITING
 from .commit import COUNT, Batch, Commit
@@ -129,6 +130,7 @@ class SqliteStore:
         self.logins = SqliteLogins(path)
         self.replica = 0
         self.is_sure = True
+        self._faults = Faults()
         self._namespaces: dict[Namespace, int] = {}
         self._seen_ms = 0
         self._claimed: set[int] = (
@@ -345,11 +347,12 @@ class SqliteStore:
     def _reading(self) -> Iterator[sqlite3.Connection]:
         try:
             yield self._reader
+            self._faults.works(f"reading {self.path}")
         except sqlite3.Error as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: sqlite3.Error) -> Unavailable:
-        log_.error("reading %s failed: %s", self.path, error)
+        self._faults.failed(f"reading {self.path}", str(error))
         return Unavailable("the store can't be read now; try again later", retry_after_s=5)
 
     async def load(
@@ -625,6 +628,7 @@ class SqliteStore:
             point("beat.after")
 
         await self._in_writer(work)
+        self._faults.say()
 
     # Upkeep
 
