@@ -106,7 +106,7 @@ REQUIREMENTS = {
     "TX_003": _proved(1, "the tenant of the interface goes with every request",
         _CARD + "test_the_card_s_order_of_interfaces_counts"),
     "VER_001": _proved(1, "A2A-Version on every request; no silent downgrade",
-        _CARD + "test_an_older_version_is_spoken_only_if_asked_for",
+        _CARD + "test_an_older_version_is_spoken_and_said",
         _SEND + "test_errors_have_the_codes_of_the_specification"),
     "DEFAULT_001": _proved(1, "the six defaults, each with an option", _HELP + "test_each_level_of_settings_wins_over_the_next",
         _HELP + "test_the_six_defaults"),

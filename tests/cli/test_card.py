@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from accord.cli import main
+from tests.cli.plain_server import serving_json
 from tests.cli.shell import served
 
 CLERK = (
@@ -125,18 +126,52 @@ def test_the_card_s_order_of_interfaces_counts(url, tmp_path, order):
     assert '"tenant":"acme"' in get
 
 
-def test_an_older_version_is_spoken_only_if_asked_for(url, tmp_path):
-    """VER_001: nothing is sent before."""
+@pytest.mark.parametrize("version", ["0.3", "0.2", "0.1"])
+def test_an_older_version_is_spoken_and_said(url, tmp_path, version):
+    """VER_001: an agent that has no newer one is found without being told which, and it is said;
+    whoever insists on another version gets an error, and nothing is sent.
+    """
     card = card_of(url)
     del card["signatures"]
-    old = [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": "0.3"}]
+    old = [{"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version}]
     file = write(tmp_path / "c.json", card, supportedInterfaces=old)
-    refused = accord("send", file, "x", "-o", "json", "--debug", code=1)
+    sent = accord("send", file, "x")
+    assert sent.stdout == "hi\n"
+    assert f"speaks A2A {version}, so that is used" in sent.stderr
+    assert accord("send", file, "x", "--a2a-version", version).stdout == "hi\n"
+    assert "Name: " in accord("card", "get", file, "-o", "text").stdout
+    refused = accord("send", file, "x", "--a2a-version", "1.0", "-o", "json", "--debug", code=1)
     error = json.loads(refused.stdout)["error"]
     assert (error["code"], error["a2aCode"]) == ("VersionNotSupportedError", None)
-    assert "--a2a-version 0.3" in error["message"]
+    assert f"does not offer A2A 1.0, but {version}" in error["message"]
     assert "POST" not in refused.stderr
-    assert accord("send", file, "x", "--a2a-version", "0.3").stdout == "hi\n"
+
+
+@pytest.mark.parametrize("version", ["0.2.5", "0.2", "0.3.0", None])
+def test_an_old_agent_is_found_by_its_address(version):
+    """Its card is at the old place and in the old form, with or without its version."""
+    parts = [{"kind": "text", "text": "hi"}]
+    message = {"kind": "message", "messageId": "m", "role": "agent", "parts": parts}
+    card = {
+        "name": "Old",
+        "description": "An agent of last year.",
+        "version": "1",
+        "capabilities": {},
+        "defaultInputModes": ["text"],
+        "defaultOutputModes": ["text"],
+        "skills": [{"id": "s", "name": "S", "description": "Says hi.", "tags": []}],
+    } | ({"protocolVersion": version} if version else {})
+
+    def answer(path, given):
+        if path == "/.well-known/agent.json":
+            return card | {"url": f"{url}/"}
+        if path != "/" or given["method"] != "message/send":
+            return None
+        return {"jsonrpc": "2.0", "id": given["id"], "result": message}
+
+    with serving_json(answer) as url:
+        assert accord("send", url, "x").stdout == "hi\n"
+        assert accord("card", "get", url).stdout.startswith("Old 1\n")
 
 
 def test_what_a_card_requires_or_lacks_is_said_before_anything_is_sent(url, tmp_path):

@@ -5,16 +5,19 @@ import datetime
 import enum
 import json
 import shlex
+import sys
 from typing import Annotated, Literal
 
 import msgspec
 import pydantic
 import pytest
 
-from accord import Agent, File, Message
-from accord.auth import ApiKeys
+from accord import Agent, Caller, File, Message
+from accord.auth import OIDC, ApiKeys, Basic, Credentials, MutualTLS, scheme
 from accord.cli.example import credential_words, example_line, example_words
-from accord.model import Part, Role
+from accord.model import HTTPAuthSecurityScheme, Part, Role, SecurityScheme
+from tests.cli.shell import served
+from tests.processes import run_sync
 
 
 @dataclasses.dataclass
@@ -83,8 +86,38 @@ def test_the_example_fits_the_skill(skill):
     agent.default.binding.values(Message(message_id="m", role=Role.USER, parts=parts))
 
 
-def test_an_agent_with_keys_says_where_the_key_goes():
-    assert credential_words(Agent("Team", auth=ApiKeys()).auth) == "--api-key KEY"
+SESSION = SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Session"))
+
+
+@scheme(SESSION)
+async def session(request: Credentials) -> Caller | None:
+    return None
+
+
+@pytest.mark.parametrize(("auth", "words"), [
+    (ApiKeys(), "--api-key KEY"),
+    (OIDC("https://id.example", audience="team") | ApiKeys(), "--bearer TOKEN"),
+    (MutualTLS() & ApiKeys(), "--client-cert CERTIFICATE.pem --api-key KEY"),
+    (Basic({"ada": "x"}), '--header "Authorization: Basic $(printf USER:PASSWORD | base64)"'),
+    (session, '--header "Authorization: Session CREDENTIALS"'),
+])  # fmt: skip
+def test_the_line_to_try_has_what_the_first_scheme_wants(auth, words):
+    assert credential_words(Agent("Team", auth=auth).auth) == words
+
+
+def test_the_line_to_try_an_agent_with_passwords_works(tmp_path):
+    """As it is printed, typed into a shell, with the name and the password in their places."""
+    (tmp_path / "team.py").write_text(
+        "from accord import Agent\nfrom accord.auth import Basic\n"
+        "agent = Agent('Team', auth=Basic({'ada': 'swordfish'}))\n"
+        "@agent.skill\nasync def greet(name: str) -> str:\n    return f'Hi {name}'\n"
+    )
+    with served("team.py", "--store", "memory://", cwd=tmp_path) as (_, url):
+        line = f"accord send {url} Ada {credential_words(Basic({'ada': 'x'}))}"
+        typed = line.replace("USER:PASSWORD", "ada:swordfish").removeprefix("accord ")
+        done = run_sync("sh", "-c", f"{sys.executable} -m accord {typed}", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert done.out == "Hi Ada\n"
 
 
 @pytest.mark.parametrize(("modes", "source", "words"), [

@@ -60,7 +60,7 @@ def test_the_six_defaults():
         "wait": "on for send, off for task get",
         "output": "answer",
         "verbose": "off",
-        "a2a-version": "the highest that both know, from 1.0 on",
+        "a2a-version": "the highest that both know",
         "insecure": "off",
     }.items():
         assert rows[name] == default

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 from typing import Any
 
-from ..auth import ApiKeys, Auth
+from ..auth import Auth, Scheme
 from ..engine.skills import Skill
 
 __all__ = ["credential_words", "example_line", "example_words"]
@@ -129,9 +129,24 @@ def _told(skill: Skill) -> list[str]:
 
 
 def credential_words(auth: Auth) -> str:
-    """What a caller has to add, with the words for its credentials."""
-    keys = any(isinstance(scheme, ApiKeys) for scheme in auth.schemes.values())
-    return "--api-key KEY" if keys else "--bearer TOKEN"
+    """What a caller has to add for the first way to authenticate, with words in capitals for what
+    only they know.
+    """
+    return " ".join(_option(scheme) for scheme in auth.alternatives[0] if scheme.is_declared)
+
+
+def _option(scheme: Scheme) -> str:
+    card = scheme.card()
+    http = card.http_auth_security_scheme
+    if card.api_key_security_scheme is not None:
+        return "--api-key KEY"
+    if card.mtls_security_scheme is not None:
+        return "--client-cert CERTIFICATE.pem"
+    if http is None or http.scheme.lower() == "bearer":
+        return "--bearer TOKEN"
+    if http.scheme.lower() == "basic":
+        return '--header "Authorization: Basic $(printf USER:PASSWORD | base64)"'
+    return f'--header "Authorization: {http.scheme} CREDENTIALS"'
 
 
 def _typed(schema: dict[str, Any]) -> list[str]:

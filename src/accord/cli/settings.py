@@ -20,7 +20,7 @@ SETTINGS = {
     "agent-card": "none",
     "catalog": "none",
     "transport": "the card's order",
-    "a2a-version": "the highest that both know, from 1.0 on",
+    "a2a-version": "the highest that both know",
     "output": "answer",
     "async": "off",
     "wait": "on for send, off for task get",

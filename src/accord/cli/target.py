@@ -158,13 +158,13 @@ class AgentTarget(msgspec.Struct):
         if self.version:
             fitting = [one for one in offered if one[1] == self.version]
         else:
-            fitting = [one for one in offered if not one[1].startswith("0.")]
+            fitting = [one for one in offered if not one[1].startswith("0.")] or offered
+            if fitting[0][1].startswith("0."):
+                secho(f"{client.card.name} speaks A2A {fitting[0][1]}, so that is used", err=True)
         if not fitting and not self.version.startswith("0."):
             have = ", ".join(sorted({version for _, version in offered}))
-            advice = "" if self.version else f"; talk to it with --a2a-version {offered[0][1]}"
-            what = f"A2A {self.version or '1.0 or newer'}"
             raise VersionNotSupported(
-                f"{client.card.name}: the card does not offer {what}, but {have}{advice}"
+                f"{client.card.name}: the card does not offer A2A {self.version}, but {have}"
             )
         fitting = fitting or [("JSONRPC", self.version)]  # often served without being listed
         for wish in self.transports:
@@ -241,7 +241,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
                  metavar="BINDING", help="jsonrpc, rest or grpc; repeat it, the best first. "
                  "Default: the card's order."),
     click.option("--a2a-version", "version", cls=Setting, default="", metavar="VERSION",
-                 help="The version of A2A to speak. Below 1.0 only if you say so."),
+                 help="The version of A2A to speak. Default: the highest that the card offers."),
     click.option("--bearer", "--token", "bearer", cls=Setting, default="", metavar="TOKEN",
                  help="Bearer token. Others can see it in the process table and in your shell's "
                  "history: better set A2ACLI_BEARER, or use accord auth login."),
