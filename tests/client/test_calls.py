@@ -190,6 +190,18 @@ async def test_a_conversation_names_a_skill_for_new_tasks_only():
         assert (await talk.send("Mia", skill="greet")).text == "Hello Mia"
 
 
+async def test_a_field_that_is_misspelt_is_noticed():
+    """Before anything is sent, with the name that was meant: agents ignore fields they don't
+    know.
+    """
+    async with connect(agent) as client:
+        assert await client.call("add", a=1, b=2) == 3
+        with pytest.raises(TypeError, match=r"'add' has no field 'bb'; did you mean 'b'\?.*a, b"):
+            await client.call("add", a=1, bb=2)
+        with pytest.raises(TypeError, match=r"has no field 'quantity' \(it takes a, b\)"):
+            await client.call("add", a=1, quantity=2)
+
+
 @pytest.mark.parametrize("asked_by", ["send", "stream"])
 async def test_a_conversation_knows_of_answers_given_to_a_reply(asked_by):
     """Ask, answer, send again: the question is not open any more, whoever answered it."""

@@ -249,7 +249,7 @@ def test_what_does_not_fit_is_named_in_the_words_of_users():
         match=r"a \(a whole number\), b \(a whole number, optional\).*{\"a\": 1}",
     ):
         bound(add, Part(text="one and two"))
-    with pytest.raises(InvalidParams, match="is a list; this skill needs the fields a"):
+    with pytest.raises(InvalidParams, match="got a list; this skill needs the fields a"):
         bound(add, Part(data=[1, 2]))
     with pytest.raises(ContentTypeNotSupported, match="needs the fields a"):
         bound(add, Part(raw=b"x"))
@@ -290,3 +290,116 @@ def test_schemas_have_no_reference_at_the_top():
     assert schema is not None
     assert "$ref" not in schema
     assert schema["required"] == ["item"]
+
+
+# Bare texts and values, and fields that are misspelt
+
+
+class Query(msgspec.Struct):
+    words: str
+    limit: int = 10
+
+
+class Wish(pydantic.BaseModel):
+    city: str = "Rome"
+    days: int = 2
+
+
+def search(query: str, limit: int = 10, ctx: Context | None = None): ...
+
+
+def order(item: Order, rush: bool = False): ...
+
+
+def greet(name: str = "you", loud: bool = False): ...
+
+
+def ask(query: Query): ...
+
+
+def wish(what: Wish): ...
+
+
+def root(numbers: pydantic.RootModel[list[int]]): ...
+
+
+@pytest.mark.parametrize(
+    ("skill", "part", "values"),
+    [
+        (search, Part(text="a laptop for Ada"), {"query": "a laptop for Ada"}),
+        (search, Part(text="16"), {"query": "16"}),
+        (search, Part(text='"quoted"'), {"query": '"quoted"'}),
+        (search, Part(text='{"some": "document"}'), {"query": '{"some": "document"}'}),
+        (search, Part(text='{"query": "x", "limit": 3}'), {"query": "x", "limit": 3}),
+        (search, Part(data="a laptop"), {"query": "a laptop"}),
+        (search, Part(data={"query": "x"}), {"query": "x"}),
+        (add, Part(text="5"), {"a": 5}),
+        (add, Part(data=5), {"a": 5}),
+        (order, Part(data={"item": "nut"}), None),
+        (order, Part(data={"count": 3}), None),
+        (order, Part(data={"item": {"item": "nut"}, "rush": True}), {"rush": True}),
+        (greet, Part(text="Mia"), {"name": "Mia"}),
+        (ask, Part(text="who orders laptops?"), {"query": Query("who orders laptops?")}),
+        (ask, Part(text="16"), {"query": Query("16")}),
+        (ask, Part(data="laptops"), {"query": Query("laptops")}),
+        (ask, Part(text='{"words": "x", "limit": 1}'), {"query": Query("x", 1)}),
+        (wish, Part(text="Oslo"), {"what": Wish(city="Oslo")}),
+        (root, Part(text="[1, 2]"), {"numbers": pydantic.RootModel[list[int]]([1, 2])}),
+    ],
+)
+def test_a_bare_text_or_value_is_the_only_parameter_that_is_required(skill, part, values):
+    """Parameters that may be left out change nothing for who sends plain text; nor does it matter
+    whether the field is a parameter or stands in a type.
+    """
+    if values is None:
+        with pytest.raises(InvalidParams, match="item"):
+            bound(skill, part)
+        return
+    found = bound(skill, part)
+    assert {name: found[name] for name in values} == values
+
+
+def test_an_object_is_the_only_parameter_that_is_required():
+    """As a bare value; its fields are not those of the skill."""
+
+    def plan(point: Point, scale: float = 1.0): ...
+
+    assert bound(plan, Part(data={"x": 1, "y": 2})) == {"point": Point(1, 2)}
+    given = {"point": {"x": 1, "y": 2}, "scale": 2.0}
+    assert bound(plan, Part(data=given)) == {"point": Point(1, 2), "scale": 2.0}
+
+
+def test_a_text_and_the_data_beside_it_are_read_together():
+    """The text is the parameter that is required, the data has the others."""
+    found = bound(search, Part(text="a laptop"), Part(data={"limit": 3}))
+    assert found == {"query": "a laptop", "limit": 3}
+
+
+def test_two_parameters_that_are_required_are_not_guessed():
+    def skill(city: str, days: int): ...
+
+    with pytest.raises(InvalidParams, match="needs the fields city"):
+        bound(skill, Part(text="Rome"))
+
+
+@pytest.mark.parametrize(
+    ("skill", "good"), [(search, {"query": "x"}), (ask, {"words": "x"}), (wish, {"city": "Oslo"})]
+)
+def test_an_unknown_field_is_ignored_and_logged_once(skill, good, caplog):
+    """Once per skill and name, however often it comes, and not without end."""
+    agent = Agent("Test")
+    agent.skill(skill)
+    agent.resolve()
+    binding = agent.skills[skill.__name__].binding
+
+    def take(part: Part) -> None:
+        binding.values(Message(message_id="m", role=Role.USER, parts=[part]))
+
+    for _ in range(3):
+        take(Part(data=good | {"limmit": 3}))
+        take(Part(text=msgspec.json.encode(good | {"limmit": 3}).decode()))
+    texts = [record.getMessage() for record in caplog.records]
+    assert texts == [f"the skill {skill.__name__} has no field 'limmit'; it is ignored"]
+    for i in range(300):
+        take(Part(data=good | {f"x{i}": 1}))
+    assert len(caplog.records) == 100

@@ -134,6 +134,7 @@ async def test_a_function_may_choose(tmp_path):
 async def test_find_is_a_skill(tmp_path):
     async with company(tmp_path) as desk, connect(desk.url) as hub:
         found = await hub.call("find", {"query": "order a laptop"})
+        assert await hub.call("find", "order a laptop") == found  # as `make demo` tells people to
         assert found["untrusted"][0]["agent"] == "it"
         assert found["untrusted"][0]["skills"][0]["id"] == "orderLaptop"
 

@@ -1,8 +1,9 @@
 """The client of one agent. It is used the same way with every version and binding of A2A."""
 
 import asyncio
+import difflib
 import hashlib
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
@@ -211,10 +212,14 @@ class Client:
             timeout_s: The limit for everything: repeated calls and waiting included.
 
         Raises:
+            TypeError: The schema of the skill in the agent's card has no such field.
             CallFailed: The task failed, was rejected, or needs input. `error.reply` is the reply.
         """
         if value is not None and fields:
             raise TypeError("give a value or fields, not both")
+        if fields:
+            await self.connection.open()
+            _check_fields(self.card, skill, fields)
         content = value if value is not None else fields
         reply = await self.send(content, skill=skill, timeout_s=timeout_s)
         if reply.state is not TaskState.COMPLETED:
@@ -561,6 +566,22 @@ class Client:
         return asyncio.get_running_loop().time() + (
             self.connection.budget.work_s if timeout_s is None else timeout_s
         )
+
+
+def _check_fields(card: AgentCard, skill: str, fields: Iterable[str]) -> None:
+    """Raise TypeError for a field that a skill does not have. Agents ignore unknown fields, so
+    nobody else would notice a name that is misspelt.
+    """
+    schema = card.input_schema(skill) or {}
+    known = schema.get("properties")
+    if not isinstance(known, dict) or not known or schema.get("additionalProperties"):
+        return
+    for name in fields:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            takes = ", ".join(known)
+            raise TypeError(f"{skill!r} has no field {name!r}{meant} (it takes {takes})")
 
 
 def _with_skill(metadata: Metadata | None, skill: str) -> Metadata | None:

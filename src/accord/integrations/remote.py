@@ -11,7 +11,6 @@ from msgspec import UNSET
 
 from ..client import AgentFault, Client, ClientReply, Stream
 from ..model import (
-    SCHEMA,
     A2AError,
     AgentCard,
     AgentSkill,
@@ -176,15 +175,11 @@ def _input_schema(card: AgentCard, skill: str) -> tuple[dict[str, Any] | None, b
 
 
 def _declared(card: AgentCard, skill: str) -> dict[str, Any] | None:
-    for extension in card.capabilities.extensions:
-        if extension.uri == SCHEMA and extension.params is not None:
-            skills = extension.params.get("skills")
-            schemas = skills.get(skill) if isinstance(skills, dict) else None
-            found = schemas.get("input") if isinstance(schemas, dict) else None
-            if isinstance(found, dict) and len(msgspec.json.encode(found)) <= _MAX_SCHEMA:
-                tidy: dict[str, Any] = _tidy(found)
-                return tidy
-    return None
+    found = card.input_schema(skill)
+    if found is None or len(msgspec.json.encode(found)) > _MAX_SCHEMA:
+        return None
+    tidy: dict[str, Any] = _tidy(found)
+    return tidy
 
 
 def _tidy(schema: Any) -> Any:

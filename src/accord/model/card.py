@@ -1,8 +1,11 @@
 """The agent card and its security objects."""
 
+from typing import Any
+
 from msgspec import field
 
 from .base import Metadata, Model, brief
+from .extensions import SCHEMA
 
 __all__ = [
     "MAX_SIGNATURES",
@@ -183,6 +186,16 @@ class AgentCard(Model):
     security_requirements: list[SecurityRequirement] = []
     signatures: list[AgentCardSignature] = []
     icon_url: str | None = None
+
+    def input_schema(self, skill: str) -> dict[str, Any] | None:
+        """Return the JSON Schema of what a skill takes; None if the card does not have it."""
+        for extension in self.capabilities.extensions:
+            skills = (extension.params or {}).get("skills") if extension.uri == SCHEMA else None
+            schemas = skills.get(skill) if isinstance(skills, dict) else None
+            found = schemas.get("input") if isinstance(schemas, dict) else None
+            if isinstance(found, dict):
+                return found
+        return None
 
     def __repr__(self) -> str:
         skills = ", ".join(skill.id for skill in self.skills)

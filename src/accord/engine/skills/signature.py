@@ -3,10 +3,8 @@
 Decided once, when the app is built; applied to every message before any task exists.
 """
 
-import contextlib
 import datetime
 import inspect
-import json
 import types
 import typing
 from collections.abc import Callable
@@ -18,21 +16,11 @@ from msgspec import UNSET
 from ...auth import Caller
 from ...model import ContentTypeNotSupported, InvalidParams, Message, OpenUrl, ParseError
 from ...protocol import text
-from ...schema import Shape, in_words, is_object_type, json_schema, to_builtins
+from ...schema import Shape, is_object_type
+from .fields import Fields, Slot, UnknownFields, kind_in_words, text_field
 from .values import File, files_of
 
 __all__ = ["Parameters", "bind"]
-
-
-class Slot(NamedTuple):
-    """One parameter and where its value comes from."""
-
-    name: str
-    kind: str
-    shape: Shape | None
-    is_required: bool
-    description: str = ""
-    default: Any = UNSET
 
 
 class Parameters(NamedTuple):
@@ -41,7 +29,7 @@ class Parameters(NamedTuple):
     slots: tuple[Slot, ...]
     context: str  # the name of the Context parameter, "" if it has none
     caller: str
-    fields: "Fields | None" = None  # parameters that are the fields of one JSON object
+    fields: Fields | None = None  # parameters that are the fields of one JSON object
 
     def open_files(self, values: dict[str, Any], open_url: OpenUrl | None) -> None:
         """Have files among the arguments fetched by this function."""
@@ -70,6 +58,16 @@ class Parameters(NamedTuple):
             values |= self.fields.values(message)
         return values
 
+    def for_skill(self, skill: str) -> "Parameters":
+        """Return these parameters, logging unknown fields under the name of the skill."""
+        if self.fields is not None:
+            self.fields.unknown = UnknownFields(skill, self.fields.names)
+        slots = tuple(
+            slot._replace(unknown=_unknown(slot, skill)) if slot.kind == "data" else slot
+            for slot in self.slots
+        )
+        return self._replace(slots=slots)
+
     def schema(self) -> dict[str, Any] | None:
         """Return the JSON Schema of the data part the function takes; None if it takes none."""
         if self.fields is not None:
@@ -79,125 +77,6 @@ class Parameters(NamedTuple):
             return None
         schema = slot.shape.schema() if slot.shape is not None else {"type": "string"}
         return schema | {"description": slot.description} if slot.description else schema
-
-
-class Fields:
-    """Several parameters that are the fields of one JSON object: a data part, or JSON as text."""
-
-    def __init__(self, slots: list[Slot]) -> None:
-        self._slots = slots
-        self._struct = msgspec.defstruct(
-            "Fields",
-            [
-                (slot.name, slot.shape.type)
-                if slot.is_required
-                else (slot.name, slot.shape.type, UNSET)
-                for slot in slots
-                if slot.shape is not None
-            ],
-            kw_only=True,
-        )
-        self._shape = Shape(self._struct)
-
-    def values(self, message: Message) -> dict[str, Any]:
-        """Return the arguments a message gives."""
-        for i, part in enumerate(message.parts):
-            if part.data is not UNSET:
-                return self._read(part.data, f"message.parts[{i}].data")
-        if not message.text:
-            if any(slot.is_required for slot in self._slots):
-                raise ContentTypeNotSupported(f"this skill needs {self._needs()}")
-            return {}
-        try:
-            value = text.loads(message.text.encode())
-        except ParseError:
-            what = f"needs {self._needs()}"
-            raise InvalidParams(
-                f"this skill {what}", violations=(("message.parts", what),)
-            ) from None
-        return self._read(value, "message.parts")
-
-    def schema(self) -> dict[str, Any]:
-        schema = json_schema(self._struct)
-        schema.pop("title", None)
-        properties = schema["properties"]
-        for slot in self._slots:
-            described = properties[slot.name]
-            described.pop("default", None)
-            if slot.description:
-                described["description"] = slot.description
-            if slot.default is not UNSET and slot.default is not None:
-                # A default that is no JSON value stays the function's own.
-                with contextlib.suppress(TypeError):
-                    described["default"] = to_builtins(slot.default)
-        schema["required"] = [slot.name for slot in self._slots if slot.is_required]
-        return schema
-
-    def _read(self, value: Any, where: str) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            what = f"is {in_words(value)}; this skill needs {self._needs()}"
-            raise InvalidParams(f"{where}: {what}", violations=((where, what),))
-        found = self._shape.read(value, where)
-        return {
-            slot.name: item
-            for slot in self._slots
-            if (item := getattr(found, slot.name)) is not UNSET
-        }
-
-    def _needs(self) -> str:
-        """Name the fields in words, with an example of what to send."""
-        properties = self.schema()["properties"]
-        names = ", ".join(
-            f"{slot.name} ({_kind_in_words(properties[slot.name])}"
-            f"{'' if slot.is_required else ', optional'})"
-            for slot in self._slots
-        )
-        example = {
-            slot.name: _example(properties[slot.name])
-            for slot in self._slots
-            if slot.is_required or len(self._slots) == 1
-        }
-        return (
-            f"the fields {names}, as a data part or as JSON text, for example {json.dumps(example)}"
-        )
-
-
-_IN_WORDS = {
-    "integer": "a whole number",
-    "number": "a number",
-    "string": "text",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
-_EXAMPLES = {
-    "integer": 1,
-    "number": 1.5,
-    "string": "text",
-    "boolean": True,
-    "array": [],
-    "object": {},
-    "null": None,
-}
-
-
-def _kind_in_words(schema: dict[str, Any]) -> str:
-    if "enum" in schema:
-        return "one of " + ", ".join(str(value) for value in schema["enum"])
-    if schema.get("format") in ("date", "date-time", "time"):
-        return {"date": "a date", "time": "a time"}.get(schema["format"], "a date and time")
-    return _IN_WORDS.get(schema.get("type", ""), "an object" if "$ref" in schema else "any value")
-
-
-def _example(schema: dict[str, Any]) -> Any:
-    if "enum" in schema:
-        return schema["enum"][0]
-    if schema.get("format") in ("date", "date-time", "time"):
-        return {"date": "2026-05-31", "time": "12:00:00"}.get(
-            schema["format"], "2026-05-31T12:00:00Z"
-        )
-    return _EXAMPLES.get(schema.get("type", "object"), {})
 
 
 def bind(function: Callable[..., Any], hints: dict[str, Any], context_type: type) -> Parameters:
@@ -334,6 +213,14 @@ def _without_none(type_: Any) -> tuple[Any, bool]:
     return type_, False
 
 
+def _unknown(slot: Slot, skill: str) -> UnknownFields | None:
+    """What logs the unknown fields of an object; None if it may have any."""
+    schema = slot.shape.schema() if slot.shape is not None else {}
+    if not schema.get("properties") or schema.get("additionalProperties"):
+        return None
+    return UnknownFields(skill, frozenset(schema["properties"]))
+
+
 def _missing(slot: Slot, what: str) -> Any:
     if slot.is_required:
         raise ContentTypeNotSupported(
@@ -380,18 +267,36 @@ def _take_bytes(message: Message, slot: Slot, _: bool) -> Any:
 
 
 def _take_data(message: Message, slot: Slot, takes_text: bool) -> Any:
-    assert slot.shape is not None  # a data slot has one
     for i, part in enumerate(message.parts):
         if part.data is not UNSET:
-            return slot.shape.read(part.data, f"message.parts[{i}].data")
+            return _read_object(slot, part.data, f"message.parts[{i}].data")
     if takes_text or not message.text:
         return _missing(slot, "a data part")
+    assert slot.shape is not None  # a data slot has one
+    field = text_field(slot.shape.schema())
     try:
         value = text.loads(message.text.encode())
     except ParseError:
-        what = f"needs JSON for {slot.name!r}, as a data part or as text"
-        raise InvalidParams(f"this skill {what}", violations=(("message.parts", what),)) from None
-    return slot.shape.read(value, "message.parts")
+        if not field:
+            what = f"needs JSON for {slot.name!r}, as a data part or as text"
+            raise InvalidParams(
+                f"this skill {what}", violations=(("message.parts", what),)
+            ) from None
+        value = message.text
+    if field and not isinstance(value, dict):
+        value = message.text  # as it was typed: a 16 may be meant as "16"
+    return _read_object(slot, value, "message.parts")
+
+
+def _read_object(slot: Slot, value: Any, where: str) -> Any:
+    """Return the object. A bare text is the field that `text_field` names."""
+    assert slot.shape is not None  # a data slot has one
+    if isinstance(value, str) and (field := text_field(slot.shape.schema())):
+        value = {field: value}
+    found = slot.shape.read(value, where)
+    if slot.unknown is not None and isinstance(value, dict):
+        slot.unknown.look_at(value)
+    return found
 
 
 def _take_value(message: Message, slot: Slot, takes_text: bool) -> Any:
@@ -403,7 +308,7 @@ def _take_value(message: Message, slot: Slot, takes_text: bool) -> Any:
         if part.data is not UNSET:
             return slot.shape.read(part.data, f"message.parts[{i}].data")
     if takes_text or not message.text:
-        return _missing(slot, f"{slot.name} ({_kind_in_words(slot.shape.schema())})")
+        return _missing(slot, f"{slot.name} ({kind_in_words(slot.shape.schema())})")
     return slot.shape.read_text(message.text, slot.name)
 
 

@@ -88,7 +88,7 @@ class Skill:
         be filled.
         """
         hints = typing.get_type_hints(self.function, localns=self._names, include_extras=True)
-        self.binding = bind(self.function, hints, Context)
+        self.binding = bind(self.function, hints, Context).for_skill(self.id)
         self.makes_task = hints.get("return") is not Reply
         self.takes_files = any(slot.kind in ("file", "files") for slot in self.binding.slots)
         self._returns = hints.get("return")
