@@ -18,7 +18,7 @@ SOURCE = Path(accord.__file__).parent
 ORDER = [
     {"extras", "lazy"},
     {"model", "forks", "private", "sockets"},
-    {"net"},
+    {"net", "siblings"},
     {"protocol", "auth", "store", "observe"},
     {"schema"},
     {"engine", "push", "client"},

@@ -29,6 +29,7 @@ from .server import HttpRequest, HttpResponse
 from .server.http import CARD_PATH, CardEndpoint, Receive, Router, Send
 from .server.process import hearing
 from .server.transport import Tls, Unread
+from .siblings import SEVERAL, parent_of_workers, worker_beside_us
 from .store import Store, open_store
 
 if TYPE_CHECKING:
@@ -478,6 +479,19 @@ class App(Router):
                 "use --store postgresql://..., or one worker"
             )
 
+    def _check_workers(self) -> None:
+        """Say so if a worker of the same parent serves this agent from a memory of its own."""
+        store = self._engine.tasks.store
+        if store.is_shared or not store.is_volatile:
+            return  # one that is shared may be; a file refuses the second process itself
+        if other := worker_beside_us(self.agent.name):
+            _log.error(
+                "tasks in memory are this process's alone, and process %d, a worker of the same "
+                "parent (process %d), serves %r too: each of them finds its own tasks and no "
+                "others; %s",
+                *(other, parent_of_workers(), self.agent.name, SEVERAL),
+            )
+
     def share_grpc(self, sockets: "list[socket.socket]") -> None:
         """Serve gRPC on sockets that other processes serve too."""
         assert self._grpc is not None  # it was given a port
@@ -510,6 +524,7 @@ class App(Router):
     async def _open(self) -> None:
         if self._signs_card:
             _ = self.keyring  # an error now, not with the first card
+        self._check_workers()
         self._observe()  # before any run that goes on now
         await self._engine.open()
         _log.info("addresses that strangers give are called %s", egress_words(self._egress_proxy))

@@ -13,6 +13,11 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+try:
+    import resource  # here: when it is needed, there is no descriptor left to import it with
+except ImportError:  # Windows, where sockets are no files
+    resource = None  # type: ignore[assignment]
+
 __all__ = ["AT_ONCE", "Acceptor"]
 
 log_ = logging.getLogger("accord")
@@ -109,7 +114,5 @@ def _advice(error: OSError) -> str:
     )
 
 
-def _limit() -> int:
-    import resource  # not on Windows, where sockets are no files
-
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+def _limit() -> str:
+    return str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]) if resource is not None else "the"

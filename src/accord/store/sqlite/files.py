@@ -16,6 +16,7 @@ from urllib.parse import quote
 from ...forks import close_in_children
 from ...model import whole_number
 from ...private import private_file, private_folder, private_opener
+from ...siblings import SEVERAL, parent_of_workers
 from ..contract import CommitFailed, Stats
 from .migrations import newest
 
@@ -64,7 +65,12 @@ def hold(path: Path) -> BinaryIO:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.seek(0)
-            holder = lock.read(32).decode(errors="replace").strip()
+            holder, _, parent = lock.read(64).decode(errors="replace").strip().partition(" ")
+            if parent == str(parent_of_workers() or None):
+                raise RuntimeError(
+                    f"{path} is for one process, and process {holder}, a worker of the same parent "
+                    f"(process {parent}), has it; {SEVERAL}"
+                ) from None
             raise RuntimeError(
                 f"{path} is in use by {_named(holder)}; stop that first, or use another "
                 "file with --store sqlite:///other.db"
@@ -72,7 +78,7 @@ def hold(path: Path) -> BinaryIO:
         close_in_children(lock, lambda lock: [lock.fileno()])
         try:
             lock.truncate(0)
-            lock.write(b"%d\n" % os.getpid())
+            lock.write(b"%d %d\n" % (os.getpid(), parent_of_workers()))
             private_file(path)  # before SQLite does: what it makes beside it is like it
         except OSError as error:
             error.filename = error.filename or str(name)
