@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import hashlib
+import weakref
 from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
@@ -74,6 +75,7 @@ class Client:
 
     def __init__(self, connection: AgentConnection) -> None:
         self.connection = connection
+        self.streams: weakref.WeakSet[Stream] = weakref.WeakSet()  # those that are held
 
     # About the agent
 
@@ -365,7 +367,14 @@ class Client:
         return page
 
     async def cancel(self, task_id: str, *, metadata: Metadata | None = None) -> Task:
-        """Cancel a task and return it."""
+        """Cancel a task and return it. Streams of this client about it end soon after."""
+        task = await self._cancel(task_id, metadata)
+        if task.status.state in FINAL:
+            for stream in [one for one in self.streams if one.task_id == task_id]:
+                stream.expect_end()
+        return task
+
+    async def _cancel(self, task_id: str, metadata: Metadata | None) -> Task:
         was_repeated = False
 
         def note_repeat() -> None:

@@ -9,7 +9,7 @@ each event once and in order, or is told of a gap.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,6 +48,7 @@ StreamEvent: TypeAlias = Task | StatusUpdate | ArtifactUpdate | Message | Gap
 _LIVE, _RESUMED, _SNAPSHOT = "live", "resumed", "snapshot"
 
 _LAST_BYTES_S = 0.2
+_LAST_EVENTS_S = 1.0  # after the task has ended
 _POLL_MOST_S = 2.0
 
 
@@ -128,6 +129,9 @@ class Stream:
             False  # went on without knowing for sure: to be compared with the task in the end
         )
         self._echo: Echo | None = None
+        self._reading: asyncio.Timeout | None = None  # for the next frame
+        self._end_by: float | None = None  # the task has ended: when the stream should have, too
+        client.streams.add(self)
 
     def __aiter__(self) -> "Stream":
         return self
@@ -246,13 +250,16 @@ class Stream:
         try:
             if self._source is None:
                 self._source = await self._open()
-            items = await anext(self._source)
+            async with asyncio.timeout_at(self._end_by) as self._reading:
+                items = await anext(self._source)
         except StopAsyncIteration:
             self._source = None
             await self._ended()
         except (A2AError, AgentFault) as error:
             self._source = None
             await self._recover(error)
+        except TimeoutError:
+            await self._end_late()
         else:
             if not items:
                 self._answered_at = asyncio.get_running_loop().time()
@@ -260,6 +267,19 @@ class Stream:
             if self._is_restarting:
                 self._is_restarting = False
                 await self._drop()
+
+    def expect_end(self) -> None:
+        """Wait for the rest only for a moment: the agent has said elsewhere that the task ended."""
+        self._end_by = asyncio.get_running_loop().time() + _LAST_EVENTS_S
+        if self._reading is not None and not self._reading.expired():
+            with suppress(RuntimeError):  # it is not being read
+                self._reading.reschedule(self._end_by)
+
+    async def _end_late(self) -> None:
+        """The agent forgot to end the stream: ask how the task stands."""
+        self._end_by = None
+        await self._drop()
+        await self._fetch_task()
 
     async def _open(self) -> AsyncIterator[list[Item]]:
         connection = self._client.connection
