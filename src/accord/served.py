@@ -159,7 +159,7 @@ class ServedAgent:
             card.security_schemes = {
                 name: scheme.card(scopes)
                 for name, scheme in agent.auth.schemes.items()
-                if scheme.is_declared
+                if not scheme.is_open
             }
             card.security_requirements = agent.auth.requirements()
         return card if agent.edit_card is None else edited(card, agent.edit_card)

@@ -26,6 +26,7 @@ from accord.model import (
     TaskNotFound,
     TaskState,
     TooManyRequests,
+    Unauthenticated,
     Unavailable,
 )
 from tests.auth.test_client import Agent as OAuthAgent
@@ -622,7 +623,7 @@ async def test_the_vaults_credential_goes_to_the_agent_and_the_callers_does_not(
                 {"kind": "bearer", "secret": "s3cret"},
             )
             assert (await ada.send("who?")).text == "hub"
-    assert set(shown) == {"", "Bearer s3cret"}
+    assert set(shown) == {"Bearer s3cret"}
 
 
 async def test_an_oauth_client_gets_its_tokens_itself(tmp_path):
@@ -657,3 +658,19 @@ async def test_a_name_that_is_given_again_has_none_of_the_old_tasks(tmp_path):
             with pytest.raises(TaskNotFound):
                 await client.get(old.task_id)
             assert (await client.send("hi")).text == "hi"
+
+
+@pytest.mark.parametrize("binding", ["JSONRPC", "HTTP+JSON", "GRPC"])
+@pytest.mark.parametrize("name", ["", "clerk"])
+async def test_an_extended_card_is_not_for_guests(tmp_path, binding, name):
+    """The hub asks for a credential before it (A2A 1.0, section 13.3), its own and its agents'."""
+    async with served(clerk()) as agent, hub_at(tmp_path, grpc_port=0, guests="call") as desk:
+        await desk.add(agent)
+        await desk.key("ada")
+        url = f"{desk.url}/agents/{name}" if name else desk.url
+        async with connect(url, binding=binding) as guest:
+            assert guest.card.capabilities.extended_agent_card is True
+            with pytest.raises(Unauthenticated):
+                await guest.extended_card()
+        async with connect(url, binding=binding, auth=ApiKey(desk.keys["ada"])) as ada:
+            assert (await ada.extended_card()).skills

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
+    from .anyone import Anyone as Anyone
     from .api_keys import ApiKeys as ApiKeys
     from .api_keys import digest_of as digest_of
     from .api_keys import new_api_key as new_api_key
@@ -55,6 +56,7 @@ if not TYPE_CHECKING:  # else every name would seem to exist
         __name__,
         {
             "ANONYMOUS": "caller",
+            "Anyone": "anyone",
             "ApiKeys": "api_keys",
             "Auth": "schemes",
             "Authenticator": "authenticator",

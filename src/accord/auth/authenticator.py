@@ -13,6 +13,7 @@ from ..model import (
     TooManyRequests,
     Unauthenticated,
 )
+from .anyone import Anyone
 from .caller import Caller
 from .forwarded import TrustedProxies
 from .schemes import Auth, Challenge, Credentials, InvalidCredentials, Resources, Scheme
@@ -41,7 +42,18 @@ class Authenticator:
         self._ways = [
             (way, frozenset().union(*(scheme.scopes for scheme in way)))
             for way in auth.alternatives
+            if not way[0].is_open
         ]
+        if not self._ways:
+            raise ValueError(
+                "auth= that anyone passes asks nobody; leave it out, or name a scheme beside it: "
+                "ApiKeys() | Anyone()"
+            )
+        self._anyone = next((one for one in self.schemes if isinstance(one, Anyone)), None)
+        # Where credentials may be, also those that no scheme can read. Other cookies are harmless.
+        self._secret_headers = {"authorization"}.union(
+            *(scheme.secret_headers for scheme in self.schemes)
+        ) - {"cookie"}
         self._realm = _quotable(realm)
         self._logins = _Logins(limits.failed_logins)
         self._failures = _Counts(limits.failed_logins, limits.failed_logins / 60)
@@ -67,6 +79,8 @@ class Authenticator:
         """What is wrong with a request of which only the headers have come: it shows no credentials
         at all. None if it has to be looked at.
         """
+        if self._anyone is not None:
+            return None
         try:
             if any(scheme.read(credentials) for scheme in self.schemes):
                 return None
@@ -83,7 +97,10 @@ class Authenticator:
                 shown = way[0].read(credentials) if len(way) == 1 else ""
                 caller = way[0].recall(shown) if shown else None
                 if caller is not None and scopes <= caller.scopes:
-                    return caller if not self._calls.take(caller.identity) else None
+                    return caller if not self._take_call(caller, credentials) else None
+            if self._anyone is not None and not self._shows_any(credentials):
+                caller = self._anyone.caller
+                return caller if not self._take_call(caller, credentials) else None
         except InvalidCredentials:
             pass
         return None
@@ -113,7 +130,7 @@ class Authenticator:
             if caller is None:
                 continue
             if scopes <= caller.scopes:
-                self._check_calls(caller)
+                self._check_calls(caller, credentials)
                 return caller
             attempt.missing = attempt.missing or scopes - caller.scopes
         if attempt.missing:
@@ -121,7 +138,25 @@ class Authenticator:
         if attempt.failed:
             self._count_failure(self._proxies.client_of(credentials), attempt)
             raise self._unauthenticated(metadata(), "invalid_token", attempt.told)
+        if self._anyone is not None and not self._shows_any(credentials):
+            self._check_calls(self._anyone.caller, credentials)
+            return self._anyone.caller
         raise self._unauthenticated(metadata(), "", {})
+
+    def _shows_any(self, credentials: Credentials) -> bool:
+        """Whether a request shows credentials, be it such that no scheme here reads."""
+        return any(credentials.header(name) for name in self._secret_headers) or any(
+            scheme.read(credentials) for scheme in self.schemes
+        )
+
+    def has_shown(self, caller: Caller) -> bool:
+        """Whether a caller has shown credentials, and did not come in without."""
+        scheme = self.auth.schemes.get(caller.scheme)
+        return not caller.is_anonymous and (scheme is None or not scheme.is_open)
+
+    def needed(self) -> Unauthenticated:
+        """The error for a caller who has shown none, where some are needed."""
+        return self._unauthenticated("", "", {})
 
     def _count_failure(self, source: str, attempt: "_Attempt") -> None:
         reasons = "; ".join(attempt.failed)
@@ -202,8 +237,12 @@ class Authenticator:
         )
         return tuple(dict.fromkeys(text for text in found if text))
 
-    def _check_calls(self, caller: Caller) -> None:
-        wait_s = self._calls.take(caller.identity)
+    def _take_call(self, caller: Caller, credentials: Credentials) -> int:
+        """Count a call of a caller, or of an address that shows none; return how long it waits."""
+        return self._calls.take(caller.identity or self._proxies.client_of(credentials))
+
+    def _check_calls(self, caller: Caller, credentials: Credentials) -> None:
+        wait_s = self._take_call(caller, credentials)
         if wait_s:
             raise TooManyRequests(
                 f"more than {self._calls_per_s:g} calls per second of one caller",

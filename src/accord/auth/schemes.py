@@ -14,7 +14,7 @@ import msgspec
 
 from ..model import SecurityRequirement, SecurityScheme, StringList
 from ..net import Guard
-from .caller import Caller
+from .caller import ANONYMOUS, Caller
 
 if TYPE_CHECKING:
     from ..store import KeyStore
@@ -196,16 +196,18 @@ class Auth(abc.ABC):
                 {
                     scheme.name: StringList(sorted({*scheme.scopes, *scopes}))
                     for scheme in way
-                    if scheme.is_declared
+                    if not scheme.is_open
                 }
             )
             for way in self.alternatives
         ]
 
     def check(self) -> None:
-        """Raise ValueError if two different schemes have one name."""
+        """Raise ValueError for schemes that can't be told apart, or make no sense together."""
         found: dict[str, Scheme] = {}
         for way in self.alternatives:
+            if len(way) > 1 and any(one.is_open for one in way):
+                raise ValueError("who shows nothing can't be asked for more; write ... | Anyone()")
             for one in way:
                 if found.setdefault(one.name, one) is not one:
                     raise ValueError(
@@ -234,7 +236,7 @@ class Scheme(Auth):
     needs_certificate = False
     # Headers its credentials come in, in lower case: never recorded, never shown.
     secret_headers: frozenset[str] = frozenset(["authorization"])
-    is_declared = True  # in the card; else callers need nothing for it
+    is_open = False  # callers show nothing for it, and the card does not name it
 
     def __init__(self, name: str, scopes: Iterable[str] = ()) -> None:
         if not name:
@@ -327,11 +329,13 @@ class _Custom(Scheme):
         found = await self.function(credentials)
         if found is None:
             raise InvalidCredentials("not accepted")
-        if not isinstance(found, Caller) or not found.name:
+        if not isinstance(found, Caller):
             raise TypeError(
-                f"{self.function.__name__} returned {type(found).__name__}; return a Caller with a "
-                "name, or None"
+                f"{self.function.__name__} returned {type(found).__name__}; return a Caller, "
+                "ANONYMOUS, or None"
             )
+        if found.is_anonymous:
+            return ANONYMOUS
         return found if found.scheme else msgspec.structs.replace(found, scheme=self.name)
 
     def challenge(self, why: Challenge) -> str:
@@ -370,8 +374,10 @@ def basic_user(shown: str) -> str:
 def scheme(
     card: SecurityScheme, *, name: str = "custom", scopes: Iterable[str] = ()
 ) -> Callable[[Callable[[Credentials], Awaitable[Caller | None]]], Auth]:
-    """Make a function a security scheme: it gets what a request shows and returns its caller, or
-    None. It is not asked about requests that show nothing where `card` says: those are anonymous.
+    """Make a function a security scheme: it gets what a request shows and returns its caller,
+    ANONYMOUS for one who may call and is nobody, or None for one who is refused. It is not asked
+    about requests that show nothing where `card` says: those are refused, unless `| Anyone()` lets
+    them in.
 
     @scheme(SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Session")))
     async def session(request: Credentials) -> Caller | None: ...

@@ -130,9 +130,11 @@ def _told(skill: Skill) -> list[str]:
 
 def credential_words(auth: Auth) -> str:
     """What a caller has to add for the first way to authenticate, with words in capitals for what
-    only they know.
+    only they know; nothing if anyone may call.
     """
-    return " ".join(_option(scheme) for scheme in auth.alternatives[0] if scheme.is_declared)
+    if any(scheme.is_open for scheme in auth.schemes.values()):
+        return ""
+    return " ".join(_option(scheme) for scheme in auth.alternatives[0])
 
 
 def _option(scheme: Scheme) -> str:

@@ -314,7 +314,7 @@ def greet(
             file=file,
             modes=agent.taken_modes(first),
         )
-        key = "" if agent.auth is None else f" {credential_words(agent.auth)}"
+        key = "" if agent.auth is None else f" {credential_words(agent.auth)}".rstrip()
         echo("\nTry it:  ", style(f"{line}{key}", bold=True))
 
 

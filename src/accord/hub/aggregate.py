@@ -53,7 +53,6 @@ class AggregateAgent:
         )
         agent.skills["do"].on_cancel = self._relay.cancel
         agent.takes_any_skill = True
-        agent.is_extended_card_public = True
         agent.extend_card = self._card_for
 
     # Skills

@@ -4,7 +4,7 @@ import inspect
 
 import msgspec
 
-from ..model import AgentCard, GetExtendedCardRequest, Unauthenticated, UnsupportedOperation
+from ..model import AgentCard, GetExtendedCardRequest, UnsupportedOperation
 from .call import Call
 from .service import Service
 
@@ -21,8 +21,8 @@ async def get_extended_card(
         raise UnsupportedOperation(
             "this agent has no extended card; the public one is at /.well-known/agent-card.json"
         )
-    if call.caller.is_anonymous and not service.agent.is_extended_card_public:
-        raise Unauthenticated("the extended card is for authenticated callers")
+    if not service.agent.is_extended_card_public and not service.has_shown(call.caller):
+        raise service.needed("the extended card is for authenticated callers; its card says how")
     # The user's function may change what it is given.
     card = msgspec.convert(msgspec.to_builtins(service.card_for(call)), AgentCard)
     found = extend(card, call.caller)
@@ -39,6 +39,6 @@ async def get_card(service: Service, call: Call, request: GetExtendedCardRequest
     """Return the card this caller may see: the extended one if there is one, else the public
     one.
     """
-    if service.agent.extend_card is None or call.caller.is_anonymous:
+    if service.agent.extend_card is None or not service.has_shown(call.caller):
         return service.card_for(call)
     return await get_extended_card(service, call, request)

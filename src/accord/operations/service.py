@@ -5,12 +5,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..auth import Authenticator
+from ..auth import Authenticator, Caller
 from ..engine import offload
 from ..engine.log import NOBODY, Sender
 from ..engine.runs import Engine
 from ..engine.skills import AgentBase, Skill
-from ..model import AgentCard, ExtensionSupportRequired, InvalidParams, PermissionDenied
+from ..model import (
+    AgentCard,
+    ExtensionSupportRequired,
+    InvalidParams,
+    PermissionDenied,
+    Unauthenticated,
+)
 from ..observe import NO_TRACE, recorded_trace
 from ..protocol import Codec, CodecChoice
 from ..push import Notifier
@@ -111,7 +117,20 @@ class Service:
         """Raise PermissionDenied for a caller who may not use this skill."""
         missing = skill.scopes - call.caller.scopes
         if missing and self.authenticator is not None:
+            if not self.has_shown(call.caller):
+                raise self.needed(f"skill {skill.id!r} is for authenticated callers")
             raise self.authenticator.denied(missing)
+
+    def has_shown(self, caller: Caller) -> bool:
+        """Whether a caller has shown credentials."""
+        return self.authenticator is not None and self.authenticator.has_shown(caller)
+
+    def needed(self, what: str) -> Unauthenticated:
+        """The error for a caller who has shown none, with how to show some."""
+        error = Unauthenticated(what)
+        if self.authenticator is not None:
+            error.challenges = self.authenticator.needed().challenges
+        return error
 
     def check_extensions(self, call: Call) -> None:
         """Raise ExtensionSupportRequired if the card requires an extension the caller did not

@@ -358,11 +358,19 @@ class AgentBase:
         """Let a function write the extended card, which only authenticated callers get: it is given
         the public card and the caller, and returns the card this caller gets, or None for the
         public one.
+
+        agent = Agent("Shop", auth=ApiKeys() | Anyone())  # open to all, and more for some
+
+        @agent.extended_card
+        async def extended(card: AgentCard, caller: Caller) -> AgentCard:
+            card.description += f" Prices are those of {caller.tenant or caller.name}."
+            card.skills.append(AgentSkill("refund", "Refund", "Give money back", ["refund"]))
+            return card
         """
         if self.auth is None:
             raise ValueError(
                 f"agent {self.name!r} has no auth=, and the extended card is for authenticated "
-                "callers only"
+                "callers only; if all may call: auth=ApiKeys() | Anyone()"
             )
         self.extend_card = function
         return function

@@ -11,10 +11,8 @@ from enum import StrEnum
 
 import msgspec
 
-from ...auth import OIDC, ApiKeys, Auth, Caller, Credentials, digest_of, new_api_key
-from ...auth import Scheme as AuthScheme
-from ...model import HTTPAuthSecurityScheme as HttpScheme
-from ...model import InvalidParams, SecurityScheme, now_ms
+from ...auth import OIDC, Anyone, ApiKeys, Auth, Caller, digest_of, new_api_key
+from ...model import InvalidParams, now_ms
 from ...store import KeyStore, StoredApiKey
 from ..errors import EntryNotFound
 from ..settings import HubSettings
@@ -64,31 +62,6 @@ GUEST = Caller(GUESTS, scheme=GUESTS)
 SYSTEM = Person("hub", "hub", HubRole.ADMIN)  # what the hub does by itself
 
 
-class Guests(AuthScheme):
-    """Callers who show nothing, where the hub allows them."""
-
-    is_guessable = False
-    is_declared = False
-    secret_headers = frozenset()
-    is_ambient = True  # so that pages of other sites can't use the hub through a browser
-
-    def __init__(self) -> None:
-        super().__init__(GUESTS)
-
-    def card(self, scopes: frozenset[str] = frozenset()) -> SecurityScheme:
-        return SecurityScheme(http_auth_security_scheme=HttpScheme(scheme="None"))
-
-    def read(self, credentials: Credentials) -> str:
-        shown = credentials.header("authorization") or credentials.header("x-api-key")
-        return "" if shown else "guest"  # who shows something wrong is refused, not a guest
-
-    def recall(self, shown: str) -> Caller | None:
-        return GUEST
-
-    async def authenticate(self, shown: str, credentials: Credentials) -> Caller:
-        return GUEST
-
-
 class People:
     """Callers, users, teams and keys."""
 
@@ -113,7 +86,9 @@ class People:
                     "tokens have to name the hub they are for: give --oidc-audience, or --url"
                 )
             found = found | OIDC(self._settings.oidc, audience=audience)
-        return found if self.guests == "off" else found | Guests()
+        if self.guests == "off":
+            return found
+        return found | Anyone(name=GUESTS, caller=GUEST)
 
     def person(self, caller: Caller) -> Person:
         """Return the role and teams of a caller."""

@@ -110,7 +110,6 @@ class Gate:
             auth=self._hub.agent.auth,
             connect=functools.partial(self.upstreams.connect, key_of(entry)),
         )
-        agent.is_extended_card_public = True
         agent.card(functools.partial(card_out, entry))
         agent.extend_card = functools.partial(self._card_for, entry.name)
         return agent
