@@ -3,9 +3,8 @@
 async with connect(agent) as client:            # your own agent, in process: no network, no port
     assert (await client.send("hi")).text == "Hello"
 
-async with FakeAgent("Sunny", Ask("Which day?")) as weather:     # somebody else's agent, as you
-need it
-    weather.fail(Status(503), Cut(after=2))                      # and its bad days
+async with FakeAgent("Sunny", Ask("Which day?")) as weather:  # somebody else's, as you need it
+    weather.fail(Status(503), Disconnect(after=2))            # and its bad days
     async with connect(weather.url) as client: ...
 """
 
