@@ -65,17 +65,24 @@ $(JS) $(IDP): %/node_modules: %/package.json
 CONSOLE := src/accord/console/static/index.html
 
 $(CONSOLE): console/package.json console/index.html console/vite.config.ts $(shell find console/src console/public -type f)
-	@if command -v npm >/dev/null; then cd console && npm install --no-package-lock --ignore-scripts --no-audit --no-fund --silent \
-	&& npm run --silent build -- --logLevel warn; \
-	else echo "no Node.js here: the console is not built"; fi
+	@$(PYTHON) console/build.py
 
 console: $(CONSOLE) ## Build the web console
 
 shots: $(DEV) $(CONSOLE) programs ## Make the pictures of the console for the docs
 	$(BIN)/python -m tests.console.shots
 
-demo: $(RUN) $(CONSOLE) ## Start a hub with the example agents and walk through a conversation
-	$(BIN)/python -m examples.demo
+# Where make has set Accord up already, else in an environment of its own: a .venv that is yours is not changed.
+DEMO := $(if $(wildcard $(RUN)),$(VENV),.venv-demo)
+
+.venv-demo/.run: pyproject.toml
+	@echo "Setting up $(@D) for the demo: about a minute, once."
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+demo: $(DEMO)/.run $(CONSOLE) ## Start a hub with the example agents and walk through a conversation
+	@$(DEMO)/bin/python -m examples.demo
 
 # Programs that tests use, from Debian's packages. A test whose program is not here says so and is skipped.
 PROGRAMS := strace chromium nginx caddy pgbouncer prometheus

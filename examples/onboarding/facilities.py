@@ -2,7 +2,7 @@
 
 from accord import Agent, Context, File
 
-from .person import Person
+from .person import EXAMPLE, Person
 
 agent = Agent(
     "Facilities",
@@ -11,7 +11,7 @@ agent = Agent(
 )
 
 
-@agent.skill(id="assignDesk", tags=["facilities"])
+@agent.skill(id="assignDesk", tags=["facilities"], examples=[EXAMPLE])
 async def assign_desk(person: Person, ctx: Context):
     """Give the new employee a desk."""
     ctx.status("desk assigned")
@@ -20,7 +20,7 @@ async def assign_desk(person: Person, ctx: Context):
     )
 
 
-@agent.skill(id="generateBadge", tags=["facilities"])
+@agent.skill(id="generateBadge", tags=["facilities"], examples=[EXAMPLE])
 async def generate_badge(person: Person, ctx: Context):
     """Print the badge."""
     ctx.artifact(File(badge(person), name="badge.pdf", media_type="application/pdf"), name="badge")

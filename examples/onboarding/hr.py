@@ -2,12 +2,12 @@
 
 from accord import Agent, Context
 
-from .person import Person
+from .person import EXAMPLE, Person
 
 agent = Agent("HR", description="Creates employee records and sends documents.")
 
 
-@agent.skill(id="createEmployee", tags=["hr"])
+@agent.skill(id="createEmployee", tags=["hr"], examples=[EXAMPLE])
 async def create_employee(person: Person, ctx: Context):
     """Create the record of a new employee and send the welcome mail. Asks for the start date if it
     is missing.

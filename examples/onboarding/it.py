@@ -5,12 +5,12 @@ from typing import Literal
 
 from accord import Agent, Context
 
-from .person import Person
+from .person import EXAMPLE, Person
 
 agent = Agent("IT", description="Creates mail accounts and orders laptops.")
 
 
-@agent.skill(id="setupEmailAccount", tags=["it"])
+@agent.skill(id="setupEmailAccount", tags=["it"], examples=[EXAMPLE])
 async def setup_email_account(person: Person) -> dict:
     """Create a mail account and return how to log in for the first time."""
     return {
@@ -19,7 +19,7 @@ async def setup_email_account(person: Person) -> dict:
     }
 
 
-@agent.skill(id="orderHardware", tags=["it"])
+@agent.skill(id="orderHardware", tags=["it"], examples=[EXAMPLE])
 async def order_hardware(person: Person, ctx: Context):
     """Order a laptop, asking which if nobody said, and follow its way here."""
     laptop = person.laptop or await ctx.ask("Which laptop, 13 or 16 inch?", Literal["13", "16"])

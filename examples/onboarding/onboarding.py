@@ -11,7 +11,7 @@ from typing import Any
 from accord import Agent, Context, Message, Part, connect
 from accord.model import Role, new_id
 
-from .person import Person
+from .person import EXAMPLE, Person
 
 WORK = ("createEmployee", "setupEmailAccount", "orderHardware", "assignDesk", "generateBadge")
 
@@ -22,7 +22,7 @@ def onboarding_agent(departments: Sequence[Any] = (), *, hub: str = "") -> Agent
     """
     agent = Agent("OnboardingPro", description="Gets new colleagues ready for their first day.")
 
-    @agent.skill(tags=["onboarding"], examples=['{"name": "Ada Lovelace"}'])
+    @agent.skill(tags=["onboarding"], examples=[EXAMPLE])
     async def onboard(person: Person, ctx: Context):
         """Onboard a new colleague: record, mail account, laptop, desk and badge."""
         async with AsyncExitStack() as stack:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+EXAMPLE = '{"name": "Ada Lovelace"}'
+
 
 @dataclass
 class Person:

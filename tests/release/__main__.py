@@ -20,6 +20,7 @@ BESIDE_THE_CODE = {
     "LICENSE",
     "PKG-INFO",
     "README.md",
+    "hatch_build.py",
     "pyproject.toml",
     ".gitignore",
 }

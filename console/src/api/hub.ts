@@ -29,7 +29,7 @@ export interface Entry {
   approved?: number;
   latest?: number;
   waiting?: boolean;
-  skills?: { id: string; name: string; description: string; tags: string[] }[];
+  skills?: { id: string; name: string; description: string; tags: string[]; examples: string[] }[];
   interfaces?: { url: string; protocolBinding: string; protocolVersion: string }[];
   notes?: string[];
   revision?: number;

@@ -132,17 +132,16 @@ function Examples({ skills, onSend }: { skills: Partner["skills"]; onSend: (text
   const examples = skills.flatMap((skill) =>
     (skill.examples ?? []).map((text) => ({ text, skill: skill.id })),
   );
+  if (!examples.length) return null; // a skill's name is nothing to send to it
   return (
     <div>
       <p>{t("chat.empty")}</p>
       <div class="row">
-        {(examples.length ? examples : skills.map((skill) => ({ text: skill.name, skill: skill.id })))
-          .slice(0, 6)
-          .map((example) => (
-            <button type="button" key={example.text} onClick={() => onSend(example.text, example.skill)}>
-              {example.text}
-            </button>
-          ))}
+        {examples.slice(0, 6).map((example) => (
+          <button type="button" key={example.skill + example.text} onClick={() => onSend(example.text, example.skill)}>
+            {example.text}
+          </button>
+        ))}
       </div>
     </div>
   );

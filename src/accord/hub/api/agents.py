@@ -29,6 +29,7 @@ class SkillView(msgspec.Struct, frozen=True):
     name: str
     description: str
     tags: list[str]
+    examples: list[str]
 
 
 class AgentView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
